@@ -1,3 +1,3 @@
 #!/bin/bash -eu
-# The same targets as for OSS-Fuzz, built from the checkout that the image holds.
+# Builds the same targets as for OSS-Fuzz, from the checkout in the image.
 exec "$SRC/safetensors-conformance/fuzz/oss-fuzz/build.sh"

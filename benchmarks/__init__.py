@@ -1,7 +1,10 @@
-"""Benchmarks of this project, run from a checkout: ``python -m benchmarks -h``. They belong to no package."""
+"""Benchmarks of this project, which belong to no package.
+
+Run ``python -m benchmarks -h`` in a checkout.
+"""
 
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SEARCH_PATH = (str(ROOT), str(ROOT / "reference"))
-"""Import path of measured processes: the benchmarks and the reference."""
+"""Import path for measured processes, which contains the benchmarks and the reference."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measures times, memory and the bugs that the fuzzer finds."""
+"""``python -m benchmarks``: measures times, memory and the number of bugs that the fuzzer finds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .performance import performance
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def benchmarks() -> None:
-    """Run a benchmark. Times are medians of interleaved rounds; the fuzzer's figures are counts."""
+    """Run a benchmark. Times are medians of interleaved rounds. Results of the fuzzer are counts."""
 
 
 for command in (

@@ -1,8 +1,8 @@
-"""``python -m benchmarks audit``: files per second of ``stc audit`` and other programs, and requests.
+"""``python -m benchmarks audit``: measures the files per second of ``stc audit`` and other programs.
 
-Every way is a process of its own, start included, over the same files in the same run; rounds take turns, and
-the results are medians. Processor time is that of all its processes: it shows the potential of an idle
-machine, and wall time the speed on this one.
+Each program runs in its own process over the same files, and its start is included. Rounds are interleaved,
+and the results are medians. Processor time includes all processes of a program. It shows what an idle machine
+could achieve, while wall time shows the speed on this machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from . import files
 
 _PR_SET_CHILD_SUBREAPER = 36
 FOLDER = 1000
-"""Files per folder."""
+"""Number of files per folder."""
 AUDIT = "stc audit"
 _LOOPS = {
     "huggingface_hub": "from huggingface_hub import parse_local_safetensors_file_metadata as f",
@@ -48,7 +48,7 @@ _LOOPS = {
     ),
     "read whole files": "def f(p): return len(open(p, 'rb').read())",
 }
-"""Name -> factory of ``f(path)`` for a loop in one process, as in scanners."""
+"""For each name, code that defines ``f(path)``. A loop in one process calls this function, as in scanners."""
 _HUB = """
 import sys, time
 from huggingface_hub import HfApi
@@ -60,13 +60,14 @@ for name in names:
     api.parse_safetensors_file_metadata("org/model", name)
 print((time.perf_counter() - began) / len(names))
 """
-"""Seconds per file of the Hub's own metadata call, one file after the other."""
+"""Code that prints the seconds per file of the Hub's own metadata call, which reads one file after another.
+"""
 _PREFIX = "org/model/resolve/main/"
 _LOOP = "import glob, sys\n{setup}\nfor p in glob.iglob(sys.argv[1] + '/*/*.safetensors'): f(p)"
 
 
 def make_tree(top: Path, count: int, tensors: int) -> None:
-    """Write files with a given number of tensors below a folder."""
+    """Write files with the given number of tensors below a folder."""
     header = files.header_of(tensors, 4)
     data = len(header).to_bytes(8, "little") + header + bytes(4 * tensors)
     for number in range(count):
@@ -76,8 +77,8 @@ def make_tree(top: Path, count: int, tensors: int) -> None:
 
 
 def timed(argv: list[str]) -> dict[str, float]:
-    """Run a program; return wall seconds, and processor seconds of all its processes."""
-    # Its helpers become children of this process when it ends, so that their time counts too.
+    """Run a program. Returns its wall seconds, and the processor seconds of all its processes."""
+    # When the program ends, its helper processes become children of this process, so their time counts too.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     others = {child.pid for child in psutil.Process().children()}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -100,16 +101,25 @@ def stc(*arguments: str) -> list[str]:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--files", "count", type=int, default=20_000, show_default=True, help="Files in the tree.")
-@click.option("--tensors", type=int, default=100, show_default=True, help="Tensors in each.")
-@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds.")
-@click.option("--names", type=int, metavar="N", help="Instead: time and memory up to N names.")
 @click.option(
-    "--latency", type=float, metavar="MS", help="Instead: from a server that waits MS before each answer."
+    "--files", "count", type=int, default=20_000, show_default=True, help="Number of files in the tree."
 )
-@click.option("--at-once", type=int, default=64, show_default=True, help="With --latency: requests at once.")
-@click.option("--python", type=click.Path(exists=True), help="Interpreter with modelaudit, as one more way.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--tensors", type=int, default=100, show_default=True, help="Number of tensors in each file.")
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds.")
+@click.option("--names", type=int, metavar="N", help="Measure time and memory for up to N names instead.")
+@click.option(
+    "--latency",
+    type=float,
+    metavar="MS",
+    help="Read the files from a server that waits MS before each answer instead.",
+)
+@click.option(
+    "--at-once", type=int, default=64, show_default=True, help="With --latency: number of parallel requests."
+)
+@click.option(
+    "--python", type=click.Path(exists=True), help="Also measure modelaudit, with this interpreter."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the results as a JSON object.")
 def audit(
     count: int,
     tensors: int,
@@ -120,7 +130,7 @@ def audit(
     python: str | None,
     as_json: bool,
 ) -> None:
-    """Check many files: 'stc audit' against 'stc check' and loops over other readers, local and remote."""
+    """Check many files with 'stc audit', 'stc check' and loops over other readers, local or remote."""
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
         top = Path(folder) / "tree"
         make_tree(top, count, tensors)
@@ -184,7 +194,10 @@ finally:
 
 
 def _names(top: Path, count: int, most: int) -> Iterator[dict[str, Any]]:
-    """Yield the cost of 1,000 names, of ten times as many, and so on; there are more spellings than files."""
+    """Yield the cost of 1,000 names, of ten times as many, and so on up to ``most``.
+
+    If there are more names than files, the same file has several spellings of its path.
+    """
     paths = sorted(str(path) for path in top.rglob("*.safetensors"))
     number = 1000
     while number <= most:
@@ -213,7 +226,7 @@ def _names(top: Path, count: int, most: int) -> Iterator[dict[str, Any]]:
 
 
 def _serve(top: str, latency: float, pipe: Connection) -> None:
-    """Serve files by ranges, each answer after a pause, until something comes through the pipe."""
+    """Serve byte ranges of files, pausing before each answer, until a message arrives through the pipe."""
     from aiohttp import web
 
     asked = 0

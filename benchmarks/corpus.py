@@ -1,4 +1,4 @@
-"""``python -m benchmarks corpus``: counts the readers with planted bugs that the corpus catches."""
+"""``python -m benchmarks corpus``: counts how many readers with planted bugs the corpus catches."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ from safetensors_corpus.judging.answer import Answer, Refused
 from safetensors_corpus.manifest import COMBINED, Case, load_manifest
 
 FEW = 3
-"""Number of files from which a detection does not depend on a single one."""
+"""If a reader fails at least this many cases, its detection does not depend on a single case."""
 
 
 @click.command()
-@click.option("--names", is_flag=True, help="Name the uncaught readers. Authors of cases must not see them.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, readers included.")
+@click.option(
+    "--names",
+    is_flag=True,
+    help="List the readers that the corpus does not catch. Authors of cases must not see this list.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON object that includes the names of the readers."
+)
 def corpus(names: bool, as_json: bool) -> None:
     """Count the held-out readers that the corpus catches, with and without covering sets."""
     cases = [(case, case.read_input()) for case in cases_for(load_manifest(), "read")]
@@ -34,7 +40,9 @@ def corpus(names: bool, as_json: bool) -> None:
         click.echo(json.dumps({"summary": rows, "failed": {k: len(v) for k, v in found.items()}}))
         return
     many = sum(_combined(case.id) for case, _ in cases)
-    click.echo(f"{len(found)} held-out readers, {len(cases):,} cases, {many:,} of them of covering sets")
+    click.echo(
+        f"{len(found)} held-out readers, {len(cases):,} cases, of which {many:,} belong to covering sets"
+    )
     for title, row in rows.items():
         click.echo(
             f"  {title:<22} caught {row['caught']} ({100 * row['caught'] / len(found):.0f} %), "
@@ -42,7 +50,10 @@ def corpus(names: bool, as_json: bool) -> None:
         )
     two = {key: ids for key, ids in found.items() if key in TWO_CONDITIONS}
     if two:
-        click.echo(f"  of the {len(two)} with two conditions: {sum(map(bool, two.values()))} caught")
+        click.echo(
+            f"  of the {len(two)} readers whose bugs have two conditions: {sum(map(bool, two.values()))} "
+            "caught"
+        )
     unseen = [key for key, ids in found.items() if not ids]
     click.echo(f"  unseen: {', '.join(unseen) or 'none' if names else len(unseen)}")
 

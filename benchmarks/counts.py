@@ -1,7 +1,7 @@
-"""``python -m benchmarks counts``: counts the calls of everyday work, which are the same on any machine.
+"""``python -m benchmarks counts``: counts function calls in everyday work.
 
-Times depend on the machine; calls of Python and C functions depend on the program only. Work with a fifth
-more calls than the committed count became slower everywhere.
+Times depend on the machine, but the number of calls of Python and C functions depends only on the program. If
+the number of calls has grown by more than a fifth, the work has become slower everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from safetensors_conformance.programs.variables import child_variables
 
 COMMITTED = Path(__file__).with_name("counts.json")
 TOLERANCE = 0.2
-"""Share by which a count may grow before it is a failure."""
+"""Share by which a count may grow before the check fails."""
 
 _COUNTED = """
 import sys
@@ -43,7 +43,7 @@ def counted(work):
         sys.setprofile(None)
     return calls
 """
-"""Start of the programs below. Each prints one number."""
+"""Beginning of the programs below. Each program prints one number."""
 _COMMAND = """
 def work():
     from safetensors_reference.main import main
@@ -106,7 +106,7 @@ PROGRAMS: Mapping[str, str] = {
 
 
 def count(name: str) -> int:
-    """Return the calls of one kind of work, run in a process of its own."""
+    """Count the calls of one kind of work in a separate process."""
     done = subprocess.run(
         [sys.executable, "-c", _COUNTED + PROGRAMS[name]],
         cwd=Path(__file__).parents[1],
@@ -131,22 +131,24 @@ def version() -> str:
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Fail when a count is a fifth above the committed one.")
-@click.option("--write", is_flag=True, help="Write the current counts, for this version of Python.")
+@click.option(
+    "--check", is_flag=True, help="Exit with 1 if a count is more than a fifth above the committed count."
+)
+@click.option("--write", is_flag=True, help="Write the current counts for this version of Python.")
 def counts(check: bool, write: bool) -> None:
-    """Count calls of everyday work: start, headers, judging, fuzzing, reports."""
+    """Count the calls of everyday work: startup, headers, judging, fuzzing and reports."""
     known = committed()
     found = {name: count(name) for name in PROGRAMS}
     grown = [name for name in found if name in known and found[name] > known[name] * (1 + TOLERANCE)]
     click.echo(f"{'calls':>10} {'committed':>10}  Python {version()}")
     for name, calls in found.items():
-        mark = "  more than a fifth above" if name in grown else ""
+        mark = "  more than a fifth above the committed count" if name in grown else ""
         click.echo(f"{calls:>10,} {known.get(name, 0):>10,}  {name}{mark}")
     if write:
         everything = json.loads(COMMITTED.read_text(encoding="utf-8")) if COMMITTED.exists() else {}
         text = json.dumps({**everything, version(): found}, indent=1, sort_keys=True)
         COMMITTED.write_text(text + "\n", encoding="utf-8")
     if check and not known:
-        click.echo(f"nothing is committed for Python {version()}: nothing was checked")
+        click.echo(f"there are no committed counts for Python {version()}, so nothing was checked")
     if check and grown:
         raise SystemExit(1)

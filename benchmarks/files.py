@@ -1,4 +1,4 @@
-"""Generated files for the benchmarks, with the shapes of real models."""
+"""Generated files for the benchmarks, shaped like real models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def header_of(count: int, size: int, name: str = "model.layers.{0}.self_attn.weight") -> bytes:
-    """Return the header of ``count`` F32 tensors of ``size`` bytes each, padded to a multiple of 8."""
+    """Return the header for ``count`` F32 tensors of ``size`` bytes each, padded to a multiple of 8."""
     entries = {
         name.format(i): {"dtype": "F32", "shape": [size // 4], "data_offsets": [i * size, (i + 1) * size]}
         for i in range(count)
@@ -18,7 +18,7 @@ def header_of(count: int, size: int, name: str = "model.layers.{0}.self_attn.wei
 
 
 def write(path: Path, count: int, size: int) -> None:
-    """Write a file of ``count`` F32 tensors of ``size`` bytes; the values are small numbers that vary."""
+    """Write a file with ``count`` F32 tensors of ``size`` bytes. The values are small, varying numbers."""
     header = header_of(count, size)
     with path.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)

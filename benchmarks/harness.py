@@ -1,4 +1,4 @@
-"""``python -m benchmarks harness``: cost of the harness per case over calling a library directly."""
+"""``python -m benchmarks harness``: measures the cost per case that the harness adds to a direct call."""
 
 from __future__ import annotations
 
@@ -29,21 +29,24 @@ from safetensors_conformance.worker.worker import Limits, Request
     "--impl",
     default="safetensors",
     show_default=True,
-    help="A built-in implementation with an adapter in Python.",
+    help="A built-in implementation whose adapter is written in Python.",
 )
 @click.option("--rounds", type=click.IntRange(3), default=9, show_default=True, help="Interleaved rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
-    "--pytest/--no-pytest", "with_pytest", default=True, help="Also run the suite under pytest (3 rounds)."
+    "--pytest/--no-pytest",
+    "with_pytest",
+    default=True,
+    help="Also run the test suite under pytest (3 rounds).",
 )
 def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
-    """Cost of the harness per case over calling the library directly.
+    """Measure the cost per case that the harness adds to a direct call of the library.
 
     \b
-    direct   adapter called in this process, digest of every tensor included
-    worker   the same through the worker process, with limits and memory watch
-    judged   worker, verified file and verdict: the work of `stc run` per case
-    pytest   `pytest conformance --impl=...` as a whole process, start included
+    direct   the adapter, called in this process, including the digest of every tensor
+    worker   the same in the worker process, with limits and a memory watch
+    judged   worker, verified file and verdict, i.e. the work of `stc run` for each case
+    pytest   `pytest conformance --impl=...` as a whole process, including its start
     """
     manifest = corpus(None)
     target = resolve(impl)
@@ -113,7 +116,7 @@ def _print(impl: str, cases: int, rounds: int, times: dict[str, list[float]], as
     if as_json:
         click.echo(json.dumps({"impl": impl, "cases": cases, "rounds": rounds, "ways": rows}))
         return
-    click.echo(f"{impl}, {cases} cases, {rounds} interleaved rounds, medians")
+    click.echo(f"{impl}, {cases} cases, medians of {rounds} interleaved rounds")
     click.echo(f"{'way':<8} {'us/case':>9} {'(min)':>9} {'cases/s':>9} {'x direct':>9} {'added us':>9}")
     for name, row in rows.items():
         click.echo(

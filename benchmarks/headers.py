@@ -1,6 +1,7 @@
-"""Headers that cost memory: each kind repeats a construct that is expensive to parse (rule LIM-03).
+"""Headers that need a lot of memory. Each kind repeats a construct that is expensive to parse (rule LIM-03).
 
-A kind is a function of the size that returns at most so many header bytes and the number of data bytes after.
+A kind is a function that takes the maximum header size in bytes. It returns the header and the number of data
+bytes that follow.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ KINDS: Mapping[str, Kind] = {
     "unknown object of many keys": _filled(_UNKNOWN + b"{", _named(b'"%b":1'), b"}}}"),
     "unknown nesting, 4 levels": _filled(_UNKNOWN + b"[", repeat(b"[[[[]]]]"), b"]}}"),
     "unknown nesting, 120 levels": _filled(_UNKNOWN + b"[", repeat(b"[" * 120 + b"]" * 120), b"]}}"),
-    "unknown numbers below 120 levels": _filled(
+    "unknown numbers inside 120 levels": _filled(
         _UNKNOWN + b"[1e9," * 120, repeat(b"1e307"), b"]" * 120 + b"}}"
     ),
     "unknown long number": _long(_UNKNOWN, b"7", b"}}"),
@@ -98,12 +99,12 @@ KINDS: Mapping[str, Kind] = {
     "one long name with a fault": _long('{"😀\\ud800'.encode(), b"x", b'":{"dtype":5}}'),
     "a string that does not end": _long(b'{"', b'\\"', b""),
     "an array of arrays": _filled(b"[", repeat(b"[]"), b"]"),
-    "spaces behind the object": _long(b"{}", b" ", b""),
-    "line feeds behind the object": _long(b"{}", b"\n", b""),
+    "spaces after the object": _long(b"{}", b" ", b""),
+    "line feeds after the object": _long(b"{}", b"\n", b""),
 }
 
 
 def written(kind: str, size: int) -> bytes:
-    """Return a whole file whose header of about ``size`` bytes is of that kind."""
+    """Return a whole file of this kind, with a header of about ``size`` bytes."""
     header, data_size = KINDS[kind](size)
     return len(header).to_bytes(8, "little") + header + bytes(data_size)

@@ -1,7 +1,7 @@
-"""``python -m benchmarks header`` and ``load``: this reader against the official one in the same run.
+"""``python -m benchmarks header`` and ``load``: measure this reader and the official reader in the same run.
 
-Every round runs each way once, in turn, so that both see the same machine; results are ratios of medians.
-Loads run in processes of their own where reused memory would flatter them.
+Every round runs each reader once, in turn, so that both run under the same conditions. The results are ratios
+of medians. Loads run in their own processes if reused memory would make them look too fast.
 """
 
 from __future__ import annotations
@@ -41,17 +41,19 @@ def interleaved(ways: Ways, rounds: int, inner: int) -> dict[str, list[float]]:
 
 
 def ratios(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Return each way's median over the official one's."""
+    """Return each median relative to that of the official library."""
     base = statistics.median(times[OFFICIAL])
     return {name: round(statistics.median(values) / base, 3) for name, values in times.items()}
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--rounds", type=click.IntRange(3), default=9, show_default=True, help="Counted rounds.")
-@click.option("--largest", type=int, default=100_000, show_default=True, help="Most tensors in a file.")
+@click.option(
+    "--largest", type=int, default=100_000, show_default=True, help="Largest number of tensors in a file."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def header(rounds: int, largest: int, as_json: bool) -> None:
-    """Open and validate a file: processor time against the official library's safe_open().keys().
+    """Compare the time to open and validate a file with that of the official safe_open().keys().
 
     \b
     standard     read_header with the standard library only
@@ -91,21 +93,26 @@ def header(rounds: int, largest: int, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"rounds": rounds, "tensors": table}))
         return
-    click.echo(f"open and validate, processor time over official, {rounds} interleaved rounds, medians")
+    click.echo(
+        f"open and validate: processor time relative to the official library, medians of {rounds} "
+        "interleaved rounds"
+    )
     _table("tensors", table)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--rounds", type=click.IntRange(3), default=7, show_default=True, help="Counted rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--megabytes", type=int, default=512, show_default=True, help="Size of the copied file.")
+@click.option(
+    "--megabytes", type=int, default=512, show_default=True, help="Size of the file for touched and copied."
+)
 def load(rounds: int, as_json: bool, megabytes: int) -> None:
-    """Load all tensors with torch, against the official library.
+    """Load all tensors with torch, and compare the time with the official library.
 
     \b
-    opened     mapped, no data byte touched: processor time in one process
-    touched    mapped, one byte of every page touched: wall time, a process per sample
-    copied     copied into new memory, against the official backend="pread": wall time, a process per sample
+    opened     mapped, without reading any data: processor time in one process
+    touched    mapped, reading one byte of every page: wall time, one process per sample
+    copied     copied into new memory, compared with backend="pread": wall time, one process per sample
     """
     try:
         import torch  # noqa: F401
@@ -138,12 +145,14 @@ def load(rounds: int, as_json: bool, megabytes: int) -> None:
     if as_json:
         click.echo(json.dumps({"rounds": rounds, "loads": out}))
         return
-    click.echo(f"load with torch over official, {rounds} interleaved rounds, medians")
+    click.echo(
+        f"load with torch: time relative to the official library, medians of {rounds} interleaved rounds"
+    )
     _table("load", out)
 
 
 def _fresh(path: Path, what: str, rounds: int) -> dict[str, list[float]]:
-    """Time one load per process, the two libraries in turn; the clock covers only the load."""
+    """Time one load per process, alternating between the two libraries. Only the load is timed."""
     ways = {
         "touched": {OFFICIAL: "from safetensors.torch import load_file as f", "mmap": _OURS.format("mmap")},
         "copied": {OFFICIAL: _PREAD, "copy": _OURS.format("copy")},

@@ -1,4 +1,4 @@
-"""``python -m benchmarks memory``: peak memory of opening headers, by kind or against the official reader."""
+"""``python -m benchmarks memory``: measures the peak memory and the time needed to open files."""
 
 from __future__ import annotations
 
@@ -56,32 +56,36 @@ print(status("VmHWM:") - before, (time.process_time() - began) * 1000)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Processes per figure.")
-@click.option("--tensors", type=int, default=1_600_000, show_default=True, help="Tensors in the long header.")
-@click.option("--kinds", is_flag=True, help="Only this reader, over every kind of costly header.")
+@click.option(
+    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Number of processes per figure."
+)
+@click.option(
+    "--tensors", type=int, default=1_600_000, show_default=True, help="Number of tensors in the long header."
+)
+@click.option("--kinds", is_flag=True, help="Measure only this reader, on every kind of expensive header.")
 @click.option("--kind", multiple=True, type=click.Choice(list(KINDS)), help="With --kinds: only this kind.")
 @click.option(
     "--size",
     type=click.IntRange(1_000),
     default=5_000_000,
     show_default=True,
-    help="With --kinds: header bytes.",
+    help="With --kinds: header size in bytes.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def memory(rounds: int, tensors: int, kinds: bool, kind: tuple[str, ...], size: int, as_json: bool) -> None:
-    """Growth of resident memory and processor time of opening a file, a new process per sample (Linux only).
+    """Measure the memory and the processor time needed to open a file (Linux only).
 
-    The first file has a header full of empty tensors; the second is 12 bytes long and claims a header of
-    100,000,000 bytes.
+    Memory is the growth of resident memory, and each sample comes from a new process. The first file has a
+    header full of empty tensors. The second file is 12 bytes long and declares a header of 100,000,000 bytes.
 
     \b
-    With --kinds, memory as a multiple of the header:
+    With --kinds, the figures are multiples of the header size:
     read       read_header, profile hardened
     official   explain, profile official
-    check      what stc check does, with its answer as JSON
+    check      the work of stc check, including its answer as JSON
     """
     if not Path("/proc/self/clear_refs").exists():
-        raise click.ClickException("needs /proc, which this system does not have")
+        raise click.ClickException("this benchmark needs /proc, which this system does not have")
     if kinds:
         _by_kind(kind or tuple(KINDS), size, rounds, as_json)
         return
@@ -99,7 +103,7 @@ def memory(rounds: int, tensors: int, kinds: bool, kind: tuple[str, ...], size: 
     if as_json:
         click.echo(json.dumps({"rounds": rounds, "header_bytes": len(header), "files": rows}))
         return
-    click.echo(f"opening, {rounds} processes each, medians; the long header has {len(header):,} bytes")
+    click.echo(f"opening, medians of {rounds} processes each; the long header has {len(header):,} bytes")
     for label, ways_of in rows.items():
         for name, row in ways_of.items():
             click.echo(f"{label:<18} {name:<12} {row['growth_mib']:>9.1f} MiB {row['ms']:>10.1f} ms")
@@ -109,7 +113,8 @@ def _by_kind(kinds: Sequence[str], size: int, rounds: int, as_json: bool) -> Non
     rows: dict[str, dict[str, dict[str, float]]] = {}
     if not as_json:
         click.echo(
-            f"headers of {size:,} bytes, {rounds} processes each, medians: memory over header, seconds"
+            f"headers of {size:,} bytes, medians of {rounds} processes each: memory relative to the "
+            "header, seconds"
         )
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
         path = Path(folder) / "file"
@@ -119,7 +124,7 @@ def _by_kind(kinds: Sequence[str], size: int, rounds: int, as_json: bool) -> Non
             for row in ways.values():
                 row["times"] = round(row["growth_mib"] * 2**20 / size, 1)
             rows[kind] = ways
-            if not as_json:  # one by one: all of them take minutes
+            if not as_json:  # print each result immediately, because all kinds take minutes
                 cells = (
                     f"{name} {row['times']:>5.1f}x {row['ms'] / 1000:>6.1f} s" for name, row in ways.items()
                 )

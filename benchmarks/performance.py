@@ -1,7 +1,7 @@
-"""``python -m benchmarks performance``: one table of everything that users wait for, with goals.
+"""``python -m benchmarks performance``: measures everything that users wait for, and compares it with goals.
 
-Rows are ratios of interleaved runs where there is something to compare with; the others depend on the
-machine. The page ``docs/performance.md`` is generated from the committed results of one run.
+If there is something to compare with, a row is a ratio of interleaved runs. Other rows depend on the machine.
+The page ``docs/performance.md`` is generated from the committed results of one run.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Row(msgspec.Struct, frozen=True):
     Attributes:
         work: the work that a user waits for.
         unit: unit of the figure; ``x`` for a ratio.
-        goal: upper bound; lower bound where ``least`` is set.
-        value: measured value; None without one.
+        goal: upper bound, or lower bound if ``least`` is set.
+        value: measured value, or None if there is none.
         least: whether more is better.
         why: method, or why there is no value.
     """
@@ -66,7 +66,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Results(msgspec.Struct, frozen=True):
-    """Results of one run, with the machine."""
+    """Results of one run, with a description of the machine."""
 
     date: str
     machine: str
@@ -75,7 +75,7 @@ class Results(msgspec.Struct, frozen=True):
 
 
 def spent(argv: Sequence[str], **options: Any) -> float:
-    """Run a program and return the processor seconds of it and its children."""
+    """Run a program, and return the processor seconds of the program and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=False, **options)
     if done.returncode not in (0, 1):
@@ -91,7 +91,7 @@ def medians(ways: Sequence[Sequence[str]], rounds: int, **options: Any) -> list[
 
 
 def _measured(*arguments: str) -> Any:
-    """Return the JSON output of another benchmark, run in a process of its own."""
+    """Return the JSON output of another benchmark, which runs in its own process."""
     argv = [sys.executable, "-m", "benchmarks", *arguments, "--json"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -100,7 +100,7 @@ def _measured(*arguments: str) -> Any:
 
 
 def start_up() -> list[Row]:
-    """Measure the start of ``stc``."""
+    """Measure the startup of ``stc``."""
     stc = str(Path(sys.executable).with_name("stc"))
     file = str(ROOT / "corpus" / "files" / "framing" / "one-tensor.safetensors")
     empty, shown, checked = medians(
@@ -114,7 +114,7 @@ def start_up() -> list[Row]:
 
 
 def suite() -> list[Row]:
-    """Measure the suite against as many empty tests."""
+    """Measure the test suite relative to the same number of empty tests."""
     plain = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     ours = [*plain, str(Path(pytest_suite.__file__).parent / "tests"), "--impl=safetensors"]
     with tempfile.TemporaryDirectory(prefix="stc-bench-") as folder:
@@ -130,14 +130,14 @@ def suite() -> list[Row]:
             "def test_read(case): pass\n"
         )
         took, nothing = medians([ours, [*plain, str(empty)]], rounds=3, cwd=folder)
-    why = f"processor time over that of {count:,} empty tests; 3 rounds"
+    why = f"processor time relative to {count:,} empty tests; 3 rounds"
     return [Row("`pytest conformance --impl=safetensors`", "x", 2.0, round(took / nothing, 2), why)]
 
 
 def headers() -> list[Row]:
-    """Measure opening and validating against the official library."""
+    """Measure opening and validating files relative to the official library."""
     table = {int(n): row["accelerated"] for n, row in _measured("header", "--rounds", "9")["tensors"].items()}
-    why = "the worst of {}; processor time over the official library's, 9 rounds"
+    why = "slowest of {} tensors; processor time relative to the official library; 9 rounds"
     few = max(value for n, value in table.items() if n <= 100)
     many = max(value for n, value in table.items() if n > 100)
     return [
@@ -184,73 +184,92 @@ def _huge() -> list[Row]:
                 seconds[at].append(took)
                 memory[at].append(used)
     time_, space = (statistics.median(x[0]) / statistics.median(x[1]) for x in (seconds, memory))
-    why = f"a header of {len(header) >> 20} MiB, over the official library's; 3 rounds, new processes"
+    why = (
+        f"a header of {len(header) >> 20} MiB; relative to the official library; 3 rounds, each in a new "
+        "process"
+    )
     return [
         Row("open and validate, 1,300,000 tensors: time", "x", 0.6, round(time_, 2), why),
-        Row("the same: memory", "x", 0.35, round(space, 2), why),
+        Row("open and validate, 1,300,000 tensors: memory", "x", 0.35, round(space, 2), why),
     ]
 
 
 def fuzzing(inputs: int = 20_000) -> list[Row]:
-    """Measure the loop of the fuzzer against one that only reads the same kind of inputs, in one process."""
+    """Measure the loop of the fuzzer relative to a loop that only reads similar inputs in one process."""
     found = speed(inputs, 3)
-    bare = f"{found.per_second(found.bare):,.0f} inputs/s of a bare loop that reads with both in one process"
-    per_core = "inputs/s of a core"
+    bare = f"a loop that only reads with both in one process ({found.per_second(found.bare):,.0f} inputs/s)"
+    per_core = "inputs/s per core"
     reader, atheris = (round(found.per_second(x)) for x in (found.judged, found.atheris))
     return [
-        Row("fuzz loop, reference and official library", "x", 2.5, round(found.ratio, 2), f"over {bare}"),
         Row(
-            "fuzz loop, the official library alone in a worker, the reference judges",
-            *("x", 2.5, round(found.judged / found.bare, 2), "the same"),
+            "fuzz loop, reference and official library",
+            "x",
+            2.5,
+            round(found.ratio, 2),
+            f"relative to {bare}",
         ),
-        Row("the same", per_core, 5000, reader, "on this machine; all processes together", least=True),
-        Row("atheris engine", per_core, 6000, atheris, "on this machine; asks the reference", least=True),
+        Row(
+            "fuzz loop, official library in a worker, reference as judge",
+            *("x", 2.5, round(found.judged / found.bare, 2), "relative to the same loop"),
+        ),
+        Row(
+            "speed of this loop",
+            per_core,
+            5000,
+            reader,
+            "on this machine; all processes together",
+            least=True,
+        ),
+        Row("atheris engine", per_core, 6000, atheris, "on this machine; runs the reference", least=True),
     ]
 
 
 def harness() -> list[Row]:
     """Measure the cost of the harness per case."""
     ways = _measured("harness", "--no-pytest", "--rounds", "9")["ways"]
-    why = "wall time of a case above that of a direct call, on this machine; 9 rounds"
+    why = "wall time per case in addition to a direct call, on this machine; 9 rounds"
     return [
-        Row("harness: a case sent ahead", "µs", 25, ways["worker"]["added_us"], why),
-        Row("harness: a case judged", "µs", 45, ways["judged"]["added_us"], why),
+        Row("harness: run a case in a worker", "µs", 25, ways["worker"]["added_us"], why),
+        Row("harness: run and judge a case", "µs", 45, ways["judged"]["added_us"], why),
     ]
 
 
 def loads() -> list[Row]:
-    """Measure copying a large file against the official library."""
+    """Measure copying a large file relative to the official library."""
     found = _measured("load", "--rounds", "5")["loads"]["copied, 512 MiB, new process"]
-    why = "wall time over the official library's backend `pread`; 5 rounds, new processes"
+    why = "wall time relative to the `pread` backend of the official library; 5 rounds, each in a new process"
     return [Row("copy 512 MiB with torch", "x", 0.30, found["copy"], why)]
 
 
 READERS = ("safetensors-pread", "torch-load")
-"""Loaders of ``python -m benchmarks device`` that read a file; others return mapped pages."""
+"""Loaders of ``python -m benchmarks device`` that read the file. The others return mapped pages."""
 
 
 def devices() -> list[Row]:
-    """Measure loads onto the CPU as a device against others that read."""
+    """Measure loads onto the CPU as a device relative to other loaders that read the file."""
     options = ["--device", "cpu", "--no-limits", "--megabytes", "512", "--warm", "3"]
     options += [word for name in READERS for word in ("--loader", name)]
     runs = [_measured("device", *options) for _ in range(3)]
     first, later = ([_over_best(run, warm) for run in runs] for warm in (False, True))
-    work = "device load on the CPU, over the best peer that reads"
-    why = "the worst of three kinds of files, 512 MB; wall time; 3 rounds, new processes"
+    work = "device load on the CPU, first load of a process"
+    why = (
+        "wall time relative to the fastest loader of other libraries that reads the file; worst of three "
+        "kinds of files, 512 MB; 3 rounds, each in a new process"
+    )
     return [
-        Row(work, "x", 0.9, _worst(first), f"first load of a process, {why}"),
+        Row(work, "x", 0.9, _worst(first), why),
         Row(
             "device load on the CPU, later loads",
             "x",
             0.9,
             _worst(later),
-            "peers load into what they had given back",
+            "as above, but the other loaders reuse memory that they have freed",
         ),
     ]
 
 
 def _over_best(run: Any, warm: bool) -> dict[str, float]:
-    """Return kind of file -> time of the reference over that of the fastest of ``READERS``."""
+    """For each kind of file, return the time of the reference relative to the fastest of ``READERS``."""
     out = {}
     for file in run["files"]:
         times: dict[str, list[float]] = {}
@@ -267,11 +286,11 @@ def _worst(rounds: Sequence[dict[str, float]]) -> float:
     return round(max(statistics.median(one[kind] for one in rounds) for kind in rounds[0]), 2)
 
 
-NOT_RUN = (Row("device load on a GPU", "x", 0.9, None, "no GPU was at hand: nothing is known"),)
+NOT_RUN = (Row("device load on a GPU", "x", 0.9, None, "no GPU was available"),)
 REPORT, PUBLISH = "`stc report` of all implementations", "`stc publish -j 2`"
 UNPUBLISHED = (
-    Row(REPORT, "s", 8, None, "needs the records of all of them: `--all`"),
-    Row(PUBLISH, "min", 3, None, "runs all of them: `--all`"),
+    Row(REPORT, "s", 8, None, "needs the records of all implementations (`--all`)"),
+    Row(PUBLISH, "min", 3, None, "needs a run of all implementations (`--all`)"),
 )
 
 
@@ -286,7 +305,10 @@ def published() -> list[Row]:
         run = [stc, "run", "-q", "--jobs", "2", "--max-hangs", "0", "--report", *records, *impls]
         took = _wall(run, 0, 1, 2) + _wall([stc, "publish", *records, "-o", f"{folder}/pages"])
         reported = _wall([stc, "report", *records, "-o", f"{folder}/report"])
-    why = f"wall time; {len(ready)} of {len(everything)} entry points, whose environments were there before"
+    why = (
+        f"wall time; {len(ready)} of {len(everything)} entry points, with environments that were already "
+        "installed"
+    )
     return [
         Row(REPORT, "s", 8, round(reported, 1), f"wall time; {len(ready)} entry points"),
         Row(PUBLISH, "min", 3, round(took / 60, 1), why),
@@ -306,7 +328,7 @@ PARTS: tuple[Callable[[], list[Row]], ...] = (start_up, suite, headers, fuzzing,
 
 
 def measured(*, everything: bool) -> Results:
-    """Run all measurements: minutes, with every implementation half an hour."""
+    """Run all measurements. They take minutes, or half an hour with every implementation."""
     rows: list[Row] = []
     for part in (*PARTS, published) if everything else PARTS:
         click.echo(f"{(part.__doc__ or '').splitlines()[0]}", err=True)
@@ -329,44 +351,53 @@ def _processor() -> str:
 
 LEFT = {
     "open and validate, 1 to 100 tensors": (
-        "one tensor is the worst case: proving takes less than a third, opening, reading, closing the rest."
+        "one tensor is the worst case. Proving takes less than a third of the time; opening, reading "
+        "and closing the file take the rest."
     ),
     "open and validate, 1,000 to 100,000 tensors": (
-        "msgspec's decoding takes two thirds; counting quotes and following the ranges take the rest."
+        "decoding by msgspec takes two thirds of the time; counting quotes and checking the ranges take "
+        "the rest."
     ),
     "fuzz loop, reference and official library": (
-        "the worker of the reference takes half, because it explains the inputs that it refuses, four of "
-        "five. A bare loop does so too, with warm memory. Generating and judging take two fifths."
+        "the worker of the reference takes half of the time, because it explains the inputs that it "
+        "rejects, which are four out of five. The loop that only reads explains them too, but with "
+        "warm memory. Generating and judging take two fifths."
     ),
-    "atheris engine": "generating takes two fifths, explaining refusals a third, the proving path a sixth.",
-    "harness: a case judged": "about 560 calls of Python (`judge a case`), none of them dominant.",
+    "atheris engine": (
+        "generating takes two fifths of the time, explaining rejections a third, and the proving path a "
+        "sixth."
+    ),
+    "harness: run and judge a case": (
+        "a case needs about 560 Python calls (`judge a case`), none of which dominates."
+    ),
     "copy 512 MiB with torch": (
-        "the kernel's allocation of pages takes seven tenths, on both cores; reading takes the rest."
+        "allocating pages in the kernel takes seven tenths of the time on both cores; reading takes the rest."
     ),
     "device load on the CPU, later loads": (
-        "only for the kind `llm`. There the other loaders are too fast to have allocated pages: they reuse "
-        "memory that the C library kept. This loader returns memory to the system; keeping it would be "
-        "faster, and would occupy unused memory."
+        "the goal is missed only for the kind `llm`. There, the other loaders are so fast that they "
+        "cannot have allocated pages: they reuse memory that the C library kept. This loader returns "
+        "memory to the system. Keeping it would be faster but would occupy memory that is not in use."
     ),
     REPORT: (
-        "it reads 400,000 answers. The goal assumed 46 entry points with 2,354 cases each; now there are 68 "
-        "and 6,688."
+        "the report reads 400,000 answers. The goal assumed 46 entry points with 2,354 cases each; "
+        "there are now 68 with 6,688."
     ),
     PUBLISH: (
-        "the goal assumed a quarter of the answers, too. Running other people's software takes nearly all of "
-        "the time, and the cost of their answers is [withheld](disclosure.md#held-back-not-even-as-a-number)."
+        "the goal assumed a quarter of the answers here too. Nearly all of the time is spent running "
+        "the implementations, and the cost of their answers is "
+        "[withheld](disclosure.md#held-back-not-even-as-a-number)."
     ),
 }
-"""Where the time goes, per kind of work, for goals that are missed on some machine."""
+"""Where the time goes, for each kind of work whose goal is missed on some machine."""
 UNKNOWN = "the cause is unknown."
 _PAGE = """\
 # Performance
 
-Generated by `python -m benchmarks performance --write`; do not edit. Figures without a unit are ratios;
-less is better unless the goal says `at least`. Absolute times are valid for this machine only: machines
-differ twofold.
+Generated by `python -m benchmarks performance --write`; do not edit. Figures without a unit are ratios.
+Less is better unless the goal says `at least`. Absolute times are valid only for this machine; on other
+machines, they may differ by a factor of two.
 
-Run on {date}: {machine}; {versions}.
+The benchmarks ran on {date}: {machine}; {versions}.
 
 | work | measured | goal | | how |
 | --- | --: | --: | --- | --- |
@@ -374,9 +405,10 @@ Run on {date}: {machine}; {versions}.
 
 {left}
 
-Counts of calls, which are the same on any machine, detect the cost of a change: `python -m benchmarks counts`
-counts the calls of starting, headers, judging, fuzzing and reports, and CI fails a change that makes a fifth
-more. [Audits](audit.md#what-it-costs) and [devices](device-bench.md) have figures of their own.
+The number of calls is the same on any machine, so it shows what a change costs. `python -m benchmarks counts`
+counts the calls for startup, headers, judging, fuzzing and reports. CI rejects a change that increases a
+count by more than a fifth. There are separate figures for [audits](audit.md#what-it-costs) and
+[devices](device-bench.md).
 """
 
 
@@ -387,7 +419,11 @@ def page(results: Results) -> str:
     left = "\n".join(
         f"- {row.work}: {LEFT.get(row.work, UNKNOWN)}" for row in results.rows if row.verdict == "missed"
     )
-    left = f"Missed goals, and where the time goes:\n\n{left}" if left else "All goals are reached."
+    left = (
+        f"These goals are missed. The list shows where the time goes.\n\n{left}"
+        if left
+        else "All goals are reached."
+    )
     return _PAGE.format(date=results.date, machine=results.machine, versions=versions, rows=rows, left=left)
 
 
@@ -403,14 +439,25 @@ def load_results() -> Results:
 
 
 @click.command()
-@click.option("--write", is_flag=True, help="Write the results, and generate the page.")
-@click.option("--check", is_flag=True, help="Measure nothing; fail when the page does not match the results.")
-@click.option("--all", "everything", is_flag=True, help="Run and report every implementation, too: long.")
+@click.option("--write", is_flag=True, help="Write the results and generate the page.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Measure nothing. Exit with 1 if the page does not match the recorded results.",
+)
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also run and report every implementation, which takes half an hour.",
+)
 def performance(write: bool, check: bool, everything: bool) -> None:
     """Measure everything that users wait for, and report which goals are reached (5 minutes)."""
     if check:
         if PAGE.read_text(encoding="utf-8") != page(load_results()):
-            raise click.ClickException("docs/performance.md is not current: --write measures, or git restore")
+            raise click.ClickException(
+                "docs/performance.md is not current: run with --write to measure again, or undo the change"
+            )
         click.echo("docs/performance.md is current")
         return
     results = measured(everything=everything)

@@ -1,1 +1,1 @@
-"""Evidence that the suite works: planted faults, mutants of the reference, and records of its behaviour."""
+"""Evidence that the suite works: planted faults, mutants of the reference, and recorded behaviour."""

@@ -1,4 +1,4 @@
-"""Running what a user runs: the commands of the project, in the root of the checkout."""
+"""Run the commands of the project as a user would, in the root of the checkout."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 3600
-"""Seconds that one command may take."""
+"""Time limit in seconds for one command."""
 
 _LINES = 3
 
 
 class FailedError(Exception):
-    """An item could not be made, so nothing is known about it."""
+    """An item could not be computed, so nothing is known about it."""
 
 
 def run(*command: str, statuses: Collection[int] = (0,)) -> subprocess.CompletedProcess[str]:
-    """Run a command of this environment. Raises FailedError when it ends with another status."""
+    """Run a command of this environment. Raises FailedError if it exits with another status than expected."""
     program = beside(command[0])
     shown = " ".join(command)
     variables = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
-    variables.pop("STC_IMPLEMENTATIONS", None)  # readers of whoever runs this
+    variables.pop("STC_IMPLEMENTATIONS", None)  # implementations of the person who runs the proof
     try:
         done = subprocess.run(
             [program, *command[1:]],
@@ -45,7 +45,7 @@ def run(*command: str, statuses: Collection[int] = (0,)) -> subprocess.Completed
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise FailedError(f"{shown}: not done after {LONGEST} s") from None
+        raise FailedError(f"{shown}: not finished after {LONGEST} s") from None
     if done.returncode not in statuses:
         said = " / ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-_LINES:])
         raise FailedError(f"{shown}: exit status {done.returncode}: {said}")
@@ -57,7 +57,7 @@ def stc(*words: str, statuses: Collection[int] = (0,)) -> subprocess.CompletedPr
 
 
 def beside(name: str) -> str:
-    """Return the program of this name beside this interpreter, or else on the path."""
+    """Return the program of this name from the directory of this interpreter, or else from the path."""
     if name == "python":
         return sys.executable
     folder = Path(sys.executable).parent
@@ -68,7 +68,7 @@ def beside(name: str) -> str:
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
-    """Raises FailedError for no lines at all: what should have printed them was not asked about anything."""
+    """Parse lines of JSON. Raises FailedError for no lines, because the command then reported nothing."""
     rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     if not rows:
         raise FailedError("no lines of JSON")
@@ -76,14 +76,14 @@ def json_lines(text: str) -> list[dict[str, Any]]:
 
 
 def packages() -> list[str]:
-    """Return the names of the packages that ship."""
+    """Return the names of the released packages."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     folders = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     return [Path(folder).name for folder in folders]
 
 
 def foreign() -> str:
-    """Return where the installed packages lie when that is not this checkout, nothing otherwise."""
+    """Return the location of the installed packages if it is not this checkout, and otherwise None."""
     program = (
         "import sys; from importlib.util import find_spec as f; [print(f(n).origin) for n in sys.argv[1:]]"
     )
@@ -95,7 +95,7 @@ def foreign() -> str:
 
 
 def commit() -> str:
-    """Return the commit that is checked out, with a mark when files differ from it."""
+    """Return the checked-out commit, with a mark if files differ from it."""
     try:
         head = run("git", "rev-parse", "HEAD").stdout.strip()
         changed = run("git", "status", "--porcelain", "--untracked-files=no").stdout.strip()

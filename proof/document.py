@@ -1,4 +1,4 @@
-"""What one item recorded, and how two such documents differ."""
+"""The recorded result of one item, and the differences between two such documents."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """Entries are compared. Notes are only told when they differ."""
+    """Entries are compared. Notes are only shown if they differ."""
 
     entries: Mapping[str, Any]
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, path: Path, item: str, commit: str) -> None:
-        """Write one entry per line, so that other tools can compare the files as well."""
+        """Write one entry per line, so that other tools can also compare the files."""
         entries = ",\n".join(f"{_json(key)}: {_json(self.entries[key])}" for key in sorted(self.entries))
         head = _json({"format": FORMAT, "item": item, "commit": commit, "notes": self.notes})
         path.write_text(f'{head[:-1]}, "entries": {{\n{entries}\n}}}}\n', encoding="utf-8")
 
 
 def load(path: Path) -> Document:
-    """Raises UnusableError."""
+    """Load a recorded document. Raises UnusableError."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
-            raise UnusableError(f"recorded in format {content['format']}, this is {FORMAT}; record it again")
+            raise UnusableError(
+                f"recorded in format {content['format']}, but the current format is {FORMAT}; record it again"
+            )
         return Document(content["entries"], content["notes"])
     except FileNotFoundError:
         raise UnusableError("not recorded") from None
@@ -46,12 +48,12 @@ def load(path: Path) -> Document:
 
 
 def plain(document: Document) -> Document:
-    """Return it as it would be read again: tuples are lists, keys are texts."""
+    """Return the document as it would be loaded from a file: tuples become lists, and keys become strings."""
     return Document(json.loads(_json(document.entries)), json.loads(_json(document.notes)))
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return a line for each entry that is gone, new or another."""
+    """Return a line for each entry that was removed, added or changed."""
     lines = []
     for key in sorted({*before, *after}):
         if key not in after:
@@ -64,7 +66,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
 
 
 def without(value: Any, names: Collection[str]) -> Any:
-    """Return a JSON value without the members of these names, at any depth."""
+    """Return a JSON value without the members that have these names, at any depth."""
     if isinstance(value, dict):
         return {key: without(member, names) for key, member in value.items() if key not in names}
     if isinstance(value, list):

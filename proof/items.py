@@ -1,4 +1,4 @@
-"""The items of the proof: documents without wording, timings and places of modules, made by commands."""
+"""The items of the proof: documents made by commands, without wording, timings and locations of modules."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ READERS = ("safetensors", "safetensors:numpy", "safetensors:safe-open", "safeten
 
 PLANTED = ROOT / "proof/readers/planted.py"
 BEHAVIOURS = {
-    "abort": "dies by SIGABRT",
+    "abort": "is killed by SIGABRT",
     "hang": "never answers",
     "memory": "fills memory",
-    "late": "accepts at open what it refuses at read",
-    "heap": "returns bytes that the file does not hold",
-    "change": "changes the file that it is asked about",
-    "fork": "leaves a child with its pipes",
-    "noise": "prints what is no answer",
-    "order": "refuses everything after certain files",
-    "slow": "takes longer than usual, and less than allowed",
+    "late": "accepts at open the files that it rejects at read",
+    "heap": "returns bytes that are not in the file",
+    "change": "changes its input file",
+    "fork": "leaves a child process that keeps its pipes open",
+    "noise": "prints lines that are not answers",
+    "order": "rejects everything after certain files",
+    "slow": "takes longer than usual but less than the limit",
 }
 SAMPLE = ("framing/*", "layout/*", "data/*")
 LIMITS = ("--time-limit", "3", "--memory-limit", "128", "--max-hangs", "0", "--no-smoke", "--no-baseline")
 PATIENT = ("--time-limit", "20")
-"""Of what answers at once, for a machine on which others measure."""
+"""Options for implementations that answer quickly, on a machine where other measurements run."""
 
 PAGES = ("publish", "corpus stats", "corpus bugs", "trophies", "rules build")
 EXECS = 2000
 
 WORDING = {"message", "time", "tag", "note"}
-"""Members of the JSON of stc check and stc audit that are words, or say when a file was written."""
+"""Members in the JSON of stc check and stc audit that contain wording or the time of writing."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """What it compares, in a few words, and what makes its document; ``full`` takes many minutes."""
+    """A description and a function that makes the document; an item with ``full`` takes many minutes."""
 
     about: str
     make: Callable[[], Document]
@@ -57,7 +57,7 @@ class Item:
 
 
 def corpus() -> Document:
-    """Every case with its expectation, the rules and choices behind it, and the digest of every file."""
+    """Return each case with its expectation, rules and choices, and the digest of every file."""
     stc("corpus", "build", "--check")
     built = json.loads((ROOT / "corpus/corpus.json").read_text(encoding="utf-8"))
     entries: dict[str, Any] = {"version": built["corpus_version"], "codes": sorted(built["codes"])}
@@ -75,16 +75,16 @@ def corpus() -> Document:
         if path.is_file():
             entries[f"file {path.relative_to(files)}"] = hashlib.sha256(path.read_bytes()).hexdigest()
     digest = (ROOT / "corpus/corpus.sha256").read_text(encoding="utf-8").split()[0]
-    return Document(entries, {"digest of corpus.json, which holds wording": digest})
+    return Document(entries, {"digest of corpus.json, which contains wording": digest})
 
 
 def verdicts(selector: str, *options: str) -> Document:
-    """Run an implementation; the entries are its cases and steps, and the choices it took."""
+    """Run an implementation; the entries are its cases and steps, and the choices that it made."""
     with tempfile.TemporaryDirectory() as folder:
         done = stc("run", "--impl", selector, "--report", folder, "-q", *options, statuses=(0, 1))
         records = list(Path(folder).glob("*.jsonl"))
         if len(records) != 1:
-            raise FailedError(f"{len(records)} records of one run")
+            raise FailedError(f"{len(records)} records for one run")
         rows = json_lines(records[0].read_text(encoding="utf-8"))
     entries: dict[str, Any] = {"exit status": done.returncode}
     for row in rows:
@@ -97,7 +97,7 @@ def verdicts(selector: str, *options: str) -> Document:
                 _put(entries, f"choice {row['choice']}", row["verdict"])
     last = rows[-1]
     if last["type"] != "footer" or not (last["complete"] or "--case" in options):
-        raise FailedError("the run was not finished")
+        raise FailedError("the run did not finish")
     return Document(entries)
 
 
@@ -123,15 +123,15 @@ def _planted(behaviour: str) -> str:
 
 
 def pages() -> Document:
-    """Whether committed pages are current, by the exit statuses of the commands that make them."""
+    """Check whether committed pages are current, by the exit statuses of the commands that make them."""
     checks = {words: stc(*words.split(), "--check", statuses=(0, 1)).returncode for words in PAGES}
     return Document({f"stc {words} --check": status for words, status in checks.items()})
 
 
 def fuzz() -> Document:
-    """The findings of a short run over a careless reader, by their signatures.
+    """Return the signatures of the findings of a short run with a careless reader.
 
-    Inputs are compared as they were found: how small they become hangs on the time that is given to it.
+    Inputs are compared as they were found, because the result of reduction depends on the time available.
     """
     with tempfile.TemporaryDirectory() as folder:
         options = ("--seed", "1", "--max-execs", str(EXECS), "-j", "1", *PATIENT)
@@ -151,7 +151,7 @@ def fuzz() -> Document:
 
 
 def check() -> Document:
-    """What ``stc check`` says of every file and model of the corpus, under each profile."""
+    """Return the result of ``stc check`` for every file and model of the corpus under each profile."""
     entries: dict[str, Any] = {}
     for profile in PROFILES:
         done = stc("check", "corpus/files", "--json", "--profile", profile, statuses=(1,))
@@ -161,7 +161,7 @@ def check() -> Document:
 
 
 def audit() -> Document:
-    """The row of ``stc audit`` of every file of the corpus."""
+    """Return the row of ``stc audit`` for every file of the corpus."""
     done = stc("audit", "corpus/files", "--jobs", "1", statuses=(1, 2))
     entries: dict[str, Any] = {"exit status": done.returncode}
     for row in json_lines(done.stdout):
@@ -170,18 +170,18 @@ def audit() -> Document:
 
 
 def mutants() -> Document:
-    """Which committed mutants are killed; see ``mutants_of``."""
+    """Return which committed mutants are killed; see ``mutants_of``."""
     return Document(
         mutants_of(json.loads((ROOT / "proof/mutation/mutants.json").read_text(encoding="utf-8")))
     )
 
 
 def mutants_of(committed: dict[str, Any]) -> dict[str, Any]:
-    """Return the ends of all mutants, by names that stay when code moves to another module.
+    """Return the outcomes of all mutants, under names that stay the same if code moves to another module.
 
-    A name is ``module:function:operator:n``. The module is left out, so mutants of equal names in two modules
-    share an entry: how many end in which way. Code outside of functions (``-``) is numbered through its
-    module and gets other numbers when it moves, so there the number is left out, too.
+    A name is ``module:function:operator:n``. The module is left out, so mutants with the same name in two
+    modules share an entry, which counts the outcomes. Code outside of functions (``-``) is numbered within
+    its module and gets other numbers when it moves, so the number is left out for such code, too.
     """
     ends = dict.fromkeys(committed["killers"], "killed") | dict.fromkeys(committed["stillborn"], "stillborn")
     ends |= {one["name"]: f"survives: {one['class']}" for one in committed["survivors"]}
@@ -195,33 +195,33 @@ def mutants_of(committed: dict[str, Any]) -> dict[str, Any]:
 
 
 def matrix() -> Document:
-    """Which case fails which broken implementation, as committed."""
+    """Return which cases fail which broken implementations in the committed matrix."""
     committed = json.loads((ROOT / "proof/broken/matrix.json").read_text(encoding="utf-8"))
     entries: dict[str, Any] = {one["name"]: {**_other(one, "name", "about")} for one in committed["variants"]}
     return Document(entries | {key: value for key, value in committed.items() if key != "variants"})
 
 
 def current(*command: str) -> Document:
-    """Whether a document is what its command computes anew."""
+    """Check whether a document equals a newly computed one."""
     return Document({" ".join(command): run(*command, statuses=(0, 1)).returncode})
 
 
 def contracts() -> Document:
-    """How many import contracts are kept."""
+    """Count the import contracts that are kept."""
     done = run("lint-imports", statuses=(0, 1))
     counts = re.search(r"Contracts: (\d+) kept, (\d+) broken", done.stdout)
     if counts is None:
-        raise FailedError("lint-imports told no number of contracts")
+        raise FailedError("lint-imports reported no number of contracts")
     return Document({"exit status": done.returncode, "kept": int(counts[1]), "broken": int(counts[2])})
 
 
 def api() -> Document:
-    """The documented names with their signatures."""
+    """Return the documented names with their signatures."""
     return Document(described())
 
 
 def commands() -> Document:
-    """The tree of commands, with the names of options and arguments."""
+    """Return the tree of commands with the names of their options and arguments."""
     return Document(help_of("stc"))
 
 
@@ -230,7 +230,7 @@ def _other(row: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _put(entries: dict[str, Any], key: str, value: Any) -> None:
-    """Add an entry; a second one under the same key is a defect of the item."""
+    """Add an entry. Raises FailedError for a second entry under the same key."""
     if key in entries:
         raise FailedError(f"two entries for {key}")
     entries[key] = value
@@ -242,11 +242,11 @@ _FULL = {
 }
 
 ITEMS = {
-    "corpus": Item("cases, rules, choices and the digests of files", corpus),
+    "corpus": Item("cases, rules, choices and digests of files", corpus),
     **{f"run-{who.replace(':', '-')}": Item(f"verdicts of {who}", partial(verdicts, who)) for who in READERS},
     **{
         f"run-reference-{name}": Item(
-            f"the same, profile {name}", partial(verdicts, "reference", "--profile", name)
+            f"verdicts of reference, profile {name}", partial(verdicts, "reference", "--profile", name)
         )
         for name in PROFILES
     },
@@ -255,12 +255,12 @@ ITEMS = {
         for name, what in BEHAVIOURS.items()
     },
     "pages": Item("whether published pages are current", pages),
-    "fuzz": Item(f"findings of {EXECS:,} inputs in a careless reader", fuzz),
-    "check": Item("stc check over the corpus, each profile", check),
-    "audit": Item("stc audit over the corpus", audit),
-    "mutants": Item("outcomes of mutants, as committed", mutants),
-    "matrix": Item("cases that catch broken implementations, as committed", matrix),
-    "contracts": Item("import contracts kept", contracts),
+    "fuzz": Item(f"findings of {EXECS:,} inputs with a careless reader", fuzz),
+    "check": Item("results of stc check for the corpus, each profile", check),
+    "audit": Item("results of stc audit for the corpus", audit),
+    "mutants": Item("committed outcomes of mutants", mutants),
+    "matrix": Item("committed matrix of cases and broken implementations", matrix),
+    "contracts": Item("number of import contracts kept", contracts),
     "api": Item("documented names and signatures", api),
     "commands": Item("commands, options and arguments of stc", commands),
     **{name: Item(about, partial(current, *command), full=True) for name, (about, command) in _FULL.items()},

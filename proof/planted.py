@@ -11,7 +11,7 @@ from safetensors_reference.rules.book import ProfileName
 
 @dataclass
 class Probe:
-    """Code reached by one reading of one input: the faulty code, and the condition of the fault."""
+    """Record of whether one reading of one input reached the faulty code and triggered the fault."""
 
     reached: bool = False
     triggered: bool = False
@@ -23,13 +23,13 @@ class Planted:
 
     Attributes:
         name: a slug such as ``reader/no-hole-check``.
-        about: one sentence: the fault, and when it shows.
+        about: one sentence that describes the fault and when it shows.
         kind: kind of case that it can run.
-        make: returns an object with the methods of that kind, for ``read`` the method ``read(path) -> dict``.
-            Readers of the held-out set take the probe to fill.
+        make: returns an object with the methods of that kind, such as ``read(path) -> dict``.
+            Readers of the held-out set receive the probe to fill.
         rules: ids of the rules that it breaks, for a held-out reader.
         profile: profile under which the fault shows.
-        heavy: only heavy cases catch it, so that the matrix leaves it out.
+        heavy: only heavy cases detect it, so the matrix omits it.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Planted:
     def content(self, data: bytes, probe: Probe) -> dict[str, Any]:
         """Return the content of a file in the form of the manifest.
 
-        Raises Refused for a file that the reader refuses; any other exception is a crash.
+        Raises Refused for a file that the reader rejects; any other exception is a crash.
         """
         content: dict[str, Any] = self.make(probe).content(data)
         return content

@@ -1,6 +1,6 @@
 """``python -m proof.promote``: turn a finding into a case of the corpus, with its origin.
 
-Cases are permanent, so a finding that shows nothing new is refused, with the reason.
+Cases are permanent, so the command refuses a finding that shows nothing new, and explains why.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ MUTANTS = "proof/mutation/mutants.json"
 
 @dataclass(frozen=True)
 class News:
-    """The contribution of a new case.
+    """Contribution of a new case.
 
     Attributes:
         mutants: surviving mutants of the strict reader that it kills: name -> the fault.
         variants: broken readers that fail it.
-        alike: cases of the same primary code, or accepting ones, that the same broken readers fail.
+        alike: cases with the same primary code, or accepting cases, that the same broken readers fail.
         compared: number of cases in the comparison.
     """
 
@@ -74,22 +74,22 @@ class News:
             out.append(f"the same {fail} {', '.join(self.alike[:3])}")
         else:
             shown = ", ".join(self.variants[:6]) + (" …" if count > 6 else "")
-            out.append(f"{fail} it, a set that none of {self.compared} cases has: {shown}")
+            out.append(f"{fail} it, and none of {self.compared} cases has exactly this set: {shown}")
         return out
 
 
 def disagreement(case: Case) -> str | None:
-    """Return the objection of the strict reader to the expectation of a case; None for none."""
+    """Return the strict reader's objection to the expectation of a case, or None."""
     for probe in probes_of([case]):
         explanation = explain(probe.data, cast(ProfileName, probe.profile))
         if objection(explanation, probe):
             codes = ", ".join(sorted({f.code for f in explanation.faults})) or "no fault"
-            return f"under profile {probe.profile} it finds {codes}"
+            return f"under profile {probe.profile} the reader finds {codes}"
     return None
 
 
 def look_for_news(case: Case, cases: Iterable[Case], root: Path, jobs: int = 2) -> News:
-    """Determine what a case adds.
+    """Determine the contribution of a case.
 
     Args:
         case: the new case; its file must exist.
@@ -97,7 +97,7 @@ def look_for_news(case: Case, cases: Iterable[Case], root: Path, jobs: int = 2) 
         root: the checkout.
         jobs: number of processes.
 
-    Raises OSError and ValueError when the committed results cannot be used.
+    Raises OSError and ValueError if the committed results cannot be used.
     """
     known = list(cases)
     rows = [row for row in matrix.load((c.id for c in known), root / MATRIX) if row.kind == "read"]
@@ -123,7 +123,7 @@ def failing_variants(case: Case, known: Collection[str]) -> list[str]:
 
 
 def killed_mutants(case: Case, root: Path, jobs: int) -> dict[str, str]:
-    """Return the mutants that survive the corpus but not this case: name -> the fault."""
+    """Return the mutants that survive the corpus but not this case, as name -> the fault."""
     survivors = {row["name"] for row in load_result(root / MUTANTS).get("survivors", ())}
     mutants = {m.name: m for m in reader_mutants() if m.name in survivors}
     probes = probes_of([case])
@@ -138,18 +138,18 @@ READING = ("open", "read")
 
 
 class PromotionError(Exception):
-    """The finding cannot become a case; the text says why."""
+    """The finding cannot become a case; the message gives the reason."""
 
 
 def input_of(finding: Finding) -> bytes:
     """Return the file for the case. Raises PromotionError for a finding of another kind."""
     if finding.step not in READING:
         raise PromotionError(
-            f"it was found at step {finding.step}; only findings of open and read can be promoted. "
-            "Write the case by hand, docs/add-a-case.md says how"
+            f"it was found at step {finding.step}; only findings of open and read can be promoted. Write "
+            "the case by hand as described in docs/add-a-case.md"
         )
     if list(finding.files) != [finding.entry] or finding.action is not None:
-        raise PromotionError("it is more than one file to be read; write the case by hand")
+        raise PromotionError("it consists of more than one file; write the case by hand")
     return finding.files[finding.entry]
 
 
@@ -161,14 +161,15 @@ def entry_of(
     rules = [rule for rule in finding.rules if rule in known]
     if not rules:
         raise PromotionError(
-            "the finding's rule is not known; write the case by hand, docs/add-a-case.md says how"
+            "the finding's rule is not known; write the case by hand as described in docs/add-a-case.md"
         )
     data, expectation = input_of(finding), finding.expectation
     area = READ_AREAS.get(rules[0][:3], "data")
     row: dict[str, Any] = {
-        # A number, because hexadecimal digits can spell words that an id must not contain.
+        # The digest is converted to a number, because hexadecimal digits can spell words that an id must not
+        # contain.
         "id": case_id or f"{area}/found-{int(finding.digest[:8], 16)}",
-        "title": title or f"A file found by fuzzing is about {rules[0]}: {known[rules[0]].title}.",
+        "title": title or f"A file found by fuzzing that concerns {rules[0]}: {known[rules[0]].title}.",
         "rules": rules,
         "level": expectation.get("level") or known[rules[0]].level,
         "importance": "high" if kind_of(finding.verdict) in SECURITY else "medium",
@@ -182,7 +183,7 @@ def entry_of(
         row["options"] = {name: list(option.get("codes", ())) for name, option in options.items()}
         contents = [o["content"] for o in options.values() if o["outcome"] == "accept"]
         if any(content != contents[0] for content in contents):
-            raise PromotionError("its options demand different contents; write the case by hand")
+            raise PromotionError("its options require different contents; write the case by hand")
     elif expectation["outcome"] == "reject":
         row["codes"] = list(expectation["codes"])
     else:
@@ -196,7 +197,7 @@ def entry_of(
 
 
 def primary_first(finding: Finding) -> Finding:
-    """Return the finding with the codes of its first rule first."""
+    """Return the finding with the codes of its first rule in front."""
     codes = list(finding.expectation.get("codes", ()))
     rule = rule_book().rules.get(finding.rules[0]) if finding.rules else None
     if rule is None or not codes:
@@ -213,7 +214,7 @@ def _found_on(finding: Finding) -> str:
 
 
 def _readable(data: bytes) -> list[dict[str, Any]]:
-    """Return a recipe of a file in the parts of the format: length, header, data."""
+    """Return a recipe of a file, divided into length, header and data."""
     end = 8 + int.from_bytes(data[:8], "little") if len(data) >= 8 else len(data)
     pieces = [data[:8], data[8:end], data[end:]] if end <= len(data) else [data[:8], data[8:]]
     rest = (part for piece in pieces[1:] for part in recipe.from_bytes(piece))
@@ -231,7 +232,7 @@ def _apart(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _content(data: bytes, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata and tensors with the bytes of the expected digests. Raises PromotionError."""
+    """Return metadata and tensors with the bytes that match the expected digests. Raises PromotionError."""
     header = explain(data, "text").header or explain(data, "official").header
     if header is None or "tensors" not in content:
         raise PromotionError("its content cannot be determined; write the case by hand")
@@ -242,7 +243,7 @@ def _content(data: bytes, content: Mapping[str, Any]) -> dict[str, Any]:
         held = b"" if place is None else data[start + place.begin : start + place.end]
         if hashlib.sha256(held).hexdigest() != told["sha256"]:
             raise PromotionError(
-                f"the file holds no bytes of tensor {told['name']!r} with the digest demanded"
+                f"the file contains no bytes of tensor {told['name']!r} with the required digest"
             )
         tensors.append(
             {
@@ -297,11 +298,11 @@ def _value(value: Any) -> Any:
 
 
 VERDICT_WORDS = re.compile("valid|reject|accept|bad|good|wrong|refuse|correct|malicious|attack")
-"""Words for the required behaviour; a case id must outlive a change of that."""
+"""Words for the required behaviour; a case id must remain valid if that behaviour changes."""
 
 
 class NothingNewError(PromotionError):
-    """The finding would add nothing to the corpus; the text names the existing case."""
+    """The finding would add nothing to the corpus; the message names the existing case."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +325,7 @@ class Checkout:
         needed = ("corpus/corpus.json", MATRIX, MUTANTS, "corpus/safetensors_corpus/found.toml")
         missing = [name for name in needed if not (root / name).is_file()]
         if missing:
-            raise PromotionError(f"{root} is no checkout of this project: {missing[0]} is missing")
+            raise PromotionError(f"{root} is not a checkout of this project: {missing[0]} is missing")
         return cls(root)
 
 
@@ -346,15 +347,15 @@ def promote(
     issue: str | None = None,
     dry_run: bool = False,
 ) -> Promotion:
-    """Add a finding to the corpus's sources, unless it adds nothing.
+    """Add a finding to the sources of the corpus, unless it adds nothing.
 
     Args:
-        finding: one of the steps open and read.
+        finding: a finding of the step open or read.
         checkout: checkout to change.
-        case_id: ``area/slug``; None for one made from the rule's area and the digest.
+        case_id: ``area/slug``; None to derive it from the rule's area and the digest.
         title: special property of the file, in one sentence.
         issue: URL of the public report of the bug.
-        dry_run: True writes nothing.
+        dry_run: True to write nothing.
 
     Raises:
         NothingNewError: existing cases show the same.
@@ -375,11 +376,11 @@ def promote(
     try:
         case_of(row)
     except ValueError as err:
-        raise PromotionError(f"it makes no case: {err}") from err
+        raise PromotionError(f"it does not make a valid case: {err}") from err
     news = _news(finding, manifest, checkout.root)
     text = old.rstrip("\n") + "\n\n" + rendered(row)
     if tomllib.loads(text)["case"][-1] != row:
-        raise PromotionError("TOML cannot hold it; a name or a value has characters that are no text")
+        raise PromotionError("TOML cannot represent it; a name or a value has characters that are not text")
     if not dry_run:
         part = checkout.found.with_name(checkout.found.name + ".part")
         part.write_text(text, encoding="utf-8")
@@ -388,49 +389,51 @@ def promote(
 
 
 def _refuse_known(data: bytes, manifest: Manifest, found: str) -> None:
-    """Refuse bytes that are a case already. Raises NothingNewError."""
+    """Raise NothingNewError if the bytes are already a case."""
     digest = hashlib.sha256(data).hexdigest()
     for case in manifest.cases:
         if case.kind in ("read", "resource") and case.sha256 == digest and case.size == len(data):
-            raise NothingNewError(f"the same {len(data):,} bytes are case {case.id}")
+            raise NothingNewError(f"the same {len(data):,} bytes are already case {case.id}")
     for row in tomllib.loads(found).get("case", []):
         if recipe.expand(row["bytes"]) == data:
             raise NothingNewError(f"the same {len(data):,} bytes are case {row['id']}, not built yet")
 
 
 def _refuse_open(finding: Finding, data: bytes) -> None:
-    """Refuse an expectation that readers need not meet. Raises PromotionError."""
+    """Raise PromotionError if readers need not meet the expectation."""
     expectation = finding.expectation
     if "choice" in expectation:
         return
-    # The opinion of the strict reader matters for one question only: whether the answer may vary.
+    # The opinion of the strict reader matters for only one question: whether the answer may vary.
     views = [explain(data, profile) for profile in PROFILES]
     choices = set(opinion(data).choices) if opinion(data).required == "open" else set()
     if len({view.valid for view in views}) > 1:
         choices |= {f.choice for view in views for f in (*view.faults, *view.tolerated) if f.choice}
     if choices:
         raise PromotionError(
-            f"what must be answered depends on choice {', '.join(sorted(choices))}, and the expectation "
+            f"the required answer depends on choice {', '.join(sorted(choices))}, but the expectation "
             "names none; write it by hand as a case of the choice"
         )
     if expectation.get("outcome") not in ("accept", "reject"):
-        raise PromotionError("the finding demands neither accept nor reject, so there is nothing to expect")
+        raise PromotionError("the finding requires neither accept nor reject, so there is nothing to expect")
 
 
 def _refuse_id(case_id: str, manifest: Manifest, found: str) -> None:
-    """Refuse an id that is malformed or was used before. Raises PromotionError."""
+    """Raise PromotionError if an id is malformed or was used before."""
     used = {row["id"] for row in manifest.raw["cases"]} | {
         row["id"] for row in tomllib.loads(found).get("case", [])
     }
     areas = [area for area, kind in AREAS.items() if kind == "read"]
     if not re.fullmatch(r"[a-z]+/[a-z0-9]+(-[a-z0-9]+)*", case_id) or case_id.partition("/")[0] not in areas:
         raise PromotionError(
-            f"id {case_id!r}: area/slug of lower case and hyphens; areas: {', '.join(areas)}"
+            f"id {case_id!r} must be area/slug in lower case with hyphens; areas: {', '.join(areas)}"
         )
     if word := VERDICT_WORDS.search(case_id):
-        raise PromotionError(f"id {case_id!r}: says what must be done ({word[0]}); ids outlive that")
+        raise PromotionError(
+            f"id {case_id!r} states the required behaviour ({word[0]}), which may change while the id stays"
+        )
     if case_id in used:
-        raise PromotionError(f"id {case_id!r} is taken, and ids are permanent")
+        raise PromotionError(f"id {case_id!r} is already used, and ids are permanent")
 
 
 def _news(finding: Finding, manifest: Manifest, root: Path) -> News:
@@ -451,7 +454,9 @@ def _news(finding: Finding, manifest: Manifest, root: Path) -> News:
 @click.option("--id", "case_id", metavar="AREA/SLUG", help="Permanent id of the case.  [default: generated]")
 @click.option("--title", help="Special property of the file, in one sentence.")
 @click.option("--issue", metavar="URL", help="Public report of the bug.")
-@click.option("--dry-run", is_flag=True, help="Only print the case and its contribution.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the case and its contribution without changing any file."
+)
 @click.option(
     "--checkout",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -469,9 +474,10 @@ def command(
 ) -> None:
     """Turn the finding in FOLDER into a case of the corpus, with its origin.
 
-    The command refuses findings that add nothing: bytes that are a case already, an answer that the format
-    leaves open, and a file that neither detects a fault of the strict reader that no case detects, nor fails
-    a set of broken readers that no case of the same fault code fails. The check takes several seconds.
+    The command refuses findings that add nothing: bytes that are already a case, an answer that the format
+    leaves open, or a file that detects no new fault. A file detects a new fault if it kills a mutant of the
+    strict reader that no case kills, or if it fails a set of broken readers that no case with the same fault
+    code fails. The check takes several seconds.
 
     \b
     python -m proof.promote findings/off-hole-1a2b3c4d --id layout/hole-behind-empty --title "A hole ..."
@@ -496,11 +502,13 @@ def command(
         click.echo(visible(line, len(line)))
     if not dry_run:
         click.echo(
-            "Read it, correct title and rules, then: stc corpus build, and python -m proof.broken --write"
+            "Read it and correct the title and the rules. Then run: stc corpus build, and python -m "
+            "proof.broken --write"
         )
         if made.news.mutants:
             click.echo(
-                "It kills mutants that survived: python -m proof.mutation --write, and remove their reasons"
+                "It kills mutants that survived. Run python -m proof.mutation --write, and remove their "
+                "reasons"
             )
 
 

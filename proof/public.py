@@ -1,4 +1,4 @@
-"""What others build on: documented names with their signatures, and the tree of commands."""
+"""The public interface: documented names with their signatures, and the tree of commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 from .commands import FailedError, run
 
-# Modules that the documentation imports from, with the names that it shows. None: those in ``__all__``.
+# Modules from which the documentation imports, with the names that it shows. None means the names in
+# ``__all__``.
 DOCUMENTED: dict[str, tuple[str, ...] | None] = {
     "safetensors_reference": None,
     "safetensors_reference.numpy": None,
@@ -42,14 +43,14 @@ _OPTION = re.compile(r"  (-\S.*?)(?:   *.*)?")
 
 
 def described() -> dict[str, Any]:
-    """Return every documented name. Raises FailedError for a module or name that is not there."""
+    """Return every documented name. Raises FailedError for a module or name that does not exist."""
     program = "import json, proof.public as p; print(json.dumps(p.names()))"
     entries: dict[str, Any] = json.loads(run("python", "-c", program).stdout)
     return entries
 
 
 def names() -> dict[str, Any]:
-    """Return what is documented, by module and name; ImportError and AttributeError pass."""
+    """Return the documented names by module. Raises ImportError and AttributeError."""
     entries: dict[str, Any] = {}
     for path, chosen in DOCUMENTED.items():
         module = importlib.import_module(path)
@@ -59,14 +60,14 @@ def names() -> dict[str, Any]:
 
 
 def describe(thing: Any) -> Any:
-    """Return the signature of a function, the members of a class, the value of anything else."""
+    """Return the signature of a function, the members of a class, or the value of any other object."""
     if inspect.isclass(thing):
         return {"": _signature(thing), **_members(thing)}
     return _signature(thing) if callable(thing) else _plain(repr(thing))
 
 
 def _members(owner: type) -> dict[str, str]:
-    """Return the public members that this class or one of ours that it derives from defines."""
+    """Return the public members that this class, or one of our classes among its bases, defines."""
     ours = [base for base in owner.__mro__ if base.__module__.startswith("safetensors_")]
     found: dict[str, str] = {}
     for base in reversed(ours):
@@ -82,7 +83,7 @@ def _members(owner: type) -> dict[str, str]:
 
 
 def _signature(thing: Any) -> str:
-    """Return parameters with their defaults; annotations name types that may be renamed."""
+    """Return the parameters with their defaults but without annotations, because types may be renamed."""
     try:
         signature = inspect.signature(thing)
     except (TypeError, ValueError):
@@ -92,12 +93,12 @@ def _signature(thing: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return it without addresses, and without the modules of our names."""
+    """Return the text without addresses and without the modules of our names."""
     return _MODULE.sub("", _ADDRESS.sub("", text))
 
 
 def help_of(*command: str) -> dict[str, Any]:
-    """Return arguments, options and subcommands of a command and of those below it, by their words."""
+    """Return the arguments, options and subcommands of a command and of the commands below it."""
     text = run(*command, "-h").stdout
     parts = _parts(text)
     usage = text.split("\n\n", 1)[0].split()
@@ -113,7 +114,7 @@ def help_of(*command: str) -> dict[str, Any]:
 
 
 def _parts(text: str) -> dict[str, list[str]]:
-    """Return the lines of the options and of the commands."""
+    """Return the lines of the options and the lines of the commands."""
     parts: dict[str, list[str]] = {"Options:": [], "Commands:": []}
     current: list[str] | None = None
     for line in text.splitlines():

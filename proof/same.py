@@ -20,21 +20,26 @@ ITEM_LIST = "\b\nItems:\n" + "\n".join(
 )
 
 _only = click.option(
-    "--only", metavar="ITEM", multiple=True, help="Only this item, or those a glob matches; repeatable."
+    "--only",
+    metavar="ITEM",
+    multiple=True,
+    help="Use only this item, or all items that match a glob pattern; repeatable.",
 )
-_full = click.option("--full", is_flag=True, help="Also compute mutants and matrix anew: half an hour.")
+_full = click.option(
+    "--full", is_flag=True, help="Also recompute the mutants and the matrix, which takes half an hour."
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=ITEM_LIST)
 def same() -> None:
-    """Show that a refactoring changes nothing: record before it, compare after it.
+    """Show that a refactoring changes nothing: record before it, and compare after it.
 
     \b
     python -m proof.same record FOLDER     on the commit before
     python -m proof.same compare FOLDER    on the commit after
 
-    Wording, timings and places of modules are left out. The packages must be installed from this checkout
-    (pip install -e), with the environments of safetensors that `stc run` uses.
+    Wording, timings and locations of modules are left out. The packages must be installed from this checkout
+    (pip install -e), with the safetensors environments that `stc run` uses.
     """
 
 
@@ -43,12 +48,12 @@ def same() -> None:
 @_only
 @_full
 def record(folder: Path, only: tuple[str, ...], full: bool) -> None:
-    """Record every item in FOLDER, one JSON file each.
+    """Record every item in FOLDER, in one JSON file each.
 
     \b
     Exit status:
-      0  all are recorded
-      1  at least one could not be run
+      0  all items were recorded
+      1  at least one item could not be computed
       2  wrong usage
     """
     chosen = choose(ITEMS, only, full)
@@ -61,15 +66,19 @@ def record(folder: Path, only: tuple[str, ...], full: bool) -> None:
 @_only
 @_full
 @click.option(
-    "--show", type=click.IntRange(min=0), default=10, show_default=True, help="Most entries shown of an item."
+    "--show",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Largest number of differing entries shown for an item.",
 )
 def compare(folder: Path, only: tuple[str, ...], full: bool, show: int) -> None:
-    """Make every item again and compare it with FOLDER.
+    """Compute every item again and compare it with FOLDER.
 
     \b
     Exit status:
-      0  all are the same
-      1  at least one differs, was not recorded or could not be run
+      0  all items are the same
+      1  at least one item differs, was not recorded or could not be computed
       2  wrong usage
     """
     chosen = choose(ITEMS, only, full)
@@ -78,10 +87,10 @@ def compare(folder: Path, only: tuple[str, ...], full: bool, show: int) -> None:
 
 
 def choose(items: Mapping[str, Item], only: tuple[str, ...], full: bool) -> dict[str, Item]:
-    """Raises click.UsageError for an item that does not exist."""
+    """Return the selected items. Raises click.UsageError for an item that does not exist."""
     for pattern in only:
         if not fnmatch.filter(items, pattern):
-            raise click.UsageError(f"no item {pattern!r}; -h lists them")
+            raise click.UsageError(f"no item {pattern!r}; -h lists the items")
     return {
         name: item
         for name, item in items.items()
@@ -90,7 +99,7 @@ def choose(items: Mapping[str, Item], only: tuple[str, ...], full: bool) -> dict
 
 
 def record_items(items: Mapping[str, Item], folder: Path) -> bool:
-    """Return whether all could be recorded; of one that could not, no earlier record is kept."""
+    """Record the items and return whether all were recorded; an item that fails loses its earlier record."""
     folder.mkdir(parents=True, exist_ok=True)
     head, good = commit(), True
     for name, item in items.items():
@@ -107,7 +116,7 @@ def record_items(items: Mapping[str, Item], folder: Path) -> bool:
 
 
 def compare_items(items: Mapping[str, Item], folder: Path, show: int) -> bool:
-    """Return whether all are the same as recorded."""
+    """Return whether all items are the same as recorded."""
     good = True
     for name, item in items.items():
         try:
@@ -136,16 +145,16 @@ def compare_items(items: Mapping[str, Item], folder: Path, show: int) -> bool:
 
 
 def _make(item: Item) -> tuple[Document | str, float]:
-    """Return a document, or why there is none, and the seconds it took."""
+    """Return a document, or the reason why there is none, and the seconds it took."""
     begin = time.monotonic()
     made: Document | str
     try:
         made = item.make()
         if not made.entries:
-            made = "it has no entries"
+            made = "the item has no entries"
     except FailedError as err:
         made = str(err)
-    except Exception as err:  # whatever goes wrong in one item, the others are still made
+    except Exception as err:  # an error in one item must not stop the others
         made = f"{type(err).__name__}: {err}"
     return made, time.monotonic() - begin
 

@@ -1,1 +1,1 @@
-"""Tools that measure the project itself, run from a checkout. They belong to no package."""
+"""Tools that measure the project itself. They belong to no package and run from a checkout."""

@@ -1,6 +1,6 @@
-"""``python -m tools.covering``: search rows that cover all possible pairs of levels.
+"""``python -m tools.covering``: searches for rows that cover all possible pairs of levels.
 
-Committed rows are never dropped or changed: the search only adds missing rows.
+The search never removes or changes committed rows; it only adds missing rows.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ _HEAD = """\
 <!-- Made by python -m tools.covering; do not edit. -->
 # Covering sets
 
-A reader can have a special path for an ordinary property of a file: its first tensor, an empty tensor, a
-header without padding, metadata after the tensors, a string of more than 4,096 bytes. A file that isolates
-a fault does not reveal a bug on such a path. These sets therefore combine ordinary properties: a model
-lists properties of a file and their levels, and the set of each topic (a valid file, or one fault) contains
-every possible pair of levels of different properties in some file; for valid files, also every triple of
-the most important properties.
+A reader may have a special code path for an ordinary property of a file, e.g. for its first tensor, an empty
+tensor, a header without padding, metadata after the tensors, or a string of more than 4,096 bytes. A file
+that isolates a fault does not reveal a bug on such a path. These sets therefore combine ordinary properties.
+A model lists properties of a file and the levels of each property. A topic is a valid file or a single
+fault, and each topic has a set of files. Every possible pair of levels of different properties occurs in
+some file of the set. In the sets of valid files, every triple of the most important properties occurs too.
 
-The id of a case consists of the topic and the unusual levels: `surroundings/hole-of-one-last-r3-u8-tight`
-is a hole of one byte before the last tensor, which has three dimensions and dtype U8, in a file whose
-header is not padded. A search with [covertable](https://pypi.org/project/covertable/) produces the sets,
-which are committed as `covering.txt` beside the models; a test counts the combinations independently. They
-form the area `surroundings` of the corpus.
+The id of a case consists of the topic and the unusual levels. For example, the file of
+`surroundings/hole-of-one-last-r3-u8-tight` has a hole of one byte before the last tensor, which has three
+dimensions and dtype U8, and its header is not padded. A search with
+[covertable](https://pypi.org/project/covertable/) produces the sets. They are committed in `covering.txt`
+next to the models, and a test counts the combinations independently. The sets form the area `surroundings`
+of the corpus.
 
 | model | topics | files | combinations | covered | files of all combinations |
 | --- | --: | --: | --: | --: | --: |
@@ -40,11 +41,11 @@ form the area `surroundings` of the corpus.
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--check", is_flag=True, help="Only report missing pairs and an outdated page.")
+@click.option("--check", is_flag=True, help="Only report missing pairs and whether the page is outdated.")
 def covering(check: bool) -> None:
     """Extend the covering sets (covering.txt) until they contain every combination.
 
-    Writes docs/covering.md as well. With --check the exit status is 1 if anything would change.
+    The command also writes docs/covering.md. With --check, the exit status is 1 if anything would change.
     """
     try:
         known = rows(None if FILE.exists() else "")
@@ -59,16 +60,20 @@ def covering(check: bool) -> None:
         missing += len(left)
         found[topic] = extended(model, topic, known[topic]) if left else known[topic]
         if lost := due[topic] - model.covered(topic, found[topic]):
-            raise click.ClickException(f"{topic}: the search left {len(lost)} combinations, {min(lost)}")
+            raise click.ClickException(
+                f"{topic}: the search did not cover {len(lost)} combinations, e.g. {min(lost)}"
+            )
     page = written(found, {topic: len(need) for topic, need in due.items()})
     if check:
         stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page
-        click.echo(f"{missing:,} of {total:,} combinations missing; {PAGE.name} is {'not ' * stale}current")
+        click.echo(
+            f"{missing:,} of {total:,} combinations are missing; {PAGE.name} is {'not ' * stale}current"
+        )
         raise SystemExit(missing > 0 or stale)
     lines = [f"{topic} {model.slug(row)}" for topic, model in of.items() for row in found[topic]]
     FILE.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
     PAGE.write_text(page, encoding="utf-8")
-    click.echo(f"{len(lines):,} rows for {total:,} combinations; {missing:,} were missing before")
+    click.echo(f"{len(lines):,} rows for {total:,} combinations, of which {missing:,} were missing before")
 
 
 def extended(model: Model, topic: str, known: Sequence[dict[str, str]]) -> list[dict[str, str]]:
@@ -114,11 +119,11 @@ def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterat
             )
             yield f"| {name}: {prop.about} | `{usual}` | {words} |"
         if any(prop.around_faults for prop in model.properties.values()):
-            yield from ("", "¹ In valid files only.")
+            yield from ("", "¹ Only in valid files.")
         if model.exclusions:
-            yield from ("", "Excluded as impossible or as a choice: " + "; ".join(
-                dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
-            ) + ".")  # fmt: skip
+            excluded = dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
+            reason = "These combinations are excluded because they are impossible or a choice"
+            yield from ("", f"{reason}: {'; '.join(excluded)}.")
         yield from ("", "| topic | files | about | rule |", "| --- | --: | --- | --- |")
         for topic, about in model.topics.items():
             rules = dict.fromkeys(about.rules_of(row)[0] for row in found[topic])

@@ -1,4 +1,4 @@
-"""First step: check the inputs before anything is installed, and say what this job may do."""
+"""First step: check the inputs before anything is installed, and decide which later steps run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAIL_ON = ("failures", "should", "security", "never")
 
 
 def text(name: str, *, lines: bool = False) -> str:
-    """Return an input without blanks around it; a line break is refused unless ``lines``."""
+    """Return an input without surrounding whitespace. Line breaks are an error unless ``lines`` is set."""
     value = os.environ.get(f"STC_{name.upper().replace('-', '_')}", "").strip()
     if not lines and len(value.splitlines()) > 1:
         stop(f"input {name}: must be one line, got {value!r}")
@@ -25,7 +25,7 @@ def text(name: str, *, lines: bool = False) -> str:
 
 @contextmanager
 def usable(name: str) -> Iterator[None]:
-    """End the step with an error when what an input names cannot be looked at."""
+    """Stop the step with an error if the path in an input cannot be accessed."""
     try:
         yield
     except OSError as err:
@@ -33,7 +33,7 @@ def usable(name: str) -> Iterator[None]:
 
 
 def one_of(name: str, allowed: tuple[str, ...]) -> str:
-    """Return an input that must be one of some words."""
+    """Return an input that must be one of the allowed words."""
     value = text(name)
     if value not in allowed:
         stop(f"input {name}: must be one of {', '.join(w for w in allowed if w)}, got {value!r}")
@@ -41,7 +41,7 @@ def one_of(name: str, allowed: tuple[str, ...]) -> str:
 
 
 def number(name: str, least: float, most: float) -> float:
-    """Return an input that must be a number within limits, both included."""
+    """Return an input that must be a number between two limits, including the limits."""
     value = text(name)
     try:
         found = float(value)
@@ -53,7 +53,7 @@ def number(name: str, least: float, most: float) -> float:
 
 
 def existing(name: str) -> str:
-    """Return an input that names a file, or nothing."""
+    """Return an input that must be empty or the path of a file."""
     value = text(name)
     with usable(name):
         if value and not Path(value).is_file():
@@ -62,34 +62,43 @@ def existing(name: str) -> str:
 
 
 def report_folder() -> str:
-    """Return the folder of the report; one that holds something would mix two reports."""
+    """Return the folder of the report. It must be empty, because old files would mix two reports."""
     folder = Path(text("report") or "conformance-report").absolute()
     with usable("report"):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            stop(f"input report: {folder} is there already and not an empty folder; give another one")
+            stop(f"input report: {folder} exists and is not an empty folder; give another folder")
     return str(folder)
 
 
 def settings() -> Settings:
-    """Return the inputs, checked. Ends the step with an error for one that cannot be used."""
+    """Return the checked inputs. Stops the step with an error if an input is invalid."""
     name = text("name")
     if not NAME.fullmatch(name):
-        stop(f"input name: letters, digits, blanks, dots, hyphens, at most 64 of them, got {name!r}")
+        stop(
+            "input name: must consist of at most 64 letters, digits, spaces, dots, underscores and hyphens, "
+            f"got {name!r}"
+        )
     files = text("check", lines=True)
     if bool(text("implementation")) == bool(files):
         stop(
-            "input implementation: is missing; a selector such as py:tests/adapter.py:Adapter, or give check"
+            (
+                "input implementation: missing; give a selector such as py:tests/adapter.py:Adapter, or the "
+                "input check"
+            )
             if not files
-            else "inputs implementation and check: give one of them, in a job or step for each"
+            else (
+                "inputs implementation and check: give only one of them, and use a separate job or step for "
+                "the other"
+            )
         )
     try:
         shlex.split(text("install", lines=True))
     except ValueError as err:
-        stop(f"input install: {err}; it is split as a shell would do, but no shell runs")
+        stop(f"input install: {err}; the input is split like a shell command, but no shell runs")
     executions = number("fuzz-executions", 0, 1e9)
     if executions != int(executions):
         stop(f"input fuzz-executions: must be a whole number, got {text('fuzz-executions')!r}")
-    # A folder of its own for each use of the action within a job.
+    # Each use of the action within a job has its own folder.
     work = Path(os.environ["RUNNER_TEMP"], "safetensors-conformance", name.replace(" ", "-"))
     return Settings(
         work=str(work),
@@ -109,11 +118,11 @@ def settings() -> Settings:
 
 
 def read_only() -> str:
-    """Return why the token of this job can only read, or nothing when it may do what the workflow says."""
+    """Return why the token of this job has only read access, or an empty string otherwise."""
     if os.environ.get("GITHUB_EVENT_NAME") != "pull_request":
         return ""
     if os.environ.get("GITHUB_ACTOR") == "dependabot[bot]":
-        return "a pull request of dependabot"
+        return "a pull request from Dependabot"
     match event():
         case {"pull_request": {"head": {"repo": {"full_name": head}}}}:
             own = head == os.environ.get("GITHUB_REPOSITORY")
@@ -123,27 +132,28 @@ def read_only() -> str:
 
 
 def main() -> None:
-    """Check, tell the later steps, and say what is left out and why."""
+    """Check the inputs, set the outputs for later steps, and report which of them are skipped and why."""
     made = settings()
     wants = {name: one_of(name, ("true", "false")) == "true" for name in ("upload-sarif", "comment")}
     why_not = read_only()
     for name, wanted in wants.items():
         if wanted and why_not:
-            annotate("notice", f"{name}: left out, the token of {why_not} can only read")
+            annotate("notice", f"{name}: skipped, because the token of {why_not} has only read access")
             wants[name] = False
     if wants["comment"] and made.check:
-        annotate("notice", "comment: left out, it is for implementations")
+        annotate("notice", "comment: skipped, because it is available only for implementations")
         wants["comment"] = False
     if wants["comment"] and os.environ.get("GITHUB_EVENT_NAME") != "pull_request":
-        annotate("notice", "comment: left out, this job was not started by a pull request")
+        annotate("notice", "comment: skipped, because no pull request started this job")
         wants["comment"] = False
     if os.environ.get("GITHUB_EVENT_NAME") == "pull_request_target":
         annotate(
-            "warning", "pull_request_target gives strangers' code your token; run this action on pull_request"
+            "warning",
+            "pull_request_target gives the token to untrusted code; run this action on pull_request",
         )
     Path(made.work).mkdir(parents=True, exist_ok=True)
     for old in Path(made.work).glob("*.status"):
-        old.unlink()  # of an earlier job on a runner that keeps its folder
+        old.unlink()  # an earlier job left it on a runner that keeps its folder
     made.save()
     output(
         work=made.work,

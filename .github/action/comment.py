@@ -1,8 +1,8 @@
-"""Put report.md on the pull request: one comment for each ``name``, which later runs rewrite.
+"""Post report.md on the pull request. There is one comment for each ``name``, which later runs update.
 
-Its own few lines in place of another action or program: nothing else gets to see the token. It is run by
-``python3 -I -S``, so that nothing a tested package has installed is imported, and what that package may have
-written, the report, is only read.
+This code does not use another action or program, so nothing else can read the token. ``python3 -I -S`` runs
+it, so it imports nothing that a tested package has installed. The package may have written the report, so
+this code only reads that file.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # which -I leaves out
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the option -I removes this folder from the path
 
 from common import LARGEST_JSON, NAME, annotate, event, read_regular, step, stop
 
 LIMIT = 65_000
-"""Characters; the service takes 65,536."""
+"""Maximum length of a comment in characters. GitHub accepts 65,536."""
 PAGE, PAGES = 100, 50
 SECONDS = 30
 MENTION = re.compile("@|&(?:commat;|#0*64(?![0-9]);?|#x0*40(?![0-9a-f]);?)", re.IGNORECASE)
-"""What the service makes a mention of, when a name follows."""
+"""Character, or an escape for it, that GitHub treats as a mention if a name follows."""
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Takes a redirect for the error that it is here: the token must not reach another address."""
+    """Treats a redirect as an error, because the token must not be sent to another address."""
 
     def redirect_request(self, *args: object) -> None:
-        """Follow none."""
+        pass
 
 
 def call(method: str, path: str, body: object = None) -> Any:
-    """Send one request to the API of the service and return its answer.
+    """Send a request to the GitHub API and return its answer.
 
     Raises OSError, HTTPException and ValueError.
     """
@@ -49,28 +49,28 @@ def call(method: str, path: str, body: object = None) -> Any:
     }
     data = None if body is None else json.dumps(body).encode()
     url = f"{os.environ['GITHUB_API_URL']}/repos/{os.environ['GITHUB_REPOSITORY']}/{path}"
-    # The address is the runner's own; a server of a company may have any.
+    # The runner provides the address. With GitHub Enterprise Server, it can be any address.
     request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310
     with urllib.request.build_opener(NoRedirects).open(request, timeout=SECONDS) as answer:
         data = answer.read(LARGEST_JSON)
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as err:
-        raise ValueError(f"the service answered {method} with no JSON: {err}") from err
+        raise ValueError(f"the answer to {method} is not JSON: {err}") from err
 
 
 def find(number: int, marker: str) -> int | None:
-    """Return the number of our comment on a pull request, None when there is none yet.
+    """Return the id of our comment on a pull request, or None if there is none yet.
 
     Raises OSError, HTTPException and ValueError.
     """
     for page in range(1, PAGES + 1):
         rows = call("GET", f"issues/{number}/comments?per_page={PAGE}&page={page}")
         if not isinstance(rows, list):
-            raise ValueError("the service answered with no list of comments")
+            raise ValueError("the answer is not a list of comments")
         for row in rows:
             match row:
-                # Anybody may write the marker; only a comment of a program is taken for ours.
+                # Anyone can write the marker, so only the comment of a bot counts as ours.
                 case {"id": int(ours), "user": {"type": "Bot"}, "body": str(body)} if body.startswith(marker):
                     return ours
         if len(rows) < PAGE:
@@ -79,16 +79,16 @@ def find(number: int, marker: str) -> int | None:
 
 
 def report_text(path: Path) -> str:
-    """Return what the report holds, as far as it fits, without mentions. Raises OSError.
+    """Return the report without mentions, up to a maximum size. Raises OSError.
 
-    Whoever can change the tested package can write it, and a mention in a comment sends mail.
+    Anyone who can change the tested package can write the report, and a mention in a comment sends mail.
     """
     text = read_regular(path, 4 * LIMIT).decode("utf-8", "replace")
     return MENTION.sub("@\N{ZERO WIDTH SPACE}", text)
 
 
 def comment_body(marker: str, report: str) -> str:
-    """Return the text of the comment, with a link to the run when the runner says where it is."""
+    """Return the text of the comment. It includes a link to the run if the runner provides the address."""
     server, run = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_RUN_ID")
     link = ""
     if server and run:
@@ -100,7 +100,7 @@ def comment_body(marker: str, report: str) -> str:
 
 
 def put(number: int, marker: str, text: str) -> None:
-    """Rewrite our comment, or write it. Raises OSError, HTTPException and ValueError."""
+    """Update our comment, or create it. Raises OSError, HTTPException and ValueError."""
     old = find(number, marker)
     if old is None:
         call("POST", f"issues/{number}/comments", {"body": text})
@@ -109,10 +109,13 @@ def put(number: int, marker: str, text: str) -> None:
 
 
 def main() -> None:
-    """Comment; one that cannot be written is a warning, the report is in the summary all the same."""
+    """Post the comment. A failure is only a warning, because the job summary contains the report too."""
     name, folder = os.environ["STC_NAME"], Path(os.environ["STC_REPORT"])
     if not NAME.fullmatch(name):
-        stop(f"input name: letters, digits, blanks, dots, hyphens, at most 64 of them, got {name!r}")
+        stop(
+            "input name: must consist of at most 64 letters, digits, spaces, dots, underscores and hyphens, "
+            f"got {name!r}"
+        )
     marker = f"<!-- safetensors-conformance: {name} -->"
     try:
         match event():
@@ -123,7 +126,7 @@ def main() -> None:
     except urllib.error.HTTPError as err:
         rights = "; does the job have the permission pull-requests: write?"
         hint = rights if err.code in (401, 403, 404) else ""
-        annotate("warning", f"no comment: the service answered {err.code}{hint}")
+        annotate("warning", f"no comment: GitHub answered {err.code}{hint}")
     except (OSError, http.client.HTTPException, ValueError) as err:
         annotate("warning", f"no comment: {str(err) or type(err).__name__}")
 

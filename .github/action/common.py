@@ -1,6 +1,6 @@
-"""What the steps of the action share: settings, results, the log and the outputs.
+"""Code that all steps of the action share: settings, results, log and outputs.
 
-Only the standard library: the first step runs before anything is installed.
+It uses only the standard library, because the first step runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
-"""Checkout of the suite that the action came with."""
+"""Checkout of the suite that contains this action."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
-"""Goes into a file name, an HTML comment and the category of an upload."""
+"""Valid names. A name becomes part of a file name, an HTML comment and the category of an upload."""
 LARGEST_JSON = 256 << 20
-"""Most bytes of a document that is read."""
+"""Maximum number of bytes to read from a JSON document."""
 NOT_STARTED = 127
-"""Exit status of a program that cannot be started, as a shell has it."""
+"""Exit status for a program that cannot be started, as in a shell."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The inputs of the action, checked, and the folder that its steps share.
+    """The checked inputs of the action, and the folders that its steps share.
 
     Attributes:
         work: folder for the virtual environment, logs and results, outside the repository.
-        report: folder of the report, absolute; records lie in ``runs``, findings of fuzzing in ``findings``.
+        report: absolute path of the report's folder, which contains the folders ``runs`` for records and
+            ``findings`` for findings of fuzzing.
         fail_on: ``failures``, ``should``, ``security`` or ``never``.
-        check: files to check, one a line; then there is no implementation.
+        check: files to check, one per line; if it is set, there is no implementation.
 
-    The others are the inputs of the same names.
+    The other attributes are inputs with the same names.
     """
 
     work: str
@@ -60,42 +61,40 @@ class Settings:
 
     @property
     def runs(self) -> Path:
-        """Folder of the run records."""
         return Path(self.report, "runs")
 
     @property
     def findings(self) -> Path:
-        """Folder of the findings of fuzzing."""
         return Path(self.report, "findings")
 
     def program(self, name: str) -> str:
-        """Path of a program of the virtual environment."""
+        """Return the path of a program in the virtual environment."""
         return str(Path(self.work, "venv", "bin", name))
 
     def save(self) -> None:
-        """Write the settings for the steps that follow."""
+        """Write the settings for later steps."""
         Path(self.work, "settings.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
 def load_settings() -> Settings:
-    """Return what the first step made of the inputs."""
+    """Return the settings that the first step wrote."""
     return Settings(**read_json(Path(os.environ["STC_WORK"], "settings.json")))
 
 
 def keep_status(settings: Settings, step: str, status: int) -> None:
-    """Note the exit status of a step for the last one, which decides."""
+    """Save the exit status of a step for the last step, which decides the outcome."""
     Path(settings.work, f"{step}.status").write_text(str(status), encoding="utf-8")
 
 
 def kept_status(settings: Settings, step: str) -> int | None:
-    """Return the exit status of an earlier step, None when it did not run to its end."""
+    """Return the exit status of an earlier step, or None if the step was not completed."""
     path = Path(settings.work, f"{step}.status")
     return int(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def run(settings: Settings, step: str, argv: list[str]) -> int:
-    """Run a program, show what it prints, and keep that in the work folder; returns its exit status."""
-    # What a reader prints must not be taken for a command to the runner, and neither must an input.
+    """Run a program, show its output, and save the output in the work folder. Returns the exit status."""
+    # The runner must not interpret the output of a reader, or an input, as a command.
     token = secrets.token_hex(16)
     out = sys.stdout.buffer
     out.write(f"::stop-commands::{token}\n$ {shlex.join(argv)}\n".encode(errors="backslashreplace"))
@@ -112,22 +111,22 @@ def run(settings: Settings, step: str, argv: list[str]) -> int:
 
 def _run(argv: list[str], show: Callable[[bytes], object]) -> int:
     try:
-        # A group of its own: an interruption reaches it once, through us.
+        # The child has its own process group, so an interruption reaches it only once, from this process.
         child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)
-    except OSError as err:  # the environment is gone, or an input is too long for a command line
+    except OSError as err:  # the environment is missing, or an input is too long for a command line
         show(f"{argv[0]}: cannot be started: {err.strerror}\n".encode())
         return NOT_STARTED
     with child:
         assert child.stdout is not None
         while True:
             try:
-                # Not line by line: what is printed last before a hang is wanted most.
+                # Do not read by line, because the last output before a hang is the most important.
                 data = os.read(child.stdout.fileno(), 65536)
                 if not data:
                     break
                 show(data)
             except KeyboardInterrupt:
-                # It finishes its records, and the rest of what it prints still comes.
+                # The program still completes its records, so keep reading its output.
                 child.send_signal(signal.SIGINT)
         return child.wait()
 
@@ -140,13 +139,13 @@ def annotate(level: str, text: str) -> None:
 
 
 def stop(text: str) -> NoReturn:
-    """End the step with an error."""
+    """Stop the step with an error."""
     annotate("error", text)
     raise SystemExit(1)
 
 
 def step(main: Callable[[], None]) -> None:
-    """Run a step. What it cannot read or write ends it with an error that says so, never with a traceback."""
+    """Run a step. An error in reading or writing stops it with a message and not with a traceback."""
     try:
         main()
     except (OSError, ValueError) as err:
@@ -171,12 +170,12 @@ def summary(text: str) -> None:
 def read_regular(path: Path, limit: int) -> bytes:
     """Return the first bytes of a file. Raises OSError.
 
-    It may lie where a tested package can write: a link would hand out another file, such as
-    ``/proc/self/environ`` with the token, and a pipe would wait.
+    A tested package may be able to write the file. A link could expose another file, such as
+    ``/proc/self/environ`` with the token, and a pipe would block, so both are errors.
     """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f"{path} is no regular file")
+            raise OSError(f"{path} is not a regular file")
         return file.read(limit)
 
 
@@ -185,13 +184,13 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(read_regular(path, LARGEST_JSON))
     except (ValueError, RecursionError) as err:
-        raise ValueError(f"{path} is no JSON: {err}") from err
+        raise ValueError(f"{path} is not JSON: {err}") from err
     if not isinstance(document, dict):
-        raise ValueError(f"{path} holds no JSON object")
+        raise ValueError(f"{path} does not contain a JSON object")
     return document
 
 
 def event() -> dict[str, Any]:
-    """Return what the job was started by, as the service describes it. Raises OSError and ValueError."""
+    """Return the event that started the job, as GitHub describes it. Raises OSError and ValueError."""
     path = os.environ.get("GITHUB_EVENT_PATH")
     return read_json(Path(path)) if path else {}

@@ -1,4 +1,4 @@
-"""Run the implementation over the corpus; the outcome is decided by the last step."""
+"""Run the implementation on the corpus. The last step decides the outcome."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from common import annotate, load_settings, run, step
 
 
 def main() -> None:
-    """Write the run record, whatever the result."""
+    """Write the run record, whatever the result is."""
     settings = load_settings()
-    # Written with "=", so that no value is taken for an option.
+    # The options use "=" so that no value is interpreted as an option.
     argv = [
         settings.program("stc"),
         "run",
@@ -23,7 +23,7 @@ def main() -> None:
         argv.append("--fail-on-should")
     status = run(settings, "run", argv)
     if status not in (0, 1):
-        annotate("error", f"{settings.implementation}: could not be run over the whole corpus, see the log")
+        annotate("error", f"{settings.implementation}: the corpus run was not completed; see the log")
 
 
 if __name__ == "__main__":

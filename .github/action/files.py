@@ -1,4 +1,4 @@
-"""Check the model files of the repository: the mode of the action without an implementation."""
+"""Check the model files of the repository. In this mode, the action has no implementation."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from report import fenced, log_end
 
 
 def paths(settings: Settings) -> list[str]:
-    """Return what is to be checked, one a line."""
+    """Return the paths from the input, which has one per line."""
     return [line.strip() for line in settings.check.splitlines() if line.strip()]
 
 
 def log_path(settings: Settings) -> Path:
-    """Return where the SARIF of the check stands."""
+    """Return the path of the SARIF log that the check writes."""
     return Path(settings.report, "report.sarif")
 
 
 def report(settings: Settings) -> None:
-    """Put what was printed into the summary of the job and beside the SARIF."""
+    """Add the output of the check to the job summary, and save it next to the SARIF log."""
     status = kept_status(settings, "files")
-    words = {0: "all files are in order", 1: "there are faults"}
-    title = words.get(-1 if status is None else status, "not everything could be checked")
+    words = {0: "all files are valid", 1: "some files have faults"}
+    title = words.get(-1 if status is None else status, "some files could not be checked")
     text = log_end(settings, "files")
     summary(f"### {settings.name}: {title}\n\n{fenced(text)}")
     log = Path(settings.work, "files.log")
@@ -44,7 +44,7 @@ def report(settings: Settings) -> None:
 
 
 def findings_count(settings: Settings) -> str:
-    """Return the number of faults in the SARIF, notes left out; nothing when there is none."""
+    """Return the number of faults in the SARIF log without notes, or an empty string if there is no log."""
     path = log_path(settings)
     if not path.is_file():
         return ""
@@ -53,23 +53,23 @@ def findings_count(settings: Settings) -> str:
 
 
 def decide(settings: Settings) -> tuple[str, list[str]]:
-    """Return the result of the job, and why."""
+    """Return the result of the job and the reasons for it."""
     status = kept_status(settings, "files")
     if status not in (0, 1):
-        return "not-run", ["not everything could be checked"]
+        return "not-run", ["some files could not be checked"]
     if status and settings.fail_on != "never":
-        return "failed", ["files are not valid, or a model is not whole"]
+        return "failed", ["files are invalid, or a model is incomplete"]
     return "passed", []
 
 
 def main() -> None:
-    """Run ``stc check`` over everything."""
+    """Run ``stc check`` on all files."""
     settings = load_settings()
     Path(settings.report).mkdir(parents=True, exist_ok=True)
     argv = [settings.program("stc"), "check", f"--sarif={log_path(settings)}"]
     argv += [f"--profile={settings.profile}"] if settings.profile else []
     if run(settings, "files", [*argv, "--", *paths(settings)]) not in (0, 1):
-        annotate("error", "not everything could be checked; the log says why")
+        annotate("error", "some files could not be checked; see the log")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A bounded fuzz run from a fixed seed; the outcome is decided by the last step."""
+"""Run the fuzzer with a fixed seed and limits. The last step decides the outcome."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from common import annotate, kept_status, load_settings, run, step
 
 
 def main() -> None:
-    """Write the findings, unless the implementation does not even start."""
+    """Write the findings. Skip fuzzing if the corpus run was not completed."""
     settings = load_settings()
     if kept_status(settings, "run") not in (0, 1):
-        annotate("notice", f"{settings.implementation}: not fuzzed, the corpus could not be run either")
+        annotate("notice", f"{settings.implementation}: not fuzzed, because the corpus run was not completed")
         return
     argv = [
         settings.program("stc"),
@@ -28,7 +28,7 @@ def main() -> None:
         argv.append(f"--triage={settings.triage}")
     status = run(settings, "fuzz", argv)
     if status not in (0, 1):
-        annotate("error", f"{settings.implementation}: could not be fuzzed to the end, see the log")
+        annotate("error", f"{settings.implementation}: fuzzing was not completed; see the log")
 
 
 if __name__ == "__main__":

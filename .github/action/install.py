@@ -1,4 +1,4 @@
-"""Install the suite from the action's own checkout, then what the implementation needs."""
+"""Install the suite from the checkout of the action, and then the tested package."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from common import ROOT, Settings, load_settings, run, step, stop
 
 
 def commands(settings: Settings) -> list[list[str]]:
-    """Return the command lines: the environment, the suite, and what the input ``install`` says."""
-    # Isolated from the folder it runs in: a repository may hold a module named venv or pip.
+    """Return the commands that create the environment and install the suite and the tested package."""
+    # Use isolated mode, because the repository may contain a module named venv or pip.
     pip = [settings.program("python"), "-I", "-m", "pip", "install", "--disable-pip-version-check"]
-    # Files are checked by the base alone, and those behind addresses with one extra more.
+    # To check files, the base package is enough. For files behind addresses, one extra is needed.
     remote = any(sign in settings.check for sign in ("hf://", "https://", "http://"))
     extra = "harness" if not settings.check else "remote" if remote else ""
     suite = f"{ROOT}[{extra}]" if extra else str(ROOT)
@@ -20,18 +20,18 @@ def commands(settings: Settings) -> list[list[str]]:
         [sys.executable, "-I", "-m", "venv", f"{settings.work}/venv"],
         [*pip, "-c", str(ROOT / "constraints.txt"), "-e", suite],
     ]
-    # Without our constraints: they are about the suite's own tests.
+    # Do not use our constraints here, because they apply only to the suite's own tests.
     own = shlex.split(settings.install)
     return [*lines, [*pip, *own]] if own else lines
 
 
 def main() -> None:
-    """Run them, the first that fails ends the step."""
+    """Run the commands. The first one that fails stops the step."""
     settings = load_settings()
     for line in commands(settings):
         status = run(settings, "install", line)
         if status:
-            stop(f"installing failed with exit status {status}: {shlex.join(line)}")
+            stop(f"the installation failed with exit status {status}: {shlex.join(line)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Last step: fail or pass the job by what was found. Runs in the suite's own environment."""
+"""Last step: decide from the results whether the job fails. It runs in the suite's own environment."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def not_done(settings: Settings) -> list[str]:
-    """Return what could not be done at all, which no setting excuses."""
+    """Return the parts of the job that were not completed, which fail it regardless of ``fail-on``."""
     done = {"run": (0, 1), "fuzz": (0, 1), "report": (0,)}
     statuses = {step: kept_status(settings, step) for step in done}
     if not settings.fuzz_executions or statuses["run"] not in (0, 1):
         del statuses["fuzz"]
     words = {
-        "run": "the implementation could not be run over the corpus",
-        "fuzz": "it could not be fuzzed",
+        "run": "the corpus run was not completed",
+        "fuzz": "fuzzing was not completed",
         "report": "there is no report",
     }
     if statuses["report"] == 1:
-        words["report"] = "lines of a run record cannot be read, so the report does not tell everything"
+        words["report"] = "some lines of a run record cannot be read, so the report is incomplete"
     return [words[step] for step, status in statuses.items() if status not in done[step]]
 
 
 def read_records(settings: Settings) -> list[RunRecord]:
-    """Return the run records that can be read; a broken one has made the report fail already."""
-    # What checks files alone is installed without the libraries that this takes.
+    """Return the readable run records. An unreadable record has already made the report fail."""
+    # If the action only checks files, the libraries that this import needs are not installed.
     from safetensors_reports.record.run import RecordError, read_record
 
     records = []
@@ -44,7 +44,7 @@ def read_records(settings: Settings) -> list[RunRecord]:
 
 
 def fuzz_verdicts(settings: Settings) -> list[str]:
-    """Return the verdict of each finding that can be read; a broken one has made the report fail already."""
+    """Return the verdict of each readable finding. An unreadable finding has already made the report fail."""
     from safetensors_reports.audit.inputs import AuditError, load_fuzz_finding
 
     verdicts = []
@@ -57,7 +57,7 @@ def fuzz_verdicts(settings: Settings) -> list[str]:
 
 
 def baseline_faults(settings: Settings, record: RunRecord) -> list[str]:
-    """Return what makes a baseline no excuse for security failures: unreadable, or a review that is due."""
+    """Return why a baseline cannot excuse security failures: it is unreadable, or a review is overdue."""
     from safetensors_conformance.run.baseline import BaselineError, load_baseline, overdue_entries
 
     name = record.header.get("baseline")
@@ -69,11 +69,11 @@ def baseline_faults(settings: Settings, record: RunRecord) -> list[str]:
     except BaselineError as err:
         return [str(err)]
     late = overdue_entries(loaded, dt.datetime.now(dt.UTC).date())
-    return [f"baseline {path}: review is due for {', '.join(e.case for e in late)}"] if late else []
+    return [f"baseline {path}: review is overdue for {', '.join(e.case for e in late)}"] if late else []
 
 
 def failures(settings: Settings) -> list[str]:
-    """Return what fails the job by the input ``fail-on``."""
+    """Return the reasons why the job fails under the input ``fail-on``."""
     from safetensors_corpus.judging.verdicts import SECURITY
 
     if settings.fail_on == "never":
@@ -89,14 +89,14 @@ def failures(settings: Settings) -> list[str]:
         if count:
             out.append(f"{count:,} results are security failures that no baseline expects")
     elif kept_status(settings, "run") == 1:
-        out.append("the corpus run has failures that no baseline expects, or its baseline is not right")
+        out.append("the corpus run has failures that no baseline expects, or its baseline is outdated")
     if fuzzed:
         out.append(f"fuzzing has {len(fuzzed):,} findings")
     return out
 
 
 def findings_count(settings: Settings) -> str:
-    """Return the number of findings of the report, nothing when there is none."""
+    """Return the number of findings in the report, or an empty string if there is no report."""
     from safetensors_reports.audit.inputs import AuditError, load_report
 
     path = Path(settings.report, "report.json")
@@ -108,13 +108,13 @@ def findings_count(settings: Settings) -> str:
 
 
 def main() -> None:
-    """Say why, and end with 1 for a job that fails."""
+    """Report the reasons, and exit with 1 if the job fails."""
     settings = load_settings()
     if os.environ.get("STC_UPLOADED") == "failure":
         annotate(
             "warning",
-            "the SARIF was not uploaded; the job needs the permission security-events: write, and the "
-            "repository code scanning",
+            "the SARIF log was not uploaded; the job needs the permission security-events: write, and "
+            "code scanning must be enabled for the repository",
         )
     if settings.check:
         import files

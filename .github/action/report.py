@@ -1,4 +1,4 @@
-"""Make the report of what was run, and put it into the summary of the job."""
+"""Create the report of the runs, and add it to the job summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORMS = ("--markdown", "--html", "--sarif", "--badge")
 
 
 def sources(settings: Settings) -> list[str]:
-    """Return the folders that hold something to report."""
+    """Return the folders that contain records or findings."""
     found = []
     if any(settings.runs.glob("*.jsonl")):
         found.append(str(settings.runs))
@@ -22,14 +22,14 @@ def sources(settings: Settings) -> list[str]:
 
 
 def baseline(settings: Settings) -> list[str]:
-    """Return the files of expected failures that the run may have used."""
+    """Return the baseline files that the run may have used."""
     if settings.baseline:
         return [settings.baseline]
     return [f"{record.stem}.baseline.toml" for record in settings.runs.glob("*.jsonl")]
 
 
 def fenced(text: str) -> str:
-    """Return text as a block of code that nothing in it can end."""
+    """Return text as a code block. The text cannot end the block."""
     marks = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, marks + 1)
     return f"{fence}text\n{text}\n{fence}"
@@ -44,7 +44,7 @@ def log_end(settings: Settings, step: str) -> str:
 
 
 def main() -> None:
-    """Write report.json and all its forms next to the records."""
+    """Write report.json and all other forms of the report next to the records."""
     settings = load_settings()
     if settings.check:
         import files
@@ -53,18 +53,22 @@ def main() -> None:
         return
     runs = sources(settings)
     if not runs:
-        annotate("error", f"{settings.implementation}: there is nothing to report, it could not be run")
-        summary(f"### {settings.name}: could not be run\n\n{fenced(log_end(settings, 'run'))}")
+        annotate(
+            "error",
+            f"{settings.implementation}: there is nothing to report, because the corpus run produced no "
+            "records",
+        )
+        summary(f"### {settings.name}: no results\n\n{fenced(log_end(settings, 'run'))}")
         keep_status(settings, "report", 2)
         output(sarif="false")
         return
     argv = [settings.program("stc"), "report", f"--output={settings.report}", *FORMS]
     argv += [f"--baseline={path}" for path in baseline(settings) if Path(path).is_file()]
     status = run(settings, "report", [*argv, "--", *runs])
-    if status in (0, 1):  # 1: made without some lines of a record, which the report names
+    if status in (0, 1):  # 1: some lines of a record were unreadable, as the report says
         summary(Path(settings.report, "report.md").read_text(encoding="utf-8"))
     else:
-        annotate("error", f"the report could not be made: {log_end(settings, 'report').strip()}")
+        annotate("error", f"the report could not be created: {log_end(settings, 'report').strip()}")
         summary(f"### {settings.name}: no report\n\n{fenced(log_end(settings, 'report'))}")
     output(sarif=str(status in (0, 1)).lower())
 

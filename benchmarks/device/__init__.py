@@ -1,5 +1,5 @@
-"""Loading files onto a device, against other loaders and the limits of the machine.
+"""Benchmark that loads files onto a device with several loaders and measures the machine's limits.
 
-``python -m benchmarks device``, or ``python -m benchmarks.device`` where only NumPy, torch, click and rich
-are installed. Nothing here imports torch early: every measurement starts in a clean process.
+Run it with ``python -m benchmarks device``. If only NumPy, torch, click and rich are installed, use ``python
+-m benchmarks.device``. No module imports torch early, so every measurement starts in a clean process.
 """

@@ -1,7 +1,8 @@
-"""Comparison of a loader's result with the file's content, outside the clock.
+"""Untimed comparison of a loader's result with the content of the file.
 
-The reference's reader on the CPU is the authority. For large files every page of 4,096 bytes is compared by
-its sum, which needs little traffic from the device, and some pages of each tensor byte by byte.
+The reference's reader on the CPU provides the expected content. Large files are compared by a sum of every
+page of 4,096 bytes, which needs little traffic from the device. In addition, some pages of each tensor are
+compared byte by byte.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from .files import PAGE
 
 SAMPLES = 8
 ALL = "all bytes"
-SAMPLED = f"the sum of every page of {PAGE:,} bytes, and {SAMPLES} pages of each tensor byte by byte"
+SAMPLED = f"a sum of every page of {PAGE:,} bytes, and {SAMPLES} pages of each tensor byte by byte"
 _SHOWN = 3
 
 
 def page_sums(raw: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """Return one sum per page: whole pages as wrapping 64-bit words, a final partial page as bytes."""
+    """Return one sum per page, of wrapping 64-bit words or, for a partial last page, of bytes."""
     whole = len(raw) // PAGE * PAGE
     sums = raw[:whole].view("<i8").reshape(-1, PAGE // 8).sum(1, dtype=np.int64)
     return np.append(sums, raw[whole:].sum(dtype=np.int64)) if whole < len(raw) else sums
 
 
 def save_sums(path: Path, target: Path) -> None:
-    """Save the page sums of a file's tensors as a NumPy archive. Raises the errors of the reader."""
+    """Save the page sums of a file's tensors as a NumPy archive. Raises the same errors as the reader."""
     import torch
 
     from safetensors_reference.torch import load_file
@@ -43,15 +44,15 @@ def check(tensors: Mapping[str, Any], path: Path, device: str, sums: Path | None
     """Compare the tensors that a loader returned with the file.
 
     Args:
-        tensors: name -> torch tensor.
+        tensors: torch tensors by name.
         path: the file.
-        device: expected device of all tensors.
-        sums: file written by ``save_sums``, None to compare all bytes.
+        device: device on which all tensors must be.
+        sums: file written by ``save_sums``, or None to compare all bytes.
 
     Returns:
-        ``how``: the method, ``wrong``: the number of tensors that are missing, extra or differ, ``first``:
-        the error of the first of them, and ``misaligned``: the number of tensors whose address is not a
-        multiple of their element size.
+        A mapping with ``how``, the method; ``wrong``, the number of tensors that are missing, unexpected
+        or different; ``first``, the error of the first such tensor; and ``misaligned``, the number of tensors
+        whose address is not a multiple of their element size.
     """
     import torch
 
@@ -111,7 +112,7 @@ def _content(got: Any, want: Any, sums: npt.NDArray[np.int64] | None) -> str | N
         if torch.equal(flat.cpu(), expected):
             return None
         at = int((flat.cpu() != expected).nonzero()[0])
-        return f"differs from byte {at:,} on"
+        return f"differs from the file at byte {at:,} on"
     if flat.data_ptr() % 8 or flat.storage_offset() % 8:
         flat = flat.clone()
     whole = size // PAGE * PAGE
@@ -120,11 +121,11 @@ def _content(got: Any, want: Any, sums: npt.NDArray[np.int64] | None) -> str | N
         pages = np.append(pages, int(flat[whole:].sum(dtype=torch.int64)))
     differ = np.flatnonzero(pages != sums)
     if len(differ):
-        return f"differs in the page from byte {int(differ[0]) * PAGE:,} on"
+        return f"differs from the file in the page at byte {int(differ[0]) * PAGE:,} on"
     for page in _sampled(-(-size // PAGE)):
         part = slice(page * PAGE, (page + 1) * PAGE)
         if not torch.equal(flat[part].cpu(), expected[part]):
-            return f"differs in the page from byte {page * PAGE:,} on"
+            return f"differs from the file in the page at byte {page * PAGE:,} on"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Client of a loader's process: starts it, sends requests, and ends it at the time limit."""
+"""Client that starts a loader's process, sends requests to it, and kills it at the time limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATH = re.compile(r"(?<![\w./])(?:/[^\s/:'\"]+)+/(?=[^\s/])")
 
 
 class LoaderError(PortableError):
-    """A loader returned no figure; the text is the reason, without paths of this machine.
+    """A loader returned no result. The message gives the reason without paths of this machine.
 
     Attributes:
         status: ``missing``, ``failed`` or ``timeout``.
@@ -38,7 +38,7 @@ class LoaderError(PortableError):
 
 
 class Client:
-    """A loader's process, in its own session, so that Ctrl-C reaches only the client."""
+    """A loader's process. It runs in its own session so that Ctrl-C reaches only the client."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Client:
     ) -> None:
         """Start the process without waiting for it.
 
-        ``limit`` is in seconds and applies to every answer; existing variables take precedence over
-        ``environment``; ``env`` names further variables to inherit.
+        ``limit`` is in seconds and applies to every answer. ``environment`` sets variables that are not set
+        yet, and ``env`` names further variables to inherit.
         """
         self.name = name
         self.limit = limit
@@ -76,27 +76,27 @@ class Client:
 
     def _pump(self) -> None:
         assert self._process.stdout is not None
-        with suppress(ValueError):  # closed in the meantime
+        with suppress(ValueError):  # the process has closed its input in the meantime
             for line in self._process.stdout:
                 self._lines.put(line)
         self._lines.put("")
 
     def ready(self) -> None:
-        """Wait until everything is imported and CUDA has started. Raises LoaderError."""
+        """Wait until the process has imported everything and started CUDA. Raises LoaderError."""
         reply = self._answer("to start")
         if "missing" in reply:
             raise LoaderError("missing", str(reply["missing"]))
         self.version = reply["ready"]["version"]
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to a request. Raises LoaderError; a process that hangs is ended."""
+        """Return the answer to a request. Kills a process that hangs. Raises LoaderError."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except OSError:
-            pass  # it has ended; its last output says why
-        reply = self._answer("for one load")
+            pass  # the process has ended, and its last output gives the reason
+        reply = self._answer("for a single load")
         if "failed" in reply:
             raise LoaderError("failed", str(reply["failed"]))
         return reply
@@ -106,7 +106,7 @@ class Client:
             line = self._lines.get(timeout=self.limit)
         except queue.Empty:
             self.close()
-            text = f"took more than {self.limit:g} s {what} and was ended"
+            text = f"took more than {self.limit:g} s {what} and was killed"
             raise LoaderError("timeout", text) from None
         if not line:
             raise LoaderError("failed", self._ended())
@@ -114,7 +114,9 @@ class Client:
             reply: dict[str, Any] = json.loads(line)
         except ValueError as err:
             self.close()
-            raise LoaderError("failed", f"wrote into the answers of its process: {line[:80]!r}") from err
+            raise LoaderError(
+                "failed", f"wrote to the stream that carries the answers: {line[:80]!r}"
+            ) from err
         return reply
 
     def _ended(self) -> str:
@@ -136,11 +138,11 @@ class Client:
             self._errors.close()
 
     def _end(self, patience: float = 0.0) -> None:
-        """Wait for the process to end by itself, then kill it and its children."""
+        """Wait for the process to end by itself, and kill it and its children otherwise."""
         if self._process.returncode is not None:
             return
         until = time.monotonic() + patience
-        # Until it is reaped, no other process can have its number.
+        # Until the process is reaped, its number cannot be reused for another process.
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with suppress(OSError):
             while os.waitid(os.P_PID, self._process.pid, flags) is None and time.monotonic() < until:
@@ -151,9 +153,10 @@ class Client:
 
 
 def without_paths(text: str) -> str:
-    """Cut paths down to their last part, and escape characters that cannot be printed.
+    """Shorten paths to their last part, and escape characters that cannot be printed.
 
-    Published text names no folders of a machine, and can be written in every encoding of Unicode.
+    Published text must not contain folder names of a machine, and every Unicode encoding must be able to
+    represent it.
     """
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in _PATH.sub("", text))
 

@@ -29,9 +29,9 @@ from .session import FileRun, OutOfTimeError, Settings
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system, and the files in it have a folder of their own
 _LIMITS_AT_MOST = 180.0
 _FAILED = "failed: "
-"""Start of the reason for a run that failed by itself."""
+"""Beginning of the reason that is recorded for a run that failed."""
 _PRIVATE = {"folder", "report", "name", "render", "as_json", "paths"}
-"""Options that do not describe the measurement, or name folders of the machine."""
+"""Options that do not describe the measurement, or that contain folder names of the machine."""
 
 
 def _pairs(
@@ -39,12 +39,12 @@ def _pairs(
     param: click.Parameter,  # noqa: ARG001
     values: tuple[str, ...],
 ) -> tuple[tuple[str, str], ...]:
-    """Return (name, value) of options written as NAME=VALUE. Raises click.BadParameter."""
+    """Return the pairs (name, value) of options in the form NAME=VALUE. Raises click.BadParameter."""
     out = []
     for value in values:
         name, _, rest = value.partition("=")
         if not name or not rest:
-            raise click.BadParameter(f"{value!r}: write it as NAME=VALUE")
+            raise click.BadParameter(f"{value!r}: expected NAME=VALUE")
         out.append((name, rest))
     return tuple(out)
 
@@ -54,7 +54,7 @@ def _names(
     param: click.Parameter,  # noqa: ARG001
     values: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """Return the names of variables that are set. Raises click.BadParameter."""
+    """Check that the named variables are set, and return their names. Raises click.BadParameter."""
     try:
         return checked_names(values)
     except ValueError as err:
@@ -62,34 +62,76 @@ def _names(
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--device", default="cuda:0", show_default=True, help="cuda:N, or cpu for a trial run.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where files are made. [default: in memory]")
+@click.option("--device", default="cuda:0", show_default=True, help="Device: cuda:N, or cpu for a trial run.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="Folder for the test files. [default: in memory]"
+)
 @click.option("--file", "kinds", type=click.Choice(KINDS), multiple=True, help="[default: all]")
-@click.option("--megabytes", type=click.IntRange(1), help="Size of large and llm. [default: 8000; cpu: 64]")
+@click.option(
+    "--megabytes", type=click.IntRange(1), help="Size of the files large and llm. [default: 8000; cpu: 64]"
+)
 @click.option("--small", type=click.IntRange(1), default=20_000, show_default=True, help="Its tensors.")
-@click.option("--loader", "wanted", multiple=True, help="Only this one; the reference always runs.")
-@click.option("--skip", multiple=True, help="Not this one.")
-@click.option("--add", multiple=True, callback=_pairs, help="NAME=MODULE:FUNCTION, called with path, device.")
-@click.option("--path", "paths", multiple=True, callback=_pairs, help="NAME=DIR before its import path.")
-@click.option("--env", multiple=True, callback=_names, metavar="NAME", help="Loaders get this variable too.")
-@click.option("--sweep", is_flag=True, help="Also the reference by threads and size of chunks.")
-@click.option("--warm", type=click.IntRange(1), default=5, show_default=True, help="Loads after the first.")
-@click.option("--cold", is_flag=True, help="Put the file out of the page cache before each load.")
-@click.option("--limits/--no-limits", "with_limits", default=True, help="Measure the machine first.")
-@click.option("--limit", type=SecondsRange(1), default=120, show_default=True, help="Seconds per load.")
-@click.option("--budget", type=SecondsRange(1), help="Seconds after which nothing new is begun.")
+@click.option(
+    "--loader",
+    "wanted",
+    multiple=True,
+    help="Measure only this loader and the reference. Can be given several times.",
+)
+@click.option("--skip", multiple=True, help="Do not measure this loader. Can be given several times.")
+@click.option(
+    "--add",
+    multiple=True,
+    callback=_pairs,
+    help="Also measure MODULE:FUNCTION(path, device). Form: NAME=MODULE:FUNCTION.",
+)
+@click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    callback=_pairs,
+    help="Put DIR first on the import path of loader NAME. Form: NAME=DIR.",
+)
+@click.option(
+    "--env", multiple=True, callback=_names, metavar="NAME", help="Let loaders inherit this variable too."
+)
+@click.option(
+    "--sweep", is_flag=True, help="Also measure the reference with other numbers of threads and chunk sizes."
+)
+@click.option(
+    "--warm", type=click.IntRange(1), default=5, show_default=True, help="Number of loads after the first."
+)
+@click.option("--cold", is_flag=True, help="Evict the file from the page cache before each load.")
+@click.option(
+    "--limits/--no-limits", "with_limits", default=True, help="Measure the limits of the machine first."
+)
+@click.option(
+    "--limit",
+    type=SecondsRange(1),
+    default=120,
+    show_default=True,
+    help="Time limit for each load, in seconds.",
+)
+@click.option("--budget", type=SecondsRange(1), help="Start nothing new after this many seconds.")
 @click.option("--check-all", type=click.IntRange(0), default=512, show_default=True, help="Megabytes.")
-@click.option("--report", type=click.Path(path_type=Path), help="Folder for JSON, Markdown and SVG.")
-@click.option("--name", default=documents.NAME, show_default=True, help="Name of the files in it.")
-@click.option("--render", multiple=True, type=click.Path(path_type=Path), help="Show earlier results.")
-@click.option("--json", "as_json", is_flag=True, help="Print the JSON document instead of tables.")
+@click.option(
+    "--report", type=click.Path(path_type=Path), help="Write JSON, Markdown and SVG files to this folder."
+)
+@click.option("--name", default=documents.NAME, show_default=True, help="Name of these files.")
+@click.option(
+    "--render",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Show the results of earlier runs from these JSON files.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document instead of tables.")
 def device(**options: Any) -> None:
-    """Load files onto a device: the reference, other loaders, and the limits of the machine.
+    """Load files onto a device with the reference and other loaders, and measure the machine's limits.
 
-    Every loader has a process of its own, and they take turns. Results are checked outside the clock: files
-    up to --check-all byte by byte, larger ones by a sum of every page and samples. The report lists loaders
-    that are missing or fail, with the reason. Ctrl-C keeps the results so far, and --report writes them
-    after each round. Exit status 1 when the reference failed or its tensors were wrong.
+    Every loader runs in its own process, and the loaders take turns. Results are checked outside the timed
+    part: byte by byte for files up to --check-all, and by a sum of every page and some samples for larger
+    files. The report lists loaders that are missing or fail, with the reason. Ctrl-C keeps the results so
+    far, and --report writes them after each round. The exit status is 1 if the reference failed or its
+    tensors were wrong.
     """
     report: Path | None = options["report"]
     name: str = options["name"]
@@ -123,7 +165,7 @@ def _reference_failed(file: Document) -> bool:
 
 
 def _write(document: Document, folder: Path, name: str) -> None:
-    """Write JSON, Markdown and SVG. Raises OSError or NotSavedError."""
+    """Write JSON, Markdown and SVG files. Raises OSError or NotSavedError."""
     folder.mkdir(parents=True, exist_ok=True)
     documents.save(document, folder, name)
     (folder / f"{name}.svg").write_text(picture.draw(document), "utf-8")
@@ -164,7 +206,7 @@ def _measure(options: dict[str, Any], report: Path | None, name: str) -> Documen
             env=options["env"],
             free=int(mib) << 20 if mib and str(mib).isdigit() else None,
         )
-        # After an external time limit, show the results as after Ctrl-C.
+        # If an external time limit ends the run, show the results as after Ctrl-C.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             _files(kinds, settings, document, changed, options["with_limits"])
@@ -172,34 +214,34 @@ def _measure(options: dict[str, Any], report: Path | None, name: str) -> Documen
         except KeyboardInterrupt:
             document["stopped"] = "interrupted"
         except OutOfTimeError:
-            document["stopped"] = f"the {options['budget']:g} seconds given were used up"
+            document["stopped"] = f"the time budget of {options['budget']:g} seconds was used up"
         except (NotSavedError, OSError) as err:
             document["stopped"] = _FAILED + without_paths(str(err))
             _say(document["stopped"])
         finally:
             signal.signal(signal.SIGTERM, before)
     for entry in (e for file in document["files"] for e in file["loaders"] if e["status"] == "not run"):
-        entry["reason"] = document["stopped"] or "was not reached"
+        entry["reason"] = document["stopped"] or "the benchmark was not reached"
     return document
 
 
 def _device(name: str) -> str:
-    """Return the name of an available device. Raises click.UsageError."""
+    """Return the name of a device that exists. Raises click.UsageError."""
     kind, _, index = name.partition(":")
     if name == "cpu":
         return name
     if kind != "cuda" or (":" in name and not (index.isascii() and index.isdigit())):
-        raise click.UsageError(f"--device {name}: write it as cuda:N or cpu")
+        raise click.UsageError(f"--device {name}: expected cuda:N or cpu")
     try:
         import torch
     except ImportError as err:
         text = 'needs torch: pip install -c constraints.txt -e ".[official,torch]"'
         raise click.ClickException(text) from err
-    # Counting does not start CUDA in this process.
+    # Counting the devices does not start CUDA in this process.
     count = torch.cuda.device_count()
     if int(index or 0) >= count:
-        text = f"torch {torch.__version__} sees {count} of CUDA; --device cpu makes a trial run"
-        raise click.UsageError(f"--device {name} is not there: {text}")
+        text = f"torch {torch.__version__} finds {count} CUDA devices; use --device cpu for a trial run"
+        raise click.UsageError(f"--device {name} does not exist: {text}")
     return f"cuda:{index or 0}"
 
 
@@ -225,7 +267,7 @@ def _limits(run: FileRun, settings: Settings, document: Document) -> None:
     page_cache.warm(run.file.path)
     for row in limits_run.run(run.file.path, settings.device, _LIMITS_AT_MOST):
         if not document["limits"]:
-            # The link sleeps until CUDA has started somewhere.
+            # The link to the device sleeps until a process has started CUDA.
             document["machine"] = machine.describe(settings.device)
         document["limits"].append(row)
         values = row.get("gb_per_s") or row.get("seconds") or row.get("reason")
@@ -241,17 +283,19 @@ def _chosen(options: dict[str, Any]) -> list[loaders.Loader]:
     names = [name for name, _ in options["add"]]
     for name in names:
         if names.count(name) > 1 or loaders.is_reference(name) or name in {x.name for x in loaders.LOADERS}:
-            raise click.UsageError(f"--add {name}: there is one of that name; choose another")
+            raise click.UsageError(f"--add {name}: a loader with this name exists; choose another name")
     if loaders.REFERENCE in options["skip"]:
-        raise click.UsageError("--skip reference: all others are measured against it")
+        raise click.UsageError("--skip reference: all other loaders are compared with the reference")
     for name, _ in options["paths"]:
         if not any(loader == name or loader.startswith(f"{name}-") for loader in known):
-            raise click.UsageError(f"--path {name}: no loader of that name; there are: {', '.join(known)}")
+            raise click.UsageError(
+                f"--path {name}: there is no loader with this name; available loaders: {', '.join(known)}"
+            )
     for name in (*options["wanted"], *options["skip"]):
         if name not in known:
-            raise click.UsageError(f"no loader {name!r}; there are: {', '.join(known)}")
+            raise click.UsageError(f"no loader {name!r}; available loaders: {', '.join(known)}")
     wanted = {loaders.REFERENCE, *options["wanted"]} if options["wanted"] else set(known)
-    # An explicit added loader or sweep is included too.
+    # Include a loader that was added, and the sweep, even if --loader does not name them.
     wanted |= {name for name, _ in options["add"]} | {n for n in known if loaders.is_reference(n)}
     return [loader for name, loader in known.items() if name in wanted - set(options["skip"])]
 
@@ -259,23 +303,27 @@ def _chosen(options: dict[str, Any]) -> list[loaders.Loader]:
 def _folder(
     options: dict[str, Any], size: int, kinds: Sequence[str], chosen: Sequence[loaders.Loader]
 ) -> Path:
-    """Return a folder with enough room. Raises click.UsageError."""
+    """Return a folder with enough free space. Raises click.UsageError."""
     largest = max(size if kind != "small" else options["small"] * 12_500 for kind in kinds)
     need = int(largest * (2.1 if any(loader.twin for loader in chosen) else 1.05))
     if options["folder"] is not None:
         folder: Path = options["folder"]
         if not folder.is_dir():
-            raise click.UsageError(f"--folder {folder} is no folder")
+            raise click.UsageError(f"--folder {folder} is not a folder")
         free = shutil.disk_usage(folder).free
         if free < need:
-            text = f"--folder {folder} has {free / 1e9:.1f} GB free; {need / 1e9:.1f} GB are needed"
-            raise click.UsageError(f"{text}; choose another, or a smaller --megabytes")
+            text = (
+                f"--folder {folder} has {free / 1e9:.1f} GB of free space, but {need / 1e9:.1f} GB are needed"
+            )
+            raise click.UsageError(f"{text}; choose another folder or a smaller --megabytes")
         return folder
     candidates = [Path(tempfile.gettempdir())] if options["cold"] else [_MEMORY, Path(tempfile.gettempdir())]
     for folder in candidates:
         if folder.is_dir() and shutil.disk_usage(folder).free >= need:
             return folder
-    raise click.UsageError(f"no room for {need / 1e9:.1f} GB; give --folder or a smaller --megabytes")
+    raise click.UsageError(
+        f"there are no {need / 1e9:.1f} GB of free space; give --folder or a smaller --megabytes"
+    )
 
 
 def _say(text: str) -> None:

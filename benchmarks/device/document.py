@@ -1,4 +1,4 @@
-"""The JSON document of a run: creation, validation, reading, merging."""
+"""The JSON document of a run, and functions to create, validate, read and merge it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "device-bench"
 
 
 class DocumentError(Exception):
-    """A file is not a document of this benchmark; the text names file and location."""
+    """A file is not a document of this benchmark. The message contains the file and the location in it."""
 
 
 def new(device: str, options: dict[str, Any]) -> Document:
@@ -38,7 +38,7 @@ def new(device: str, options: dict[str, Any]) -> Document:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of documents (``schema.json`` beside this module)."""
+    """Return the JSON Schema of documents, which is in ``schema.json`` next to this module."""
     loaded: dict[str, Any] = json.loads((files(__package__) / "schema.json").read_text("utf-8"))
     return loaded
 
@@ -48,7 +48,7 @@ def text(document: Document) -> str:
 
 
 def save(document: Document, folder: Path, name: str) -> None:
-    """Write ``<name>.json``; an interrupt leaves the old file. Raises NotSavedError."""
+    """Write ``<name>.json``. If the write is interrupted, the old file remains. Raises NotSavedError."""
     write_file(folder / f"{name}.json", [text(document).encode("ascii")])
 
 
@@ -56,24 +56,24 @@ def read(path: Path) -> Document:
     """Read a document. Raises DocumentError."""
     try:
         loaded = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
-        json.dumps(loaded, ensure_ascii=False).encode("utf-8")  # a lone surrogate can be parsed
+        json.dumps(loaded, ensure_ascii=False).encode("utf-8")  # JSON with a lone surrogate can be parsed
     except OSError as err:
         raise DocumentError(f"{path}: cannot be read: {err.strerror or err}") from err
     except (ValueError, RecursionError) as err:
         raise DocumentError(f"{path}: not JSON: {err}") from err
     fault = invalid(loaded)
     if fault is not None:
-        raise DocumentError(f"{path}: not written by bench device: {fault}")
+        raise DocumentError(f"{path}: not a document of this benchmark: {fault}")
     document: Document = loaded
     return document
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 def invalid(document: object) -> str | None:
-    """Return in one line how a document violates its schema, None if it does not."""
+    """Return one line that describes how a document violates its schema, or None if it is valid."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
@@ -82,16 +82,16 @@ def invalid(document: object) -> str | None:
 
 
 def merged(documents: Sequence[Document]) -> Document:
-    """Merge documents of partial runs: limits of the first that has some, all files in order.
+    """Merge documents of partial runs. The result has the first limits found and all files in order.
 
-    Raises DocumentError when the parts come from different devices or machines.
+    Raises DocumentError if the parts come from different devices or machines.
     """
     first = documents[0]
     for other in documents[1:]:
         for key in ("device", "machine"):
             left, right = (_same(d[key]) for d in (first, other))
             if left != right:
-                raise DocumentError(f"the pieces differ in {key!r}, so they are no pieces of one run")
+                raise DocumentError(f"the documents differ in {key!r}, so they are not parts of one run")
     return {
         **first,
         "complete": all(d["complete"] for d in documents),
@@ -102,7 +102,7 @@ def merged(documents: Sequence[Document]) -> Document:
 
 
 def _same(value: Any) -> Any:
-    """Omit values that vary by themselves: an idle link sleeps."""
+    """Omit values that change by themselves, because an idle link sleeps."""
     if not isinstance(value, dict):
         return value
     return {k: v for k, v in value.items() if k not in {"link_generation", "link_speed", "memory_bytes"}}

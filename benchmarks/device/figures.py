@@ -1,4 +1,4 @@
-"""Figures from samples: medians, spreads, ratios and shares of the machine's limit. Pure functions."""
+"""Pure functions that compute medians, spreads, ratios and shares of the machine's limit from samples."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Figure:
-    """Several measurements of one quantity.
+    """A quantity that was measured several times.
 
     Attributes:
-        least: the smallest.
-        spread: the largest less the smallest, over the median.
+        least: smallest measurement.
+        spread: difference between the largest and the smallest measurement, divided by the median.
         count: number of measurements.
     """
 
@@ -31,16 +31,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """One loader on one file; unmeasured values are None.
+    """Results of one loader on one file. Values that were not measured are None.
 
     Attributes:
         loader: the loader's entry in the document.
         first: seconds of the first load in the process.
         again: seconds of the later loads.
-        speed: bytes of the file over the median of ``again``, in GB/s.
-        share: speed over the machine's limit.
-        ratio: the reference's median over this one's in their common rounds; below 1 the reference is faster.
-        device: peak device memory over the size of the file.
+        speed: file size divided by the median of ``again``, in GB/s.
+        share: speed divided by the machine's limit.
+        ratio: median of the reference divided by the median of this loader, in the rounds that have both;
+            below 1, the reference is faster.
+        device: peak device memory divided by the file size.
     """
 
     loader: Document
@@ -61,7 +62,7 @@ def figure(values: Sequence[float]) -> Figure | None:
 
 
 def seconds(file: Document, loader: str, groups: Iterable[int] | None = None) -> list[float]:
-    """Return the seconds of all counted loads of a loader, without the first in its process."""
+    """Return the seconds of all counted loads of a loader, i.e. without the first load in its process."""
     wanted = None if groups is None else set(groups)
     return [
         sample["seconds"]
@@ -73,7 +74,7 @@ def seconds(file: Document, loader: str, groups: Iterable[int] | None = None) ->
 
 
 def ratio(file: Document, loader: str) -> float | None:
-    """Return the reference's median over that of ``loader``, from the groups of rounds that have both."""
+    """Return the ratio of the reference's median to that of ``loader``, from groups of rounds with both."""
     groups = {
         name: {s["group"] for s in file["samples"] if s["loader"] == name and s["kind"] != "first"}
         for name in (REFERENCE, loader)
@@ -84,9 +85,9 @@ def ratio(file: Document, loader: str) -> float | None:
 
 
 def limit(document: Document) -> float | None:
-    """Return the highest possible speed in GB/s: the slower of reading into staging memory and copying.
+    """Return the highest possible speed in GB/s, or None if one of its parts was not measured.
 
-    None when either was not measured.
+    It is the lower of the speeds of reading into staging memory and of copying to the device.
     """
     best: list[float] = []
     for what in (READ, COPY):
@@ -100,14 +101,14 @@ def limit(document: Document) -> float | None:
 
 
 def device_peak(loader: Document) -> int | None:
-    """Return the peak of device memory in bytes, the larger of what torch and the driver counted."""
+    """Return the peak of device memory in bytes, the larger of the values from torch and from the driver."""
     memory = loader.get("memory") or {}
     counted = [memory[key] for key in ("device_torch", "device_driver") if memory.get(key) is not None]
     return max(counted, default=None)
 
 
 def rows(document: Document, file: Document) -> list[Row]:
-    """Return a row per loader: the reference first, then by speed, finally those without figures."""
+    """Return a row for each loader: the reference, then the others by speed, then those without results."""
     most = limit(document) if file["state"] == "warm" else None
     out = []
     for loader in file["loaders"]:
@@ -132,7 +133,7 @@ def rows(document: Document, file: Document) -> list[Row]:
 
 
 def best_peer(found: Sequence[Row], peers: Iterable[str]) -> Row | None:
-    """Return the fastest of the named loaders whose tensors are right, None for none."""
+    """Return the fastest of the named loaders whose tensors are right, or None if there is none."""
     names = set(peers)
     usable = [
         row

@@ -1,6 +1,6 @@
-"""Files to load, written by the reference's own writer.
+"""Test files to load. The reference's own writer creates them.
 
-No two pages of a file are equal, so that misplaced bytes are always detected.
+No two pages of a file are equal, so the check always detects misplaced bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from safetensors_reference.writing.writer import DeferredBytes, FilePlan, Tensor
 KINDS = ("large", "llm", "small")
 TITLES = {
     "large": "few large tensors",
-    "llm": "tensors as in a language model, header of odd length",
+    "llm": "tensors as in a language model, with a header of odd length",
     "small": "many small tensors",
 }
 PAGE = 4096
@@ -39,9 +39,9 @@ class BenchFile:
 
     Attributes:
         kind: one of ``KINDS``.
-        size: bytes of the file.
+        size: file size in bytes.
         tensors: number of tensors.
-        header: bytes of the header, without the eight of its length.
+        header: length of the header in bytes, without the length prefix.
     """
 
     kind: str
@@ -52,14 +52,17 @@ class BenchFile:
 
 
 def shapes(kind: str, size: int, count: int) -> dict[str, tuple[int, ...]]:
-    """Return name -> shape of BF16 tensors of about ``size`` bytes in all, or ``count`` of them for small."""
+    """Return the shapes of BF16 tensors by name.
+
+    The tensors have about ``size`` bytes in total. For the kind ``small``, there are ``count`` tensors.
+    """
     if kind == "small":
         return {name: SMALL_SHAPE for name, _ in _names(count)}
     if kind == "large":
         number = min(64, max(2, size >> 26))
         rows = max(1, size // (number * 2 * 8192))
         return {f"blocks.{i}.weight": (rows, 8192) for i in range(number)}
-    # Width for some hundred tensors, within the range of real models.
+    # This width leads to a few hundred tensors and is within the range of real models.
     width = 2048
     while width > 64 and 200 * 2 * width * width > size:
         width //= 2
@@ -74,7 +77,7 @@ def _names(count: int) -> Iterator[tuple[str, int]]:
 
 
 def make(kind: str, path: Path, size: int, count: int) -> BenchFile:
-    """Write a file. ``size`` is in bytes; ``count`` is the number of tensors of the small kind.
+    """Write a file. ``size`` is in bytes, and ``count`` is the number of tensors for the kind ``small``.
 
     Raises NotSavedError.
     """
@@ -84,7 +87,7 @@ def make(kind: str, path: Path, size: int, count: int) -> BenchFile:
 
 
 def layout(kind: str, size: int, count: int) -> FilePlan:
-    """Lay out a file; data are generated on demand."""
+    """Lay out a file. Its data is generated on demand."""
     out = plan(
         TensorData(name, "BF16", shape, _deferred(number, 2 * prod(shape)))
         for number, (name, shape) in enumerate(shapes(kind, size, count).items())
@@ -103,7 +106,7 @@ def _deferred(number: int, size: int) -> DeferredBytes:
 
 
 def payload(number: int, size: int) -> npt.NDArray[np.uint8]:
-    """Return the bytes of tensor ``number``: noise, with number and page at the start of every page."""
+    """Return the bytes of tensor ``number``: noise, with the number and page at the start of every page."""
     out = np.resize(_noise(), size)
     words = out[: size // 8 * 8].view(np.uint64)[:: PAGE // 8]
     words[:] = np.arange(len(words), dtype=np.uint64) + np.uint64(number << 40)
@@ -112,12 +115,12 @@ def payload(number: int, size: int) -> npt.NDArray[np.uint8]:
 
 @cache
 def _noise() -> npt.NDArray[np.uint8]:
-    # A length that is not a multiple of a page, so that repeats do not start at pages.
+    # The length is not a multiple of a page, so that repetitions do not start at page boundaries.
     return np.random.default_rng(1).integers(0, 256, (8 << 20) + 24, np.uint8)
 
 
 def save_twin(path: Path, twin: Path) -> None:
-    """Save the tensors of a file with ``torch.save``, each with memory of its own as in a checkpoint."""
+    """Save the tensors of a file with ``torch.save``. Each tensor has its own memory, as in a checkpoint."""
     import torch
 
     from safetensors_reference.torch import load_file

@@ -1,4 +1,4 @@
-"""Goals of the reference on a GPU, checked against a document."""
+"""Goals for the reference on a GPU, compared with the results in a document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .figures import Document, Row, best_peer, rows
 from .loaders import REFERENCE, is_reference
 
 LARGE = 4_000_000_000
-"""Size in bytes from which the goals of large files apply."""
+"""Minimum size in bytes of files to which the goals for large files apply."""
 MANY = 20_000
 _OLD = ("safetensors", "safetensors-pread")
 _FAST = ("fastsafetensors", "fastsafetensors-64m")
@@ -24,8 +24,8 @@ class Goal:
         sign: ``<=`` or ``>=``.
         must: the required bound.
         aim: the desired bound.
-        value: measured value, None when missing.
-        note: competitor of the comparison, or why there is no value.
+        value: measured value, or None if it is missing.
+        note: loader that the reference is compared with, or why there is no value.
     """
 
     text: str
@@ -56,7 +56,7 @@ def goals(document: Document) -> list[Goal]:
             _goal(document, kind, f"{size}: time / safetensors 0.8", "<=", 0.3, 0.15, _against(_OLD, "0.8")),
             _goal(document, kind, f"{size}: time / fastsafetensors", "<=", 0.3, 0.15, _against(_FAST)),
             _goal(document, kind, f"{size}: share of the limit", ">=", 0.85, 0.95, _share),
-            # Allocators round up; up to half a per cent counts as 1.00.
+            # Allocators round up, so a value up to half a per cent above 1.00 meets the goal.
             _goal(document, kind, f"{size}: peak device memory / file", "<=", 1.02, 1.005, _memory),
             _goal(document, kind, f"{size}: first load / later ones", "<=", 1.5, 1.2, _first),
         ]
@@ -73,15 +73,15 @@ def _goal(
 
 def _measured(document: Document, kind: str, measure: Measure) -> tuple[float | None, str]:
     if not document["device"].startswith("cuda"):
-        return None, f"goals are of CUDA devices; this ran on {document['device']}"
+        return None, f"the goals apply to CUDA devices, but this run used {document['device']}"
     files = [file for file in document["files"] if file["kind"] == kind and file["state"] == "warm"]
     if not files:
-        return None, "no such file was loaded warm"
+        return None, "no file of this kind was loaded from the page cache"
     file = files[-1]
     if kind == "small" and file["tensors"] < MANY:
-        return None, f"the file has {file['tensors']:,} tensors"
+        return None, f"the file has only {file['tensors']:,} tensors"
     if kind != "small" and file["bytes"] < LARGE:
-        return None, f"the file has {file['bytes'] / 1e9:.3g} GB"
+        return None, f"the file has only {file['bytes'] / 1e9:.3g} GB"
     found = rows(document, file)
     ours = [row for row in found if row.loader["name"] == REFERENCE]
     if not ours or ours[0].again is None:
@@ -101,7 +101,7 @@ def _against(names: Sequence[str] | None, release: str | None = None) -> Measure
         ]
         best = best_peer(found, peers)
         if best is None:
-            return None, "no such loader was measured with the right result"
+            return None, "no such loader was measured with the right tensors"
         return best.ratio, f"against {best.loader['name']}"
 
     return measure

@@ -1,7 +1,7 @@
-"""Limits of the machine: the two legs of every load from files.
+"""Limits of the machine, measured for both parts of every load from a file: reading and copying.
 
 Memory is allocated before the clock starts, so only the movement of bytes is measured. Each figure comes from
-several repetitions; shares of the limit refer to the best median.
+several repetitions, and shares of the limit refer to the best median.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 REPEATS = 5
 CHUNK = 8 << 20
 SPAN = 4 << 30
-"""Most bytes per repetition."""
+"""Maximum number of bytes per repetition."""
 SLOTS = 32
 THREADS = (1, 2, 4, 8, 12, 16)
 STREAMS = (1, 2, 4)
@@ -29,10 +29,10 @@ Row = dict[str, Any]
 
 
 def measure(path: Path, device: str) -> Iterator[Row]:
-    """Yield one row per limit as it is measured.
+    """Yield one row for each limit as soon as it is measured.
 
-    A row has ``what``, ``setting``, and ``gb_per_s`` or, for pinning, ``seconds``: one figure per repetition.
-    The staging memory is pinned for CUDA. On the CPU NumPy copies from memory to memory.
+    A row contains ``what``, ``setting``, and ``gb_per_s`` or, for pinning, ``seconds``, with one figure for
+    each repetition. The staging memory is pinned for CUDA. On the CPU, NumPy copies from memory to memory.
 
     Raises OSError or RuntimeError.
     """
@@ -72,7 +72,7 @@ def _row(what: str, setting: str, size: int, move: Callable[[], object]) -> Row:
 
 
 def _pinning(torch: Any) -> Row:
-    """Pin new memory twice; both pieces are kept, because torch would reuse the first."""
+    """Pin new memory twice. Both blocks stay allocated, because torch would otherwise reuse the first."""
     seconds, held = [], []
     for _ in range(2):
         began = time.perf_counter()
@@ -145,7 +145,7 @@ def _copies(torch: Any, device: str, staging: Any) -> Iterator[Row]:
 
 
 def main(argv: list[str]) -> int:
-    """Print the rows as JSON lines. ``argv``: path of a file that is in the page cache, device."""
+    """Print the rows as JSON lines. ``argv`` contains the path of a file in the page cache and the device."""
     import json
 
     for row in measure(Path(argv[0]), argv[1]):

@@ -1,4 +1,4 @@
-"""Measurement of the limits in a process of their own."""
+"""Measurement of the limits in a separate process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from .client import joined, without_paths
 
 
 def run(path: Path, device: str, limit: float) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``limits.measure``; a row whose ``what`` is ``failed`` explains missing ones.
+    """Yield the rows of ``limits.measure``.
 
-    ``limit`` is in seconds, for all of them together.
+    If rows are missing, a row with ``what`` set to ``failed`` gives the reason. ``limit`` is in seconds and
+    applies to all rows together.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", f"{__package__}.limits", str(path), device],

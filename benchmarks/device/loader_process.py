@@ -1,7 +1,7 @@
-"""The process of one loader, which loads on request and answers with its measurements.
+"""The process of one loader, which loads files on request and answers with its measurements.
 
-Requests and answers are JSON objects, one a line, over stdin and stdout. Output of the loader goes to stderr.
-The first answer comes unprompted: ``{"ready": ...}`` or ``{"missing": reason}``.
+Requests and answers are JSON objects, one per line, on stdin and stdout. Output of the loader goes to stderr.
+The process sends the first answer without a request: ``{"ready": ...}`` or ``{"missing": reason}``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import os
 import signal
 import sys
 from pathlib import Path
-from time import perf_counter, process_time  # by name: a loader may replace attributes of the module
+
+# imported by name, because a loader may replace attributes of the module
+from time import perf_counter, process_time
 from typing import Any, TextIO
 
 from . import check, loaders, memory
 
 
 class Server:
-    """A loader, ready to be measured."""
+    """A loader that is ready to be measured."""
 
     def __init__(self, name: str, device: str, target: str | None) -> None:
-        """Import everything and start CUDA before any clock. Raises ImportError or NotHere."""
+        """Import everything and start CUDA before the clock starts. Raises ImportError or NotHere."""
         import torch
 
         self.device = device
@@ -57,7 +59,7 @@ class Server:
         return measured
 
     def timed(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Load and measure wall and processor seconds."""
+        """Load the file, and measure wall and processor seconds."""
         gc.collect()
         self.sync()
         cpu, began = process_time(), perf_counter()
@@ -70,7 +72,7 @@ class Server:
         }
 
     def weighed(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Load without a clock, and watch the memory."""
+        """Load the file without timing, and measure the memory."""
         gc.collect()
         if self.device_memory is not None:
             self.device_memory.forget()
@@ -92,7 +94,10 @@ class Server:
 
 
 def main(argv: list[str]) -> int:
-    """Serve until stdin ends. ``argv`` contains one JSON object: name, device, target, paths and limit."""
+    """Answer requests until stdin ends.
+
+    ``argv`` contains one JSON object with name, device, target, paths and limit.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     asked = json.loads(argv[0])
@@ -102,12 +107,12 @@ def main(argv: list[str]) -> int:
     except loaders.NotHere as err:
         _send(answers, {"missing": str(err)})
         return 0
-    except Exception as err:  # packages fail in many ways when libraries are missing
+    except Exception as err:  # a package with missing libraries may raise any exception
         _send(answers, {"missing": _reason(err)})
         return 0
     _send(answers, {"ready": {"version": server.version}})
     for line in sys.stdin:
-        # Ends this process even when the loader hangs in C and the client is gone.
+        # This timer ends the process even if the loader hangs in C code and the client is gone.
         signal.alarm(int(asked["limit"]) + 10)
         try:
             reply = server.answer(json.loads(line))

@@ -1,7 +1,7 @@
 """The loaders in the comparison, called as their documentation recommends.
 
-The result must be complete, and must stay valid after everything opened is closed; the clock includes the
-cost of that. Each factory runs in the process of its loader.
+The result must be complete and must remain valid after all files are closed. The time includes the cost of
+that. Each factory runs in the process of its loader.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ SWEEP_MIB = (2, 8, 16)
 
 
 class NotHere(Exception):  # noqa: N818 - an answer, not an error
-    """A loader does not work on this machine; the text says why."""
+    """A loader does not work on this machine. The message says why."""
 
 
 @dataclass(frozen=True)
 class Loader:
-    """A way of loading.
+    """A method of loading a file.
 
     Attributes:
         name: short name, unique in a run.
         title: the call, with the settings that matter.
-        make: takes the device and ``settings``; returns the function to measure. Raises NotHere or
+        make: takes the device and ``settings``, and returns the function to measure. Raises NotHere or
             ImportError.
-        package: distribution whose version is reported, None for none.
-        owns: why the tensors stay valid.
+        package: distribution whose version is reported, or None.
+        owns: why the tensors remain valid.
         twin: whether it loads the ``torch.save`` twin of the file.
         settings: passed to ``make``.
     """
@@ -75,7 +75,7 @@ def _prefetch(device: str, threads: int) -> Load:
     from safetensors import __version__, safe_open
 
     if not hasattr(safe_open, "prefetch"):
-        text = f"safetensors {__version__} has no prefetch, 0.9 has: --path prefetch=DIR"
+        text = f"safetensors {__version__} does not support prefetch, but 0.9 does; use --path prefetch=DIR"
         raise NotHere(text)
     _cuda_only(device)
 
@@ -120,7 +120,7 @@ def _instanttensor(device: str) -> Load:
 
 
 def _runai(device: str) -> Load:
-    # Otherwise each load would print a line during the measurement.
+    # Without this setting, each load would print a line during the measurement.
     os.environ.setdefault("RUNAI_STREAMER_LOG_LEVEL", "ERROR")
     runai = importlib.import_module("runai_model_streamer")
 
@@ -148,11 +148,12 @@ def _added(device: str, target: str) -> Load:
 
 def _cuda_only(device: str) -> None:
     if not device.startswith("cuda"):
-        raise NotHere("loads to CUDA devices only")
+        raise NotHere("this loader supports only CUDA devices")
 
 
 WARM = {"FASTSAFETENSORS_ODIRECT": "0", "INSTANTTENSOR_BACKEND": "BUFFERED"}
-"""Environment of loads from the page cache: on a disk these two would bypass it, the others not."""
+"""Environment for loads from the page cache. On a disk, these two loaders would bypass the cache by default.
+"""
 
 _ST, _FAST = "safetensors", "fastsafetensors"
 LOADERS = (
@@ -188,7 +189,7 @@ def sweep() -> tuple[Loader, ...]:
     return tuple(
         Loader(
             f"{REFERENCE}-{threads}x{mib}m",
-            f"the reference, {threads} threads, chunks of {mib} MiB",
+            f"the reference with {threads} threads and chunks of {mib} MiB",
             _reference,
             owns="views of one buffer",
             settings={"threads": threads, "chunk": mib * MIB},
@@ -199,7 +200,7 @@ def sweep() -> tuple[Loader, ...]:
 
 
 def named(name: str, target: str | None) -> Loader:
-    """Return the loader of that name; ``target`` is that of an added one. Raises KeyError."""
+    """Return the loader with this name. ``target`` is the target of an added loader. Raises KeyError."""
     if target is not None:
         return added(name, target)
     return {loader.name: loader for loader in (*LOADERS, *sweep())}[name]

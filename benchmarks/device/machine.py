@@ -30,9 +30,9 @@ _SYSFS = {
 
 
 def describe(device: str) -> dict[str, Any]:
-    """Describe processor, memory, system, versions and, for CUDA, the device and its link.
+    """Describe the processor, memory, system, versions and, for CUDA, the device and its link.
 
-    Unknown values are None or left out. Does not start CUDA.
+    Unknown values are None or omitted. The function does not start CUDA.
     """
     release = re.match(r"[0-9.]*[0-9]", platform.release())
     return {
@@ -49,12 +49,12 @@ def describe(device: str) -> dict[str, Any]:
 
 
 def suite_version() -> str | None:
-    """Return the version of this distribution, None when it runs from a folder without being installed."""
+    """Return the version of this distribution, or None if it is not installed."""
     return _version("safetensors-conformance")
 
 
 def _version(name: str) -> str | None:
-    # The imported module does not always belong to the first metadata on the path.
+    # The imported module does not always belong to the first distribution on the path.
     module = sys.modules.get(name)
     told = getattr(module, "__version__", None)
     if told is not None:
@@ -80,7 +80,7 @@ def _memory() -> int | None:
 
 
 def _physical(index: int) -> str:
-    """Return number or UUID of a device for nvidia-smi; CUDA counts visible devices only."""
+    """Return the number or UUID of a device for nvidia-smi. CUDA counts only visible devices."""
     seen = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
     return seen[index] if index < len(seen) and seen[index] else str(index)
 
@@ -97,7 +97,7 @@ def _gpu(device: str) -> dict[str, Any]:
     out: dict[str, Any] = {
         name: value for name, value in zip(_QUERY, values, strict=False) if not value.startswith("[")
     }
-    # The driver writes eight digits for the domain, sysfs four.
+    # The driver writes the domain with eight digits, but sysfs uses four.
     folder = Path("/sys/bus/pci/devices") / values[-1].lower().removeprefix("0000")
     for name, file in _SYSFS.items():
         if name not in out:

@@ -1,4 +1,4 @@
-"""Peak memory of a load, on the host and on the device."""
+"""Peak memory of a load on the host and on the device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERVAL = 0.002
 
 
 def host() -> dict[str, int]:
-    """Return bytes of resident memory (``rss``) and its peak (``hwm``); empty where unavailable."""
+    """Return the resident memory in bytes (``rss``) and its peak (``hwm``), where available."""
     fields = {"VmRSS:": "rss", "VmHWM:": "hwm"}
     out: dict[str, int] = {}
     with suppress(OSError):
@@ -25,7 +25,7 @@ def host() -> dict[str, int]:
 
 
 def forget_peak() -> bool:
-    """Reset the peak of resident memory, where the system supports it."""
+    """Reset the peak of resident memory if the system supports it."""
     try:
         Path("/proc/self/clear_refs").write_text("5", "ascii")
     except OSError:
@@ -34,10 +34,10 @@ def forget_peak() -> bool:
 
 
 class DeviceMemory:
-    """Memory of a CUDA device, as seen by torch's allocator and by the driver.
+    """Memory of a CUDA device, as reported by torch's allocator and by the driver.
 
-    The driver counts all processes; that is exact while the others are idle. ``free`` is the free memory
-    before the first load, so that memory cached by an allocator counts as used.
+    The driver counts all processes, so its figure is exact only if the others are idle. ``free`` is the free
+    memory before the first load, so memory that an allocator caches counts as used.
     """
 
     def __init__(self, device: str) -> None:
@@ -52,7 +52,7 @@ class DeviceMemory:
         return int(self._cuda.mem_get_info(self._device)[0])
 
     def forget(self) -> None:
-        """Release the cache of torch's allocator, and reset its peak."""
+        """Release the cache of torch's allocator and reset its peak."""
         self._cuda.empty_cache()
         self._cuda.reset_peak_memory_stats(self._device)
 
@@ -71,7 +71,7 @@ class Watch:
     """Samples the free memory of a device while a load runs."""
 
     def __init__(self, memory: DeviceMemory | None) -> None:
-        """Without ``memory`` it does nothing."""
+        """Without ``memory``, the watch does nothing."""
         self._memory = memory
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
@@ -96,5 +96,5 @@ class Watch:
         self._stop.set()
         if self._memory is not None:
             self._thread.join()
-            # Nothing is released before the last sample: the result still exists.
+            # Nothing is released before the last sample, because the result still exists.
             self.lowest = min(self.lowest or self._memory.free, self._memory.free_now())

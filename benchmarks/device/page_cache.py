@@ -1,4 +1,4 @@
-"""The share of a file in the page cache, and its eviction (Linux only)."""
+"""Measurement and eviction of the part of a file that is in the page cache (Linux only)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 
 COLD = 0.01
-"""A file counts as cold when at most this share of it is in memory."""
+"""A file counts as cold if at most this share of it is in memory."""
 
 
 class PageCacheError(Exception):
-    """The page cache cannot be inspected or changed here."""
+    """The page cache of this system cannot be inspected or changed."""
 
 
 def resident(path: Path) -> float:
-    """Return the share of a file's pages in memory, from 0.0 to 1.0; 1.0 for an empty file.
+    """Return the share of a file's pages that are in memory, from 0.0 to 1.0. An empty file has 1.0.
 
-    Raises PageCacheError where the system cannot report it.
+    Raises PageCacheError if the system cannot report it.
     """
     if sys.platform != "linux":
         raise PageCacheError("only Linux reports which pages of a file are in memory")
@@ -43,13 +43,13 @@ def resident(path: Path) -> float:
 
 
 def evict(path: Path) -> float:
-    """Flush a file, evict it from the page cache and return the share that remains in memory.
+    """Flush a file, evict it from the page cache, and return the share that remains in memory.
 
-    That share is 1.0 in a memory file system, and not 0 while some process maps the file. Raises
-    PageCacheError where the system cannot report it, OSError when the file cannot be opened or flushed.
+    The share is 1.0 in an in-memory file system, and it is not 0 if a process maps the file. Raises
+    PageCacheError if the system cannot report the share, and OSError if the file cannot be opened or flushed.
     """
     if sys.platform != "linux":
-        raise PageCacheError("only Linux puts a file out of the page cache on request")
+        raise PageCacheError("only Linux can evict a file from the page cache on request")
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -60,7 +60,7 @@ def evict(path: Path) -> float:
 
 
 def warm(path: Path) -> None:
-    """Read a file once, so that as much as possible is in the page cache."""
+    """Read a file once so that as much of it as possible is in the page cache."""
     buffer = bytearray(16 << 20)
     with path.open("rb", buffering=0) as file:
         while file.readinto(buffer):
@@ -68,7 +68,7 @@ def warm(path: Path) -> None:
 
 
 def filesystem(folder: Path) -> str:
-    """Return the type of the file system of ``folder``, such as ``tmpfs``; "unknown" if unavailable."""
+    """Return the type of the file system of ``folder``, such as ``tmpfs``, or "unknown"."""
     try:
         mounts = Path("/proc/self/mounts").read_text("utf-8").splitlines()
     except OSError:
@@ -78,7 +78,7 @@ def filesystem(folder: Path) -> str:
     for line in mounts:
         fields = line.split()
         place = Path(fields[1].replace("\\040", " "))
-        # The last of several mounts on one path is visible.
+        # If several file systems are mounted on one path, only the last is visible.
         if len(place.parts) >= best and here.is_relative_to(place):
             best, kind = len(place.parts), fields[2]
     return kind

@@ -1,4 +1,7 @@
-"""Drawing of a document: a bar per loader and file, its samples as dots, the machine's limit as a line."""
+"""Drawing of a document.
+
+Bars show the loaders for each file, dots show the samples, and a line shows the machine's limit.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +38,14 @@ _STYLE = """
 
 
 def draw(document: Document) -> str:
-    """Return an SVG picture of the speeds in GB/s; longer bars are faster."""
+    """Return an SVG picture of the speeds in GB/s. Longer bars are faster."""
     parts: list[str] = []
     top = _TOP
     for file in document["files"]:
         drawn, top = _file(document, file, top)
         parts += drawn
     height = top + 8
-    words = "Speed of each loader in GB/s; longer is faster"
+    words = "Speed of each loader in GB/s; longer bars are faster"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="stc-bench" viewBox="0 0 {WIDTH} {height}" '
         f'width="{WIDTH}" height="{height}" role="img"><title>{words}</title><style>{_STYLE}</style>'

@@ -1,4 +1,4 @@
-"""One run: writes files, starts processes, takes turns with loads, and updates the document."""
+"""A run writes files, starts processes, lets the loaders take turns, and updates the document."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .figures import Document
 from .loaders import REFERENCE, WARM, Loader
 
 CONTEXT = 700 << 20
-"""Device memory in bytes of a process before its first load."""
+"""Device memory in bytes that a process uses before its first load."""
 
 
 class OutOfTimeError(Exception):
-    """The time of the whole run is used up."""
+    """The time for the whole run is used up."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,19 @@ class Settings:
     Attributes:
         device: ``cpu`` or ``cuda:N``.
         folder: folder for the files.
-        size: bytes of the large and the llm file.
-        count: tensors of the small file.
+        size: size of the large and the llm file in bytes.
+        count: number of tensors in the small file.
         loaders: in the order of the tables.
-        targets: name -> ``MODULE:FUNCTION`` of added loaders.
-        paths: (name, folder) at the front of the import path of that loader, or of all with that prefix.
-        warm: loads per loader after the first.
+        targets: ``MODULE:FUNCTION`` of each added loader by name.
+        paths: pairs (name, folder); the folder comes first on the import path of that loader, or of all
+            loaders whose names begin with that name.
+        warm: number of loads per loader after the first.
         cold: whether to evict the file from the page cache before every load.
         limit: seconds that a start or a load may take.
-        check_all: files up to this many bytes are compared byte by byte.
-        deadline: ``time.monotonic()`` after which no work begins.
+        check_all: largest file in bytes that is compared byte by byte.
+        deadline: value of ``time.monotonic()`` after which no new work starts.
         env: names of further variables that loaders inherit.
-        free: bytes of device memory that may be used, None for no limit.
+        free: bytes of device memory that may be used, or None for no limit.
     """
 
     device: str
@@ -64,9 +65,10 @@ class Settings:
 
 
 def groups(loaders: Sequence[Loader], size: int, free: int | None) -> list[list[Loader]]:
-    """Divide loaders into groups whose processes fit on the device together; each contains the reference.
+    """Divide loaders into groups whose processes fit on the device together. Each group has the reference.
 
-    A process keeps about the size of the file between loads, and a loading one takes up to twice that.
+    Between loads, a process keeps about as much memory as the size of the file. During a load, it uses up to
+    twice that.
     """
     if free is None:
         return [list(loaders)]
@@ -111,9 +113,9 @@ class FileRun:
         document["files"].append(self.entry)
 
     def make(self) -> None:
-        """Write the file, its twin where a loader needs it, and the sums for the check.
+        """Write the file, a twin if a loader needs one, and the sums for the check.
 
-        Raises NotSavedError, OSError or, when a file that should be cold stays in memory, PageCacheError.
+        Raises NotSavedError, OSError or, if a file that should be cold stays in memory, PageCacheError.
         """
         settings, path = self.settings, self.file.path
         self._say(f"{self.file.kind}: writing")
@@ -137,7 +139,7 @@ class FileRun:
         left = page_cache.evict(path)
         if left > page_cache.COLD:
             where = self.entry["filesystem"]
-            text = f"{left:.0%} of {path.name} stay in memory on {where}; give --folder on a disk"
+            text = f"{left:.0%} of {path.name} remain in memory on {where}; give a --folder on a disk"
             raise page_cache.PageCacheError(text)
         return left
 
@@ -146,7 +148,7 @@ class FileRun:
             path.unlink(missing_ok=True)
 
     def run(self) -> None:
-        """Measure. Raises OutOfTimeError, PageCacheError, OSError."""
+        """Measure all loaders. Raises OutOfTimeError, PageCacheError or OSError."""
         settings = self.settings
         for number, group in enumerate(groups(settings.loaders, self.file.size, settings.free)):
             clients = {
@@ -168,8 +170,7 @@ class FileRun:
             settings.targets.get(name),
             settings.paths_of(name),
             settings.limit,
-            # In memory no read can bypass the page cache, and each loader has its own way of
-            # reading.
+            # In memory, no read can bypass the page cache, and each loader reads in its own way.
             {} if settings.cold or self.entry["filesystem"] == "tmpfs" else WARM,
             settings.env,
         )
@@ -182,12 +183,12 @@ class FileRun:
             except LoaderError as err:
                 self._lost(name, err, clients)
         for name in list(clients):
-            # In a later group the reference has had its first load, but not in this process.
+            # In a later group, the reference has already had its first load, but in another process.
             self._load(name, clients, number, 0, "first")
             self._load(name, clients, number, 0, "weigh")
         for round_ in range(1, self.settings.warm + 1):
-            # A different order each time, so that no loader always follows the same one;
-            # identical in every run.
+            # The order differs in each round, so that no loader always follows the same one. It is the same
+            # in every run.
             for name in random.Random(round_).sample(list(clients), len(clients)):  # noqa: S311
                 self._load(name, clients, number, round_, self._kind)
             self._changed()

@@ -1,4 +1,4 @@
-"""Tables of a document for the terminal, and as Markdown."""
+"""Tables of a document for the terminal and for Markdown pages."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ LOADER_COLUMNS = (
 LIMIT_COLUMNS = ("limit", "setting", "median", "best")
 GOAL_COLUMNS = ("goal", "must", "aim", "measured", "")
 _READING = (
-    "Seconds are wall time of a complete load onto the device, in processes that are up and whose CUDA has "
-    "started. First: the first load in its process. Median, minimum and spread (largest less smallest over "
-    "median) are of the loads after it; loaders take turns. Reference / it: the reference's time over this "
-    "loader's, below 1 where the reference is faster."
+    "Seconds are wall time of a complete load onto the device, in processes that have already started "
+    'CUDA. "First" is the first load in a process. Median, minimum and spread (largest minus '
+    'smallest, divided by the median) refer to the loads after it. The loaders take turns. "Reference '
+    '/ it" is the time of the reference divided by the time of this loader, so the reference is faster '
+    "if it is below 1."
 )
 _LIMITS = {
     "page-cache-to-staging": "page cache to staging memory",
@@ -111,7 +112,7 @@ def _reached(word: str) -> str:
 
 
 def reasons(file: Document) -> list[str]:
-    """Return a line per loader without figures or with wrong tensors."""
+    """Return a line for each loader that has no results or wrong tensors."""
     return [f"{e['name']}: {e['status']}: {e['reason']}" for e in file["loaders"] if e["reason"]]
 
 
@@ -139,18 +140,24 @@ def notes(document: Document) -> list[str]:
     out = [_READING]
     if most is not None:
         out.append(
-            f"The limit is {most:.2f} GB/s, the slower of reading from the page cache into staging memory "
-            "and copying to the device."
+            f"The limit is {most:.2f} GB/s, which is the lower of the speeds of reading from the page "
+            "cache into staging memory and of copying to the device."
         )
     if any(is_reference(e["name"]) and "memory" in e for f in document["files"] for e in f["loaders"]):
-        out.append("Memory is of one more load that is not timed; host is growth of resident memory.")
+        out.append(
+            "Memory refers to an additional load that is not timed. Host memory is the growth of resident "
+            "memory."
+        )
     checks = {e["check"]["how"] for f in document["files"] for e in f["loaders"] if "check" in e}
     if checks:
         how = "; or ".join(sorted(checks))
-        out.append(f"Results are checked outside the clock against the reference's reader on the CPU: {how}.")
+        out.append(
+            f"Results are checked outside the timed part against the reference's reader on the CPU: {how}."
+        )
     if document["device"] == "cpu":
         out.append(
-            "On the CPU this is a trial run: some loaders hand out mapped pages and have read nothing yet."
+            "A run on the CPU is only a trial: some loaders return mapped pages, so they have not read "
+            "anything yet."
         )
     if document["stopped"]:
         out.append(f"Incomplete: {document['stopped']}.")
@@ -171,7 +178,7 @@ def show(document: Document, console: Console) -> None:
 
 
 def _show(title: str, columns: Sequence[str], cells: Cells, console: Console) -> None:
-    # Names and titles are untrusted, so they are not markup.
+    # Names and titles are untrusted, so they are not interpreted as markup.
     table = Table(title=Text(title), title_justify="left", box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 or cells_are_words(cells, number) else "right")
@@ -185,7 +192,7 @@ def cells_are_words(cells: Cells, column: int) -> bool:
 
 
 def markdown(document: Document, picture: str | None = None) -> str:
-    """Return a page; ``picture`` is the name of the drawing beside it."""
+    """Return a Markdown page. ``picture`` is the file name of the drawing in the same folder."""
     parts = ["# Loading onto a device", "", f"{document['date']}. {about(document)}.", ""]
     if picture is not None:
         parts += [f"![Speed of each loader]({picture})", ""]
@@ -196,7 +203,7 @@ def markdown(document: Document, picture: str | None = None) -> str:
         parts += [*_markdown(LOADER_COLUMNS, [loader_cells(r) for r in rows(document, file)]), ""]
         parts += [f"- {_escaped(line)}" for line in reasons(file)]
         parts += [""] if reasons(file) else []
-        parts += ["| loader | what is called | its tensors |", "| --- | --- | --- |"]
+        parts += ["| loader | call | why its tensors remain valid |", "| --- | --- | --- |"]
         parts += [f"| {e['name']} | {_escaped(e['title'])} | {e['owns']} |" for e in file["loaders"]] + [""]
     parts += ["## Goals", "", *_markdown(GOAL_COLUMNS, goal_cells(document)), ""]
     for line in notes(document):

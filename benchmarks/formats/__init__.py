@@ -1,1 +1,1 @@
-"""The README's table of formats, with evidence. Also imported in the environments of the libraries."""
+"""The README's table of formats, with evidence. The environments of the libraries import this package too."""

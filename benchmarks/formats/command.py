@@ -1,4 +1,4 @@
-"""``python -m benchmarks formats``: the table of formats in the README of safetensors, with evidence."""
+"""``python -m benchmarks formats``: checks the README's table of formats by measurements."""
 
 from __future__ import annotations
 
@@ -15,24 +15,32 @@ from .table import FORMATS, PROPERTIES
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FORMAT]...", type=click.Choice(list(FORMATS)))
-@click.option("--large", is_flag=True, help="Include TensorFlow and Paddle, which need a gigabyte each.")
-@click.option("--write", is_flag=True, help="Write the results, and generate the page.")
-@click.option("--check", is_flag=True, help="Measure nothing; fail when the page does not match the records.")
+@click.option("--large", is_flag=True, help="Include TensorFlow and Paddle, which need one gigabyte each.")
+@click.option("--write", is_flag=True, help="Write the results and generate the page.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Measure nothing. Exit with 1 if the page does not match the recorded results.",
+)
 def formats(names: tuple[str, ...], large: bool, write: bool, check: bool) -> None:
-    """Check the README's table of formats against the libraries (10 minutes, without the large two).
+    """Check the README's table of formats against the libraries (10 minutes without TensorFlow and Paddle).
 
-    Each library is installed in an environment of its own, like an implementation.
+    Each library is installed in its own environment, like an implementation.
     """
     if check:
         if PAGE.read_text(encoding="utf-8") != page(load_records()):
-            raise click.ClickException("docs/formats.md is not current: --write measures, or git restore")
+            raise click.ClickException(
+                "docs/formats.md is not current: run with --write to measure again, or undo the change"
+            )
         click.echo("docs/formats.md is current")
         return
     chosen = [name for name in names or FORMATS if large or not FORMATS[name].large]
     if sys.platform != "linux":
-        raise click.ClickException("the experiments need the counters of the Linux kernel; --check does not")
+        raise click.ClickException(
+            "the experiments need the counters of the Linux kernel; only --check runs without them"
+        )
     if not chosen:
-        raise click.ClickException(f"{', '.join(names)}: give --large too")
+        raise click.ClickException(f"{', '.join(names)}: these formats need --large")
     measured = measure(chosen, lambda text: click.echo(text, err=True))
     for name, found in measured.items():
         cells = [cell(name, key, found) for key in PROPERTIES]

@@ -1,4 +1,4 @@
-"""Marks of the table, from measurements: ``+`` yes, ``-`` no, ``~`` in part, None not run."""
+"""Marks of the table, computed from measurements: ``+`` yes, ``-`` no, ``~`` in part, None not run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from .run import Measured
 from .table import FORMATS, PROPERTIES
 
 Answers = Mapping[str, Mapping[str, Any]]
-"""Experiment -> answer, of one way."""
+"""The answer of each experiment for one way."""
 MOST = 0.5
-"""Least share of a file that counts as most of it."""
+"""A share of at least this much counts as most of the file."""
 COPIED, ONCE = 0.05, 1.1
-"""Private memory over the file's size up to which nothing counts as copied, and up to which one copy."""
+"""Two limits on private memory, relative to the file size: up to the first, nothing counts as copied; up to
+the second, there is one copy.
+"""
 
 
 def safe(way: Answers) -> str:
@@ -22,19 +24,19 @@ def safe(way: Answers) -> str:
 
 
 def zero_copy(way: Answers) -> str:
-    """``+`` without copies, ``~`` with memory for one copy, ``-`` with more."""
+    """``+`` without copies, ``~`` with memory for one copy, ``-`` with more memory."""
     share = way["zero_copy"]["peak"] / way["zero_copy"]["file"]
     return "+" if share <= COPIED else "~" if share <= ONCE else "-"
 
 
 def lazy(way: Answers) -> str:
-    """``+`` where both list and tensor take less than most of the file, ``-`` where neither does."""
+    """``+`` if the list and one tensor each need less than most of the file, ``-`` if neither does."""
     few = [way["lazy"][what] < MOST * way["lazy"]["file"] for what in ("list", "one")]
     return "+" if all(few) else "~" if any(few) else "-"
 
 
 def size(way: Answers) -> str:
-    """``+`` where a file beyond 4 GiB came back."""
+    """``+`` if a file larger than 4 GiB was read back."""
     return "+" if any(one["came"] and one["bytes"] > 1 << 32 for one in way["size"]["tried"]) else "-"
 
 
@@ -43,14 +45,14 @@ def layout_facts(way: Answers) -> dict[str, bool]:
     apart = found["files"] == len(next(iter(found["orders"])))
     return {
         "names and shapes without most of the file": way["lazy"]["list"] < MOST * way["lazy"]["file"],
-        "every tensor in one piece": found["whole"],
-        "order of the writer": apart or all(asked == got for asked, got in found["orders"].items()),
-        "alignment on request": found["can_align"],
+        "contiguous tensors": found["whole"],
+        "order of writing": apart or all(asked == got for asked, got in found["orders"].items()),
+        "option to align tensors": found["can_align"],
     }
 
 
 def layout(way: Answers) -> str:
-    """``-`` unless the first two facts hold, ``+`` where all do."""
+    """``-`` unless the first two criteria are met, ``+`` if all four are."""
     listed, whole, ordered, aligned = layout_facts(way).values()
     if not (listed and whole):
         return "-"
@@ -58,13 +60,13 @@ def layout(way: Answers) -> str:
 
 
 def flexible(way: Answers) -> str:
-    """``+`` where code came back and ran, ``~`` where any other value came back that is not a tensor."""
+    """``+`` if code was read back and ran, ``~`` if only other values that are not tensors were read back."""
     came = way["flexible"]["came"]
     return "+" if "code" in came else "~" if came else "-"
 
 
 def bits(way: Answers) -> str:
-    """``+`` where all three types came back under their names and with equal bits, ``-`` where none did."""
+    """``+`` if all three types were read back under their names and with equal bits, ``-`` if none was."""
     native = [found.get("equal") and found["as"] == name for name, found in way["bits"].items()]
     return "+" if all(native) else "~" if any(native) else "-"
 
@@ -75,7 +77,7 @@ JUDGES: dict[str, Callable[[Answers], str]] = {
 
 
 def together(marks: Iterable[str | None]) -> str | None:
-    """Return the mark of a format: ``~`` where its ways disagree, None where one was not run."""
+    """Return the mark of a format: ``~`` if its ways disagree, None if one of them was not run."""
     found = set(marks)
     if not found or None in found:
         return None
@@ -95,11 +97,11 @@ class Cell:
     """A cell of the table.
 
     Attributes:
-        name: of the format.
-        key: of the property.
-        claim: mark of the README.
-        ways: name, mark and answers of each way; the mark is None where it was not run.
-        why: reason for a way that was not run.
+        name: name of the format.
+        key: key of the property.
+        claim: mark in the README.
+        ways: name, mark and answers of each way; the mark is None if the way was not run.
+        why: reason why a way was not run.
     """
 
     name: str
@@ -118,10 +120,10 @@ class Cell:
 
 
 def cell(name: str, key: str, measured: Measured | None) -> Cell:
-    """Return a cell; a format without measurements is not run."""
+    """Return a cell. A format without measurements counts as not run."""
     claim = FORMATS[name].claims[PROPERTIES.index(key)]
     if measured is None:
-        return Cell(name, key, claim, (), "needs `--large`" if FORMATS[name].large else "not asked for")
+        return Cell(name, key, claim, (), "needs `--large`" if FORMATS[name].large else "not selected")
     needed = (key, "lazy") if key == "layout" else (key,)
     ways, why = [], measured.why
     for at, (way, _) in enumerate(measured.ways):

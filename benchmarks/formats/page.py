@@ -1,4 +1,4 @@
-"""The page ``docs/formats.md``, generated from measurements."""
+"""Generator of the page ``docs/formats.md`` from the measurements."""
 
 from __future__ import annotations
 

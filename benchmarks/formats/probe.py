@@ -1,8 +1,9 @@
-"""The experiments, run for one format in its own environment: ``python -m benchmarks.formats.probe``.
+"""The experiments, which run for one format in its own environment.
 
-Arguments are format, number of the way, experiment and an empty folder; the answer is a line of JSON. The
-experiments need NumPy and ``ml_dtypes`` beside the library, and Linux for the kernel's counters. Risky steps
-run in children, which are forked before a library has started threads.
+The command is ``python -m benchmarks.formats.probe``. Its arguments are the format, the number of the way,
+the experiment and an empty folder. The answer is one line of JSON. Besides the library, the experiments need
+NumPy, ``ml_dtypes``, and Linux for the kernel's counters. Risky steps run in child processes, which are
+forked before a library has started threads.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MUTANTS = 1000
 LARGE = 256 << 20
 MANY, SMALL = 1000, 20_000
 SIZES = ((1, (1 << 32) + (1 << 20)), (8, (1 << 32) + (1 << 20)), (1, (1 << 31) - (1 << 20)))
-"""Tensors, and bytes of all together; the first success ends the list."""
+"""Pairs of the number of tensors and their total size in bytes. The first success ends the experiment."""
 ALIGNMENT = 4096
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 _NO_MEMORY, _ERROR = 98, 99
@@ -58,7 +59,7 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def _apart(what: Callable[[], object], memory: int = _MEMORY, seconds: int = _SECONDS) -> int:
-    """Run in a child under limits; return its answer, 0 to 98, or a larger number if it gave none."""
+    """Run in a child process with limits. Returns its answer, 0 to 98, or a larger number if it gave none."""
     if not (child := os.fork()):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
@@ -71,24 +72,24 @@ def _apart(what: Callable[[], object], memory: int = _MEMORY, seconds: int = _SE
             answer = int(what() is True)
         except MemoryError:
             answer = _NO_MEMORY
-        finally:  # any other error of the library
+        finally:  # the library may raise any other exception
             os._exit(answer)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256
 
 
 def _made(what: Callable[[], object]) -> None:
-    """Write a model in a child, without limits. Raises RuntimeError on failure."""
+    """Write a model in a child process without limits. Raises RuntimeError on failure."""
     if _apart(what, resource.RLIM_INFINITY, 120):
-        raise RuntimeError("the model of this experiment could not be written")
+        raise RuntimeError("the model for this experiment could not be written")
 
 
 def safe(way: Way, path: Path) -> dict[str, Any]:
-    """Test whether loading runs code of the file, and the result of a small file that claims 2 GiB."""
+    """Test whether loading runs code from the file, and what a small file that claims 2 GiB returns."""
     marker = path.parent / "marker"
     _made(lambda: way.trap(path, Code(str(marker))))
     out: dict[str, Any] = {"loose": way.loose_call}
     for key, load in {"ran": way.load, "ran_loose": way.loose if way.loose_call else None}.items():
-        marker.unlink(missing_ok=True)  # the writer may have created it too
+        marker.unlink(missing_ok=True)  # the writer may have created the file too
         if load is not None:
             _apart(partial(load, path))
             out[key] = marker.exists()
@@ -101,7 +102,11 @@ def safe(way: Way, path: Path) -> dict[str, Any]:
 
 
 def _claimed(way: Way, path: Path) -> bool:
-    """Load and read a tensor of claimed size; return whether that took half of the size in memory or more."""
+    """Load and read a tensor of the claimed size.
+
+    Returns whether that used at least half of the size in memory.
+
+    """
     before = _status("VmHWM:")
     for tensor in way.load(path).values():
         _touch(way, tensor)
@@ -109,7 +114,7 @@ def _claimed(way: Way, path: Path) -> bool:
 
 
 def mutants(way: Way, path: Path) -> dict[str, int]:
-    """Count the results of 1,000 truncated and bit-flipped files: the same tensors, others, or none."""
+    """Load 1,000 truncated and bit-flipped files, and count those that return equal, other or no tensors."""
     arrays = _random(8, 64)
     wanted = {name: array.tobytes() for name, array in arrays.items()}
     _made(lambda: way.save(path, arrays))
@@ -118,7 +123,7 @@ def mutants(way: Way, path: Path) -> dict[str, int]:
         return {name: way.array(tensor).tobytes() for name, tensor in way.load(path).items()} != wanted
 
     if _apart(load):
-        raise RuntimeError("the tensors that were written do not come back")
+        raise RuntimeError("the library does not return the tensors that it wrote")
     files = {file: file.read_bytes() for file in _paths(path)}
     ends = list(accumulate(map(len, files.values())))
     chance = random.Random(1)  # noqa: S311 - the same mutants every time
@@ -188,7 +193,10 @@ def _touch(way: Way, tensor: Any) -> int:
 
 
 def zero_copy(way: Way, path: Path) -> dict[str, Any]:
-    """Measure private memory and copied bytes of loading 256 MiB from the page cache, every page touched."""
+    """Measure private memory and copied bytes of loading 256 MiB from the page cache.
+
+    Every page of the result is touched.
+    """
     small = _beside(path, "small")
     _made(lambda: way.save(small, _random(4, 4096)))
     _made(lambda: way.save(path, _random(4, LARGE // 4)))
@@ -205,7 +213,7 @@ def zero_copy(way: Way, path: Path) -> dict[str, Any]:
 
 
 def lazy(way: Way, path: Path) -> dict[str, Any]:
-    """Measure the bytes of a file with 1,000 tensors that reading one of them, or names and shapes, takes."""
+    """Measure how much of a file with 1,000 tensors is read for one tensor, and for names and shapes."""
     small, wanted = _beside(path, "small"), f"t{MANY // 2:05}"
     _made(lambda: way.save(small, _random(4, 4096)))
     _made(lambda: way.save(path, _random(MANY, LARGE // MANY // 1024 * 1024)))
@@ -213,7 +221,7 @@ def lazy(way: Way, path: Path) -> dict[str, Any]:
     way.shapes(small)
 
     def reads(what: Callable[[], Any]) -> int:
-        mapped, read = _mapped(path), _read()  # in this order: reading the counters counts
+        mapped, read = _mapped(path), _read()  # keep this order, because reading the counters also counts
         kept = what()
         read = _read() - read
         mapped = _mapped(path) - mapped
@@ -233,9 +241,9 @@ def lazy(way: Way, path: Path) -> dict[str, Any]:
 
 
 def size(way: Way, path: Path) -> dict[str, Any]:
-    """Test whether files of some sizes, of 32-bit floats, can be written, and their last tensor read back.
+    """Test whether files of 32-bit floats can be written in some sizes, and their last tensor read back.
 
-    Any end other than tensors or an error gives no answer: memory may have been too small.
+    If a step ends without tensors or an error, there is no answer, because memory may have been too small.
     """
     out: dict[str, Any] = {"tried": []}
     for pieces, total in SIZES:
@@ -252,7 +260,7 @@ def size(way: Way, path: Path) -> dict[str, Any]:
 
         answer = _apart(write, resource.RLIM_INFINITY, 400) or _apart(read, resource.RLIM_INFINITY, 400)
         if answer not in (0, 1, _ERROR):
-            raise RuntimeError("this machine has too little memory or time")
+            raise RuntimeError("this machine does not have enough memory or time")
         out["tried"].append({"tensors": pieces, "bytes": total, "came": not answer})
         if not answer:
             break
@@ -260,7 +268,7 @@ def size(way: Way, path: Path) -> dict[str, Any]:
 
 
 def layout(way: Way, path: Path) -> dict[str, Any]:
-    """Determine the writer's placement of tensors: contiguity, order and alignment."""
+    """Determine how the writer places tensors: contiguity, order and alignment."""
     sizes = {"m": 3000, "z": 1000, "a": 5000, "q": 2000}
     noise, types = np.random.default_rng(2), {"m": "f4", "z": "u1", "a": "f4", "q": "u1"}
     arrays = {n: noise.integers(0, 256, count * 4, "u1").view(types[n]) for n, count in sizes.items()}
@@ -288,7 +296,7 @@ def layout(way: Way, path: Path) -> dict[str, Any]:
 
 
 def flexible(way: Way, path: Path) -> dict[str, Any]:
-    """Test which values other than tensors come back, and whether code from the file can be called."""
+    """Test which values other than tensors can be read back, and whether code from the file can be called."""
     came = []
     for name, value in {"text": "a text", "bytes": b"\x00\xff", "nested": {"a": {"b": "c"}}}.items():
         with suppress(Exception):
@@ -303,7 +311,10 @@ def flexible(way: Way, path: Path) -> dict[str, Any]:
 
 
 def bits(way: Way, path: Path) -> dict[str, Any]:
-    """Return the names under which narrow floats come back, or why they do not; every bit pattern once."""
+    """Return the names under which narrow floats are read back, or why they are not.
+
+    Every bit pattern occurs once.
+    """
     out: dict[str, Any] = {}
     for name in NARROW:
         kind = np.dtype(getattr(ml_dtypes, name))
@@ -319,14 +330,14 @@ def bits(way: Way, path: Path) -> dict[str, Any]:
 
 
 def make(way: Way, path: Path) -> dict[str, Any]:
-    """Write the files of the two costs beside ``path``."""
+    """Write the two files whose loading time is measured."""
     way.save(_beside(path, "large"), _random(4, LARGE // 4))
     way.save(_beside(path, "small"), _random(SMALL, 1024))
     return {}
 
 
 def cost(way: Way, path: Path) -> dict[str, Any]:
-    """Measure the seconds of loading each of the two, every page touched, after an uncounted load."""
+    """Measure the seconds to load each of the two files and touch every page, after an uncounted load."""
     out = {}
     for name in ("large", "small"):
         for _ in range(2):
@@ -346,7 +357,7 @@ EXPERIMENTS: dict[str, Callable[[Way, Path], dict[str, Any]]] = {
 if __name__ == "__main__":
     _, name, number, experiment, folder = sys.argv
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a folder of 20,000 mapped files
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # needed for a folder of 20,000 mapped files
     ways: tuple[Way, ...] = import_module(f"benchmarks.formats.adapters.{name}").WAYS
     if experiment == "ways":
         print(json.dumps({"ways": [[way.name, way.call] for way in ways]}))

@@ -1,4 +1,4 @@
-"""Runs the experiments, each in a process of its own, in the environment of its format."""
+"""Runs each experiment in its own process, in the environment of its format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 
 class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Results for a format.
+    """Results for one format.
 
     Attributes:
         library: package and version.
@@ -42,8 +42,8 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
         machine: processors and system.
         why: reason why nothing was run.
         ways: name and call of each way of loading.
-        answers: experiment -> answer for each way; only ``why`` in one without an answer.
-        cost: file -> time over that of the yardstick, for each way.
+        answers: answers of each experiment, one for each way; if there is none, only ``why``.
+        cost: for each way, the loading time of each file, relative to the yardstick.
     """
 
     library: str
@@ -56,7 +56,7 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Say) -> Answer:
-    """Return the answer of a process; ``why`` where it gave none. Its other output goes only to ``say``."""
+    """Return the answer of a process, or ``why`` there is none. Its other output goes only to ``say``."""
     argv = [str(python), "-m", "benchmarks.formats.probe", name, str(way), experiment, folder]
     env = child_variables(own=_OWN)
     limit = COST_SECONDS if experiment == "cost" else _SECONDS
@@ -66,12 +66,12 @@ def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Sa
     except (subprocess.SubprocessError, OSError, ValueError, IndexError) as err:
         text = (getattr(err, "stderr", b"") or str(err).encode()).decode(errors="replace")
         say(f"{name} {experiment}: {visible(text.strip()[-200:])}")
-        return {"why": "the experiment gave no answer"}
+        return {"why": "the experiment did not return an answer"}
     return answer
 
 
 def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
-    """Measure formats, which takes minutes; one that cannot be installed gets a reason."""
+    """Measure the formats, which takes minutes. A format that cannot be installed has a reason instead."""
     machine = f"{os.cpu_count()} processors, {sys.platform}, Python {platform.python_version()}"
     day = dt.datetime.now(dt.UTC).date().isoformat()
     out, pythons, ways = {}, {}, {}
@@ -82,7 +82,7 @@ def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
         try:
             make(environment)
             ways[name] = ask(environment.python, name, 0, "ways", "", say).get("ways", [])
-            why = "" if ways[name] else "the library is installed and cannot be imported"
+            why = "" if ways[name] else "the library is installed but cannot be imported"
         except InstallError as err:
             why = visible(str(err).replace(str(cache_folder()), "the folder of environments"))
         out[name] = Measured(library, day, machine, why)
@@ -96,7 +96,7 @@ def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
             return ask(pythons[name], name, at, experiment, folder, say)
 
     jobs = [(*run, experiment) for run in runs if run[0] in names for experiment in COUNTED]
-    # Several of the largest files at a time would exhaust memory.
+    # Several of the largest files at the same time would exhaust memory.
     with ThreadPoolExecutor(1) as alone, ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1)) as others:
         begun = {job: (alone if job[-1] == "size" else others).submit(counted, *job) for job in jobs}
         answers = {job: future.result() for job, future in begun.items()}
@@ -113,7 +113,7 @@ def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
 
 
 def _costs(runs: list[tuple[str, int]], pythons: dict[str, Path], say: Say) -> dict[Any, dict[str, float]]:
-    """Return medians of interleaved rounds over that of the first way of the yardstick."""
+    """Return medians of interleaved rounds, relative to the first way of the yardstick."""
     times: dict[Any, list[Answer]] = {run: [] for run in runs}
     with tempfile.TemporaryDirectory() as folder:
         places = {run: str(Path(folder) / f"{run[0]}-{run[1]}") for run in runs}
@@ -121,7 +121,7 @@ def _costs(runs: list[tuple[str, int]], pythons: dict[str, Path], say: Say) -> d
             Path(place).mkdir()
             ask(pythons[run[0]], *run, "make", place, say)
         for number in range(ROUNDS):
-            say(f"round {number + 1} of {ROUNDS} of loading")
+            say(f"loading times, round {number + 1} of {ROUNDS}")
             for run, place in places.items():
                 times[run].append(ask(pythons[run[0]], *run, "cost", place, say))
 

@@ -1,4 +1,4 @@
-"""The ten formats: their packages, and their marks in the README of safetensors."""
+"""The ten formats, with their packages and their marks in the README of safetensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from safetensors_conformance.implementations.environment import Environment, env
 
 README = "https://github.com/huggingface/safetensors/blob/24b0b2857fef49be734b9ab72ce97c09bb25f5b9/README.md"
 PROPERTIES = ("safe", "zero_copy", "lazy", "size", "layout", "flexible", "bits")
-"""In the order of the README's columns; the columns of ``claims``."""
+"""Properties in the order of the README's columns. Each mark in ``claims`` belongs to one of them."""
 _DTYPES = ("numpy==2.4.6", "ml_dtypes==0.5.4")
 
 
@@ -23,10 +23,10 @@ class Format:
         title: as in the README's row.
         claims: marks of the row: + yes, - no, ~ in part, ? left open.
         library: package whose version is reported.
-        version: of that package.
+        version: version of that package.
         requires: further packages.
         homepage: documentation of the library.
-        large: True for a format that runs with ``--large`` only.
+        large: whether the format runs only with ``--large``.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Format:
     large: bool = False
 
     def environment(self) -> Environment:
-        """Return its environment, installed or not."""
+        """Return the environment of the format, whether it is installed or not."""
         needed = (f"{self.library}=={self.version}", *self.requires)
         facts = LocatedDescriptor(
             name=f"format-{self.library}",

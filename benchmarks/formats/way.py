@@ -1,6 +1,6 @@
-"""The interface of formats for the experiments; uses only the standard library and NumPy.
+"""The interface between formats and experiments, which uses only the standard library and NumPy.
 
-It runs in the environment of the tested library, where nothing of this project is installed.
+It runs in the environment of the tested library, where this project is not installed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 CLAIMED = 1 << 31
-"""Bytes of one tensor that a small file claims to contain."""
+"""Size in bytes of the tensor that a small file claims to contain."""
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Any]
 Tensors = Mapping[str, Any]
@@ -21,7 +21,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Code:
-    """Code in a pickle, as an expression: by default it leaves an empty file as a marker."""
+    """Code in a pickle, as an expression. By default, it creates an empty file as a marker."""
 
     def __init__(self, marker: str, expression: str = "") -> None:
         self.marker = marker
@@ -35,14 +35,14 @@ class Code:
 
 
 class Way:
-    """A documented way of storing and loading tensors in a format, with its safest options.
+    """A documented way of storing and loading tensors in a format, with the safest options.
 
     Attributes:
-        name: short, unique in the format.
+        name: short name, unique in the format.
         call: the user's code for loading.
-        loose_call: the same with an unsafe option; empty for none.
-        file: name of the file, or of the folder.
-        objects: True where any object can be saved like a tensor.
+        loose_call: the same code with an unsafe option, or an empty string.
+        file: name of the file or folder.
+        objects: whether any object can be saved in the same way as a tensor.
     """
 
     name = ""
@@ -52,13 +52,13 @@ class Way:
     objects = False
 
     def __init__(self) -> None:
-        self.kept: list[Any] = []  # so that the mapping can be counted
+        self.kept: list[Any] = []  # allows the experiments to count the mapped bytes
 
     def save(self, path: Path, arrays: Arrays) -> None:
         raise NotImplementedError
 
     def aligned(self, path: Path, arrays: Arrays, alignment: int) -> None:
-        """Write with aligned tensors, where the library has an option for it."""
+        """Write aligned tensors if the library has an option for it."""
         raise NotImplementedError
 
     def load(self, path: Path) -> Tensors:
@@ -69,11 +69,11 @@ class Way:
         raise NotImplementedError
 
     def one(self, path: Path, name: str) -> Any:
-        """Return one tensor, reading as little else as possible."""
+        """Return one tensor, and read as little else as possible."""
         return self.load(path)[name]
 
     def shapes(self, path: Path) -> Shapes:
-        """Return names and shapes, reading as little else as possible."""
+        """Return names and shapes, and read as little else as possible."""
         self.kept.append(found := self.load(path))
         return {name: tuple(tensor.shape) for name, tensor in found.items()}
 
@@ -84,23 +84,27 @@ class Way:
         return str(getattr(tensor.dtype, "name", tensor.dtype))
 
     def trap(self, path: Path, code: Code) -> None:
-        """Write a file with code; where the format has no place for it, as a pickle in a tensor."""
+        """Write a file with code or, if the format does not support code, a tensor that contains a pickle."""
         inside = np.frombuffer(bytearray(pickle.dumps(code)), np.uint8)
         self.save(path, {"code": code if self.objects else inside})
 
     def claim(self, path: Path) -> None:
-        """Write a file of at most 4 MiB with a tensor of CLAIMED bytes, forged or by regular means."""
+        """Write a file of at most 4 MiB that claims a tensor of CLAIMED bytes.
+
+        The file is forged or written in a regular way.
+
+        """
         raise NotImplementedError
 
     def stored(self, path: Path, value: Any) -> Any:
-        """Store a value that is not a tensor; return it as it comes back."""
+        """Store a value that is not a tensor, and return the value that is read back."""
         self.save(path, {"value": value})
         back = self.load(path)["value"]
         return back.item() if isinstance(back, np.ndarray) else back
 
 
 class Folder(Way):
-    """A way with a file per tensor, named like it."""
+    """A way that stores one file for each tensor, named after it."""
 
     file = "folder"
 

@@ -1,1 +1,1 @@
-"""Bugs that the engines of the fuzzer find, and speed of the engines."""
+"""Benchmarks of the fuzzer: how many bugs its engines find, and how fast they are."""

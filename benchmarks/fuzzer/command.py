@@ -27,7 +27,7 @@ from .measure import (
 
 MUTANTS = "mutants"
 GATES = {"easy": 1.0, "held-out": 0.85, MUTANTS: 0.9}
-"""Least share of each set that the default engine must find with ``--gate``."""
+"""Smallest share of each set that the default engine must detect with ``--gate``."""
 COLUMNS = (
     "engine",
     "seed",
@@ -55,17 +55,24 @@ COLUMNS = (
     "engines",
     multiple=True,
     type=click.Choice(ENGINES),
-    help="Engine; repeatable.  [default: outcome]",
+    help="Engine to measure. Can be given several times.  [default: outcome]",
 )
-@click.option("--seeds", default="1", show_default=True, metavar="N,N,...", help="One run for each.")
 @click.option(
-    "--max-execs", type=click.IntRange(1), help="Inputs per bug.  [default: 5,000 easy, 200,000 held-out]"
+    "--seeds", default="1", show_default=True, metavar="N,N,...", help="Seeds. There is one run for each."
+)
+@click.option(
+    "--max-execs",
+    type=click.IntRange(1),
+    help="Maximum number of inputs per bug.  [default: 5,000 easy, 200,000 held-out]",
 )
 @click.option("--jobs", "-j", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes.")
 @click.option(
-    "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all results."
+    "--json",
+    "json_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write all results to this file.",
 )
-@click.option("--gate", is_flag=True, help="Exit with 1 when the detected share is below the required one.")
+@click.option("--gate", is_flag=True, help="Exit with 1 if the detected share is below the required share.")
 def fuzzer(
     name: str,
     engines: tuple[str, ...],
@@ -75,28 +82,28 @@ def fuzzer(
     json_path: Path | None,
     gate: bool,
 ) -> None:
-    """Measure the engines: planted bugs reached, triggered and detected, and after how many inputs.
+    """Measure how many planted bugs the engines reach, trigger and detect, and after how many inputs.
 
     \b
-    easy     one reader for every rule that the strict reader can report, without that rule
-    held-out readers whose bug shows only under a condition; their authors do not know the
-             grammar, and authors of the grammar do not read them
-    mutants  the strict reader with a one-token fault each, over the inputs that a run keeps
+    easy      for each rule that the strict reader can report, a reader that does not check it
+    held-out  readers whose bug shows only under a condition; their authors do not know the
+              grammar, and the authors of the grammar do not read them
+    mutants   the strict reader with a fault in one token each, run on the inputs that the engine keeps
 
     \b
     python -m benchmarks fuzzer --set easy --seeds 1,2,3
     python -m benchmarks fuzzer --set held-out --engine outcome --engine no-feedback --engine bytes
-    Exit status: 0 measured, 1 below the gate, 2 wrong usage.
+    Exit status: 0 measured, 1 below the required share, 2 wrong usage.
     """
     try:
         numbers = [int(text) for text in seeds.split(",")]
     except ValueError as err:
-        raise click.BadParameter(f"{seeds!r} is no list of numbers", param_hint="--seeds") from err
+        raise click.BadParameter(f"{seeds!r} is not a list of numbers", param_hint="--seeds") from err
     if json_path is not None:
         _make_writable(json_path)
     if name == MUTANTS:
         if engines:
-            raise click.UsageError("--set mutants takes the inputs of the default engine; leave out --engine")
+            raise click.UsageError("--set mutants uses the inputs of the default engine; omit --engine")
         result: dict[str, Any] = _mutants(max_execs or 20_000, numbers[0], jobs)
         share = result["score"]
     else:
@@ -110,16 +117,18 @@ def fuzzer(
         except OSError as err:
             raise UnusableError(f"--json {json_path}: {err.strerror or err}") from err
     if gate and share < GATES[name]:
-        click.echo(f"below the gate: {100 * share:.1f} % of the set, {100 * GATES[name]:.0f} % are required")
+        click.echo(
+            f"below the required share: {100 * share:.1f} % of the set instead of {100 * GATES[name]:.0f} %"
+        )
         raise SystemExit(1)
 
 
 def _make_writable(path: Path) -> None:
-    """Check that the results can be written before the run takes minutes. Raises UnusableError."""
+    """Check that the results can be written, before the run takes minutes. Raises UnusableError."""
     try:
         path.open("ab").close()
     except OSError as err:
-        raise UnusableError(f"--json {path}: {err.strerror or err}; name a file that can be written") from err
+        raise UnusableError(f"--json {path}: {err.strerror or err}; give a file that can be written") from err
 
 
 def _planted(
@@ -148,25 +157,28 @@ def _mutants(execs: int, seed: int, jobs: int) -> dict[str, Any]:
         task = bar.add_task("mutants", total=None)
         result = mutants.measure(inputs, jobs, lambda done: bar.update(task, completed=done))
     click.echo(
-        f"{result['mutants']:,} mutants over {result['inputs']:,} inputs kept of {execs:,}: "
-        f"{result['killed']:,} noticed, {len(result['missed'])} missed, "
-        f"{result['equivalent']} that no file can reveal"
+        f"{result['mutants']:,} mutants on {result['inputs']:,} inputs kept from {execs:,}: "
+        f"{result['killed']:,} detected, {len(result['missed'])} missed, {result['equivalent']} that no "
+        "file can reveal"
     )
-    click.echo(f"score {100 * result['score']:.1f} %: noticed among those that a file can reveal")
+    click.echo(
+        f"score {100 * result['score']:.1f} %: share of detected mutants among those that a file can reveal"
+    )
     return {"set": MUTANTS, "execs": execs, "seed": seed, **result}
 
 
 def _bar() -> Progress:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Disabled: mutants are forked, and a redrawing thread's locks would be copied in their current state.
+    # The refresh thread is disabled because mutants are forked, and a fork would copy its locks in their
+    # current state.
     return Progress(
         *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
     )
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return rows as a Markdown table, which is readable in a terminal too."""
+    """Return rows as a Markdown table, which is also readable in a terminal."""
     cells = [[str(c).replace("_", " ") for c in COLUMNS]]
     cells += [
         [f"{row[c]:,}" if isinstance(row[c], (int, float)) else str(row[c]) for c in COLUMNS] for row in rows

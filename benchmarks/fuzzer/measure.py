@@ -1,6 +1,6 @@
-"""Measurement of the engines: the planted bugs that each finds, and after how many inputs.
+"""Measures which planted bugs each engine finds, and after how many inputs.
 
-The main figures are executions, which are the same on any machine; seconds are secondary.
+The main figures are numbers of executions, which are the same on any machine. Seconds are secondary.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from safetensors_reference.rules.book import ProfileName
 def _profile(rule: str) -> ProfileName:
     """Return the profile under which a fault of the rule can occur by itself.
 
-    Numbers out of range and deep values occur by themselves only in unknown fields, which are a fault too
-    unless the profile ignores them.
+    Numbers out of range and deeply nested values can occur by themselves only in unknown fields. These are a
+    fault too unless the profile ignores them.
     """
     return "official" if rule in ("HDR-16", "HDR-18") else "hardened"
 
@@ -78,7 +78,7 @@ SETS: tuple[SetName, ...] = get_args(SetName)
 EngineName = Literal["outcome", "no-feedback", "hypothesis", "bytes"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 LIMITS: dict[SetName, int] = {"easy": 5_000, "held-out": 200_000}
-"""Most inputs for each set."""
+"""Maximum number of inputs for each set."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ class Outcome:
     """Result of one engine on one planted bug.
 
     Attributes:
-        reached: input on which the code with the bug first ran; 0 for never.
-        triggered: input that first met the bug's condition; 0 for never.
-        detected: input with the first wrong answer noticed; 0 for never.
-        execs: inputs tried.
+        reached: number of the input on which the code with the bug first ran; 0 if it never ran.
+        triggered: number of the input that first met the bug's condition; 0 if none did.
+        detected: number of the input with the first wrong answer that was detected; 0 if none was.
+        execs: number of inputs that were run.
         seconds: wall time.
     """
 
@@ -108,7 +108,7 @@ def planted(name: SetName) -> tuple[Planted, ...]:
 
 
 def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
-    """Run an engine on one planted bug until it is detected, up to a number of inputs."""
+    """Run an engine on one planted bug until it is detected or a number of inputs is reached."""
     marks = {"reached": 0, "triggered": 0}
     count = 0
 
@@ -136,7 +136,7 @@ def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
     began = time.monotonic()
     _drive(engine, campaign)
     tally = campaign.tally
-    # Replays of a finding come after the input that found it.
+    # A finding is replayed after the input that revealed it.
     detected = min((finding.execs for finding in tally.findings.values()), default=0)
     if detected:
         marks = {mark: min(value, detected) for mark, value in marks.items()}
@@ -169,7 +169,7 @@ def run_bench(
     jobs: int = 1,
     progress: Callable[[Outcome], None] = lambda _: None,
 ) -> list[Outcome]:
-    """Measure engines on a set, ``jobs`` processes at a time; ``progress`` is called with each outcome."""
+    """Measure engines on a set with ``jobs`` processes. ``progress`` is called with each outcome."""
     limit = most or LIMITS[name]
     rows = [
         (name, place, engine, seed, limit)
@@ -189,7 +189,7 @@ def run_bench(
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return one row per engine and seed: bugs reached, triggered, detected, and executions to detection."""
+    """Return a row per engine and seed with bugs reached, triggered and detected, and executions needed."""
     rows = []
     keys = dict.fromkeys((o.engine, o.seed) for o in outcomes)
     for engine, seed in keys:
@@ -219,7 +219,7 @@ SEEDS = 16
 
 
 def run_bytes(campaign: Campaign) -> None:
-    """Change up to four bytes of a valid file at a time, until the settings stop it."""
+    """Change up to four bytes of a valid file at a time until the settings stop the run."""
     settings = campaign.settings
     rng = random.Random(settings.seed)  # noqa: S311 - reproducible on purpose
     bases = [valid_file(rng).render() for _ in range(SEEDS)]

@@ -1,7 +1,8 @@
-"""Mutants of the strict reader that the inputs of the grammar detect.
+"""Measures which mutants of the strict reader the inputs of the grammar detect.
 
-The mutants, and the reasons why no file can reveal some of them, are those of ``python -m proof.mutation``.
-Here the sound reader determines the expected answer, as in fuzzing of an implementation.
+The mutants, and the reasons why no file can reveal some of them, are the same as in ``python -m
+proof.mutation``. Here, the unchanged reader determines the expected answer, as in fuzzing of an
+implementation.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from safetensors_reference import PROFILES, explain
 
 @dataclass(frozen=True)
 class FuzzProbe:
-    """One input under one profile, with the answer of the sound reader."""
+    """One input under one profile, with the answer of the unchanged reader."""
 
     id: str
     data: bytes
@@ -74,7 +75,7 @@ def _loader(mutant: Mutant) -> Callable[[], Callable[[FuzzProbe], str | None]]:
 def measure(
     inputs: Sequence[FuzzProbe], jobs: int = 2, tell: Callable[[int], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Run all mutants over the inputs; return the counts and the names of those that should be detected.
+    """Run all mutants on the inputs. Returns counts, and the names of the mutants that should be detected.
 
     ``score`` is the share of detected mutants among those that any file could distinguish from the reader.
     """

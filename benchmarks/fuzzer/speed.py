@@ -1,7 +1,7 @@
-"""Speed of the fuzzer: processor time per input over all processes together.
+"""Speed of the fuzzer, as processor time per input over all processes.
 
-Workers are grandchildren that this process does not wait for, so ``RUSAGE_CHILDREN`` excludes them: they are
-measured while they live.
+Workers are grandchildren that this process does not wait for, so ``RUSAGE_CHILDREN`` does not include them.
+They are measured while they are alive.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Speed:
     """Processor time per input, in microseconds.
 
     Attributes:
-        bare: reading the same inputs with reference and official library in one process.
-        loop: the loop of the fuzzer, with both in workers.
-        judged: the loop with only the official library in a worker: the reference only judges.
-        atheris: the engine of that name, which runs the reference.
+        bare: reading the same inputs with the reference and the official library in one process.
+        loop: the loop of the fuzzer, with both of them in workers.
+        judged: the loop with only the official library in a worker; the reference only judges.
+        atheris: the atheris engine, which runs the reference.
     """
 
     bare: float
@@ -57,7 +57,7 @@ class Speed:
 
 
 def bare(inputs: Sequence[bytes]) -> float:
-    """Measure reading inputs with both libraries in this process, and nothing else."""
+    """Measure only the reading of inputs with both libraries in this process."""
     from safetensors import SafetensorError, deserialize
 
     from safetensors_reference import InvalidFileError, read_header
@@ -84,7 +84,7 @@ class Listed(WorkerSubject):
 
 
 def loop(inputs: int, impls: Sequence[str]) -> tuple[float, list[bytes]]:
-    """Measure ``stc fuzz`` in workers without the start, and return its inputs.
+    """Measure ``stc fuzz`` with workers, without its start. Returns the processor time and the inputs.
 
     The same seed generates the same inputs for the same implementations.
     """
@@ -110,11 +110,11 @@ def used() -> float:
 
 
 FEW = 500
-"""Inputs of the run of atheris that measures the start."""
+"""Number of inputs in the atheris run that measures the start."""
 
 
 def atheris(inputs: int) -> float:
-    """Measure ``stc fuzz --engine atheris`` without the start; the subject runs in the same process."""
+    """Measure ``stc fuzz --engine atheris`` without its start. The subject runs in the same process."""
     return (_atheris(inputs + FEW) - _atheris(FEW)) / inputs * 1e6
 
 
@@ -130,7 +130,7 @@ def _atheris(inputs: int) -> float:
 
 
 def speed(inputs: int = 20_000, rounds: int = 3) -> Speed:
-    """Return the medians of interleaved rounds; half a minute for each."""
+    """Return the medians of interleaved rounds. Each round takes half a minute."""
     _, made = loop(inputs, BOTH)
     ways: tuple[Callable[[], float], ...] = (
         lambda: bare(made),
@@ -144,7 +144,11 @@ def speed(inputs: int = 20_000, rounds: int = 3) -> Speed:
 
 @click.command("fuzz-speed")
 @click.option(
-    "--inputs", type=click.IntRange(1000), default=20_000, show_default=True, help="Inputs of a run."
+    "--inputs",
+    type=click.IntRange(1000),
+    default=20_000,
+    show_default=True,
+    help="Number of inputs in a run.",
 )
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Interleaved rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -155,5 +159,5 @@ def fuzz_speed(inputs: int, rounds: int, as_json: bool) -> None:
         click.echo(json.dumps(asdict(found), indent=1))
         return
     for name, value in asdict(found).items():
-        click.echo(f"{name:<8} {value:6.1f} µs  {Speed.per_second(value):6,.0f} inputs/s of a core")
+        click.echo(f"{name:<8} {value:6.1f} µs  {Speed.per_second(value):6,.0f} inputs/s per core")
     click.echo(f"loop / bare {found.ratio:.2f}")

@@ -37,20 +37,27 @@ OPTIONS = {
         many=True,
     ),
     "--profile": Option(
-        "Grade disputed cases by the written text, by the behaviour of the official library, or by our "
-        "recommendation for hostile files. Where no profile decides, only an answer that fits no option "
-        "fails.",
+        "Grade disputed cases by the written text, the official library's behaviour or our recommendation for "
+        "hostile files. Without a profile, or where the profile leaves a choice open, these cases fail only if "
+        "the answer fits no option, or not the one that is required.",
         choices=PROFILES,
     ),
-    "--baseline": Option("Expected failures of the implementation (TOML).", "FILE"),
+    "--baseline": Option("File of expected failures of the implementation (TOML).", "FILE"),
     "--no-baseline": Option("Ignore baselines and show all failures.", flag=True),
-    "--update-baseline": Option("Rewrite the baseline from this full run.", flag=True),
-    "--report": Option("Write run records (JSON lines) and summary.md into this folder.", "DIRECTORY"),
-    "--fail-on-should": Option("Also fail on missed recommendations and late rejections.", flag=True),
-    "--heavy": Option("Include cases with inputs of up to 100 MB, or a sparse TiB.", flag=True),
-    "--device": Option("Also load every plain file onto this device and back: cpu or cuda:N.", "NAME"),
+    "--update-baseline": Option(
+        "Rewrite the baseline with the results of this run, which must be a full run.", flag=True
+    ),
+    "--report": Option("Write run records (JSON lines) and summary.md to this folder.", "DIRECTORY"),
+    "--fail-on-should": Option(
+        "Also fail on recommendations that are not followed and on late rejections.", flag=True
+    ),
+    "--heavy": Option("Include cases with inputs of up to 100 MB, or a sparse file of 1 TiB.", flag=True),
+    "--device": Option(
+        "Also load every plain file onto this device and copy it back: cpu or cuda:N.", "NAME"
+    ),
     "--env": Option(
-        "Also pass this variable to tested programs, which get only a short list without tokens.",
+        "Also pass this environment variable to tested programs. By default they get only a short list of "
+        "variables, without tokens.",
         "NAME",
         many=True,
     ),
@@ -58,15 +65,20 @@ OPTIONS = {
     "--sandbox-net": Option("Allow network access in the sandbox.", flag=True),
     "--full-failures": Option("Show every failure in full, and all likely causes.", flag=True),
     "--no-smoke": Option("Continue even if the most basic files fail.", flag=True),
-    "--corpus": Option("Use this corpus instead of the installed one.", "PATH"),
+    "--corpus": Option("Use this corpus instead of the installed corpus.", "PATH"),
     "--time-limit": Option(
-        "Time limit of one step.", "SECONDS", type=float, default=10.0, least=0.001, most=MAX_SECONDS
+        "Time limit for each step, in seconds.",
+        "SECONDS",
+        type=float,
+        default=10.0,
+        least=0.001,
+        most=MAX_SECONDS,
     ),
     "--memory-limit": Option(
-        "Memory limit of one step.", "MIB", type=int, default=2048, least=1, most=MAX_MEMORY_MIB
+        "Memory limit for each step, in MiB.", "MIB", type=int, default=2048, least=1, most=MAX_MEMORY_MIB
     ),
     "--max-hangs": Option(
-        "Stop an implementation after this many hangs in a row, or 10 times as many crashes; 0: never.",
+        "Stop an implementation after this many hangs in a row, or 10 times as many crashes; 0 means never.",
         "N",
         type=int,
         default=10,

@@ -1,4 +1,4 @@
-"""Outcome of one step on one file: the answer of an implementation, not yet judged."""
+"""The outcome of one step on one file: the answer of an implementation, before it is judged."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ STEPS = tuple(steps.STEPS)
 
 
 class Check(NamedTuple):
-    """Result of one promise of the step ``device``; ``name`` is a key of ``device_checks.CHECKS``.
+    """Result of one device check. ``name`` is a key of ``device_checks.CHECKS``.
 
-    ``status`` is ``pass``, ``fail``, or ``unknown`` if this device or reader does not reveal it.
+    ``status`` is ``pass``, ``fail``, or ``unknown`` if this device or reader does not reveal the answer.
     """
 
     name: str
@@ -36,12 +36,13 @@ class RetryReason(Enum):
 
 @dataclass(frozen=True)
 class StepResult(Answer):
-    """The outcome of one step, with measurements of the harness; None where not measured.
+    """The outcome of one step, with measurements by the harness. Values that were not measured are None.
 
-    The worker reports ``cpu_ms``. The harness measures ``wall_ms`` and ``spent_ms``, the CPU time over all
-    processes of the worker: at most the wall time, so that parallel work is not penalised. ``peak_bytes`` is
-    growth of resident memory; ``read_bytes`` leaves out memory maps. ``changed`` describes how it changed its
-    input file. ``cut`` has the parts of too large content besides tensors and metadata (see ``bounded``).
+    The worker reports ``cpu_ms``. The harness measures ``wall_ms`` and ``spent_ms``, which is the CPU time of
+    all processes of the worker. It is at most the wall time, so that parallel work is not penalised.
+    ``peak_bytes`` is the growth of resident memory. ``read_bytes`` does not include memory-mapped reads.
+    ``changed`` describes how the implementation changed its input file. If the content was too large, ``cut``
+    contains what remains of it besides tensors and metadata (see ``bounded``).
     """
 
     retry: RetryReason | None = None
@@ -58,17 +59,17 @@ class StepResult(Answer):
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """The content of an accepting answer as in a run record; None if the answer has none."""
+        """The content of an accepting answer in the format of run records, or None if there is none."""
         told = super().content
         return told if told is None or self.cut is None else {**told, **self.cut}
 
 
 MAX_CONTENT = 192 << 10
-"""Largest content in bytes of JSON to keep whole; every valid file of the corpus has less."""
+"""Largest content to keep in full, in bytes of JSON. No valid file in the corpus has as much content."""
 MAX_TOTAL = 64 << 20
-"""Most bytes of content that one run keeps whole; the whole corpus needs a tenth of it."""
+"""How many bytes of content one run keeps in full. The whole corpus needs a tenth of this."""
 KEPT_CONTENT = 8 << 10
-"""Approximate bytes to keep of a content that is too large."""
+"""Approximately how many bytes to keep of content that is too large."""
 
 
 class KeptContent:
@@ -94,9 +95,9 @@ class KeptContent:
 class Implementation:
     """Identity of the implementation under test, its steps, and the features that it lacks.
 
-    ``steps`` includes ``device`` only if a device was requested; ``loads`` is true if it has that step at
-    all. ``areas`` are the corpus areas that it claims to judge, empty for all; ``verdict_only`` is true if it
-    reports only whether a file is valid.
+    ``steps`` includes ``device`` only if a device was requested; ``loads`` is true if the implementation has
+    that step. ``areas`` are the corpus areas that it claims to judge, and are empty if it claims all of them.
+    ``verdict_only`` is true if it reports only whether a file is valid.
     """
 
     name: str
@@ -110,7 +111,7 @@ class Implementation:
     loads: bool = False
 
     def steps_of(self, case: Case) -> list[str]:
-        """Return the steps of a case to run: those that it has, if the case is within its claims."""
+        """Return the steps of a case that the implementation has, if it claims the area of the case."""
         steps = case.steps_for(self.steps, self.areas)
         if "device" in self.steps and loadable(case) and case.is_claimed(self.areas):
             steps.append("device")

@@ -1,4 +1,7 @@
-"""Conformance corpus: cases as functions, built into files and a language-independent manifest."""
+"""The conformance corpus.
+
+Functions define the cases, and the build writes the files and a language-independent manifest.
+"""
 
 from __future__ import annotations
 

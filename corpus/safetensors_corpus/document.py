@@ -1,9 +1,9 @@
-"""Reading and validation of ``corpus.json``, which is untrusted input.
+"""Read and validate ``corpus.json``, which is untrusted input.
 
-A corpus names files and describes how to make large ones. So every path must stay inside the corpus folder
-and name a file that no program executes, every size must be one that a case can need, and every value must
-have the expected type. ``faults`` checks this; ``stc corpus verify`` also validates the manifest against
-``corpus.schema.json``.
+A corpus names files and describes how to make large ones. Therefore every path must stay inside the corpus
+folder and name a file that no program executes, every size must be one that a case can need, and every value
+must have the expected type. ``faults`` checks these conditions; ``stc corpus verify`` also validates the
+manifest against ``corpus.schema.json``.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from .typed import Count, MisfitError, members, shown, typed
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
-"""Supported schema versions; cases in version 1 contain all fields."""
+"""Supported schema versions. In version 1, cases contain all fields."""
 MANIFEST = "corpus.json"
 CHECKSUM = "corpus.sha256"
-"""Digest of our own manifest as built, in the format of ``sha256sum``."""
+"""Name of the file with the digest of our own manifest as built, in the format of ``sha256sum``."""
 FILES, RECIPES = "files", "recipes"
-"""Folders of stored inputs, and of inputs that a copy expanded from recipes."""
+"""Folders for stored inputs and for inputs that a copy created from recipes."""
 LARGEST_MANIFEST = 64 << 20
 """Maximum size of ``corpus.json`` in bytes."""
 LONGEST_NUMBER = 64
-"""Maximum number of digits of a number in a manifest; cases need at most 31."""
+"""Maximum number of digits of a number in a manifest. Cases need at most 31."""
 DEEPEST = 64
-"""Maximum nesting of an action, which is passed to implementations as JSON."""
+"""Maximum nesting depth of an action, which the harness passes to implementations as JSON."""
 MOST_READERS, MOST_ROUNDS, MOST_TAKEN = 64, 1000, 10_000
 """Maximum number of simultaneous readers, of rounds, and of tensors per reader and round."""
 MOST_TEXT = 64 << 20
-"""Maximum number of bytes in all strings given in parts in the expectations of one case."""
+"""Maximum total size in bytes of the strings that the expectations of one case give in parts."""
 
 
 def defaults() -> dict[str, Any]:
@@ -64,12 +64,12 @@ def defaults() -> dict[str, Any]:
 
 
 class ManifestError(Exception):
-    """An unusable corpus: missing, unreadable, with another schema version, or with a changed file."""
+    """The corpus is missing or unreadable, has another schema version or contains a changed file."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """Manifest that has been read."""
+    """A manifest that was read but not validated."""
 
     path: Path
     text: bytes
@@ -80,7 +80,7 @@ class Document:
 
     @cached_property
     def raw(self) -> dict[str, Any]:
-        """Parsed JSON, checked only for the schema version. Raises ManifestError."""
+        """Parsed JSON, in which only the schema version was checked. Raises ManifestError."""
         return parsed(self.path, self.text)
 
     @property
@@ -97,7 +97,7 @@ def sha256sum(digest: str) -> bytes:
 
 @dataclass(frozen=True)
 class ManifestFault:
-    """Fault of the manifest, or of the case with an id or a number; ``why`` is a predicate."""
+    """A fault of the manifest, or of the case with this id or number; ``why`` is a predicate."""
 
     case: str
     why: str
@@ -107,7 +107,7 @@ class ManifestFault:
 
 
 def read_document(path: Path) -> Document:
-    """Read a manifest, given its path or its folder. Raises ManifestError."""
+    """Read a manifest, from its path or the path of its folder. Raises ManifestError."""
     path = path / MANIFEST if path.is_dir() else path
     try:
         return Document(path, read_whole(path, LARGEST_MANIFEST))
@@ -126,14 +126,16 @@ def parsed(path: Path, text: bytes) -> dict[str, Any]:
         raise unusable(path, f"{type(err).__name__}: {shorten(str(err), 200)}") from err
     if not isinstance(raw, dict) or type(version) is not int or version not in READABLE:
         shown = shorten(str(version), 20)
-        raise ManifestError(f"corpus {path}: schema version {shown}, this program reads {SCHEMA_VERSION}")
+        raise ManifestError(
+            f"corpus {path}: schema version {shown} is not supported; this program reads {SCHEMA_VERSION}"
+        )
     if isinstance(cases := raw.get("cases"), list):
         raw["cases"] = [{**defaults(), **row} if isinstance(row, dict) else row for row in cases]
     return raw
 
 
 def rendered(raw: Mapping[str, Any]) -> bytes:
-    """Return the text of a manifest: one case, rule, choice or bug per line, without defaults."""
+    """Return the text of a manifest with one case, rule, choice or bug per line and without defaults."""
     parts, usual = [], defaults()
     for name, rows in raw.items():
         if name == "cases":
@@ -160,7 +162,7 @@ def unusable(path: Path, why: str) -> ManifestError:
 
 def _integer(text: str) -> int:
     if len(text) > LONGEST_NUMBER:
-        raise ValueError(f"a number of {len(text):,} digits")
+        raise ValueError(f"a number has {len(text):,} digits")
     return int(text)
 
 
@@ -180,7 +182,7 @@ Amount = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 
 
 class Affected(TypedDict):
-    """Reported bug that a case shows, and the affected versions."""
+    """A reported bug that a case shows, and the affected versions."""
 
     bug: str
     project: str
@@ -190,7 +192,7 @@ class Affected(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRow:
-    """Case as in the manifest; ``manifest.Case`` has typed inputs and expectations."""
+    """A case in the form of the manifest; ``manifest.Case`` has typed inputs and expectations."""
 
     id: Annotated[str, Meta(pattern=rf"\A{CASE_ID.pattern}\Z", max_length=200)]
     kind: str = "read"
@@ -213,14 +215,17 @@ class CaseRow:
 
 
 class CaseTable(Struct):
-    """Cases of a valid manifest."""
+    """The cases of a valid manifest."""
 
     corpus_version: str
     cases: list[CaseRow]
 
     @classmethod
     def of(cls, document: Document, *, trusted: bool = False) -> CaseTable:
-        """Decode the cases of a document, after validation unless ``trusted``. Raises ManifestError."""
+        """Decode the cases of a document.
+
+        Validates the document first, unless it is ``trusted``. Raises ManifestError.
+        """
         if trusted:
             return msgspec.json.decode(document.text, type=cls)
         return typed(checked(document).raw, cls)
@@ -249,7 +254,7 @@ class _Bug(Struct):
 
 
 class Spec(Struct):
-    """Specification from which the rules are derived."""
+    """The specification from which the rules are derived."""
 
     name: str
     repository: Annotated[str, Meta(pattern=r"^https://[!-~]+$", max_length=1000)]
@@ -297,7 +302,7 @@ class _Parts(Struct):
 
 
 Text = str | _Parts
-"""String in the form of ``recipe.spelled``."""
+"""A string in the form that ``recipe.spelled`` returns."""
 
 
 class _Tensor(Struct):
@@ -418,7 +423,7 @@ _NEEDS = {
     "append": ("bytes",),
     "try": (),
 }
-"""Step of a script -> its required keys."""
+"""Maps each step of a script to its required keys."""
 
 
 def misfit(value: Any, model: Any, where: str = "") -> Iterator[str]:
@@ -437,7 +442,7 @@ def misfit(value: Any, model: Any, where: str = "") -> Iterator[str]:
 def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]:
     """Yield the faults of a parsed manifest.
 
-    ``root`` is the corpus folder, in which links are checked, or None for a manifest without its files.
+    ``root`` is the corpus folder, in which links are checked. It is None for a manifest without its files.
     """
     yield from (ManifestFault("", why) for why in misfit(raw, _Tables))
     for key, table in raw.items():
@@ -470,7 +475,7 @@ def deep(value: Any) -> bool:
 
 
 def hidden(value: Any) -> bool:
-    """Return whether any string in a value has control characters or invisible characters."""
+    """Return whether any string in a value contains control or invisible characters."""
     level = [value]
     while level:
         if not all(x.isprintable() for x in level if isinstance(x, str)):
@@ -487,7 +492,8 @@ def _case(row: Any) -> Iterator[str]:
         return
     if row.get("kind", "read") not in KINDS:
         yield f"has kind {shown(row['kind'])}, not one of {', '.join(KINDS)}"
-    # Inputs, expectations and actions may contain any text; it is never printed unescaped.
+    # Inputs, expectations and actions may contain any text, because programs always escape it before they
+    # print it.
     if hidden([value for key, value in row.items() if key not in ("input", "expect", "action")]):
         yield "has unprintable characters in its description"
     yield from _input(row["input"])
@@ -509,22 +515,22 @@ def _input(given: Any) -> Iterator[str]:
         return
     reasons = [path_fault(name, FILES) for name, _, _ in stored_files({"input": given})]
     names = [row["path"] for row in given.get("files", ())]
-    # Checked without the folder too: the harness copies the files into another one.
+    # Check these paths even without the folder, because the harness copies the files into another folder.
     reasons += map(path_fault, names)
     yield from dict.fromkeys(f"{why} (input)" for why in reasons if why)
     for number, row in enumerate(given.get("files", ())):
         yield from _recipe(row.get("recipe", []), f"input.files[{number}].recipe")
     if len(set(names)) != len(names):
-        yield "has a path twice in input.files"
+        yield "has the same path twice in input.files"
     if model is _Directory and given["open"] not in names:
-        yield f"has input.open {shown(given['open'])}, which is not among its files"
+        yield f"has input.open {shown(given['open'])}, which is not one of its files"
 
 
 def _recipe(parts: Any, field: str) -> Iterator[str]:
     try:
         recipe.bounded_size(parts)
     except (ValueError, TypeError) as err:
-        yield f"has {field} that cannot be made: {shorten(str(err), 300)}"
+        yield f"has {field} that cannot be expanded: {shorten(str(err), 300)}"
 
 
 def _expect(given: Any) -> Iterator[str]:
@@ -536,7 +542,7 @@ def _expect(given: Any) -> Iterator[str]:
             yield "has unprintable characters in the name of an option"
         options = {} if broken else {f"expect.options.{shown(k)}": v for k, v in given["options"].items()}
         if not broken and not options:
-            yield "has no option in expect.options"
+            yield "has no options in expect.options"
     texts: list[Any] = []
     for where, option in options.items():
         yield from _expectation(option, where, texts)
@@ -545,9 +551,9 @@ def _expect(given: Any) -> Iterator[str]:
         try:
             made += 0 if isinstance(text, str) else recipe.bounded_size(text["parts"])
         except (ValueError, TypeError, KeyError) as err:
-            yield f"has a text in expect that cannot be made: {shorten(str(err), 300)}"
+            yield f"has a string in expect that cannot be expanded: {shorten(str(err), 300)}"
     if made > MOST_TEXT:
-        yield f"has texts of {made:,} bytes in expect, more than {MOST_TEXT:,}"
+        yield f"has strings of {made:,} bytes in expect, but the maximum is {MOST_TEXT:,}"
 
 
 def _expectation(given: Any, where: str, texts: list[Any]) -> Iterator[str]:
@@ -577,7 +583,7 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
         yield f"has an action that is not {wanted or 'slice'}, as kind {kind} requires"
         return
     if deep(given):
-        yield f"has an action nested more than {DEEPEST} deep"
+        yield f"has an action that is nested more than {DEEPEST} levels deep"
         return
     broken = list(misfit(given, _ACTIONS[given["do"]], "action"))
     yield from broken
@@ -602,16 +608,16 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
 
 
 def contradiction(action: Mapping[str, Any]) -> str:
-    """Return the contradiction in a concurrent action, or an empty string."""
+    """Return the contradiction in a concurrent action, or an empty string if there is none."""
     if action["opened"] == "each" and (action["closed"] or action["after"]):
-        return "closes, or reads on in, a file that each reader opens for itself"
+        return "closes or continues to read a file that each reader opens for itself"
     if action["closed"] and action["after"]:
-        return "reads on in a file that it closed"
+        return "continues to read a file that it closed"
     return ""
 
 
 def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """Yield the relative path, SHA-256 and size of every stored file of a case."""
+    """Yield the relative path, the SHA-256 and the size of every stored file of a case."""
     given = case["input"]
     if given is None or "recipe" in given:
         return
@@ -624,14 +630,14 @@ def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:
 
 
 SUFFIXES = (".safetensors", ".json", ".bin", ".pt")
-"""Allowed suffixes: no system executes such files or reads them as settings."""
+"""Allowed suffixes. No system executes files with these suffixes or reads them as settings."""
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
 
 def path_fault(name: str, *folders: str) -> str | None:
     """Return why a path in a manifest is unsafe on some system, or None.
 
-    The path is relative, with forward slashes, and must be inside one of ``folders`` if there are any.
+    The path must be relative, use forward slashes, and be inside one of ``folders`` if there are any.
     """
     parts = name.split("/")
     if (
@@ -651,7 +657,7 @@ def path_fault(name: str, *folders: str) -> str | None:
 
 
 class _Places:
-    """Checks the files of a corpus on this disk, and caches its folders."""
+    """Checks the files of a corpus on disk, and caches its folders."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -659,7 +665,7 @@ class _Places:
         self._folders: dict[str, bool] = {}
 
     def fault(self, name: str) -> str | None:
-        """Return why a path must not be opened, or None. A missing file is not a fault here."""
+        """Return why a path must not be opened, or None. A missing file is not a fault for this check."""
         path = os.path.join(self._root, name)  # noqa: PTH118 - thousands at a time
         folder = path.rpartition("/")[0]
         if folder not in self._folders:

@@ -1,6 +1,6 @@
 """Publicly reported bugs of real readers and writers, from ``field_bugs.toml``.
 
-A case names the bugs that it shows; a bug without a case has a reason. The manifest contains both.
+A case names the bugs that it shows, and a bug without a case has a reason. The manifest contains both.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ FAMILIES = {
     "duplicate": "Repeated names and fields",
     "metadata": "Metadata",
     "dtype": "Dtypes",
-    "overflow": "Arithmetic that overflows",
-    "offsets": "Range against shape and file",
-    "hole": "Bytes of no tensor",
-    "overlap": "Bytes of several tensors",
-    "trailing": "Bytes behind the last tensor",
+    "overflow": "Arithmetic overflow",
+    "offsets": "Ranges that contradict the shape or the file",
+    "hole": "Bytes that belong to no tensor",
+    "overlap": "Bytes that belong to several tensors",
+    "trailing": "Bytes after the last tensor",
     "alignment": "Alignment",
     "values": "Wrong values",
     "crash": "Crashes and panics",
     "memory": "Memory",
     "time": "Time",
-    "index": "Index against shards",
-    "traversal": "Paths that lead outside",
+    "index": "Index that contradicts the shards",
+    "traversal": "Paths that lead outside the folder",
     "writer": "Writers",
     "shared": "Tensors that share storage",
     "race": "Files that change while they are open",
     "lifetime": "Tensors that outlive their memory",
 }
-"""Kind of mistake -> title, in the order in which a reader works."""
+"""Maps each kind of mistake to its title, in the order in which a reader works."""
 Commit = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{40}\Z")]
 _SELDOM = ("option", "commits_with", "commits_without")
-"""Properties that the manifest omits if empty."""
+"""Properties that the manifest omits if they are empty."""
 
 
 class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One reported bug.
+    """A reported bug.
 
     Attributes:
-        id: ``FB-`` and a number.
-        project: the project that has or had it.
-        language: of the faulty code.
-        references: public reports, as ``owner/repository#number``, or the name of a document.
-        date: of the first report, ``YYYY-MM-DD`` or shorter.
+        id: ``FB-`` followed by a number.
+        project: the project that has or had the bug.
+        language: programming language of the faulty code.
+        references: public reports as ``owner/repository#number``, or the name of a document.
+        date: date of the first report, ``YYYY-MM-DD`` or shorter.
         family: kind of mistake, one of ``FAMILIES``.
-        trigger: one sentence.
-        versions: affected versions, as a version specifier or words; empty if unknown.
-        fixed: the fix, empty if there is none.
-        not_shown: why no case can show it; empty if one does.
-        option: the option of a choice that is the bug, for cases of a choice.
-        commits_with: full ids of commits that have it, if no release identifies it.
-        commits_without: commits that do not have it yet, or no longer.
+        trigger: what triggers the bug, in one line.
+        versions: affected versions as a version specifier or in words; empty if they are unknown.
+        fixed: the fix; empty if there is none.
+        not_shown: reason why no case can show the bug; empty if a case shows it.
+        option: the option of a choice that is the bug, for cases with a choice.
+        commits_with: full ids of commits that have the bug, if no release identifies it.
+        commits_without: commits from before the bug was introduced or after it was fixed.
     """
 
     id: str
@@ -87,7 +87,7 @@ class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def reference_url(reference: str) -> str | None:
-    """Return the URL of a public report, or None for the name of a document."""
+    """Return the URL of a public report, or None if the reference is the name of a document."""
     if reference.startswith("https://"):
         return reference
     repository, mark, number = reference.rpartition("#")
@@ -98,7 +98,7 @@ def reference_url(reference: str) -> str | None:
 
 @cache
 def field_bugs() -> Mapping[str, FieldBug]:
-    """Load the bugs by id. Raises ValueError for an invalid entry."""
+    """Load the bugs as a map from their ids. Raises ValueError for an invalid entry."""
     path = Path(__file__).with_name("field_bugs.toml")
     out: dict[str, FieldBug] = {}
     for raw in tomllib.loads(path.read_text(encoding="utf-8"))["bug"]:

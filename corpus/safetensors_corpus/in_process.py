@@ -1,23 +1,25 @@
-"""Running cases on an implementation in this process.
+"""Run cases on an implementation in this process.
 
 The harness runs implementations in separate processes. This module is for implementations that do not crash:
-the deliberately broken ones that prove that every case can fail, and the tests of the cases.
+the tests of the cases use it, and so does the proof that every case can fail, which runs deliberately broken
+implementations.
 
 An implementation is any object with some of these methods:
 
 =============  ==============================================================================================
-``open``       ``(path)``: the tensors without their data, as ``read``
-``read``       ``(path)``: ``{"tensors": rows, "metadata": map or None}`` or the rows alone; a row is
-               ``(name, dtype, shape, data)`` or a dict of the manifest's form
-``slice``      ``(path, tensor, index)``: ``(dtype, shape, data)``; ``index`` is a tuple of Python index items
-``write``      ``(path, tensors, metadata)`` with ``GivenTensor`` values
+``open``       ``(path)``: return the same as ``read``, but without the data
+``read``       ``(path)``: return ``{"tensors": rows, "metadata": map or None}`` or only the rows; a row is
+               ``(name, dtype, shape, data)`` or a dict in the form of the manifest
+``slice``      ``(path, tensor, index)``: return ``(dtype, shape, data)``; ``index`` is a tuple of Python
+               index items
+``write``      ``(path, tensors, metadata)``: write a file; the tensors are ``GivenTensor`` values
 ``resave``     ``(path)``: load the file and save its content to the same path
-``index``      ``(path)``: like ``read``, through an index file
+``index``      ``(path)``: like ``read``, but through an index file
 ``save_sharded`` ``(folder, tensors, metadata, max_shard_size)``: save in shards
-``hold``       ``(path)``: a handle with ``tensor(name)`` like ``slice`` and ``close()``
-``remote``     ``(url)``: like ``read`` or ``open``, from a server
-``share``      ``(path)``: such a handle, for simultaneous threads and forked processes
-``concurrent`` ``(path, action)``: like ``read``; runs the action without ``share``
+``hold``       ``(path)``: return a handle with ``tensor(name)``, which is like ``slice``, and ``close()``
+``remote``     ``(url)``: like ``read`` or ``open``, but from a server
+``share``      ``(path)``: return such a handle for simultaneous threads and forked processes
+``concurrent`` ``(path, action)``: like ``read``; performs the whole action, so ``share`` is not needed
 =============  ==============================================================================================
 
 Any exception means reject, except ``NotImplementedError`` (unsupported) and ``MemoryError`` (exhausted).
@@ -51,11 +53,11 @@ from .server import FileServer
 from .sharing import run_concurrent
 
 MAX_FLAWS = 5
-"""Maximum number of broken rules reported for a written file."""
+"""Maximum number of broken rules that are reported for a written file."""
 
 
 def run_case(case: Case, implementation: Any, folder: Path) -> Answer:
-    """Run a case in the empty ``folder``; an ``Exception`` becomes part of the answer."""
+    """Run a case in the empty ``folder``. If an ``Exception`` is raised, it becomes part of the answer."""
     try:
         return _ACTIONS[case.kind](case, implementation, folder)
     except Exception as err:
@@ -76,7 +78,7 @@ def _failed(err: BaseException) -> Answer:
 def _read(case: Case, implementation: Any, folder: Path) -> Answer:
     if case.action is not None:
         return _slice(case, implementation, folder)
-    # Without a step ``open``, reading the file measures its cost, as in the harness.
+    # Without a step ``open``, the function measures the cost of reading the file, as the harness does.
     candidates = ("read", *case.steps) if case.kind == "resource" else case.steps
     steps = [s for s in candidates if hasattr(implementation, s)]
     if not steps:
@@ -93,7 +95,7 @@ def _slice(case: Case, implementation: Any, folder: Path) -> Answer:  # noqa: AR
 def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
     assert case.action is not None
     path = case.set_up(folder)
-    # A reader that detects changes by timestamp could miss one within a tick of the clock.
+    # A reader that detects changes by timestamp could miss a change within one tick of the clock.
     old = time.time() - 3600
     os.utime(path, (old, old))
     handle: Any = None
@@ -114,7 +116,7 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
         if handle is not None and not any(s["step"] == "close" for s in case.action["script"]):
             with contextlib.suppress(NotImplementedError):
                 handle.close()
-    # Evaluated only now, because a tensor may be a view of the file.
+    # Convert the result only now, because a tensor may be a view of the file.
     return accepted([] if taken is None else _one(*taken))
 
 
@@ -128,8 +130,11 @@ def _remote(case: Case, implementation: Any, folder: Path) -> Answer:
         answer = accepted(method(server.url))
     count = len(server.log)
     requests = "1 request" if count == 1 else f"{count:,} requests"
-    # For information only: the format does not limit how much a reader may fetch.
-    return replace(answer, message=f"{requests}, {server.sent:,} bytes sent of a file of {len(data):,}")
+    # This is for information only, because the format does not limit how much a reader may fetch.
+    return replace(
+        answer,
+        message=f"{requests}; the server sent {server.sent:,} bytes of a file with {len(data):,} bytes",
+    )
 
 
 def _try_to_open(implementation: Any, path: Path) -> None:
@@ -187,7 +192,7 @@ def change(path: Path, step: Mapping[str, Any]) -> None:
             file.truncate(step["size"])
     elif name == "replace":
         other = path.with_name(path.name + ".new")
-        other.unlink(missing_ok=True)  # opening a FIFO that a reader put there would block
+        other.unlink(missing_ok=True)  # opening a FIFO that a reader created there would block
         recipe.write(step["bytes"], other)
         other.replace(path)
     else:
@@ -213,7 +218,7 @@ def _method(implementation: Any, name: str) -> Any:
 
 
 def accepted(answer: Any) -> Answer:
-    """Convert the result of an implementation to an answer, with digests in place of data."""
+    """Convert the result of an implementation to an answer with digests in place of data."""
     content = answer if isinstance(answer, Mapping) else {"tensors": answer}
     rows = [row if isinstance(row, dict) else _row(row) for row in content["tensors"]]
     return Answer("accept", "", rows, content.get("metadata"), "metadata" in content)
@@ -230,17 +235,18 @@ def _row(row: Sequence[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GivenTensor:
-    """Tensor as a view into memory.
+    """A tensor as a view of memory.
 
     Attributes:
         name: a string, or an object that the writer must reject.
-        dtype: dtype code, or an element type that the format lacks.
-        storage: memory; tensors that share memory have the same object.
+        dtype: dtype code, or an element type that the format does not have.
+        storage: the memory. Tensors that share memory have the same object.
         offset: position of the first element, in bytes.
-        strides: bytes between neighbours along each dimension; None for contiguous row-major order.
+        strides: distance in bytes between neighbours along each dimension; None for contiguous row-major
+            order.
         byteorder: byte order of the elements in memory, ``little`` or ``big``.
-        nbytes: number of bytes passed from ``offset``, if dtype and shape imply another number. Only writers
-            that accept buffers support it; others raise NotImplementedError.
+        nbytes: number of bytes to pass from ``offset`` if dtype and shape imply another number. Only
+            writers that accept buffers support it; other writers raise NotImplementedError.
     """
 
     name: Any
@@ -271,7 +277,7 @@ def given_tensors(action: Mapping[str, Any]) -> list[GivenTensor]:
 
 
 def given_text(value: Any) -> Any:
-    """Expand a string of a write action given in parts; returns other values unchanged."""
+    """Expand a string that a write action gives in parts. Returns other values unchanged."""
     return recipe.text_of(value) if isinstance(value, Mapping) and value.keys() == {"parts"} else value
 
 
@@ -280,7 +286,7 @@ def given_metadata(value: Any) -> Any:
 
 
 def _write(case: Case, implementation: Any, folder: Path) -> Answer:
-    """Write, and return the content and flaws of the file. Raises NotImplementedError and MemoryError."""
+    """Write a file, and return its content and flaws. Raises NotImplementedError and MemoryError."""
     action = case.action
     assert action is not None
     target = _prepare(case, folder)
@@ -342,7 +348,7 @@ def _wanted(case: Case) -> list[str]:
 def _refusal(implementation: Any, action: Mapping[str, Any], save: Callable[[], None]) -> str:
     """Save, and return the exception with which the writer rejects the input, or an empty string."""
     with contextlib.ExitStack() as stack:
-        # To simulate a full disk; an implementation in another process sets the limit there.
+        # The limit simulates a full disk. An implementation in another process sets the limit there.
         if "file_size_limit" in action and not getattr(implementation, "limits_file_size", False):
             import resource
 
@@ -359,9 +365,9 @@ def _refusal(implementation: Any, action: Mapping[str, Any], save: Callable[[], 
 
 
 def written_file(path: Path) -> Answer:
-    """Read a written file strictly; returns its content and the rules that it breaks.
+    """Read a written file strictly, and return its content and the rules that it breaks.
 
-    If all faults belong to open choices, the content is still reported, so that it can be compared.
+    If all faults belong to open choices, the answer still contains the content, so that it can be compared.
     """
     try:
         data = read_whole(path, LARGEST_IN_MEMORY)
@@ -412,7 +418,7 @@ def permitted_expectations(case: Case) -> list[Expectation]:
 def mismatch(case: Case, answer: Answer) -> str | None:
     """Return why a case does not permit an answer, or None.
 
-    Stricter than a run: a missed recommendation fails, and so does the rejection of an optional feature.
+    This check is stricter than a run: it also reports missed recommendations and rejected optional features.
     """
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})

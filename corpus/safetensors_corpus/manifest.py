@@ -1,4 +1,4 @@
-"""Typed access to ``corpus.json`` and the inputs of its cases."""
+"""Typed access to ``corpus.json`` and to the inputs of its cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .document import MANIFEST, CaseRow, CaseTable, Document, ManifestError, rea
 LARGEST_IN_MEMORY = 256 << 20
 """Maximum size in bytes of an input that is read into memory."""
 ROOT_MARK = b"@ROOT@"
-"""Placeholder in template files for the absolute path of the directory input."""
+"""Placeholder in template files for the absolute path of the directory."""
 LAYOUT_CODES = frozenset(
     {
         "OFF_REVERSED",
@@ -36,11 +36,14 @@ LAYOUT_CODES = frozenset(
         "DTY_SUBBYTE",
     }
 )
-"""Codes of faults that a reader detects only by computing sizes or comparing ranges."""
+"""Codes of faults that a reader detects only if it computes sizes or compares ranges."""
 
 
 def read_stored(path: Path, size: int, sha256: str) -> bytes:
-    """Read a stored file. Raises OSError, and ManifestError if its digest differs from the manifest."""
+    """Read a stored file.
+
+    Raises OSError, and ManifestError if the digest of the file differs from the manifest.
+    """
     data = read_whole(path, size)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ManifestError(f"{path} differs from the manifest; run: stc corpus verify")
@@ -49,10 +52,10 @@ def read_stored(path: Path, size: int, sha256: str) -> bytes:
 
 @dataclass(frozen=True)
 class Expectation:
-    """Expectation of a case, or of an option: accept with ``content``, or reject with ``codes``.
+    """The expectation of a case or an option: accept with ``content``, or reject with ``codes``.
 
-    ``content`` has ``tensors`` and ``metadata``, or only ``tensor_count`` if a list would exceed the budget
-    of the tested reader. ``properties`` are further requirements for a written file.
+    ``content`` contains ``tensors`` and ``metadata``. It contains only ``tensor_count`` if a list would
+    exceed the budget of the tested reader. ``properties`` are further requirements for a written file.
     """
 
     outcome: str
@@ -62,7 +65,7 @@ class Expectation:
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> Expectation:
-        """Build from manifest JSON, and expand strings given in parts."""
+        """Build an expectation from the JSON of the manifest, and expand the strings given in parts."""
         content = raw.get("content")
         if content is not None and "tensors" in content:
             tensors = [{**row, "name": recipe.text_of(row["name"])} for row in content["tensors"]]
@@ -74,7 +77,7 @@ class Expectation:
 COMBINED = "surroundings"
 """Area whose cases combine features of other areas."""
 ANY_VALID_FILE = "FRM-11"
-"""Rule that a reader accepts every valid file; cases that combine features list it first."""
+"""Rule that requires a reader to accept every valid file. Cases that combine features list it first."""
 AREA_OF_RULES = {
     "FRM": "framing",
     "HDR": "header",
@@ -85,16 +88,16 @@ AREA_OF_RULES = {
     "MET": "metadata",
     "DAT": "data",
 }
-"""Family of a rule -> area of its cases."""
+"""Maps each family of rules to the area of its cases."""
 
 _AREAS_OF_FILES = frozenset(AREA_OF_RULES.values())
 
 
 def claims_rule(areas: Collection[str], rule: str) -> bool:
-    """Whether a rule applies to a program that claims these areas; an empty collection claims all.
+    """Return whether a rule applies to a program that claims these areas.
 
-    Rules on writing, calls and indexes belong to no area of files and always apply. If a program claims no
-    area of files, all rules on files apply.
+    An empty collection claims all areas. Rules on writing, calls and indexes do not belong to an area of
+    files, so they always apply. If a program does not claim any area of files, all rules on files apply.
     """
     area = AREA_OF_RULES.get(rule[:3])
     return area is None or area in areas or _AREAS_OF_FILES.isdisjoint(areas)
@@ -102,7 +105,7 @@ def claims_rule(areas: Collection[str], rule: str) -> bool:
 
 @dataclass(frozen=True)
 class DirectoryFile:
-    """A file of a directory input: its stored source or recipe, and its path in the directory."""
+    """A file of a directory input: its stored source or its recipe, and its path in the directory."""
 
     source: Path
     path: str
@@ -114,9 +117,10 @@ class DirectoryFile:
 
 @dataclass(frozen=True)
 class Input:
-    """Input of a case: a stored ``file``, a ``recipe``, or ``files`` of a directory with an ``entry``.
+    """The input of a case: a stored ``file``, a ``recipe``, or ``files`` of a directory with an ``entry``.
 
-    The entry is the file to open; ``file`` is its source. All fields are empty for a case without input.
+    The entry is the file to open, and ``file`` is its source. All fields are empty for a case without an
+    input.
     """
 
     file: Path | None = None
@@ -129,11 +133,11 @@ class Input:
 
 @dataclass(frozen=True, kw_only=True)
 class Case(CaseRow):
-    """One input with one purpose.
+    """An input with one purpose, and the expected outcome.
 
-    A case has either ``expect`` or, for a ``choice``, ``options``. ``action`` describes what to do beyond
-    opening and reading the input; ``budget`` limits the cost (``seconds``, ``peak_bytes``, ``read_bytes``).
-    ``heavy`` cases have large inputs and run only on request.
+    A case has either ``expect`` or, for a ``choice``, ``options``. ``action`` describes what to do in
+    addition to opening and reading the input. ``budget`` limits the cost (``seconds``, ``peak_bytes``,
+    ``read_bytes``). ``heavy`` cases have large inputs and run only on request.
     """
 
     input: Input
@@ -149,11 +153,12 @@ class Case(CaseRow):
         return self.id.split("/", 1)[0]
 
     def is_claimed(self, areas: Collection[str]) -> bool:
-        """Whether the case applies to a program that claims these areas; an empty collection claims all.
+        """Return whether the case applies to a program that claims these areas.
 
-        The program must also claim the area of the first rule, because failures are attributed to that rule.
-        A file whose only faults are in sizes and ranges also needs ``layout``, whatever its area: a program
-        that lists headers does not compute them. Valid files that combine features apply to every program.
+        An empty collection claims all areas. The program must also claim the area of the first rule, because
+        failures are attributed to that rule. A file whose only faults are in sizes and ranges also needs
+        ``layout``, whatever its area is, because a program that only lists headers does not compute them.
+        Valid files that combine features apply to every program.
         """
         combined = self.area == COMBINED
         if not areas or (combined and self.expect is not None and self.expect.outcome == "accept"):
@@ -168,8 +173,8 @@ class Case(CaseRow):
     def steps_for(self, steps: Collection[str], areas: Collection[str] = ()) -> list[str]:
         """Return the steps of the case to run on a program that has ``steps`` and claims ``areas``.
 
-        If a reader has no step ``open``, reading a small file measures the cost of opening it. Reading a
-        large file or a single tensor does not.
+        If a reader has no step ``open``, the harness reads a small file to measure the cost of opening it. It
+        does not do this for a large file or a single tensor.
         """
         if not self.is_claimed(areas):
             return []
@@ -181,7 +186,7 @@ class Case(CaseRow):
 
     @property
     def sha256(self) -> str:
-        """Digest of the input; for a recipe, it excludes the ``zeros`` parts."""
+        """Digest of the input. For a recipe, it excludes the ``zeros`` parts."""
         return self.input.sha256
 
     @property
@@ -190,7 +195,7 @@ class Case(CaseRow):
 
     @property
     def path(self) -> Path:
-        """The input file; a recipe is expanded once per process. Raises ManifestError."""
+        """The input file. A recipe is expanded only once per process. Raises ManifestError."""
         if self.input.file is not None:
             return self.input.file
         if not self.input.recipe:
@@ -207,14 +212,14 @@ class Case(CaseRow):
         return target
 
     def discard(self) -> None:
-        """Remove the expanded recipe; ``path`` expands it again."""
+        """Remove the expanded recipe. ``path`` expands it again."""
         if self.id in _MADE:
             _MADE.pop(self.id).unlink(missing_ok=True)
 
     def read_input(self) -> bytes:
         """Return the bytes of the input. Raises ManifestError if they differ from the manifest."""
         if self.size > LARGEST_IN_MEMORY:
-            raise ManifestError(f"input of {self.id} is {self.size:,} bytes, too large for memory")
+            raise ManifestError(f"input of {self.id} has {self.size:,} bytes, which is too large for memory")
         try:
             data = read_whole(self.path, self.size)
         except OSError as err:
@@ -225,10 +230,10 @@ class Case(CaseRow):
         return data
 
     def set_up(self, folder: Path) -> Path:
-        """Copy the input into ``folder`` and return the path for the implementation.
+        """Copy the input into ``folder``, and return the path for the implementation.
 
-        For a directory, returns the file to open; for a case without input, a path that does not exist.
-        Raises ManifestError and OSError.
+        For a directory, returns the path of the file to open. For a case without an input, returns a path
+        that does not exist. Raises ManifestError and OSError.
         """
         if self.input.files:
             for item in self.input.files:
@@ -249,27 +254,27 @@ class Case(CaseRow):
 
     @property
     def demands(self) -> tuple[Expectation, ...]:
-        """Expectation of the case, or of each option of its choice."""
+        """The expectation of the case, or the expectations of all options of its choice."""
         return (self.expect,) if self.expect is not None else tuple(self.options.values())
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
-        """Distinct fault codes of all expectations."""
+        """The distinct fault codes of all expectations."""
         return tuple(dict.fromkeys(code for demand in self.demands for code in demand.codes))
 
     @cached_property
     def counted(self) -> bool:
-        """True if only the number of tensors is expected."""
+        """Whether the case expects only a number of tensors."""
         return any(e.content is not None and "tensor_count" in e.content for e in self.demands)
 
     def copy_to(self, target: Path | str) -> None:
-        """Write a single-file input to ``target``, keeping holes sparse. Raises ManifestError and OSError."""
+        """Copy a single-file input to ``target`` and keep holes sparse. Raises ManifestError and OSError."""
         if self.input.recipe:
             _make_parts(self.id, self.input.recipe, self.size, self.sha256, target)
         else:
             data = memoryview(self.read_input())
             made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-            try:  # os.write is faster than a file object, for thousands of files
+            try:  # for thousands of files, os.write is faster than a file object
                 while data:
                     data = data[os.write(made, data) :]
             finally:
@@ -283,11 +288,11 @@ _FOLDERS: list[Path] = []
 def _make_parts(
     case: str, parts: tuple[dict[str, Any], ...], size: int, sha256: str, target: Path | str
 ) -> None:
-    # The size of the parts was checked when the manifest was read.
+    # The size of the parts was already checked when the manifest was read.
     try:
         made = recipe.write(parts, target)
     except OSError as err:
-        raise ManifestError(f"input of {case} ({size:,} bytes) cannot be made: {err}") from err
+        raise ManifestError(f"input of {case} ({size:,} bytes) cannot be created: {err}") from err
     if made != (size, sha256):
         Path(target).unlink(missing_ok=True)
         raise ManifestError(f"the recipe of {case} does not produce the file of the manifest")
@@ -295,7 +300,7 @@ def _make_parts(
 
 @dataclass(frozen=True)
 class Manifest:
-    """The corpus: its active ``cases``, and the ``document``, which also contains the inactive ones."""
+    """The corpus: its active ``cases``, and the ``document``, which also contains the inactive cases."""
 
     version: str
     root: Path
@@ -308,7 +313,7 @@ class Manifest:
 
     @property
     def raw(self) -> dict[str, Any]:
-        """Parsed JSON of the whole manifest."""
+        """The parsed JSON of the whole manifest."""
         return self.document.raw
 
     @cached_property
@@ -317,21 +322,21 @@ class Manifest:
 
     @cached_property
     def reading(self) -> tuple[Case, ...]:
-        """Cases of kind ``read`` that are not heavy."""
+        """The cases of kind ``read`` that are not heavy."""
         return tuple(case for case in self.cases if case.kind == "read" and not case.heavy)
 
 
 def corpus_root() -> Path:
-    """Folder of ``corpus.json``: package data in a wheel, ``corpus/`` in a checkout."""
+    """Return the folder of ``corpus.json``: package data in a wheel, or ``corpus/`` in a checkout."""
     package = Path(__file__).resolve().parent
     packaged = package / "data"
     return packaged if (packaged / MANIFEST).exists() else package.parent
 
 
 def load_manifest(path: Path | None = None) -> Manifest:
-    """Load and validate a manifest, by default the one in this package. Raises ManifestError.
+    """Load and validate a manifest; by default, the one in this package. Raises ManifestError.
 
-    Our own manifest is cached until the file changes, and validated only if it differs from the build.
+    Our own manifest is cached until its file changes, and validated only if it differs from the build.
     """
     root = corpus_root() if path is None else Path(path)
     if root == corpus_root():
@@ -344,12 +349,12 @@ def load_manifest(path: Path | None = None) -> Manifest:
 @lru_cache(maxsize=1)
 def _own(root: Path, *_signature: int) -> Manifest:
     document = read_document(root)
-    # An attacker who can change both the manifest and its digest can change this program as well.
+    # An attacker who can change both the manifest and its digest can also change this program.
     return _load(document, trusted=document.as_built)
 
 
 def _load(document: Document, *, trusted: bool = False) -> Manifest:
-    # Absolute, because an implementation may change the working directory.
+    # The path must be absolute, because an implementation may change the working directory.
     root = document.path.parent.absolute()
     rows = CaseTable.of(document, trusted=trusted)
     try:

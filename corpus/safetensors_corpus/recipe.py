@@ -1,18 +1,18 @@
-"""Recipes: descriptions of files too large to store, which programs in any language can expand.
+"""Recipes describe files that are too large to store. Programs in any language can expand them.
 
 A recipe is a list of consecutive parts:
 
 ``{"hex": "7b7d"}`` or ``{"text": "{}"}``
-    these bytes; text in UTF-8
+    these bytes, or the text in UTF-8
 ``{"repeat": {"text": " "}, "count": N}``
-    the bytes N times
+    these bytes repeated N times
 ``{"each": "t{i}:0", "count": N, "first": F, "separator": ","}``
     the text for i = F .. F+N-1, with ``{i}`` and ``{next}`` (i + 1) as decimal numbers
 ``{"zeros": N}``
-    N zero bytes, best left as a hole in the file
+    N zero bytes, which are best left as a hole in the file
 
-The digest of a recipe is the SHA-256 of its bytes without the ``zeros`` parts, so that a one-tebibyte file
-can be checked.
+The digest of a recipe is the SHA-256 of its bytes without the ``zeros`` parts. Programs can therefore
+check even a one-tebibyte file.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Part = Mapping[str, Any]
 CHUNK = 1 << 20
 """Chunk size in bytes."""
 RUN = 1000
-"""Number of items of an ``each`` part whose numbers share their leading digits."""
+"""Number of items of an ``each`` part whose numbers have the same leading digits."""
 RUNS_AT_ONCE = 20
 """Number of runs per chunk."""
 LARGEST_FILE = 2 << 40
-"""Maximum file size in bytes, including holes; the largest case has one tebibyte."""
+"""Maximum file size in bytes, including holes. The file of the largest case has one tebibyte."""
 LARGEST_MADE = 256 << 20
-"""Maximum number of bytes outside holes; cases have at most 109 million."""
+"""Maximum number of bytes outside holes. Cases have at most 109 million."""
 LONGEST_ITEM = 1 << 13
-"""Maximum length of an ``each`` text with its separator."""
+"""Maximum length of the text of an ``each`` part together with its separator."""
 SHORTEST_RUN = 64
-"""Shortest run of one byte that ``from_bytes`` describes as ``repeat``."""
+"""Minimum length of a run of one byte that ``from_bytes`` describes as ``repeat``."""
 
 
 def literal(part: Part) -> bytes:
@@ -53,7 +53,7 @@ def literal(part: Part) -> bytes:
     raise ValueError(f"not a literal part of a recipe: {shorten(repr(part), 80)}")
 
 
-_OBJECT = (dict, Mapping)  # in this order: isinstance is faster for dict, the usual type
+_OBJECT = (dict, Mapping)  # in this order because isinstance is faster for dict, the usual type
 
 
 def _is_literal(part: Part) -> bool:
@@ -84,15 +84,15 @@ def check(part: Part) -> None:
     for key, least, most in (("zeros", 1, LARGEST_FILE), ("count", 1, LARGEST_MADE), ("first", 0, 1 << 64)):
         number = part.get(key, least)
         if type(number) is not int or number < least:
-            raise ValueError(f"part of a recipe: {key} is {number!r}, the minimum is {least}")
+            raise ValueError(f"part of a recipe: {key} is {number!r}, but the minimum is {least}")
         if number > most:
             raise ValueError(
-                f"part of a recipe: {key} is {shorten(f'{number:,}', 40)}, the maximum is {most:,}"
+                f"part of a recipe: {key} is {shorten(f'{number:,}', 40)}, but the maximum is {most:,}"
             )
 
 
 def chunks(part: Part) -> Iterator[bytes]:
-    """Yield the bytes of a part in chunks, or nothing for ``zeros``. Raises ValueError."""
+    """Yield the bytes of a part in chunks. A ``zeros`` part yields nothing. Raises ValueError."""
     if _is_literal(part):
         yield literal(part)
         return
@@ -113,7 +113,7 @@ def _each(part: Part) -> Iterator[str]:
     """Yield the text of an ``each`` part in chunks.
 
     Formatting nine million numbers individually takes seconds. The numbers in an aligned run of a thousand
-    share their leading digits, so the text of a run is formatted once, with gaps for these digits.
+    have the same leading digits, so the text of a run is formatted only once, with gaps for these digits.
     """
     template, separator = str(part["each"]), part.get("separator", "")
     i, last = part.get("first", 0), part.get("first", 0) + part["count"] - 1
@@ -134,7 +134,7 @@ def _each(part: Part) -> Iterator[str]:
 def _run(template: str, separator: str) -> list[str]:
     """Return the text of the items ...000 to ...998 with separators, split at the leading digits.
 
-    Omits the item ...999, in which ``{next}`` has other leading digits.
+    The item ...999 is omitted because its ``{next}`` has other leading digits.
     """
     out = [""]
     pieces = re.split(r"(\{i\}|\{next\})", template)
@@ -158,16 +158,18 @@ def size(parts: Iterable[Part]) -> int:
 
 
 def bounded_size(parts: Iterable[Part]) -> int:
-    """Return the file size in bytes. Raises ValueError if it exceeds the needs of any case."""
+    """Return the file size in bytes. Raises ValueError if the size is larger than any case needs."""
     total = made = 0
     for part in parts:
         number = _size(part)
         total += number
         made += 0 if "zeros" in part else number
     if made > LARGEST_MADE:
-        raise ValueError(f"a recipe produces {made:,} bytes outside holes, the maximum is {LARGEST_MADE:,}")
+        raise ValueError(
+            f"a recipe produces {made:,} bytes outside holes, but the maximum is {LARGEST_MADE:,}"
+        )
     if total > LARGEST_FILE:
-        raise ValueError(f"a recipe produces {total:,} bytes, the maximum is {LARGEST_FILE:,}")
+        raise ValueError(f"a recipe produces {total:,} bytes, but the maximum is {LARGEST_FILE:,}")
     return total
 
 
@@ -211,7 +213,7 @@ def expand(parts: Iterable[Part]) -> bytes:
     parts = list(parts)
     whole = size(parts)
     if whole > LARGEST_MADE:
-        raise ValueError(f"a recipe produces {whole:,} bytes, the maximum in memory is {LARGEST_MADE:,}")
+        raise ValueError(f"a recipe produces {whole:,} bytes, but the maximum in memory is {LARGEST_MADE:,}")
     out = bytearray()
     for part in parts:
         if "zeros" in part:
@@ -222,7 +224,7 @@ def expand(parts: Iterable[Part]) -> bytes:
 
 
 def write(parts: Iterable[Part], path: Path | str) -> tuple[int, str]:
-    """Write the file with sparse holes; returns its size and digest. Raises OSError."""
+    """Write the file with sparse holes, and return its size and digest. Raises OSError."""
     hasher = hashlib.sha256()
     total = 0
     with open(path, "wb") as file:  # noqa: PTH123 - thousands of them
@@ -241,7 +243,7 @@ _RUN = re.compile(rb"(?s)(.)\1{%d,}|(.{2,32}?)\2{31,}" % (SHORTEST_RUN - 1))
 
 
 def from_bytes(data: bytes) -> list[dict[str, Any]]:
-    """Return a recipe of ``data``, with long runs as ``repeat`` and the rest as literals."""
+    """Return a recipe for ``data``, with long runs as ``repeat`` parts and the rest as literals."""
     out: list[dict[str, Any]] = []
     position = 0
     for run in _RUN.finditer(data):
@@ -262,22 +264,22 @@ def _literals(data: bytes) -> list[dict[str, Any]]:
 def spelled(text: str) -> str | dict[str, Any]:
     """Return a string unchanged, or as ``{"parts": ...}`` if it contains a lone surrogate.
 
-    The parts produce the string in UTF-8, with lone surrogates encoded like other characters. Many JSON
-    parsers reject a document that contains an escaped lone surrogate.
+    The parts produce the string in UTF-8, in which lone surrogates are encoded like other characters. This
+    form is necessary because many JSON parsers reject a document that contains an escaped lone surrogate.
     """
     raw = text.encode("utf-8", "surrogatepass")
     return text if raw.decode("utf-8", "replace") == text else {"parts": from_bytes(raw)}
 
 
 def spelled_map(mapping: Mapping[Any, Any], spell: Callable[[Any], Any] = spelled) -> dict[str, Any]:
-    """Apply ``spell`` to a map of strings; returns ``items`` if a key is not a plain string."""
+    """Apply ``spell`` to a map of strings. Returns ``items`` if a key is not a plain string."""
     items = [(spell(key), spell(text)) for key, text in mapping.items()]
     plain = {key: text for key, text in items if isinstance(key, str)}
     return plain if len(plain) == len(items) else {"items": [list(item) for item in items]}
 
 
 def text_of(value: str | Part) -> str:
-    """Invert ``spelled``. Raises ValueError and KeyError."""
+    """Convert the result of ``spelled`` back to a string. Raises ValueError and KeyError."""
     return value if isinstance(value, str) else expand(value["parts"]).decode("utf-8", "surrogatepass")
 
 
@@ -287,7 +289,7 @@ def pairs_of(value: Mapping[str, Any]) -> Iterable[Any]:
 
 
 def map_of(value: Mapping[str, Any], read: Callable[[Any], Any] = text_of) -> dict[Any, Any]:
-    """Invert ``spelled_map``. Raises ValueError and KeyError."""
+    """Convert the result of ``spelled_map`` back to a map. Raises ValueError and KeyError."""
     return {read(key): read(text) for key, text in pairs_of(value)}
 
 

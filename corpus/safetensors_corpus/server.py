@@ -1,7 +1,7 @@
-"""HTTP server for one file, either correct or with one of several faults.
+"""HTTP server for one file that behaves correctly or with one of several faults.
 
-Listens on the loopback interface, on a port chosen by the system, at a path with a random number. Each
-response closes its connection.
+The server listens on the loopback interface, on a port that the system chooses, and serves the file at a path
+with a random number. It closes the connection after each response.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Behaviour = Literal[
 ]
 BEHAVIOURS: dict[Behaviour, str] = {
     "ranges": "sends the requested range",
-    "chunked": "sends the range in chunks, without announcing its length",
+    "chunked": "sends the range in chunks without declaring its length",
     "unknown-total": "sends the range without stating the size of the file",
     "no-head": "sends the range, and answers HEAD with 405",
     "no-ranges": "sends the whole file with status 200",
@@ -52,14 +52,14 @@ BEHAVIOURS: dict[Behaviour, str] = {
     "short": "sends and declares the first half of the range",
     "short-unsaid": "sends the first half of the range, but declares the whole range",
     "cut": "declares the range, but closes the connection after half of it",
-    "long": "sends and declares 16 bytes more than the range",
-    "long-unsaid": "sends 16 bytes more than the range, but declares only the range",
-    "shifted": "sends and declares the range that begins 8 bytes later",
-    "from-start": "sends and declares as many bytes from the start of the file",
-    "other-total": "sends the range, but states 8 bytes more than the size of the file",
+    "long": "sends and declares 16 more bytes than the range contains",
+    "long-unsaid": "sends 16 more bytes than the range contains, but declares only the range",
+    "shifted": "sends and declares a range that begins 8 bytes later",
+    "from-start": "sends and declares a range of the same length from the start of the file",
+    "other-total": "sends the range, but declares a file size that is 8 bytes too large",
     "multipart": "sends the range as the only part of a multipart/byteranges response",
-    "gzip": "sends the range compressed by gzip, and declares this",
-    "gzip-whole": "sends the whole file compressed by gzip, with status 200, and declares this",
+    "gzip": "sends the range compressed with gzip, and declares the compression",
+    "gzip-whole": "sends the whole file compressed with gzip and status 200, and declares the compression",
     "redirect": "answers 302 with another of its own addresses, where it sends the range",
     "redirect-loop": "answers 302 with the same address",
     "changed": "serves another file at this address",
@@ -68,22 +68,22 @@ BEHAVIOURS: dict[Behaviour, str] = {
     "error-page": "answers 200 with an HTML page",
     "closed": "closes the connection without an answer",
 }
-"""Behaviour -> description, a predicate about the server."""
+"""Maps each behaviour to its description, which is a predicate about the server."""
 assert tuple(BEHAVIOURS) == get_args(Behaviour)
 
 MORE = 16
-"""Number of bytes that ``long`` sends beyond the range, if the file contains them."""
+"""Number of bytes that ``long`` sends beyond the range if the file contains them."""
 SHIFT = 8
-"""Offset of ``shifted``, and error of ``other-total``, in bytes."""
+"""Number of bytes by which ``shifted`` moves the range and ``other-total`` changes the file size."""
 SECONDS = 10.0
-"""Timeout of a connection."""
+"""Timeout of a connection in seconds."""
 PAGE = b"<!DOCTYPE html><html><head><title>Sorry</title></head><body>Try again later.</body></html>\n"
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 _BOUNDARY = "0123456789abcdef"
 
 
 class LoggedRequest(NamedTuple):
-    """Request and response: status (0 if the connection was closed) and number of content bytes sent."""
+    """A request and its response; ``status`` is 0 if the server closed the connection."""
 
     method: str
     range: str
@@ -94,8 +94,8 @@ class LoggedRequest(NamedTuple):
 class FileServer:
     """Context manager that serves ``data`` at ``url``.
 
-    ``behaviour`` is a key of ``BEHAVIOURS``; the first ``after`` GET requests are answered correctly;
-    ``other`` is the second file of ``changed``.
+    ``behaviour`` is a key of ``BEHAVIOURS``. The server answers the first ``after`` GET requests correctly.
+    ``other`` is the second file for the behaviour ``changed``.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class FileServer:
 
     def __exit__(self, *exc: object) -> None:
         self._ended = True
-        with contextlib.suppress(OSError):  # wakes the server at once
+        with contextlib.suppress(OSError):  # wakes the server immediately
             socket.create_connection(("127.0.0.1", self._server.server_port), SECONDS).close()
         self._thread.join()
         self._server.server_close()
@@ -146,10 +146,10 @@ class FileServer:
 
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
-    block_on_close = False  # a client that keeps a connection open must not keep the harness
+    block_on_close = False  # a client that keeps a connection open must not block the harness
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a client that disconnected."""
+        """Ignore the error, because the client disconnected."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -242,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
         cut: int | None = None,
     ) -> None:
         sent = b"" if self.command == "HEAD" else body if cut is None else body[:cut]
-        # Logged before sending: a client that has the response may read the log.
+        # Log the request before sending, because a client that has the response may read the log.
         self._log(status, len(sent))
         self.send_response(status)
         for name, value in fields.items():

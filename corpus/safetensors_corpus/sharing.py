@@ -1,11 +1,11 @@
-"""Execution of a *concurrent* case: several simultaneous readers of one file.
+"""Execute a *concurrent* case, in which several readers read one file at the same time.
 
-Uses only the standard library: the host runs this file in environments of Python libraries, without this
-project.
+This module uses only the standard library, because the host runs it in the environments of Python libraries,
+without this project.
 
-Readers are threads or forked processes. All of them start a round together. In a round, each reader takes its
+Readers are threads or forked processes. All readers start a round together. In a round, each reader takes its
 tensors one by one, and evaluates them when all readers have taken theirs. The opener of the file can take
-tensors before and after the rounds, and close the file during them.
+tensors before and after the rounds, and it can close the file during them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, Protocol
 
 Reply = dict[str, Any]
-"""A tensor row or an answer, as in the worker protocol."""
+"""A tensor row or an answer in the form of the worker protocol."""
 
 WORST = ("crash", "hang", "exhausted", "harness-error")
 """Outcomes that take precedence over all rows, worst first."""
 
 
 class Subject(Protocol):
-    """Tested implementation."""
+    """The tested implementation."""
 
     def open(self) -> Any: ...
 
@@ -41,9 +41,10 @@ class Subject(Protocol):
 
 
 def run_concurrent(action: Mapping[str, Any], subject: Subject) -> Reply:
-    """Execute an action; returns the distinct rows of all readers, or a failure.
+    """Execute an action, and return the distinct rows of all readers or a failure.
 
-    If readers return different rows for a tensor, the answer contains all of them, even if others reject.
+    If readers return different rows for a tensor, the answer contains all of these rows, even if other
+    readers reject the file.
     """
     opener = _Reader(subject, action, "")
     handle = opener.open() if action["opened"] == "once" or action["before"] or action["after"] else None
@@ -52,7 +53,7 @@ def run_concurrent(action: Mapping[str, Any], subject: Subject) -> Reply:
         closed = _run(subject, action, handle, opener)
         opener.read(handle, () if closed else action["after"])
         if handle is not None and not closed:
-            opener.close(handle, "unsupported")  # a reader without anything to close
+            opener.close(handle, "unsupported")  # a reader that has nothing to close
     return _answer(opener)
 
 
@@ -69,7 +70,10 @@ def _is_bad(failure: Reply) -> bool:
 
 
 class _Reader:
-    """Reader with its rows and failures; ``label`` prefixes its messages, except those of adapter errors."""
+    """A reader with its rows and failures.
+
+    ``label`` is a prefix of its messages, except those of adapter errors.
+    """
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], label: str) -> None:
         self._subject = subject
@@ -111,7 +115,8 @@ class _Reader:
         if each:
             handle = self.open()
         for number in range(1, action["times"] + 1):
-            # From this round on, threads may find the file closed; processes have their own copy.
+            # From this round on, threads may find that the file is closed, but processes have their own copy
+            # of it.
             late = action["by"] == "threads" and 0 < action["closed"] <= number
             meet()
             taken = self.take(handle, own["tensors"], refusable=own["unknown"] or late)
@@ -184,7 +189,10 @@ class _Threads:
 
 
 class _Processes:
-    """Readers in forked processes, each with two pipes: one for its messages, one to resume it."""
+    """Readers in forked processes.
+
+    Each process has two pipes: one for its messages, and one through which it is resumed.
+    """
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], handle: Any) -> None:
         if not hasattr(os, "fork"):
@@ -212,7 +220,7 @@ class _Processes:
             def meet() -> None:
                 os.write(said, b".")
                 if not os.read(waits, 1):
-                    os._exit(1)  # the parent is gone
+                    os._exit(1)  # the parent process has exited
 
             reader = _Reader(self._subject, self._action, "in a process")
             reader.rounds(own, self._handle, meet)

@@ -1,7 +1,7 @@
-"""Steps of an implementation and kinds of case.
+"""The steps of an implementation and the kinds of case.
 
-The manifest, the builders, the harness and the reports use these two tables. JSON schemas, and adapters that
-run in other environments, cannot import them; tests compare those copies with the tables.
+The manifest, the builders, the harness and the reports use these two tables. JSON schemas and the adapters
+that run in other environments cannot import them; tests compare the copies there with the tables.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Step:
-    """Operation of an implementation.
+    """An operation of an implementation.
 
     Attributes:
         name: name in the manifest, in the protocol and in run records.
-        method: the adapter method.
-        looks_at: short description of the subject of the step.
-        not_asked: reason for which a run omits the cases of a kind in ``ONE_STEP_KINDS``.
+        method: name of the adapter method.
+        looks_at: short description of what the step reads or writes.
+        not_asked: reason why a run omits the cases of a kind in ``ONE_STEP_KINDS``.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of case with its default steps; ``acts`` if its cases have an action."""
+    """A kind of case with its default steps; ``acts`` is true if its cases have an action."""
 
     name: str
     steps: tuple[str, ...]
@@ -39,33 +39,33 @@ STEPS = {
     step.name: step
     for step in (
         Step("open", "open", "header only"),
-        Step("read", "read", "with the data"),
-        Step("slice", "slice", "parts of tensors", "requests for parts of tensors: it takes none"),
-        Step("write", "write", "written files", "writer's calls: it writes no files"),
-        Step("index", "index", "sharded models", "sharded models: it reads no index"),
-        Step("sharded", "save_sharded", "saved shards", "saves in shards: it divides no model"),
+        Step("read", "read", "header and data"),
+        Step("slice", "slice", "parts of tensors", "requests for parts of tensors: it does not accept any"),
+        Step("write", "write", "written files", "calls of a writer: it does not write files"),
+        Step("index", "index", "sharded models", "sharded models: it does not read an index"),
+        Step("sharded", "save_sharded", "saved shards", "saves in shards: it does not split models"),
         Step(
             "lifecycle",
             "hold",
             "files that change",
-            "files that change while open: its adapter has no such step",
+            "files that change while they are open: its adapter has no such step",
         ),
         Step(
             "remote",
             "remote",
-            "files behind a server",
-            "files behind an HTTP server: its adapter has no such step, or its sandbox no network",
+            "files on a server",
+            "files on an HTTP server: its adapter has no such step, or its sandbox has no network",
         ),
         Step(
             "concurrent",
             "share",
-            "readers at the same time",
+            "simultaneous readers",
             "several readers of one file at the same time: its adapter has no such step",
         ),
         Step("device", "device", "tensors on a device"),
     )
 }
-"""Steps by name, in the order in which they run."""
+"""Maps names to steps, in the order in which the steps run."""
 
 KINDS = {
     kind.name: kind
@@ -81,9 +81,9 @@ KINDS = {
         Kind("resource", ("open",)),
     )
 }
-"""Kind of case by name."""
+"""Maps names to kinds of case."""
 
 CASE_STEPS = tuple(name for name in STEPS if any(name in kind.steps for kind in KINDS.values()))
-"""Steps of cases; other steps use the file of a case for other purposes."""
+"""Steps for which cases are written. Other steps use the file of a case for other purposes."""
 ONE_STEP_KINDS = tuple(kind.name for kind in KINDS.values() if kind.steps == (kind.name,))
-"""Kinds with a single step of the same name."""
+"""Kinds with a single step that has the same name."""

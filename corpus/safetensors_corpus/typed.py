@@ -1,7 +1,7 @@
-"""Conversion of documents to ``msgspec.Struct`` models, with readable errors and JSON Schemas.
+"""Convert documents to ``msgspec.Struct`` models, with readable errors and JSON Schemas.
 
-The schema descriptions come from the docstrings of the models: the text above ``Attributes:`` describes the
-object, the lines below describe its fields.
+The docstrings of the models are the descriptions in the schemas: the text above ``Attributes:`` describes the
+object, and the lines below it describe the fields.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 class MisfitError(ValueError):
-    """A value does not fit its model; the message is one line of ASCII.
+    """A value does not fit its model. The message is one line of ASCII.
 
-    ``where`` is the position, such as ``entry[0].name``, and empty for the whole value; ``why`` is a
-    predicate about the value there.
+    ``where`` is the position of the value, such as ``entry[0].name``, and is empty for the whole document.
+    ``why`` is a predicate about the value.
     """
 
     def __init__(self, where: str, why: str) -> None:
@@ -53,7 +53,7 @@ class MisfitError(ValueError):
 
 
 def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object, as ``object_pairs_hook``. Raises ValueError if a key appears twice."""
+    """Build a JSON object, as an ``object_pairs_hook``. Raises ValueError if a key appears twice."""
     out = dict(pairs)
     if len(out) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -64,7 +64,7 @@ def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def typed(value: object, model: type[Model]) -> Model:
     """Convert dicts, lists, strings, numbers and dates to a model. Raises MisfitError.
 
-    The parser must reject infinite numbers, deep nesting and repeated keys; this function does not.
+    The parser must reject infinite numbers, deep nesting and repeated keys, because this function does not.
     """
     try:
         try:
@@ -115,7 +115,7 @@ def _sentence(said: str, value: object, model: Any, where: str) -> str:
 
 
 def _at(value: Any, where: str) -> str:
-    """Return the scalar at a position; empty for other values and unknown positions."""
+    """Return the scalar at a position. For other values and unknown positions, return an empty string."""
     for name, number in re.findall(r"([A-Za-z_]\w*)|\[([\d.]+)\]", where):
         if name not in value if name else number == "...":
             return ""
@@ -155,7 +155,7 @@ def _forms(model: Any, where: str) -> list[dict[str, Any]]:
 def json_schema(name: str, title: str, model: Any, about: str = "") -> dict[str, Any]:
     """Return the JSON Schema of a struct or a union of structs, published as ``<name>.schema.json``.
 
-    ``about`` is the description; by default, the docstring of the struct.
+    ``about`` is the description; by default, it is the docstring of the struct.
     """
     (root,), parts = msgspec.json.schema_components([model], ref_template="#/$defs/{name}")
     parts = {key: _described(part) for key, part in sorted(parts.items())}
@@ -180,7 +180,7 @@ def _described(part: dict[str, Any]) -> dict[str, Any]:
         part["properties"][name] = {"description": _one_line(text), **part["properties"][name]}
     for form in part.get("properties", {}).values():
         if not form.get("default", True):
-            form.pop("default")  # an empty default means the same as an omitted field
+            form.pop("default")  # an empty default has the same meaning as an omitted field
     said = {"description": _one_line(about)} if about else {}
     return said | {
         key: value for key, value in part.items() if key != "title" and (key, value) != ("required", [])

@@ -1,4 +1,4 @@
-// A strict reader in Java that speaks the worker protocol, using only the JDK (17 or newer):
+// A strict reader in Java that speaks the worker protocol. It needs only the JDK (17 or newer):
 //     pytest conformance --impl="cmd:java docs/examples/StdioReader.java"
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -42,14 +42,14 @@ public final class StdioReader {
 
     record Header(List<Tensor> tensors, Object metadata, long data) {}
 
-    /** The literal of a number. */
+    /** A number as it is written in the text. */
     record Number(String text) {}
 
     static void demand(boolean condition, String what) throws Refused {
         if (!condition) throw new Refused(what);
     }
 
-    /** JSON, strictly: no key twice, no half surrogate pair. Objects are Map, arrays List, null is NULL. */
+    /** Strict JSON without duplicate keys and half surrogate pairs. Objects are Map, arrays List, and null is NULL. */
     static final class Json {
         static final Object NULL = new Object();
         static final int DEPTH = 128;
@@ -296,7 +296,7 @@ public final class StdioReader {
             answer.put("outcome", "accept");
             answer.put(summary ? "tensor_count" : "tensors", summary ? header.tensors().size() : rows);
             answer.put("metadata", header.metadata());
-        } catch (Refused | IOException refused) { // an IOException, too, when the header is no UTF-8
+        } catch (Refused | IOException refused) { // also an IOException if the header is not UTF-8
             answer.put("outcome", "reject");
             answer.put("message", refused.toString());
         }
@@ -305,7 +305,7 @@ public final class StdioReader {
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = new PrintStream(System.out, false, StandardCharsets.UTF_8);
-        System.setOut(System.err); // whatever a library prints is no answer
+        System.setOut(System.err); // keeps the output of libraries apart from the answers
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line; (line = requests.readLine()) != null; ) {
             Map<String, Object> request = new Json(line).object(0);

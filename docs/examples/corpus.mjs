@@ -1,7 +1,7 @@
-// Runs a safetensors reader in JavaScript over the corpus, using only Node:
+// Runs a JavaScript reader for safetensors over the corpus. It needs only Node:
 //     node corpus.mjs path/to/corpus.json ./corpus_reader.mjs
 // The reader exports open(bytes) -> [{name, dtype, shape}], which throws to reject, and optionally
-// lacks = ["dtype-f4", ...]: features it lacks. Only the step "open" of each case runs.
+// lacks = ["dtype-f4", ...], the features that it lacks. The program runs only the step "open" of each case.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -27,7 +27,7 @@ function expand(part) {
   return Buffer.from(Array.from({ length: part.count }, item).join(part.separator ?? ""));
 }
 
-// The bytes of an input. The digest of a recipe excludes its zeros.
+// Returns the bytes of an input. The digest of a recipe excludes its zeros.
 function bytesOf({ file, recipe, sha256, size }) {
   const hash = createHash("sha256");
   let bytes;
@@ -41,7 +41,7 @@ function bytesOf({ file, recipe, sha256, size }) {
   return bytes;
 }
 
-// A string of the manifest. One with half a surrogate pair comes in parts, as UTF-8 that includes the half.
+// Returns a string from the manifest. If it has half a surrogate pair, the manifest stores it as UTF-8 parts.
 function textOf(value) {
   if (typeof value === "string") return value;
   const pieces = Buffer.concat(value.parts.map(expand)).toString("latin1").split(/(\xed[\xa0-\xbf][\x80-\xbf])/);
@@ -49,7 +49,7 @@ function textOf(value) {
   return pieces.map((p, i) => (i % 2 ? half(p) : Buffer.from(p, "latin1").toString())).join("");
 }
 
-// Names, dtypes and shapes as one string each; shapes only if a double can express every dimension.
+// Returns one string per tensor with its name and dtype, and its shape if doubles can represent all dimensions.
 function differs(found, wanted) {
   wanted = wanted.map((t) => ({ ...t, name: textOf(t.name) }));
   const exact = new Set(wanted.filter((t) => t.shape.every(Number.isSafeInteger)).map((t) => t.name));
@@ -65,7 +65,7 @@ function judge(expect, found, error) {
 }
 
 const count = { pass: 0, fail: 0, "not strict": 0, unsupported: 0, damaged: 0 };
-const defaults = { features: [], heavy: false, status: "active" }; // left out where they hold
+const defaults = { features: [], heavy: false, status: "active" }; // omitted from cases that have these values
 for (const test of corpus.cases.map((row) => ({ ...defaults, ...row }))) {
   if (test.status !== "active" || test.kind !== "read" || test.heavy) continue;
   let result, bytes, found, error;
@@ -82,7 +82,7 @@ for (const test of corpus.cases.map((row) => ({ ...defaults, ...row }))) {
     else result = [test.level === "must" ? "fail" : "not strict", faults[0]];
   }
   count[result[0]]++;
-  // Names and messages contain text of the file; only plain characters go to the terminal.
+  // Names and messages contain text from the file, so print only plain characters to the terminal.
   const why = result[1]?.replace(/[^ -~]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
   if (why) console.log(`${result[0].padEnd(10)}  ${test.id}  ${test.rules[0]}  ${why}`);
 }

@@ -1,6 +1,6 @@
 // A strict reader of safetensors headers in JavaScript, as an example for corpus.mjs and stdio_reader.mjs.
-// JSON.parse decides whether the header is JSON; the facts that it hides (repeated keys, number literals, numbers
-// beyond 2^53) come from the tokens.
+// JSON.parse decides whether the header is JSON. The tokens show what JSON.parse hides: duplicate keys, the way
+// numbers are written, and numbers beyond 2^53.
 const BITS = {
   BOOL: 8, U8: 8, I8: 8, F8_E5M2: 8, F8_E4M3: 8, F8_E8M0: 8, F8_E4M3FNUZ: 8, F8_E5M2FNUZ: 8,
   I16: 16, U16: 16, F16: 16, BF16: 16, I32: 32, U32: 32, F32: 32, I64: 64, U64: 64, F64: 64, C64: 64,
@@ -8,13 +8,13 @@ const BITS = {
 };
 const HEADER_CAP = 100_000_000n;
 const TOKEN = /[ \t\n\r]*([{}[\],:]|"(?:[^"\\]|\\.)*"|[^ \t\n\r{}[\],:"]+)/gy;
-const DEPTH = 128; // like the official reader
+const DEPTH = 128; // the same limit as in the official reader
 
 function demand(condition, what) {
   if (!condition) throw new Error(what);
 }
 
-// The value of a text that JSON.parse accepts: objects as Map, plain integers as BigInt.
+// Parses a text that JSON.parse accepts, with objects as Map and plain integers as BigInt.
 function parse(text) {
   JSON.parse(text);
   const tokens = Array.from(text.matchAll(TOKEN), (match) => match[1]);
@@ -28,7 +28,7 @@ function parse(text) {
         if (tokens[at] === ",") at++;
         const key = string(tokens[at]);
         demand(!map.has(key), `key ${JSON.stringify(key).slice(0, 80)} stands twice`);
-        at += 2; // the key and its colon
+        at += 2; // skip the key and its colon
         map.set(key, value(depth + 1));
       }
       at++;
@@ -57,11 +57,11 @@ function string(token) {
 
 const isSize = (value) => typeof value === "bigint" && value < 1n << 64n;
 
-// The interface for corpus.mjs.
+// The function that corpus.mjs calls.
 export const open = (bytes) => list(bytes, bytes.length).tensors;
 
-// Tensors and metadata from the bytes before the data buffer, of a file of `size` bytes. `begin` and
-// `end` of a tensor count from the beginning of the file.
+// Returns tensors and metadata from the bytes before the data buffer of a file with `size` bytes. The `begin` and
+// `end` of a tensor are relative to the beginning of the file.
 export function list(bytes, size) {
   demand(bytes.length >= 8, "no length prefix");
   const length = new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true);

@@ -1,4 +1,4 @@
-"""A small safetensors reader such as many projects have. It is careless on purpose."""
+"""A small safetensors reader like those in many projects. It is careless on purpose."""
 
 from __future__ import annotations
 

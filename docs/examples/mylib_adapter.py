@@ -1,9 +1,9 @@
-"""Adapter of ``mylib``: pytest conformance --impl=py:docs/examples/mylib_adapter.py:Adapter."""
+"""Adapter for ``mylib``: pytest conformance --impl=py:docs/examples/mylib_adapter.py:Adapter."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # only because mylib is not installed
+sys.path.insert(0, str(Path(__file__).parent))  # needed only because mylib is not installed
 import mylib
 
 

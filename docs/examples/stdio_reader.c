@@ -1,5 +1,5 @@
-/* A strict reader in C, without any library. It speaks the worker protocol; given a file, it answers with its
- * exit status instead (0 valid, 1 rejected).
+/* A strict reader in C that needs no library. It speaks the worker protocol. If it is called with a file, it
+ * answers with its exit status instead (0 valid, 1 rejected).
  *
  *     gcc -O2 -o stdio_reader docs/examples/stdio_reader.c
  *     pytest conformance --impl="cmd:./stdio_reader"
@@ -15,7 +15,7 @@
 
 enum { DEPTH = 128, HEADER_CAP = 100000000 };
 
-/* ---- memory of one request, and the exit for a bad file ---- */
+/* ---- memory for one request, and the exit for an invalid file ---- */
 
 static jmp_buf refused;
 static const char *reason;
@@ -59,12 +59,12 @@ static void give_back_all(void) {
     }
 }
 
-/* ---- JSON, strictly: UTF-8, no key twice, no half surrogate pair ---- */
+/* ---- strict JSON: UTF-8, no duplicate keys, no half surrogate pairs ---- */
 
 typedef struct Value {
     char kind;        /* { [ " 0 (a number) t f n */
-    const char *text; /* of a string, unescaped, or of a number */
-    size_t length;    /* of the text */
+    const char *text; /* an unescaped string, or a number */
+    size_t length;    /* length of the text */
     struct Value *key, *first, *next;
     size_t count;
 } Value;
@@ -422,7 +422,7 @@ static void put_digest(FILE *file, const Tensor *tensor, uint64_t data) {
     fseeko(file, (off_t)(data + tensor->begin), SEEK_SET);
     for (uint64_t left = tensor->end - tensor->begin; left;) {
         size_t got = fread(buffer, 1, left < sizeof buffer ? left : sizeof buffer, file);
-        if (!got) break; /* cut while it was read: the digest tells */
+        if (!got) break; /* truncated while it was read; the digest shows this */
         sha_add(&sha, buffer, got);
         left -= got;
     }
@@ -495,7 +495,7 @@ static void run(const Value *request) {
         file = fopen(name, "rb");
         demand(file != NULL, "cannot be opened");
         Header header = open_file(file);
-        printf("\"outcome\": \"accept\", "); /* from here on nothing is refused */
+        printf("\"outcome\": \"accept\", "); /* after this line, the file can no longer be rejected */
         if (is_kind(summary, 't')) printf("\"tensor_count\": %zu", header.count);
         else put_content(file, &header, reading);
         printf("}\n");
@@ -539,7 +539,7 @@ int main(int argc, char **argv) {
             puts("{\"protocol\": 1, \"steps\": [\"open\", \"read\"], "
                  "\"implementation\": {\"name\": \"C example\", \"version\": \"1.0\", \"language\": \"C\"}}");
         else run(request);
-        fflush(stdout); /* a pipe is buffered: without this the harness waits for ever */
+        fflush(stdout); /* a pipe is buffered, so without this the harness would wait forever */
     }
     return 0;
 }

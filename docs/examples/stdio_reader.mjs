@@ -1,6 +1,6 @@
-// A reader in JavaScript that speaks the worker protocol, using only Node:
+// A JavaScript reader that speaks the worker protocol. It needs only Node:
 //     pytest conformance --impl="cmd:node docs/examples/stdio_reader.mjs"
-// The reader itself is corpus_reader.mjs; replace it by yours.
+// The reader itself is corpus_reader.mjs. Replace it with yours.
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -22,7 +22,7 @@ function digest(fd, begin, end) {
   return hash.digest("hex");
 }
 
-// One tensor as JSON text: a dimension may exceed a double, so its digits are written.
+// Returns one tensor as JSON text. It writes the digits of each dimension, because a double may be inexact.
 function row(fd, tensor, step) {
   const { name, dtype, shape, begin, end } = tensor;
   const told = [`"name":${JSON.stringify(name)}`, `"dtype":"${dtype}"`, `"shape":[${shape.join(",")}]`];
@@ -38,7 +38,7 @@ function run({ seq, step, path, summary }) {
     const { size } = fstatSync(fd);
     const prefix = bytesAt(fd, 0, Math.min(8, size));
     const length = prefix.length < 8 ? 0n : prefix.readBigUInt64LE();
-    const whole = length <= CAP && length <= size - 8; // if not, list() refuses it by the prefix alone
+    const whole = length <= CAP && length <= size - 8; // if false, list() rejects the file because of its prefix
     const { tensors, metadata } = list(whole ? bytesAt(fd, 0, 8 + Number(length)) : prefix, size);
     const answer = { seq, outcome: "accept", metadata: metadata ?? null };
     if (summary) return { ...answer, tensor_count: tensors.length };

@@ -1,4 +1,4 @@
-"""A reader that speaks the worker protocol itself, as a program in any language would.
+"""A reader that speaks the worker protocol itself, as a program in another language would.
 
 pytest conformance --impl="cmd:python docs/examples/stdio_reader.py"
 """

@@ -1,5 +1,5 @@
 #!/bin/bash -eu
-# Builds every target in this folder into $OUT, with its seed corpus, dictionary and options.
+# Builds every target in this folder and writes it to $OUT, with its seed corpus, dictionary and options.
 
 project="$SRC/safetensors-conformance"
 pip3 install "$project[official]"
@@ -14,11 +14,11 @@ for path in "$project"/fuzz/oss-fuzz/fuzz_*.py; do
     --copy-metadata safetensors-conformance \
     --copy-metadata safetensors
 
-  # The launcher does not preload the sanitizer's libFuzzer, because only the libFuzzer inside atheris calls the
-  # grammar's custom mutator.
+  # The launcher does not preload the libFuzzer of the sanitizer, because only the libFuzzer inside atheris calls the
+  # custom mutator of the grammar.
   cat > "$OUT/$target" <<LAUNCHER
 #!/bin/sh
-# LLVMFuzzerTestOneInput: OSS-Fuzz recognises a target by this word.
+# LLVMFuzzerTestOneInput: this word makes OSS-Fuzz recognise the file as a target.
 here=\$(dirname "\$0")
 chmod +x "\$here/$target.pkg"
 exec "\$here/$target.pkg" "\$@"

@@ -1,10 +1,11 @@
-"""Fuzz target: compares the fast path of the reference with its explaining path.
+"""Fuzz target that compares the fast path of the reference reader with its explaining path.
 
-If the fast path proves a file, the explaining path must find no fault and the same tensors, even under the
-strictest profile, ``hardened``.
+If the fast path proves that a file is valid, the explaining path must find no fault and return the same
+tensors, even under the strictest profile, ``hardened``.
 """
 
-# Imported so that the build packs it. It has no types, and type checking does not require it.
+# Import atheris so that the build includes it. It has no type information, and type checking does not require
+# it to be installed.
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
 
 from safetensors_fuzz.engines.atheris.target import main

@@ -1,10 +1,11 @@
-"""Fuzz target: compares the official library with the reference.
+"""Fuzz target that compares the official library with the reference reader.
 
 Both run in this process. The profile ``official`` allows the known deviations of the official library, so
 every crash is a new finding.
 """
 
-# Imported so that the build packs it. It has no types, and type checking does not require it.
+# Import atheris so that the build includes it. It has no type information, and type checking does not require
+# it to be installed.
 import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
 
 from safetensors_fuzz.engines.atheris.target import main

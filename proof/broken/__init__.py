@@ -1,8 +1,9 @@
-"""Deliberately broken readers with one fault each, as proof that every case of the corpus can fail.
+"""Deliberately broken implementations with one fault each, which prove that every case can fail.
 
 ``correct`` contains small correct implementations that are independent of the reference: a reader of the
 hardened profile, a slicer, a writer, a loader of checkpoints and a holder of an open file. The other modules
-derive variants with one missing check or one changed step: as rows of ``VARIANTS``, or as classes that are
-named and described by themselves. ``matrix`` records which cases catch which variant. A case that catches
-none proves nothing; a variant that no case catches reveals a missing case.
+derive variants from them, each with one missing check or one changed step. A variant is either a row of
+``VARIANTS`` or a class whose name and docstring name and describe it. ``matrix`` records which cases detect
+which variant. A case that detects no variant proves nothing, and a variant that no case detects reveals a
+missing case.
 """

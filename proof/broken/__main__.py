@@ -1,4 +1,4 @@
-"""``python -m proof.broken``: shows which broken implementation fails which cases."""
+"""``python -m proof.broken``: show which broken implementation fails which cases."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from safetensors_corpus.manifest import Manifest, corpus_root, load_manifest
 from .matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 
 WEAKEST = 20
-"""Cases failed by a single variant that are listed without ``--all``."""
+"""Number of cases failed by a single variant that are listed without ``--all``."""
 
 
 @click.command(context_settings=HELP)
-@click.option("--check", is_flag=True, help="Recompute the matrix; fail when the committed one differs.")
+@click.option("--check", is_flag=True, help="Recompute the matrix, and fail if the committed one differs.")
 @click.option("--write", is_flag=True, help="Recompute and write the matrix.")
 @click.option("--case", "case_id", metavar="ID", help="Show the variants that fail this case.")
 @click.option("--variant", "name", metavar="NAME", help="Show the cases that this variant fails.")
 @click.option("--rule", metavar="ID", help="Show the cases of this rule, and how many variants fail each.")
-@click.option("--all", "everything", is_flag=True, help="List every variant and every weak case.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes to compute with.  [default: one per core]")
+@click.option("--all", "everything", is_flag=True, help="List all variants and all weak cases.")
+@click.option("--jobs", type=click.IntRange(1), help="Number of processes.  [default: one per core]")
 @click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of corpus.json and matrix.json.  [default: the project's corpus/]",
+    help="Folder with corpus.json and matrix.json.  [default: the project's corpus/]",
 )
 def matrix(
     check: bool,
@@ -48,15 +48,16 @@ def matrix(
     jobs: int | None,
     output: Path | None,
 ) -> None:
-    """Show which deliberately broken implementations the cases catch.
+    """Show which cases detect which deliberately broken implementations.
 
-    Every case must be failed by at least one broken implementation, and every broken implementation must
-    fail at least one case. Without options the command summarizes the committed matrix: totals, the weakest
-    cases, which a single variant fails, and variants that break a must rule and fail only one or two cases.
+    Every case must be failed by at least one broken implementation, and every broken implementation must fail
+    at least one case. Without options, the command summarizes the committed matrix. It prints the totals, the
+    cases that only a single variant fails, and the variants that break a must rule but fail only one or two
+    cases.
 
     \b
-    Exit status: 0 as required, 1 the matrix is outdated, a case is failed by
-    no variant, or a variant fails no case.
+    Exit status: 0 everything is as required, 1 the matrix is outdated, no variant
+    fails a case, or a variant fails no case.
     """
     root = output or corpus_root()
     path = FILE if output is None else output / FILE.name
@@ -98,7 +99,7 @@ def _settle(found: Matrix) -> None:
     for case in found.unproven:
         click.echo(f"no variant fails {case}")
     for name in found.harmless:
-        click.echo(f"no case is failed by {name}")
+        click.echo(f"{name} fails no case")
     if found.unproven or found.harmless:
         raise SystemExit(1)
 
@@ -115,7 +116,7 @@ def _differences(found: Matrix, manifest: Manifest, path: Path) -> Iterator[str]
             yield f"{name}: {'new' if name in new else 'gone'}"
         elif old[name] != new[name]:
             more, fewer = len(new[name] - old[name]), len(old[name] - new[name])
-            yield f"{name}: fails {more} cases more and {fewer} fewer than committed"
+            yield f"{name}: fails {more} more cases and {fewer} fewer cases than committed"
 
 
 def _committed(manifest: Manifest, path: Path) -> Matrix:
@@ -128,11 +129,11 @@ def _committed(manifest: Manifest, path: Path) -> Matrix:
 def _show_case(found: Matrix, case_id: str) -> None:
     if case_id not in found.cases:
         raise click.ClickException(
-            f"no case {case_id!r} in the matrix; look it up with: stc corpus list PART"
+            f"no case {case_id!r} in the matrix; find its id with: stc corpus list PART"
         )
     about = {row.name: row.about for row in found.rows}
     names = found.failed_by[case_id]
-    table = _table("variant", "what it does wrong")
+    table = _table("variant", "fault")
     for name in names:
         table.add_row(name, about[name])
     Console().print(table)
@@ -154,7 +155,7 @@ def _show_variant(found: Matrix, name: str) -> None:
 def _show_rule(found: Matrix, manifest: Manifest, rule: str) -> None:
     cases = [case for case in manifest.cases if rule in case.rules]
     if not cases:
-        raise click.ClickException(f"no case names the rule {rule!r}; look it up with: stc corpus list PART")
+        raise click.ClickException(f"no case names the rule {rule!r}; find its id with: stc corpus list PART")
     table = _table("case", "failed by", "title", right=(1,))
     for case in cases:
         number = str(len(found.failed_by[case.id])) if case.id in found.cases else "not run"
@@ -167,15 +168,17 @@ def _show_rule(found: Matrix, manifest: Manifest, rule: str) -> None:
 def _sum_up(found: Matrix, everything: bool) -> None:
     console = Console()
     cases = Counter(found.cases.values())
-    totals = _table("kind", "cases", "variants", "failures", "a case is failed by", right=(1, 2, 3))
+    totals = _table(
+        "kind", "cases", "variants", "failures", "number of variants that fail a case", right=(1, 2, 3)
+    )
     for kind, count in sorted(cases.items()):
         rows = [row for row in found.rows if row.kind == kind]
         each = sorted(len(found.failed_by[case]) for case, k in found.cases.items() if k == kind)
-        spread = f"{each[0]} to {each[-1]} variants, half of them by {each[len(each) // 2]} or more"
+        spread = f"{each[0]} to {each[-1]}; half of the cases are failed by {each[len(each) // 2]} or more"
         totals.add_row(kind, f"{count:,}", f"{len(rows):,}", f"{sum(len(r.fails) for r in rows):,}", spread)
     console.print(totals)
     if everything:
-        table = _table("variant", "fails", "what it does wrong", right=(1,))
+        table = _table("variant", "fails", "fault", right=(1,))
         for row in found.rows:
             table.add_row(row.name, str(len(row.fails)), row.about)
         console.print(table)
@@ -188,7 +191,7 @@ def _sum_up(found: Matrix, everything: bool) -> None:
     if len(weak) > WEAKEST and not everything:
         click.echo(f"{len(weak) - WEAKEST} more with --all")
     if found.thin:
-        table = _table(f"breaks a must rule, fails fewer than {ENOUGH} cases", "fails", right=(1,))
+        table = _table(f"breaks a must rule but fails fewer than {ENOUGH} cases", "fails", right=(1,))
         for row in found.thin:
             table.add_row(row.name, str(len(row.fails)))
         console.print(table)

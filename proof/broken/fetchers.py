@@ -1,4 +1,4 @@
-"""Readers of files behind a server with one mistake each."""
+"""Readers of files on a server, each with one mistake."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .correct.fetcher import REDIRECTS, Fetcher, NotTheFileError, Response
 from .variant import named
 
 FIRST = 100_000
-"""Bytes of the first request of those that ask for more than the prefix."""
+"""Number of bytes in the first request of the readers that request more than the prefix."""
 
 
 class WholeTakenForRange(Fetcher):
-    """Takes the whole file for the range of a tensor that was asked for."""
+    """Uses the first bytes of the whole file as the requested range of a tensor."""
 
     def data(self, first: int, count: int) -> bytes:
         response = self.get(first, count)
@@ -22,35 +22,35 @@ class WholeTakenForRange(Fetcher):
 
 
 class AnyRangeTaken(Fetcher):
-    """Takes any range for the one that was asked for."""
+    """Accepts any range as the requested range."""
 
     def of_part(self, response: Response, first: int, count: int) -> bytes:  # noqa: ARG002
         return self.not_empty(response.body[:count])
 
 
 class ZerosForMissingBytes(Fetcher):
-    """Fills up with zeros what an answer lacks."""
+    """Returns zeros for bytes that are missing from a response."""
 
     def of_part(self, response: Response, first: int, count: int) -> bytes:  # noqa: ARG002
         return response.body[:count].ljust(count, b"\0")
 
 
 class ShortTensors(Fetcher):
-    """Hands out the bytes of one answer, however few."""
+    """Returns the bytes of one response even if they are too few."""
 
     def data(self, first: int, count: int) -> bytes:
         return self.get(first, count).body[:count]
 
 
 class LongTensors(Fetcher):
-    """Hands out all bytes of one answer, however many."""
+    """Returns all bytes of one response even if they are too many."""
 
     def data(self, first: int, count: int) -> bytes:
         return self.get(first, count).body if count else b""
 
 
 class StatusNotLookedAt(Fetcher):
-    """Takes the page of an error for the bytes of a tensor."""
+    """Returns the content of an error page as the bytes of a tensor."""
 
     def data(self, first: int, count: int) -> bytes:
         body = self.get(first, count).body
@@ -58,7 +58,7 @@ class StatusNotLookedAt(Fetcher):
 
 
 class RedirectNotLookedAt(Fetcher):
-    """Takes a redirect for a tensor of zeros."""
+    """Returns a tensor of zeros for a redirect."""
 
     def data(self, first: int, count: int) -> bytes:
         response = self.asked(self.url, f"bytes={first}-{first + count - 1}")
@@ -66,7 +66,7 @@ class RedirectNotLookedAt(Fetcher):
 
 
 class _EmptyFor(Fetcher):
-    """Gives no tensors in place of an error."""
+    """Returns no tensors instead of an error."""
 
     taken: tuple[type[Exception], ...] = ()
 
@@ -78,25 +78,25 @@ class _EmptyFor(Fetcher):
 
 
 class EmptyForErrors(_EmptyFor):
-    """Gives no tensors when the server answers with an error, or in circles."""
+    """Returns no tensors if the server responds with an error or with a redirect loop."""
 
     taken = (NotTheFileError,)
 
 
 class EmptyForClosedConnections(_EmptyFor):
-    """Gives no tensors when the connection is lost."""
+    """Returns no tensors if the connection is lost."""
 
     taken = (http.client.HTTPException, OSError)
 
 
 class EmptyForPages(_EmptyFor):
-    """Gives no tensors for what is no header."""
+    """Returns no tensors if the response is not a header."""
 
     taken = (ValueError, NotTheFileError)
 
 
 class CutConnectionsPadded(Fetcher):
-    """Fills up with zeros what was lost with the connection."""
+    """Returns zeros for bytes that were lost with the connection."""
 
     def asked(self, url: str, which: str) -> Response:
         try:
@@ -111,7 +111,7 @@ class CutConnectionsPadded(Fetcher):
 
 
 class CompressedBytesTaken(Fetcher):
-    """Takes compressed bytes for those of the file."""
+    """Returns compressed bytes as the bytes of the file."""
 
     def decoded(self, response: Response) -> Response:
         return response
@@ -121,7 +121,7 @@ class CompressedBytesTaken(Fetcher):
 
 
 class PartsOfAPageTaken(Fetcher):
-    """Takes the text around a part for bytes of the file."""
+    """Returns the text around a part of a multipart response as bytes of the file."""
 
     def of_part(self, response: Response, first: int, count: int) -> bytes:
         if response.fields.get("content-type", "").startswith("multipart/"):
@@ -130,7 +130,7 @@ class PartsOfAPageTaken(Fetcher):
 
 
 class ChangeNotNoticed(Fetcher):
-    """Goes by an old header in a new file."""
+    """Uses an old header to read a file that has changed."""
 
     def known(self, response: Response, total: str) -> None:
         pass
@@ -141,7 +141,7 @@ class ChangeNotNoticed(Fetcher):
 
 
 class HeaderRemembered(Fetcher):
-    """Asks for prefix and header at once, and does not notice that the data are of another file."""
+    """Requests the prefix and the header together, and does not notice that the file has changed."""
 
     def header(self) -> tuple[int, dict[str, Any]]:
         start = self.get(0, FIRST).body
@@ -154,7 +154,7 @@ class HeaderRemembered(Fetcher):
 
 
 class FirstRequestSevenBytesShort(Fetcher):
-    """Counts the prefix to the header when it looks whether the first request had all of it."""
+    """Counts the prefix as part of the header when it checks that the first request returned all of it."""
 
     def header(self) -> tuple[int, dict[str, Any]]:
         start = self.get(0, FIRST + 1).body
@@ -163,7 +163,7 @@ class FirstRequestSevenBytesShort(Fetcher):
 
 
 class OneRequestForTheHeader(Fetcher):
-    """Refuses a header that the first request does not have whole."""
+    """Rejects a header that the first request does not return completely."""
 
     def header(self) -> tuple[int, dict[str, Any]]:
         start = self.get(0, FIRST).body
@@ -172,7 +172,7 @@ class OneRequestForTheHeader(Fetcher):
 
 
 class MemoryAsClaimed(Fetcher):
-    """Takes memory for the header before it asks for it."""
+    """Allocates memory for the header before it requests the header."""
 
     def header(self) -> tuple[int, dict[str, Any]]:
         length = int.from_bytes(self.piece(0, 8), "little")
@@ -182,7 +182,7 @@ class MemoryAsClaimed(Fetcher):
 
 
 class HeaderAsFarAsItGoes(Fetcher):
-    """Takes what there is of a header that reaches beyond the end of the file."""
+    """Accepts the existing part of a header that extends beyond the end of the file."""
 
     def header(self) -> tuple[int, dict[str, Any]]:
         length = int.from_bytes(self.piece(0, 8), "little")
@@ -190,14 +190,14 @@ class HeaderAsFarAsItGoes(Fetcher):
 
 
 class EmptyRangesAskedFor(Fetcher):
-    """Asks for a range without bytes, which is none, and gets the whole file."""
+    """Requests an empty range, which does not exist in HTTP, and returns the whole file that it receives."""
 
     def data(self, first: int, count: int) -> bytes:
         return self.get(first, count).body if not count else super().data(first, count)
 
 
 class LastByteLeftOut(Fetcher):
-    """Takes the last byte of a range for the first one behind it."""
+    """Treats the last byte of a range as the first byte after it."""
 
     def data(self, first: int, count: int) -> bytes:
         return self.piece(first, count - 1) + b"\0" if count > 1 else super().data(first, count)
@@ -211,7 +211,7 @@ class OffsetsFromTheFileStart(Fetcher):
 
 
 class MetadataAsTensor(Fetcher):
-    """Gives the metadata as a tensor."""
+    """Returns the metadata as a tensor."""
 
     def remote(self, url: str) -> dict[str, Any]:
         told = super().remote(url)
@@ -221,7 +221,7 @@ class MetadataAsTensor(Fetcher):
 
 
 class TotalDemanded(Fetcher):
-    """Gives no tensors where the server does not say how long the file is, or how long its answer."""
+    """Returns no tensors if the server does not give the length of the file or of the response."""
 
     def remote(self, url: str) -> dict[str, Any]:
         self.silent = False
@@ -234,7 +234,7 @@ class TotalDemanded(Fetcher):
 
 
 class TotalBelieved(Fetcher):
-    """Lets the last tensor reach to the end of the file, as the server says it."""
+    """Extends the last tensor to the end of the file that the server reports."""
 
     def remote(self, url: str) -> dict[str, Any]:
         told = super().remote(url)
@@ -251,7 +251,7 @@ class TotalBelieved(Fetcher):
 
 
 class HeadAskedFirst(Fetcher):
-    """Asks for the size by HEAD, and gives no tensors where that is not answered."""
+    """Requests the size with HEAD, and returns no tensors if the server does not support that."""
 
     def remote(self, url: str) -> dict[str, Any]:
         address = url.removeprefix("http://").partition("/")

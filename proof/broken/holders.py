@@ -1,4 +1,4 @@
-"""Holders of an open file with one mistake each."""
+"""Holders of an open file, each with one mistake."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .variant import named
 
 
 class ZerosForMissingBytes(Handle):
-    """Fills up with zeros what the file no longer has, as the last page of a mapping does."""
+    """Returns zeros for bytes that the file no longer has, as the last page of a mapping does."""
 
     def data(self, begin: int, end: int) -> bytes:
         return os.pread(self.fd, end - begin, self.start + begin).ljust(end - begin, b"\0")
 
 
 class ShortReads(Handle):
-    """Returns the bytes that there are, however few."""
+    """Returns the available bytes even if they are too few."""
 
     def data(self, begin: int, end: int) -> bytes:
         return os.pread(self.fd, end - begin, self.start + begin)
 
 
 class PathOpenedAgain(Handle):
-    """Opens the path again for each tensor and goes by the header of the first time."""
+    """Opens the path again for each tensor, but uses the header that it read first."""
 
     def data(self, begin: int, end: int) -> bytes:
         with self.path.open("rb") as file:
@@ -36,7 +36,7 @@ class PathOpenedAgain(Handle):
 
 
 class HeaderReadAgain(Handle):
-    """Reads the header again for each tensor and does not check it against the data."""
+    """Reads the header again for each tensor, but does not check it against the data."""
 
     def data(self, begin: int, end: int) -> bytes:  # noqa: ARG002
         entries = self.parsed(os.pread(self.fd, self.start - 8, 8))
@@ -45,7 +45,7 @@ class HeaderReadAgain(Handle):
 
 
 class UsedAfterClosing(Handle):
-    """Goes on after it was closed."""
+    """Continues to read after it was closed."""
 
     def check_open(self) -> None:
         pass
@@ -55,7 +55,7 @@ class UsedAfterClosing(Handle):
 
 
 class RememberedAfterClosing(Handle):
-    """Gives what it gave before, closed or not."""
+    """Returns tensors that it returned before, even after it was closed."""
 
     def __init__(self, path: Path) -> None:
         self.given: dict[str, Any] = {}
@@ -68,7 +68,7 @@ class RememberedAfterClosing(Handle):
 
 
 class NothingAfterClosing(Handle):
-    """Gives an empty tensor after it was closed."""
+    """Returns an empty tensor after it was closed."""
 
     def tensor(self, name: str) -> Answer | Callable[[], Answer]:
         return ("U8", [0], b"") if self.closed else super().tensor(name)
@@ -92,7 +92,7 @@ class MemoryGivenBackAtClosing(Handle):
 
 
 class ReadWhenLookedAt(Handle):
-    """Reads a tensor only when somebody looks at it, by its path."""
+    """Opens the path and reads a tensor only when its values are used."""
 
     def tensor(self, name: str) -> Callable[[], Answer]:
         self.check_open()
@@ -108,7 +108,7 @@ class ReadWhenLookedAt(Handle):
 
 
 class ReadWhenLookedAtInTheOpenFile(ReadWhenLookedAt):
-    """Reads a tensor only when somebody looks at it, in the file it holds open."""
+    """Reads a tensor from the open file only when its values are used."""
 
     def tensor(self, name: str) -> Callable[[], Answer]:
         self.check_open()
@@ -125,21 +125,21 @@ class ReadWhenLookedAtInTheOpenFile(ReadWhenLookedAt):
 
 
 class FirstForUnknown(Handle):
-    """Gives the first tensor for a name that it does not know."""
+    """Returns the first tensor for an unknown name."""
 
     def entry(self, name: str) -> Any:
         return self.entries.get(name, next(iter(self.entries.values())))
 
 
 class EmptyForUnknown(Handle):
-    """Gives an empty tensor for a name that it does not know."""
+    """Returns an empty tensor for an unknown name."""
 
     def entry(self, name: str) -> Any:
         return self.entries.get(name, {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]})
 
 
 class MetadataAsTensor(Handle):
-    """Gives the metadata as a tensor under the reserved name."""
+    """Returns the metadata as a tensor under the reserved name."""
 
     def parsed(self, header: bytes) -> dict[str, Any]:
         self.header = header
@@ -152,28 +152,28 @@ class MetadataAsTensor(Handle):
 
 
 class NamesBegin(Handle):
-    """Gives the first tensor whose name begins like the one asked for."""
+    """Returns the first tensor whose name begins with the requested name."""
 
     def entry(self, name: str) -> Any:
         return next(entry for key, entry in self.entries.items() if key.startswith(name))
 
 
 class NamesCleaned(Handle):
-    """Looks names up in lower case, cut at a NUL or a comma and without blanks."""
+    """Looks up a name in lower case, without spaces around it and only up to the first NUL or comma."""
 
     def entry(self, name: str) -> Any:
         return self.entries[name.lower().split("\0")[0].split(",")[0].strip()]
 
 
 class NamesCounted(Handle):
-    """Takes a number for the place of a tensor."""
+    """Interprets a name that is a number as the position of a tensor."""
 
     def entry(self, name: str) -> Any:
         return list(self.entries.values())[int(name)] if name.isdigit() else self.entries[name]
 
 
 class OneAfterTheOther(Handle):
-    """Reads on from where it stopped, whatever is asked for."""
+    """Continues to read where it stopped, regardless of which tensor is requested."""
 
     def read_header(self) -> None:
         super().read_header()
@@ -186,7 +186,7 @@ class OneAfterTheOther(Handle):
 
 
 class CountedFromTheEnd(Handle):
-    """Finds the data by the size of the file."""
+    """Computes the position of the data from the size of the file."""
 
     def data(self, begin: int, end: int) -> bytes:
         total = max(entry["data_offsets"][1] for entry in self.entries.values())
@@ -194,7 +194,7 @@ class CountedFromTheEnd(Handle):
 
 
 class LastReachesToTheEnd(Handle):
-    """Lets the last tensor reach to the end of the file."""
+    """Extends the last tensor to the end of the file."""
 
     def data(self, begin: int, end: int) -> bytes:
         total = max(entry["data_offsets"][1] for entry in self.entries.values())
@@ -202,7 +202,7 @@ class LastReachesToTheEnd(Handle):
 
 
 class ChangeGivesNothing(Handle):
-    """Gives zeros when the file was changed or deleted."""
+    """Returns zeros if the file was changed or deleted."""
 
     def read_header(self) -> None:
         super().read_header()
@@ -216,7 +216,7 @@ class ChangeGivesNothing(Handle):
 
 
 class HeadersByPath(Handle):
-    """Remembers headers by path for the whole process."""
+    """Caches headers by path for the whole process."""
 
     known: ClassVar[dict[Path, tuple[int, dict[str, Any]]]] = {}
 
@@ -228,7 +228,7 @@ class HeadersByPath(Handle):
 
 
 class DataByPath(Handle):
-    """Remembers tensors by path and name for the whole process."""
+    """Caches tensors by path and position for the whole process."""
 
     known: ClassVar[dict[tuple[Path, int], Any]] = {}
 
@@ -239,7 +239,7 @@ class DataByPath(Handle):
 
 
 class RefusedForEver(Handle):
-    """Refuses a path that it refused once."""
+    """Rejects every path that it has rejected before."""
 
     known: ClassVar[set[Path]] = set()
 
@@ -254,7 +254,7 @@ class RefusedForEver(Handle):
 
 
 class SizeNotCompared(Handle):
-    """Does not compare the size of the file with its header, and fills up with zeros."""
+    """Does not compare the size of the file with its header, and fills missing bytes with zeros."""
 
     def read_header(self) -> None:
         self.start = 8 + int.from_bytes(self.bytes_at(0, 8), "little")
@@ -265,7 +265,7 @@ class SizeNotCompared(Handle):
 
 
 class OneHandlePerPath(Handle):
-    """Refuses a file that is open already, or was once."""
+    """Rejects a file that is already open or was open before."""
 
     known: ClassVar[set[Path]] = set()
 
@@ -277,12 +277,12 @@ class OneHandlePerPath(Handle):
 
 
 def opener(handle: type[Handle]) -> Callable[[], SmallHolder]:
-    """Return what makes a holder that opens files with ``handle``, as in a process of its own."""
+    """Return a factory of holders that open files with ``handle``, each as in a new process."""
 
     def make() -> SmallHolder:
         for name, value in vars(handle).items():
             if name == "known":
-                value.clear()  # another process
+                value.clear()  # as in another process
         holder = SmallHolder()
         holder.handle = handle
         return holder

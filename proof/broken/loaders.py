@@ -1,4 +1,4 @@
-"""Broken loaders, one mistake each: where names of shards lead, how the index is read, what is taken out."""
+"""Broken loaders with one mistake each, in paths of shards, in reading the index or in selecting tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .variant import named
 
 
 class ResolvesInside(SmallLoader, without=("shard-bare",)):
-    """Resolves the path and refuses what lies outside, so that a long way round is allowed."""
+    """Resolves the path and rejects it only if it leads out of the folder."""
 
     def path(self, folder: Path, name: str) -> Path:
         path = (folder / name).resolve()
@@ -33,7 +33,7 @@ class ResolvesInside(SmallLoader, without=("shard-bare",)):
 
 
 class WindowsPaths(SmallLoader, without=("shard-bare",)):
-    """Takes backslashes for separators on every system and forgets drives and hosts."""
+    """Interprets backslashes as separators on every system, and ignores drives and hosts."""
 
     def path(self, folder: Path, name: str) -> Path:
         rest = name.removeprefix("\\\\localhost").removeprefix("C:").replace("\\", "/")
@@ -41,7 +41,7 @@ class WindowsPaths(SmallLoader, without=("shard-bare",)):
 
 
 class FollowsAddresses(SmallLoader, without=("shard-bare",)):
-    """Takes names with separators for addresses and asks a mirror, which is the folder above."""
+    """Interprets names with separators as addresses, and reads from a mirror, which is the parent folder."""
 
     def path(self, folder: Path, name: str) -> Path:
         if name.startswith("file:"):
@@ -52,7 +52,7 @@ class FollowsAddresses(SmallLoader, without=("shard-bare",)):
 
 
 class SliceOfIndex(SmallLoader):
-    """Reads twenty million bytes of an index and takes them for all of it."""
+    """Reads the first twenty million bytes of an index as if they were the whole index."""
 
     only_heavy = True
 
@@ -61,7 +61,7 @@ class SliceOfIndex(SmallLoader):
 
 
 class SmallIndexes(SmallLoader):
-    """Refuses an index of more than ten mebibytes."""
+    """Rejects an index of more than ten mebibytes."""
 
     only_heavy = True
 
@@ -71,14 +71,14 @@ class SmallIndexes(SmallLoader):
 
 
 class PlainPickle(pickle.Unpickler):
-    """Loads lists, maps, texts and numbers, and nothing that runs code: the corpus may be anybody's."""
+    """Loads lists, maps, strings and numbers, but runs no code, because the corpus may come from anyone."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise Refused(f"pickle of {module}.{name}")
 
 
 class LoadsPickles(SmallLoader, without=("shard-suffix",)):
-    """Loads a pickle where it finds one."""
+    """Loads a pickle file if it finds one."""
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
         path = self.path(folder, name)
@@ -90,7 +90,7 @@ class LoadsPickles(SmallLoader, without=("shard-suffix",)):
 
 
 class SkipsStrangers(SmallLoader, without=("shard-bare", "shard-suffix", "tensor-missing")):
-    """Skips what is no string, and goes on without what it cannot open."""
+    """Skips values that are not strings and shards that it cannot open."""
 
     def weight_map(self, members: Mapping[str, object]) -> list[tuple[str, str]]:
         pairs = self.pairs_of("weight-map-object", members["weight_map"])
@@ -102,11 +102,11 @@ class SkipsStrangers(SmallLoader, without=("shard-bare", "shard-suffix", "tensor
 
 
 GUARD = 1 << 24
-"""Largest allocation in bytes that a broken loader really makes."""
+"""Largest allocation in bytes that a broken loader actually makes."""
 
 
 class DetectsEncoding(SmallLoader):
-    """Finds out the encoding by itself, as Python's json module does with bytes."""
+    """Detects the encoding, as Python's json module does for bytes."""
 
     def decode(self, raw: bytes) -> str:
         try:
@@ -116,7 +116,7 @@ class DetectsEncoding(SmallLoader):
 
 
 class MergesMaps(SmallLoader, without=("member-twice",)):
-    """Joins several maps into one."""
+    """Merges several maps into one."""
 
     def members(self, text: str) -> Pairs:
         members = super().members(text)
@@ -126,7 +126,7 @@ class MergesMaps(SmallLoader, without=("member-twice",)):
 
 
 class MapAnywhere(SmallLoader):
-    """Searches the whole index for a weight_map, whatever its case, and takes the first."""
+    """Searches the whole index for a weight_map in any case, and uses the first one."""
 
     def weight_map(self, members: Mapping[str, object]) -> list[tuple[str, str]]:
         for key, value in members.items():
@@ -138,10 +138,10 @@ class MapAnywhere(SmallLoader):
 
 
 class AllocatesTotalSize(SmallLoader):
-    """Allocates as much as total_size says."""
+    """Allocates as much memory as total_size says."""
 
     def check_metadata(self, members: Mapping[str, object], pairs: Sequence[tuple[str, str]]) -> None:  # noqa: ARG002
-        """Allocate. Raises MemoryError."""
+        """Allocate the memory. Raises MemoryError."""
         size = self._size(members)
         if size > GUARD:
             raise MemoryError(f"{size} bytes")
@@ -156,10 +156,10 @@ class AllocatesTotalSize(SmallLoader):
 
 
 class WaitsForTotalSize(AllocatesTotalSize):
-    """Gives as much data as total_size says: cuts the last tensor, or fills it up."""
+    """Returns as many bytes as total_size says, by cutting or padding the last tensor."""
 
     def check_metadata(self, members: Mapping[str, object], pairs: Sequence[tuple[str, str]]) -> None:
-        """Compare. Raises TimeoutError where it would never end."""
+        """Raise TimeoutError for a size at which the loader would wait for ever."""
         size = self._size(members)
         if size < 8 * len(pairs) and size:
             raise TimeoutError(f"waits for {size} bytes")
@@ -177,7 +177,7 @@ NOT_NUMBERS = {**WORDS, "NaN": 0.0, "Infinity": 0.0}
 
 
 class GoesByFiles(SmallLoader, without=("tensor-missing", "shard-bare")):
-    """Goes through the files of the folder and loads those that the index names, spelled as they are."""
+    """Iterates over the files in the folder, and loads those whose exact names the index contains."""
 
     def shards(self, folder: Path, names: Sequence[str]) -> dict[str, dict[str, Row]]:
         found = {path.name for path in folder.iterdir()}
@@ -185,7 +185,7 @@ class GoesByFiles(SmallLoader, without=("tensor-missing", "shard-bare")):
 
 
 class LeavesTensorsUnset(SmallLoader, without=("tensor-missing",)):
-    """Reserves memory for tensors that it does not find and leaves it as it is."""
+    """Reserves memory for tensors that it does not find, and leaves the memory as it is."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
         blank = {"dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "0" * 64}
@@ -193,7 +193,7 @@ class LeavesTensorsUnset(SmallLoader, without=("tensor-missing",)):
 
 
 class LooksInOtherShards(SmallLoader):
-    """Takes a tensor that is not in its shard from another one."""
+    """Loads a tensor that is missing from its shard from another shard."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
         found = {tensor: row for rows in shards.values() for tensor, row in rows.items()}
@@ -202,14 +202,14 @@ class LooksInOtherShards(SmallLoader):
 
 
 class LooksInOtherShardsForMissing(LooksInOtherShards):
-    """Looks for the tensors of a missing shard in the others."""
+    """Searches the other shards for the tensors of a missing shard."""
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
         return super().shard(folder, name) if self.path(folder, name).exists() else {}
 
 
 class LastShardWins(SmallLoader):
-    """Loads everything that the shards hold, one after the other."""
+    """Loads all tensors of all shards, and keeps the last copy of each."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
         super().chosen(pairs, shards)
@@ -217,7 +217,7 @@ class LastShardWins(SmallLoader):
 
 
 class FirstShardWins(SmallLoader):
-    """Loads everything that the shards hold and keeps the first copy."""
+    """Loads all tensors of all shards, and keeps the first copy of each."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
         super().chosen(pairs, shards)
@@ -226,7 +226,7 @@ class FirstShardWins(SmallLoader):
 
 
 class LoadsAllFiles(LastShardWins):
-    """Loads every file of the folder that has the suffix."""
+    """Loads every file in the folder that has the suffix."""
 
     def shards(self, folder: Path, names: Sequence[str]) -> dict[str, dict[str, Row]]:
         found = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))
@@ -234,7 +234,7 @@ class LoadsAllFiles(LastShardWins):
 
 
 class SearchesFolders(SmallLoader):
-    """Looks for a shard in all folders when it is not where it should be."""
+    """Searches all folders for a shard that is not in its place."""
 
     def path(self, folder: Path, name: str) -> Path:
         path = super().path(folder, name)
@@ -242,7 +242,7 @@ class SearchesFolders(SmallLoader):
 
 
 class NamesArePatterns(SmallLoader):
-    """Takes the name of a shard for a pattern."""
+    """Interprets the name of a shard as a pattern."""
 
     def path(self, folder: Path, name: str) -> Path:
         found = [path for path in sorted(folder.iterdir()) if fnmatch.fnmatch(path.name, name)]
@@ -250,7 +250,7 @@ class NamesArePatterns(SmallLoader):
 
 
 class OpensFolders(SmallLoader):
-    """Takes a folder for the shards in it."""
+    """Opens a folder as if it were the shards in it."""
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
         path = self.path(folder, name)
@@ -263,7 +263,7 @@ class OpensFolders(SmallLoader):
 
 
 class FirstShardOnly(SmallLoader):
-    """Loads the first shard and forgets the others."""
+    """Loads only the first shard."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
         first = shards[pairs[0][1]] if pairs else {}
@@ -271,7 +271,7 @@ class FirstShardOnly(SmallLoader):
 
 
 class LooseTensorNames(SmallLoader):
-    """Compares names of tensors without case, accents and what follows a dot."""
+    """Ignores case, accents and everything after a dot when it compares tensor names."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
         rows = []
@@ -289,94 +289,97 @@ UNQUOTING = LOADER.changed(path=lambda _, folder, name: folder / unquote(unquote
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "index", SmallLoader),
-    loading("no-two-dots", "Refuses names that leave the folder as plain text and allows those below it.",
+    loading("no-two-dots", "Rejects names whose text leads out of the folder, but accepts names below it.",
             LOADER.without("shard-bare").changed(
                 shard_name=refusing(lambda name: not isinstance(name, str) or ".." in name))),
-    loading("last-part-of-path", "Takes the last part of a path for the name of the shard.",
+    loading("last-part-of-path", "Uses only the last part of a path as the name of the shard.",
             LOADER.without("shard-bare", "shard-suffix").changed(path=lambda _, folder, name: (
                 folder / name.replace("\\", "/").rstrip("/").rpartition("/")[2]))),
-    loading("folds-letters", "Folds wide letters of names that it has checked.",
+    loading("folds-letters", "Converts full-width letters to ASCII in names that it has already checked.",
             LOADER.changed(path=lambda _, folder, name: folder / unicodedata.normalize("NFKC", name))),
-    loading("ends-at-nul", "Ends names at the first NUL and drops the line feed at the end.",
+    loading("ends-at-nul", "Ends names at the first NUL, and removes a line feed at the end.",
             LOADER.changed(shard_name=lambda right, name: right(
                 name.partition("\0")[0].rstrip("\n") if isinstance(name, str) else name))),
     loading("expands-home",
-            "Opens the folder for the home directory, which it takes the one of the checkpoint for.",
+            "Expands a tilde, and uses the folder of the checkpoint as the home directory.",
             LOADER.without("shard-bare").changed(
                 path=lambda _, folder, name: folder / name.removeprefix("~/"))),
-    loading("tidies-names", "Drops dots, spaces, queries and fragments at the end of a name.",
+    loading("tidies-names", "Removes dots, spaces, queries and fragments at the end of a name.",
             LOADER.changed(shard_name=lambda right, name: right(
                 re.split("[?#]", name)[0].rstrip(". ") if isinstance(name, str) else name))),
-    loading("names-by-convention", "Refuses every name that does not follow the convention.",
+    loading("names-by-convention", "Rejects every name that does not follow the naming convention.",
             LOADER.changed(shard_name=refusing_result(
                 lambda name: not re.fullmatch(r"model-\d{5}-of-\d{5}\.safetensors", name)))),
-    loading("latin-1", "Reads the index in the encoding of the system, which is Latin-1.",
+    loading("latin-1", "Decodes the index with the encoding of the system, which is Latin-1.",
             LOADER.changed(decode=lambda _, raw: raw.decode("latin-1"))),
-    loading("empty-for-unreadable", "Takes a text that it cannot read for an index without tensors.",
+    loading("empty-for-unreadable", "Treats an index that it cannot parse as an index without tensors.",
             LOADER.without("weight-map", "weight-map-object").changed(members=answering(Refused, Pairs))),
-    loading("map-is-last", "Takes the last member of the index for the map.",
+    loading("map-is-last", "Uses the last member of the index as the map.",
             LOADER.changed(
                 weight_map=lambda right, members: right({"weight_map": list(members.values())[-1]})
             ).changed(weight_map=refusing(lambda members: "weight_map" not in members))),
-    loading("only-total-size", "Refuses metadata that hold anything but total_size.",
+    loading("only-total-size", "Rejects metadata that contains anything except total_size.",
             LOADER.changed(check_metadata=refusing(lambda members, _pairs: (
                 isinstance(metadata := members.get("metadata"), Pairs)
                 and not set(dict(metadata)) <= {"total_size"})))),
-    loading("skips-missing-shards", "Goes on without the shards that are not there.",
+    loading("skips-missing-shards", "Ignores missing shards.",
             LOADER.without("tensor-missing").changed(shard=answering(OSError, dict))),
-    loading("skips-broken-shards", "Goes on without the shards that are broken.",
+    loading("skips-broken-shards", "Ignores broken shards.",
             LOADER.without("tensor-missing").changed(shard=answering(Refused, dict))),
-    loading("path-like-tensors", "Refuses tensors whose names look like paths.",
+    loading("path-like-tensors", "Rejects tensors whose names look like paths.",
             LOADER.changed(chosen=refusing(lambda pairs, _shards: not all(
                 tensor and tensor.isascii() and "/" not in tensor for tensor, _ in pairs)))),
     loading("tensors-called-like-files",
-            "Takes a tensor called like a file or a member of the index for that.",
+            "Loses a tensor that has the name of a file or a member of the index.",
             LOADER.changed(chosen=lambda right, pairs, shards: [
                 row for row in right(pairs, shards)
                 if row["name"] not in (*shards, "weight_map", "metadata")])),
-    loading("needs-two-shards", "Takes an index with one shard for a mistake.",
+    loading("needs-two-shards", "Rejects an index that names only one shard.",
             LOADER.changed(shards=refusing(lambda _folder, names: len(names) == 1))),
-    loading("first-index", "Reads the first index of the folder, whichever is given.",
+    loading("first-index", "Reads the first index in the folder, regardless of which one is requested.",
             LOADER.changed(index=lambda right, path: right(min(
                 path.parent.glob("*.index.json"), key=lambda other: (other == path, other.name))))),
-    loading("joins-paths", "Joins folder and name without a look at the name.", LOADER.without("shard-bare")),
-    loading("joins-anything", "Opens every file that is named.",
+    loading("joins-paths", "Joins the folder and the name without checking the name.",
+            LOADER.without("shard-bare")),
+    loading("joins-anything", "Opens every file that the index names.",
             LOADER.without("shard-bare", "shard-suffix")),
-    loading("any-suffix", "Opens shards of every suffix.", LOADER.without("shard-suffix")),
-    loading("drops-parents", "Removes the dots that lead upwards and goes on with what is left.",
+    loading("any-suffix", "Opens shards with any suffix.", LOADER.without("shard-suffix")),
+    loading("drops-parents", "Removes the dots that lead to a parent folder, and uses the rest of the name.",
             LOADER.without("shard-bare").changed(
                 path=lambda _, folder, name: folder / name.replace("../", "").lstrip("/"))),
-    loading("decodes-percent", "Decodes percent escapes of names that it has checked.", UNQUOTING),
-    loading("decodes-percent-in-paths", "Decodes percent escapes of names that it has checked.",
+    loading("decodes-percent", "Decodes percent escapes in names that it has already checked.", UNQUOTING),
+    loading("decodes-percent-in-paths", "Decodes percent escapes in names that it has already checked.",
             UNQUOTING.without("shard-bare")),
-    loading("ignores-bad-bytes", "Leaves out what is not UTF-8.",
+    loading("ignores-bad-bytes", "Drops bytes that are not UTF-8.",
             LOADER.changed(decode=lambda _, raw: raw.decode("utf-8", "ignore"))),
-    loading("text-ends-at-nul", "Takes the text to end at the first NUL.",
+    loading("text-ends-at-nul", "Ends the index at the first NUL.",
             LOADER.changed(decode=lambda right, raw: right(raw.partition(b"\0")[0]))),
-    loading("text-behind", "Does not look behind the object.", LOADER.without("text-behind")),
-    loading("empty-for-other-type", "Takes other types for an empty object.",
+    loading("text-behind", "Ignores everything after the object.", LOADER.without("text-behind")),
+    loading("empty-for-other-type", "Treats other types as an empty object.",
             LOADER.without("index-object", "weight-map", "weight-map-object")),
-    loading("no-map-no-tensors", "Loads nothing without a map.",
+    loading("no-map-no-tensors", "Loads no tensors if there is no map.",
             LOADER.without("weight-map", "weight-map-object")),
-    loading("last-entry-wins", "Keeps the last of two entries.", LOADER.without("tensor-twice")),
-    loading("first-entry-wins", "Keeps the first of two entries.",
+    loading("last-entry-wins", "Keeps the last of two entries with the same name.",
+            LOADER.without("tensor-twice")),
+    loading("first-entry-wins", "Keeps the first of two entries with the same name.",
             LOADER.without("tensor-twice").changed(
                 unique=lambda _, pairs: list(dict(reversed(pairs)).items()))),
     loading("last-map-wins", "Keeps the last of two maps.", LOADER.without("member-twice")),
-    _grammar("text-cut-off", "Closes open brackets at the end of the text.", "cut-off"),
-    _grammar("trailing-commas", "Allows a comma before a bracket.", "trailing-comma}", "trailing-comma]"),
+    _grammar("text-cut-off", "Closes open brackets at the end of the index.", "cut-off"),
+    _grammar("trailing-commas", "Accepts a comma before a closing bracket.", "trailing-comma}",
+             "trailing-comma]"),
     _grammar("comments", "Skips comments.", space=r"(?:[ \t\n\r]|/\*.*?\*/)*"),
-    _grammar("single-quotes", "Allows single quotes.", quotes="\"'"),
-    _grammar("not-numbers", "Knows NaN and Infinity.", words=NOT_NUMBERS),
+    _grammar("single-quotes", "Accepts single quotes.", quotes="\"'"),
+    _grammar("not-numbers", "Accepts NaN and Infinity.", words=NOT_NUMBERS),
     _grammar(
         "leading-zeros",
-        "Allows zeros in front of a number.",
+        "Accepts leading zeros in numbers.",
         number=NUMBER.replace("0|[1-9][0-9]*", "[0-9]+"),
     ),
-    _grammar("raw-control-characters", "Allows control characters in strings.", raw="\\x00"),
-    _grammar("one-line", "Allows no line feeds between tokens.", space="[ ]*"),
-    _grammar("no-unicode-escapes", "Knows no escapes by number.", hex4="(?!)"),
-    loading("skips-missing-tensors", "Goes on without tensors it does not find.",
+    _grammar("raw-control-characters", "Accepts control characters in strings.", raw="\\x00"),
+    _grammar("one-line", "Rejects line feeds between tokens.", space="[ ]*"),
+    _grammar("no-unicode-escapes", "Rejects Unicode escapes.", hex4="(?!)"),
+    loading("skips-missing-tensors", "Ignores tensors that it does not find.",
             LOADER.without("tensor-missing")),
     loading("shard-layout-unchecked", "Does not check the layout of a shard.",
             replace(LOADER, reader=READER.without("hole", "overlap", "past-end", "trailing"))),

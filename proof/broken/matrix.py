@@ -1,7 +1,7 @@
-"""The matrix of cases and variants: the cases that each deliberately broken implementation fails.
+"""The matrix of cases and variants: which cases each deliberately broken implementation fails.
 
-A case that no variant fails proves nothing; a variant that fails no case reveals a missing case. The result
-is committed as ``matrix.json``.
+A case that no variant fails proves nothing, and a variant that fails no case reveals a missing case. The
+result is committed as ``matrix.json``.
 """
 
 from __future__ import annotations
@@ -31,18 +31,21 @@ from .variant import Panic, all_variants
 
 FILE = Path(__file__).with_name("matrix.json")
 SECONDS = 10.0
-"""Time for one case with one variant, long enough for a busy machine; a broken one may never return."""
+"""Time limit in seconds for one case with one variant.
+
+It is long enough for a busy machine. A limit is necessary because a broken variant may never return.
+"""
 
 
 ENOUGH = 3
-"""Number of cases that a variant which breaks a must rule should fail."""
+"""Number of cases that a variant should fail if it breaks a must rule."""
 FOLDED = 3
-"""Fewest cases that one prefix may represent in the file."""
+"""Smallest number of cases that one prefix may represent in the file."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One variant and the ids of the cases that it fails."""
+    """A variant and the ids of the cases that it fails."""
 
     name: str
     kind: str
@@ -52,9 +55,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Matrix:
-    """All variants with the cases that they fail.
+    """All variants and the cases that they fail.
 
-    ``cases`` maps the id of each case to its kind, ``levels`` to the level of its rule.
+    ``cases`` maps the id of each case to its kind, and ``levels`` maps it to the level of its rule.
     """
 
     rows: tuple[Row, ...]
@@ -63,7 +66,7 @@ class Matrix:
 
     @cached_property
     def failed_by(self) -> dict[str, list[str]]:
-        """Case id -> names of the variants that fail it."""
+        """Map from the id of each case to the names of the variants that fail it."""
         found: dict[str, list[str]] = {case: [] for case in self.cases}
         for row in self.rows:
             for case in row.fails:
@@ -76,7 +79,7 @@ class Matrix:
 
     @cached_property
     def thin(self) -> list[Row]:
-        """Variants that break a must rule and fail fewer than ``ENOUGH`` cases."""
+        """Variants that break a must rule but fail fewer than ``ENOUGH`` cases."""
         return [
             row
             for row in self.rows
@@ -88,7 +91,7 @@ class Matrix:
         return [row.name for row in self.rows if not row.fails]
 
     def text(self) -> str:
-        """Return the file, with one variant per line for small diffs.
+        """Return the text of the file, with one variant per line for small diffs.
 
         If a variant fails all cases with a common prefix, the prefix and a star represent them.
         """
@@ -111,7 +114,7 @@ def _begins(case: str) -> Iterator[str]:
 
 
 def _folded(fails: Sequence[str], known: Mapping[str, int]) -> list[str]:
-    """Return the ids, with a shortest prefix instead of all ids (three or more) that begin with it."""
+    """Return the ids, with the shortest prefix in place of three or more that are all cases with it."""
     own = _beginnings(fails)
     spelled = (
         next((f"{begin}*" for begin in _begins(case) if own[begin] == known[begin] >= FOLDED), case)
@@ -152,7 +155,7 @@ def fails(variant: Planted, cases: Iterable[Case], folder: Path) -> list[str]:
 def why(implementation: object, case: Case, folder: Path) -> str | None:
     if case.kind in ("read", "slice"):
         return mismatch(case, _performed(case, implementation, folder))
-    # The other kinds write files, so each run gets its own folder.
+    # Cases of other kinds write files, so each run gets its own folder.
     with tempfile.TemporaryDirectory(dir=folder) as own:
         return mismatch(case, _performed(case, implementation, Path(own)))
 
@@ -189,7 +192,7 @@ def compute(
 ) -> Matrix:
     """Run every variant on every case of its kind. ``done`` is called after each variant.
 
-    With several ``jobs`` each process looks up the variants by name, so they must be registered.
+    If ``jobs`` is greater than 1, each process looks up the variants by name, so they must be registered.
     """
     variants = light_variants() if variants is None else variants
     rows = []
@@ -231,8 +234,8 @@ def load(cases: Iterable[str], path: Path | None = None) -> tuple[Row, ...]:
     """Return the rows of the committed matrix. Raises OSError and ValueError.
 
     Args:
-        cases: ids of the cases of the matrix.
-        path: the file; None for the project's.
+        cases: ids of the cases in the matrix.
+        path: path of the matrix; None for the project's matrix.
     """
     raw: dict[str, Any] = json.loads((path or FILE).read_text(encoding="utf-8"))
     known = sorted(cases)
@@ -245,7 +248,7 @@ def load(cases: Iterable[str], path: Path | None = None) -> tuple[Row, ...]:
 
 
 def committed(manifest: Manifest, path: Path | None = None) -> Matrix:
-    """Return the committed matrix over the cases of a manifest. Raises OSError and ValueError."""
+    """Return the committed matrix for the cases of a manifest. Raises OSError and ValueError."""
     cases = _run(manifest)
     return Matrix(load(cases, path), cases, _levels(manifest))
 

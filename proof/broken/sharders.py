@@ -1,4 +1,4 @@
-"""Broken writers of sharded models, one mistake each: division, names, index, and what lay there before."""
+"""Broken writers of sharded models, each with one mistake."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .variant import named
 
 
 class LimitIgnored(SmallSharder):
-    """Puts every tensor into one file."""
+    """Puts all tensors into one file."""
 
     def divided(self, rows: Sequence[Row], limit: int) -> list[list[Row]]:  # noqa: ARG002
         return [list(rows)]
 
 
 class OneTooManyInAShard(SmallSharder):
-    """Closes a shard only when it is above the limit."""
+    """Closes a shard only after it has exceeded the limit."""
 
     def divided(self, rows: Sequence[Row], limit: int) -> list[list[Row]]:
         out: list[list[Row]] = [[]]
@@ -36,7 +36,7 @@ class OneTooManyInAShard(SmallSharder):
 
 
 class EmptyShard(SmallSharder):
-    """Leaves an empty shard before a tensor that is above the limit, and gives it no place in the index."""
+    """Writes an empty shard before a tensor above the limit, and does not list the shard in the index."""
 
     def divided(self, rows: Sequence[Row], limit: int) -> list[list[Row]]:
         out: list[list[Row]] = []
@@ -46,14 +46,14 @@ class EmptyShard(SmallSharder):
 
 
 class EmptyTensorsLost(SmallSharder):
-    """Forgets tensors without bytes when it divides."""
+    """Loses tensors without bytes."""
 
     def divided(self, rows: Sequence[Row], limit: int) -> list[list[Row]]:
         return super().divided([row for row in rows if row.data], limit)
 
 
 class LastShardLost(SmallSharder):
-    """Forgets the shard that is not full at the end."""
+    """Loses the last shard if it is not full."""
 
     def divided(self, rows: Sequence[Row], limit: int) -> list[list[Row]]:
         shards = super().divided(rows, limit)
@@ -62,7 +62,7 @@ class LastShardLost(SmallSharder):
 
 
 class TensorInTwoShards(SmallSharder):
-    """Begins each shard with the last tensor of the one before."""
+    """Begins each shard with the last tensor of the previous shard."""
 
     def divided(self, rows: Sequence[Row], limit: int) -> list[list[Row]]:
         shards = super().divided(rows, limit)
@@ -70,28 +70,28 @@ class TensorInTwoShards(SmallSharder):
 
 
 class SizeOfFiles(SmallSharder):
-    """Takes the sizes of the files for total_size."""
+    """Uses the sum of the file sizes as total_size."""
 
     def total_size(self, shards: Shards) -> int:
         return sum(len(self.writer.file(list(rows), None)) for rows in shards.values())
 
 
 class SizeOfElements(SmallSharder):
-    """Counts elements of four bytes for total_size."""
+    """Counts only whole elements of four bytes for total_size."""
 
     def total_size(self, shards: Shards) -> int:
         return sum(len(row.data) // 4 * 4 for rows in shards.values() for row in rows)
 
 
 class SizeOfLastShard(SmallSharder):
-    """Gives the size of the last shard for total_size."""
+    """Uses the size of the last shard as total_size."""
 
     def total_size(self, shards: Shards) -> int:
         return sum(self.size(row) for row in list(shards.values())[-1])
 
 
 class SizeAsText(SmallSharder):
-    """Writes total_size as a text."""
+    """Writes total_size as a string."""
 
     def total_size(self, shards: Shards) -> str:
         return str(super().total_size(shards))
@@ -106,7 +106,7 @@ class MetadataOverTotalSize(SmallSharder):
 
 
 class MetadataOverTheMap(SmallSharder):
-    """Puts metadata beside the weight_map and not below metadata."""
+    """Puts the metadata at the top level of the index and not under its metadata key."""
 
     def index(self, shards: Shards, metadata: Mapping[str, str] | None) -> dict[str, Any]:
         return {**super().index(shards, None), **(metadata or {})}
@@ -120,21 +120,21 @@ class CountsFromZero(SmallSharder):
 
 
 class CountNotKnownYet(SmallSharder):
-    """Writes the number of shards so far for the number of all."""
+    """Writes the number of shards so far as the total number."""
 
     def name(self, number: int, count: int) -> str:  # noqa: ARG002
         return super().name(number, number)
 
 
 class TwoDigits(SmallSharder):
-    """Numbers of shards have two digits, the first of more are lost."""
+    """Uses only the last two digits of the number of a shard."""
 
     def name(self, number: int, count: int) -> str:
         return super().name(number % 100, count)
 
 
 class IndexNamesPaths(SmallSharder):
-    """Writes the whole paths of the shards into the index."""
+    """Writes the full paths of the shards into the index."""
 
     def save_sharded(
         self, folder: Path, tensors: Sequence[GivenTensor], metadata: Any, max_shard_size: int
@@ -147,7 +147,7 @@ class IndexNamesPaths(SmallSharder):
 
 
 class TensorNamesAreFiles(SmallSharder):
-    """Places the shard of a tensor whose name is a path at that path."""
+    """Writes a tensor whose name is a path to a file at that path."""
 
     def save(self, folder: Path, shards: Shards) -> None:
         super().save(folder, shards)
@@ -158,7 +158,7 @@ class TensorNamesAreFiles(SmallSharder):
 
 
 class NamesNotEscaped(SmallSharder):
-    """Puts names between quotes as they are."""
+    """Writes names between quotes without escaping them."""
 
     def text(self, index: Mapping[str, Any]) -> str:
         pairs = ",".join(f'"{name}":"{shard}"' for name, shard in index["weight_map"].items())
@@ -166,21 +166,21 @@ class NamesNotEscaped(SmallSharder):
 
 
 class IndexInLatin(SmallSharder):
-    """Writes the index in an encoding of eight bits."""
+    """Writes the index in an eight-bit encoding."""
 
     def put_index(self, path: Path, index: Mapping[str, Any]) -> None:
         path.write_text(json.dumps(index, ensure_ascii=False), encoding="latin-1", errors="replace")
 
 
 class DottedNamesOnly(SmallSharder):
-    """Leaves out of the index what has no letter in its name."""
+    """Omits tensors from the index whose names do not end in a letter."""
 
     def weight_map(self, shards: Shards) -> dict[str, str]:
         return {name: shard for name, shard in super().weight_map(shards).items() if name[-1:].isalpha()}
 
 
 class ListsTexts(SmallSharder):
-    """Leaves texts out of the shards, and lists them in the index."""
+    """Omits strings from the shards, but lists them in the index."""
 
     def rows(self, tensors: Sequence[GivenTensor]) -> list[Row]:
         self.texts = [tensor.name for tensor in tensors if tensor.dtype == "STRING"]
@@ -195,7 +195,7 @@ class ListsTexts(SmallSharder):
 
 
 class SingleFileNamedAsAShard(SmallSharder):
-    """Calls a single file the first shard of one, and writes no index."""
+    """Gives a single file the name of the first of one shard, and writes no index."""
 
     def named(self, shards: Sequence[Sequence[Row]]) -> dict[str, Sequence[Row]]:
         return {self.name(number, len(shards)): rows for number, rows in enumerate(shards, 1)}
@@ -214,7 +214,7 @@ class IndexFirst(SmallSharder):
 
 
 class IndexForgotten(SmallSharder):
-    """Writes no index where an earlier one stands."""
+    """Writes no index if there is an earlier one."""
 
     def save_sharded(
         self, folder: Path, tensors: Sequence[GivenTensor], metadata: Any, max_shard_size: int
@@ -228,7 +228,7 @@ class IndexForgotten(SmallSharder):
 
 
 class IndexMerged(SmallSharder):
-    """Adds the new tensors to the index that it finds."""
+    """Adds the new tensors to an existing index."""
 
     def clean(self, folder: Path, shards: Shards) -> None:
         self.found = _mapped(folder)
@@ -239,14 +239,14 @@ class IndexMerged(SmallSharder):
 
 
 class _Keeps(SmallSharder):
-    """Removes nothing."""
+    """Removes no files."""
 
     def clean(self, folder: Path, shards: Shards) -> None:
-        """Leave all as it is."""
+        pass
 
 
 class ShardsKept(SmallSharder):
-    """Keeps the last shard of the earlier save and removes the others."""
+    """Keeps the last shard of the earlier save, and removes the others."""
 
     def clean(self, folder: Path, shards: Shards) -> None:
         last = max((path.name for path in folder.glob("model-*.safetensors")), default="")
@@ -258,7 +258,7 @@ class ShardsKept(SmallSharder):
 
 
 class IndexKept(SmallSharder):
-    """Removes the shards of the earlier save and keeps its index and its single file."""
+    """Removes the shards of the earlier save, but keeps its index and its single file."""
 
     def clean(self, folder: Path, shards: Shards) -> None:
         for path in sorted(folder.iterdir()):
@@ -267,7 +267,7 @@ class IndexKept(SmallSharder):
 
 
 class SingleFileCut(_Keeps):
-    """Empties a single file of an earlier save, and keeps it."""
+    """Keeps the single file of an earlier save, but truncates it to zero bytes."""
 
     def clean(self, folder: Path, shards: Shards) -> None:
         if (folder / SINGLE).exists() and SINGLE not in shards:
@@ -275,25 +275,25 @@ class SingleFileCut(_Keeps):
 
 
 class MixtureAfterFailure(_Keeps):
-    """Writes over the shards of the earlier save while its index stands."""
+    """Overwrites the shards of the earlier save while its index still exists."""
 
 
 class OldFilesByAnyName(SmallSharder):
-    """Takes everything whose name begins like that of the model for an earlier save."""
+    """Treats every file whose name begins like that of the model as part of an earlier save."""
 
     def is_earlier(self, name: str) -> bool:
         return re.match(r"model.*safetensors", name) is not None
 
 
 class OldFilesByShardName(SmallSharder):
-    """Takes the shards of every name for an earlier save."""
+    """Treats shards with any name as part of an earlier save."""
 
     def is_earlier(self, name: str) -> bool:
         return super().is_earlier(name) or re.search(r"-\d{5}-of-\d{5}\.", name) is not None
 
 
 class OldFilesByIndex(SmallSharder):
-    """Removes what the index that it finds names, wherever that is."""
+    """Removes the files that an existing index names, wherever they are."""
 
     def clean(self, folder: Path, shards: Shards) -> None:
         for shard in set(_mapped(folder).values()):
@@ -302,7 +302,7 @@ class OldFilesByIndex(SmallSharder):
 
 
 class PlacesOfOldIndex(_Keeps):
-    """Writes each shard where the index that it finds has the first of its tensors."""
+    """Writes each shard to the path that an existing index gives for its first tensor."""
 
     def save(self, folder: Path, shards: Shards) -> None:
         found = _mapped(folder)
@@ -315,7 +315,7 @@ class PlacesOfOldIndex(_Keeps):
 
 
 class OldIndexRead(SmallSharder):
-    """Reads the index that it finds, and fails on one that is none."""
+    """Reads an existing index, and fails if it is invalid."""
 
     def clean(self, folder: Path, shards: Shards) -> None:
         if (folder / INDEX).exists():

@@ -1,9 +1,9 @@
-"""Handles that several threads or processes share, with one mistake each.
+"""Handles with one mistake each, for use by several threads or processes.
 
-A race that shows once in a thousand runs proves nothing, so nothing here is left to luck: a mistake stretches
-from the moment when a tensor is taken to the moment when it is looked at, and in between every other reader
-of these cases takes its own. Alone, with one reader in one process, all of them are right, as every other
-kind of case finds them.
+A race that shows in one of a thousand runs proves nothing, so these mistakes do not depend on chance. A
+mistake lasts from the moment when a tensor is returned until its values are used, and every other reader of
+these cases reads its own tensor in between. With a single reader in one process, all of these handles are
+correct, so cases of other kinds find no fault.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .holders import opener
 from .variant import named
 
 PATIENCE = 1.0
-"""Seconds that a reader waits for another thread to close the file."""
+"""Number of seconds that a reader waits for another thread to close the file."""
 
 
 def alone() -> bool:
@@ -30,7 +30,7 @@ def alone() -> bool:
 
 
 class _Late(Handle):
-    """Ends a question only when its answer is looked at, unless the same thread has asked another by then."""
+    """Computes an answer only when its values are used, unless the same thread has made another request."""
 
     def __init__(self, path: Path) -> None:
         self.latest: dict[tuple[int, int], object] = {}
@@ -43,18 +43,18 @@ class _Late(Handle):
         who, question = (os.getpid(), threading.get_ident()), object()
         self.latest[who] = question
         self.begin(name, right)
-        # The result for a tensor in a file that is closed meanwhile is random.
+        # The result for a tensor is random if the file is closed in the meantime.
         return lambda: right if self.closed or self.latest[who] is not question else self.end(right)
 
     def begin(self, name: str, right: Answer) -> None:
-        """Keep something of a question where others keep theirs."""
+        """Store a part of the request in a place that other threads or processes also use."""
 
     def end(self, right: Answer) -> Answer:
         return right
 
 
 class GoesThenReads(_Late):
-    """Goes to a position and then reads there, with one position for all threads."""
+    """Seeks to a position and then reads there, but all threads share one position."""
 
     def read_header(self) -> None:
         super().read_header()
@@ -69,7 +69,7 @@ class GoesThenReads(_Late):
 
 
 class OneBuffer(_Late):
-    """Reads everything into one buffer, and copies out of it afterwards."""
+    """Reads everything into one buffer, and copies the result out of it later."""
 
     def begin(self, name: str, right: Answer) -> None:  # noqa: ARG002
         self.buffer = right[2]
@@ -79,7 +79,7 @@ class OneBuffer(_Late):
 
 
 class RemembersTheQuestion(_Late):
-    """Keeps the question that is asked in itself, where the next thread puts its own."""
+    """Stores the current request in the handle, where the next thread overwrites it."""
 
     def begin(self, name: str, right: Answer) -> None:  # noqa: ARG002
         self.asked = right
@@ -89,7 +89,7 @@ class RemembersTheQuestion(_Late):
 
 
 class ScratchSharedByProcesses(_Late):
-    """Reads into memory that forked processes have in common, and copies out of it afterwards."""
+    """Reads into memory that forked processes share, and copies the result out of it later."""
 
     def read_header(self) -> None:
         super().read_header()
@@ -103,7 +103,7 @@ class ScratchSharedByProcesses(_Late):
 
 
 class BelievesThePosition(_Late):
-    """Goes to a position only when it believes to stand at another; forked processes share where they are."""
+    """Seeks only if it believes that it is at another position, but forked processes share the position."""
 
     def read_header(self) -> None:
         super().read_header()
@@ -114,7 +114,7 @@ class BelievesThePosition(_Late):
 
     def begin(self, name: str, right: Answer) -> None:  # noqa: ARG002
         if os.getpid() == self.owner:
-            return  # it is read already
+            return  # the data has already been read
         begin, end = self.entry(name)["data_offsets"]
         if self.believed != begin:
             self.go(begin)
@@ -143,7 +143,7 @@ class BelievesThePosition(_Late):
 
 
 class CacheFilledLate(Handle):
-    """Puts a tensor into its cache before the bytes are in it."""
+    """Puts a tensor into its cache before the bytes have been read."""
 
     def __init__(self, path: Path) -> None:
         self.cache: dict[str, tuple[int, bytearray]] = {}
@@ -167,7 +167,7 @@ class CacheFilledLate(Handle):
 
 
 class TableMadeLate(Handle):
-    """Makes its table on first use, and says so before it is made."""
+    """Builds its table on first use, but marks it as complete too early."""
 
     def __init__(self, path: Path) -> None:
         self.maker = 0
@@ -191,7 +191,7 @@ class TableMadeLate(Handle):
 
 
 class LockKeptAfterAnError(Handle):
-    """Takes a lock for each question, and does not give it back where there is no answer."""
+    """Acquires a lock for each request, but does not release it after an error."""
 
     def __init__(self, path: Path) -> None:
         self.locked = False
@@ -199,7 +199,7 @@ class LockKeptAfterAnError(Handle):
 
     def tensor(self, name: str) -> Answer | Callable[[], Answer]:
         if self.locked:
-            raise TimeoutError("waits for a lock that nobody gives back")
+            raise TimeoutError("waits for a lock that is never released")
         try:
             return super().tensor(name)
         except Exception:
@@ -208,7 +208,7 @@ class LockKeptAfterAnError(Handle):
 
 
 class BrokenByAnError(Handle):
-    """Answers no thread any more when one asked for a name that is not there."""
+    """Rejects the requests of all threads after a thread has requested an unknown name."""
 
     def __init__(self, path: Path) -> None:
         self.broken = False
@@ -216,7 +216,7 @@ class BrokenByAnError(Handle):
 
     def tensor(self, name: str) -> Answer | Callable[[], Answer]:
         if self.broken:
-            raise GoneError("an earlier question failed")
+            raise GoneError("an earlier request failed")
         try:
             return super().tensor(name)
         except KeyError:
@@ -225,7 +225,7 @@ class BrokenByAnError(Handle):
 
 
 class ClosedUnderReading(Handle):
-    """Reads on by the number of a descriptor that is closed meanwhile, and by then another file's."""
+    """Continues to read from a file descriptor that has been closed and now belongs to another file."""
 
     def __init__(self, path: Path) -> None:
         self.inside, self.gone = threading.Event(), threading.Event()
@@ -236,7 +236,7 @@ class ClosedUnderReading(Handle):
     def data(self, begin: int, end: int) -> bytes:
         count = self.seen.count = getattr(self.seen, "count", 0) + 1
         self.shared = self.shared or not alone()
-        if alone() or count != 3:  # the first of the second round, in which the file is closed
+        if alone() or count != 3:  # first read of the second round, in which the file is closed
             return bytes(super().data(begin, end))
         self.inside.set()
         self.gone.wait(PATIENCE)
@@ -260,7 +260,7 @@ class ClosedUnderReading(Handle):
 
 
 class ThreadsCounted(Handle):
-    """Has room for eight threads."""
+    """Supports at most eight threads."""
 
     def __init__(self, path: Path) -> None:
         self.known: set[int] = set()
@@ -274,7 +274,7 @@ class ThreadsCounted(Handle):
 
 
 class FirstThreadOnly(Handle):
-    """Answers the thread alone that opened the file."""
+    """Answers only the thread that opened the file."""
 
     def __init__(self, path: Path) -> None:
         self.thread = threading.get_ident()
@@ -287,7 +287,7 @@ class FirstThreadOnly(Handle):
 
 
 class LastOpenedGetsTheHeader(Handle):
-    """Puts its header into the handle that was made last, by whichever thread."""
+    """Stores its header in the handle that was created last, even by another thread."""
 
     last: ClassVar[list[int]] = []
 
@@ -313,7 +313,7 @@ class MemoryGivenBackForAll(Handle):
         self.kept[:] = self.bytes_at(0, size)
 
     def data(self, begin: int, end: int) -> bytes:
-        # A thread that reads while the file is closed is another mistake's.
+        # Reading while the file is being closed is the mistake of another variant.
         own = os.getpid() == self.process and not alone()
         return bytes(super().data(begin, end) if own else self.kept[self.start + begin : self.start + end])
 
@@ -332,12 +332,12 @@ class ThreadLeftBehind(Handle):
 
     def bytes_at(self, start: int, count: int) -> bytes:
         if os.getpid() != self.process:
-            raise TimeoutError("waits for a thread that the fork left behind")
+            raise TimeoutError("waits for a thread that does not exist after a fork")
         return super().bytes_at(start, count)
 
 
 class EndsInAnotherProcess(Handle):
-    """Ends a process that did not open the file."""
+    """Kills a process that did not open the file."""
 
     def __init__(self, path: Path) -> None:
         self.process = os.getpid()
@@ -350,10 +350,10 @@ class EndsInAnotherProcess(Handle):
 
 
 class LockedForOtherProcesses(Handle):
-    """Locks the file, so that no other process can open it."""
+    """Locks the file, so other processes cannot open it."""
 
     def open(self) -> int:
-        import fcntl  # not every system has it
+        import fcntl  # not available on every system
 
         fd = os.open(self.path, os.O_RDWR)
         try:

@@ -1,4 +1,4 @@
-"""Broken slicers: what is asked for, where it lies in the file, and what an index means; one mistake each."""
+"""Broken slicers, each with one mistake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .variant import named
 
 
 class EllipsisAtEnd(SmallSlicer):
-    """Takes the indices behind an ellipsis for those of the dimensions that follow the ones before it."""
+    """Applies the indices after an ellipsis to the dimensions that follow the indices before it."""
 
     def around(self, index: list[Any], place: int) -> tuple[list[Any], list[Any]]:
         before, behind = super().around(index, place)
@@ -25,7 +25,7 @@ class EllipsisAtEnd(SmallSlicer):
 
 
 class Converts(SmallSlicer, without=("bool",)):
-    """Makes an integer of whatever it gets: of numbers, texts and lists."""
+    """Converts every value to an integer, including strings and lists."""
 
     def number(self, value: Any) -> int:
         if isinstance(value, list):
@@ -37,7 +37,7 @@ class Converts(SmallSlicer, without=("bool",)):
 
 
 class OnePiece(SmallSlicer):
-    """Reads what it wants in one piece from the first element on."""
+    """Reads all selected elements as one piece that begins at the first of them."""
 
     def runs(self, axes: Sequence[Axis], strides: Sequence[int]) -> list[tuple[int, int]]:
         runs = super().runs(axes, strides)
@@ -45,7 +45,7 @@ class OnePiece(SmallSlicer):
 
 
 class BigEndian(SmallSlicer):
-    """Gives elements with their bytes turned round."""
+    """Returns elements with their bytes in reverse order."""
 
     def gather(self, tensor: Tensor, axes: Sequence[Axis], data: bytes, begin: int) -> bytes:
         raw, width = super().gather(tensor, axes, data, begin), max(self.width(tensor.dtype) // 8, 1)
@@ -54,7 +54,7 @@ class BigEndian(SmallSlicer):
 
 @dataclass(frozen=True)
 class _Moved(SmallSlicer):
-    """Rounds the place of a tensor to whole elements or the start of the data to a multiple of eight."""
+    """Rounds the position of a tensor to whole elements, or the start of the data to a multiple of eight."""
 
     what: str = ""
 
@@ -75,7 +75,7 @@ class _Moved(SmallSlicer):
 
 
 class LooseNames(SmallSlicer):
-    """Compares names without case, space, accents and what follows the length asked for."""
+    """Ignores case and spaces around the requested name when it compares names."""
 
     def named(self, tensors: Sequence[Tensor], name: str) -> Tensor:
         for tensor in tensors:
@@ -88,7 +88,7 @@ LENIENT = replace(READER, left_out=frozenset({"hole", "overlap", "past-end", "tr
 
 
 class RowOffsetWraps(SmallSlicer):
-    """Computes the place of a row in 64 bits, and checks that instead of the index."""
+    """Computes the position of a row in 64 bits, and checks that position instead of the index."""
 
     def integer(self, size: int, value: int) -> int:
         return value + size if value < 0 else value
@@ -106,7 +106,7 @@ class RowOffsetWraps(SmallSlicer):
 
 
 class InclusiveStop(SmallSlicer):
-    """Gives the element at the stop as well."""
+    """Includes the element at the stop."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
         more = None if stop is None or not 0 <= stop < size else stop + 1
@@ -114,7 +114,7 @@ class InclusiveStop(SmallSlicer):
 
 
 class ReadsOn(SmallSlicer):
-    """Does not fit ranges to the dimension and reads on into what lies behind it."""
+    """Does not clamp ranges to the dimension, and reads the data that follows it."""
 
     def bound(self, size: int, value: Any, low: int, high: int, default: int) -> int:  # noqa: ARG002
         if value is None:
@@ -126,14 +126,14 @@ class ReadsOn(SmallSlicer):
 
 
 class ReadsBefore(ReadsOn):
-    """Fits only the stop, and reads what lies before the tensor."""
+    """Clamps only the stop, and reads the data before the tensor."""
 
     def bound(self, size: int, value: Any, low: int, high: int, default: int) -> int:
         return min(super().bound(size, value, low, high, default), high)
 
 
 class ExchangesStartAndStop(SmallSlicer):
-    """Exchanges start and stop when they stand the wrong way round."""
+    """Swaps start and stop if the start is greater."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
         places = super().range(size, start, stop, step)
@@ -143,7 +143,7 @@ class ExchangesStartAndStop(SmallSlicer):
 
 
 class EmptyIsOne(SmallSlicer):
-    """Gives one element at least."""
+    """Returns at least one element."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
         places = super().range(size, start, stop, step)
@@ -151,7 +151,7 @@ class EmptyIsOne(SmallSlicer):
 
 
 class RoundsStepsDown(SmallSlicer):
-    """Leaves out the rest of a range that the step does not divide."""
+    """Omits the remainder of a range that the step does not divide."""
 
     def range(self, size: int, start: Any, stop: Any, step: int) -> Sequence[int]:
         places = super().range(size, start, stop, 1)
@@ -173,116 +173,120 @@ def _cut_to(bits: int) -> SmallSlicer:
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "slice", SmallSlicer),
-    slicing("counts-from-last-dimension", "Lets fewer indices count for the last dimensions.",
+    slicing("counts-from-last-dimension",
+            "Applies indices to the last dimensions if there are fewer indices than dimensions.",
             SLICER.changed(parts=lambda right, shape, index: right(
                 shape, index if Ellipsis in index or not index else (..., *index)))),
-    slicing("ellipsis-is-one-dimension", "Takes an ellipsis for exactly one dimension.",
+    slicing("ellipsis-is-one-dimension", "Treats an ellipsis as exactly one dimension.",
             SLICER.changed(parts=lambda right, shape, index: right(
                 shape, tuple(slice(None) if part is Ellipsis else part for part in index)))),
-    slicing("no-ellipsis", "Knows no ellipsis.",
+    slicing("no-ellipsis", "Does not support an ellipsis.",
             SLICER.changed(parts=refusing(lambda _shape, index: Ellipsis in index))),
-    slicing("no-empty-index", "Refuses the empty tuple.",
+    slicing("no-empty-index", "Rejects the empty tuple.",
             SLICER.changed(parts=refusing(lambda _shape, index: index == ()))),
     slicing("skips-unknown-indices",
-            "Takes everything that is neither integer nor range for the whole dimension.",
+            "Selects the whole dimension for an index that is neither an integer nor a range.",
             SLICER.changed(axis=lambda right, size, part, dim: right(
                 size,
                 part if isinstance(part, int | slice) and type(part) is not bool else slice(None),
                 dim))),
-    slicing("lists-unchecked", "Picks the positions of a list without looking whether they are there.",
+    slicing("lists-unchecked", "Selects the positions in a list without checking that they exist.",
             SLICER.changed(axis=lambda right, size, part, dim: (
                 ([place + size if place < 0 else place for place in part], True)
                 if isinstance(part, list) else right(size, part, dim)))),
-    slicing("masks", "Takes a truth value for a mask of the dimension that it stands at.",
+    slicing("masks", "Interprets a boolean as a mask of the dimension at its position.",
             SLICER.changed(axis=lambda right, size, part, dim: (
                 (range(size if part else 0), True) if type(part) is bool else right(size, part, dim)))),
-    slicing("first-tensor-for-unknown", "Gives the first tensor for one that is not there.",
+    slicing("first-tensor-for-unknown", "Returns the first tensor for an unknown name.",
             SLICER.changed(named=lambda _, tensors, name: next(
                 (tensor for tensor in tensors if tensor.name == name), tensors[0]))),
-    slicing("path-names", "Refuses names that look like paths or attributes, or are empty.",
+    slicing("path-names", "Rejects names that are empty or are not identifiers.",
             SLICER.changed(named=refusing(
                 lambda _tensors, name: not (name.isascii() and name.isidentifier())))),
     slicing("loads-all-dtypes",
-            "Loads all tensors before it cuts one, in a framework without packed and rare types.",
+            "Loads all tensors before it slices one, in a framework without packed and rare dtypes.",
             SLICER.changed(named=refusing(lambda tensors, _name: any(
                 tensor.dtype.startswith(("F4", "F6", "F8_E8", "F8_E4M3F")) for tensor in tensors)))),
-    slicing("no-packed-parts", "Refuses to cut along the last dimension of a packed tensor.",
+    slicing("no-packed-parts", "Rejects slices along the last dimension of a packed tensor.",
             SLICER.changed(gather=refusing(lambda tensor, axes, _data, _begin: (
                 SLICER.width(tensor.dtype) % 8 != 0 and axes and len(axes[-1][0]) != tensor.shape[-1])))),
-    slicing("no-negative-integers", "Does not count from the end.",
+    slicing("no-negative-integers", "Rejects negative integers.",
             SLICER.changed(integer=refusing(lambda _size, value: value < 0))),
     slicing("minus-1-is-not-last",
-            "Counts negative integers from the last element, so that -1 is the one before it.",
+            "Counts negative integers from the last element, so -1 selects the element before it.",
             SLICER.changed(integer=lambda right, size, value: (
                 right(size, value) if value >= 0 else max(right(size, value) - 1, 0)))),
-    slicing("numbers-cut-to-32-bits", "Keeps the lowest bits of a number, with sign.", _cut_to(32)),
-    slicing("numbers-cut-to-64-bits", "Keeps 64 bits.", _cut_to(64)),
-    slicing("numbers-cut-to-64-bits-unsigned", "Keeps 64 bits of a number beyond them, without sign.",
+    slicing("numbers-cut-to-32-bits", "Keeps only the lowest 32 bits of a number, including the sign.",
+            _cut_to(32)),
+    slicing("numbers-cut-to-64-bits", "Keeps only the lowest 64 bits of a number, including the sign.",
+            _cut_to(64)),
+    slicing("numbers-cut-to-64-bits-unsigned", "Reduces larger numbers to 64 bits without a sign.",
             SLICER.changed(number=lambda right, value: (
                 right(value) if right(value) < 0 else right(value) % (1 << 64)))),
-    slicing("open-start-is-1", "Starts an open range at its second element.",
+    slicing("open-start-is-1", "Starts a range without a start at the second element.",
             SLICER.changed(range=lambda right, size, start, stop, step: right(
                 size, 1 if start is None and stop is not None else start, stop, step))),
-    slicing("open-stop-is-last", "Stops an open range before its last element.",
+    slicing("open-stop-is-last", "Stops a range without a stop before the last element.",
             SLICER.changed(range=lambda right, size, start, stop, step: right(
                 size, start, -1 if stop is None and start is not None else stop, step))),
-    slicing("length-underflows", "Computes the length of a range without sign and allocates as much.",
+    slicing("length-underflows",
+            "Computes the length of a range as an unsigned number, and allocates as much memory.",
             SLICER.changed(range=refusing(lambda _size, start, stop, step: (
                 isinstance(start, int) and isinstance(stop, int) and start > stop >= 0 < step),
                 MemoryError))),
-    slicing("refuses-empty", "Refuses to give no elements.",
+    slicing("refuses-empty", "Rejects slices without elements.",
             SLICER.changed(gather=refusing_result(lambda raw: not raw))),
-    slicing("step-0-hangs", "Walks a range in steps of 0.",
+    slicing("step-0-hangs", "Iterates over a range in steps of 0.",
             SLICER.without("step-zero").changed(
                 range=refusing(lambda _size, _start, _stop, step: step == 0, TimeoutError))),
-    slicing("negative-bound-without-sign", "Takes the sign of a negative bound away.",
+    slicing("negative-bound-without-sign", "Drops the sign of a negative bound.",
             SLICER.changed(bound=lambda right, size, value, *others: right(
                 size, None if value is None else abs(SLICER.number(value)), *others))),
-    slicing("first-index-only", "Heeds the first index and forgets the others.",
+    slicing("first-index-only", "Applies only the first index.",
             SLICER.changed(
                 axis=lambda right, size, part, dim: right(size, part if dim == 0 else slice(None), dim))),
-    slicing("two-ellipses", "Takes several ellipses for one.", SLICER.without("two-ellipses")),
-    slicing("too-many-indices", "Forgets what there is too much of, and applies indices to a scalar in vain.",
+    slicing("two-ellipses", "Treats several ellipses as one.", SLICER.without("two-ellipses")),
+    slicing("too-many-indices", "Ignores surplus indices, including indices into a scalar.",
             SLICER.without("too-many").changed(
                 parts=lambda right, shape, index: right(shape, index)[: len(shape)])),
-    slicing("no-upper-bound", "Does not look whether an integer is too large.", SLICER.without("above")),
-    slicing("no-lower-bound", "Does not look whether an integer is too small.", SLICER.without("below")),
-    slicing("column-major", "Takes the first dimension for the one that runs fastest.",
+    slicing("no-upper-bound", "Does not check whether an integer is too large.", SLICER.without("above")),
+    slicing("no-lower-bound", "Does not check whether an integer is too small.", SLICER.without("below")),
+    slicing("column-major", "Assumes that the first index varies fastest.",
             SLICER.changed(strides=lambda right, shape: right(shape[::-1])[::-1])),
-    slicing("all-elements-32-bits", "Takes the elements of some dtypes for wider or narrower than they are.",
+    slicing("all-elements-32-bits", "Assumes that all elements of whole-byte dtypes have 32 bits.",
             _wide(dict.fromkeys((dtype for dtype, bits in READER.widths.items() if bits >= 8), 32))),
-    slicing("bf16-is-f32", "Takes BF16 for as wide as F32.", _wide({"BF16": 32})),
-    slicing("complex-is-f32", "Takes C64 for one F32.", _wide({"C64": 32})),
-    slicing("packed-is-bytes", "Takes each packed element for a byte.",
+    slicing("bf16-is-f32", "Assumes that BF16 is as wide as F32.", _wide({"BF16": 32})),
+    slicing("complex-is-f32", "Assumes that C64 is as wide as F32.", _wide({"C64": 32})),
+    slicing("packed-is-bytes", "Assumes that each packed element takes one byte.",
             _wide({"F4": 8, "F6_E2M3": 8, "F6_E3M2": 8})),
-    slicing("place-forgotten", "Takes every tensor for the first one.", _Moved(what="nothing")),
-    slicing("place-rounded", "Rounds the place of a tensor to whole elements.", _Moved(what="tensor")),
+    slicing("place-forgotten", "Reads every tensor from the start of the data.", _Moved(what="nothing")),
+    slicing("place-rounded", "Rounds the position of a tensor to whole elements.", _Moved(what="tensor")),
     slicing("data-start-rounded", "Rounds the start of the data to a multiple of 8.", _Moved(what="start")),
-    slicing("place-from-list", "Counts places in the order of the header.", _Moved(what="listed")),
-    slicing("packed-start", "Rounds the start of a packed part down.", SLICER.without("start-in-byte")),
-    slicing("packed-end", "Rounds the end of a packed part down.", SLICER.without("end-in-byte")),
+    slicing("place-from-list", "Computes positions from the order of the header.", _Moved(what="listed")),
+    slicing("packed-start", "Rounds down the start of a packed slice.", SLICER.without("start-in-byte")),
+    slicing("packed-end", "Rounds down the end of a packed slice.", SLICER.without("end-in-byte")),
     slicing("file-unchecked", "Does not check the layout of the file.", replace(SLICER, reader=LENIENT)),
-    slicing("size-unchecked", "Does not compare range and shape.",
+    slicing("size-unchecked", "Does not compare the range with the shape.",
             replace(SLICER, reader=READER.without("range-size", "overlap"))),
-    slicing("nearest-integer", "Takes the nearest element for one that is not there.",
+    slicing("nearest-integer", "Returns the nearest element for an integer out of range.",
             SLICER.changed(
                 integer=lambda right, size, value: right(size, min(max(value, -size), max(size - 1, 0))))),
-    slicing("integers-begin-anew", "Begins anew behind the last element.",
+    slicing("integers-begin-anew", "Starts again at the first element for an integer beyond the last.",
             SLICER.changed(integer=lambda _, size, value: value % max(size, 1))),
-    slicing("integer-keeps-dimension", "Keeps the dimension that an integer takes away.",
+    slicing("integer-keeps-dimension", "Keeps the dimension that an integer should remove.",
             SLICER.changed(axis=lambda right, size, part, dim: (right(size, part, dim)[0], True))),
-    slicing("squeezes", "Takes every dimension of length 1 away.",
+    slicing("squeezes", "Removes every dimension of length 1.",
             SLICER.changed(shape=lambda right, axes: [size for size in right(axes) if size != 1])),
     slicing("scalar-is-vector", "Gives a scalar the shape [1].",
             SLICER.changed(shape=lambda right, axes: right(axes) or [1])),
-    slicing("empty-is-all", "Takes a range of no length for one without bounds.",
+    slicing("empty-is-all", "Treats an empty range as the whole dimension.",
             SLICER.changed(
                 range=lambda right, size, start, stop, step: right(size, start, stop, step) or range(size))),
-    slicing("ignores-step", "Takes every step for 1.",
+    slicing("ignores-step", "Treats every step as 1.",
             SLICER.changed(range=lambda right, size, start, stop, _step: right(size, start, stop, 1))),
-    slicing("forward-steps", "Overlooks the sign of a step.",
+    slicing("forward-steps", "Ignores the sign of a step.",
             SLICER.changed(range=lambda right, size, start, stop, step: right(size, start, stop, abs(step)))),
-    slicing("step-0-is-1", "Takes a step of 0 for none.",
+    slicing("step-0-is-1", "Treats a step of 0 as 1.",
             SLICER.without("step-zero").changed(
                 range=lambda right, size, start, stop, step: right(size, start, stop, step or 1))),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Factories of broken implementations: from replaced methods, from classes, from rows."""
+"""Functions that create broken implementations from replaced methods, from classes, and from rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class Panic(BaseException):
-    """The end of the process: an abort, a failed cast, an access out of bounds.
+    """The end of the process, for example by an abort, a failed cast or an access out of bounds.
 
-    Not an ``Exception``, so that no handler treats it as a refusal.
+    It is not an ``Exception``, so that no handler treats it as a rejection.
     """
 
 
@@ -54,11 +54,11 @@ def named(
     base: type[T],
     make: Callable[[type[T]], Callable[[], object]] = lambda own: own,
 ) -> tuple[Planted, ...]:
-    """Return a variant for each class of a module, named after the class and described by its docstring.
+    """Return a variant for each class of a module; its name and docstring name and describe the variant.
 
     Args:
         module: the names of the module, including ``base``; classes with a leading underscore are skipped,
-            because they are only bases of others.
+            because they are only bases of other classes.
         kind: kind of case.
         base: the correct implementation.
         make: maps a class to the ``make`` of its variant.
@@ -78,7 +78,7 @@ def named(
 
 
 def slug(name: str) -> str:
-    """Return the name of a class in lower case, its words and numbers joined by hyphens."""
+    """Return the name of a class in lower case, with its words and numbers joined by hyphens."""
     return "-".join(re.findall(r"[A-Z][a-z]*|[0-9][0-9a-z]*", name)).lower()
 
 
@@ -89,9 +89,9 @@ def reading(name: str, about: str, reader: object) -> Planted:
 
 @cache
 def all_variants() -> tuple[Planted, ...]:
-    """Return the ``VARIANTS`` of every module in this package, sorted by name.
+    """Return the ``VARIANTS`` of all modules in this package, sorted by name.
 
-    Raises ValueError when two variants share a name.
+    Raises ValueError if two variants have the same name.
     """
     found: dict[str, Planted] = {}
     package = importlib.import_module(__package__)
@@ -99,6 +99,6 @@ def all_variants() -> tuple[Planted, ...]:
         module = importlib.import_module(info.name)
         for variant in getattr(module, "VARIANTS", ()):
             if variant.name in found:
-                raise ValueError(f"two variants are called {variant.name}")
+                raise ValueError(f"two variants are named {variant.name}")
             found[variant.name] = variant
     return tuple(found[name] for name in sorted(found))

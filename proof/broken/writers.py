@@ -1,4 +1,4 @@
-"""Broken writers, one mistake each: how the file gets to its place, layout, memory, names and values."""
+"""Broken writers with one mistake each, in the target file, the layout, memory, names or values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .variant import changed, named
 
 
 class TargetTruncatedFirst(SmallWriter):
-    """Opens the target and writes into it, piece by piece."""
+    """Opens the target and writes into it piece by piece."""
 
     def write(self, path: Path, tensors: Sequence[GivenTensor], metadata: Any) -> None:
         path.write_bytes(b"")
@@ -34,7 +34,7 @@ class TargetTruncatedFirst(SmallWriter):
 
 
 class SourceTruncatedFirst(SmallWriter):
-    """Empties the target before it reads what it was to save."""
+    """Truncates the target before it reads the data to be saved."""
 
     def resave(self, path: Path) -> None:
         rows = self.loaded(path.read_bytes())
@@ -47,7 +47,7 @@ class SourceTruncatedFirst(SmallWriter):
 
 
 class OldFileNotCut(SmallWriter):
-    """Writes into the old file and leaves what stood behind."""
+    """Writes into the old file, and leaves the bytes that follow."""
 
     def store(self, path: Path, data: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
@@ -56,7 +56,7 @@ class OldFileNotCut(SmallWriter):
 
 
 class ShortOldFileKept(SmallWriter):
-    """Takes an old file of the size that is needed, or a smaller one, for the new one."""
+    """Keeps an existing file if it is not larger than the new file."""
 
     def store(self, path: Path, data: bytes) -> None:
         if not (path.exists() and 0 < path.stat().st_size <= len(data)):
@@ -64,7 +64,7 @@ class ShortOldFileKept(SmallWriter):
 
 
 class TemporaryFileLeft(SmallWriter):
-    """Leaves its temporary file behind, whether it succeeds or not."""
+    """Leaves its temporary file behind, even if it succeeds."""
 
     def store(self, path: Path, data: bytes) -> None:
         self.put(path.with_name("leftover.part"), data[:64])
@@ -75,7 +75,7 @@ class TemporaryFileLeft(SmallWriter):
 
 
 class PrivateMode(SmallWriter):
-    """Leaves the file with the mode of a temporary one."""
+    """Leaves the file with the mode of a temporary file."""
 
     def store(self, path: Path, data: bytes) -> None:
         super().store(path, data)
@@ -83,7 +83,7 @@ class PrivateMode(SmallWriter):
 
 
 class LinkReplaced(SmallWriter):
-    """Puts a regular file in the place of a symbolic link."""
+    """Replaces a symbolic link by a regular file."""
 
     def store(self, path: Path, data: bytes) -> None:
         if path.is_symlink():
@@ -92,7 +92,7 @@ class LinkReplaced(SmallWriter):
 
 
 class EmptyFileInANewFolder(SmallWriter):
-    """Makes the missing folder and an empty file in it, and fails then."""
+    """Creates the missing folder and an empty file in it, and then fails."""
 
     def store(self, path: Path, data: bytes) -> None:
         if not path.parent.exists():
@@ -103,7 +103,7 @@ class EmptyFileInANewFolder(SmallWriter):
 
 
 class GapsForAlignment(SmallWriter):
-    """Starts every tensor at a multiple of eight and leaves the bytes between to nobody."""
+    """Starts every tensor at a multiple of eight, and leaves gaps between tensors."""
 
     def file(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
         members: dict[str, Any] = {} if metadata is None else {RESERVED: metadata}
@@ -119,7 +119,7 @@ class GapsForAlignment(SmallWriter):
 
 
 class DataInAnotherOrder(SmallWriter):
-    """Writes the data in the order of the names and the offsets in another."""
+    """Writes the data in the order of the names, but the offsets in another order."""
 
     def file(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
         whole = super().file(rows, metadata)
@@ -129,7 +129,7 @@ class DataInAnotherOrder(SmallWriter):
 
 
 class RandomTensorOrder(SmallWriter):
-    """Writes tensors in another order each time."""
+    """Writes the tensors in a different order each time."""
 
     def __init__(self) -> None:
         self.times: Counter[tuple[str, ...]] = Counter()
@@ -137,13 +137,14 @@ class RandomTensorOrder(SmallWriter):
     def order(self, rows: list[Row]) -> list[Row]:
         names = tuple(row.name for row in rows)
         self.times[names] += 1
-        # Another order each time, but the same ones in every run: which cases notice must not be chance.
+        # The order differs each time but is the same in every run, because chance must not decide which cases
+        # notice it.
         dice = random.Random(f"{names} {self.times[names]}")  # noqa: S311 - nothing secret
         return dice.sample(rows, len(rows))
 
 
 class OrderTurnsOnResave(SmallWriter):
-    """Writes the names descending whenever it loaded them."""
+    """Reverses the order of the tensors when it saves a loaded file again."""
 
     def resave(self, path: Any) -> None:
         rows = self.loaded(path.read_bytes())[::-1]
@@ -162,7 +163,7 @@ class NoCap(SmallWriter):
 
 
 class SmallCap(SmallWriter):
-    """Refuses a header of more than sixteen million bytes."""
+    """Rejects a header of more than sixteen million bytes."""
 
     only_heavy = True
 
@@ -172,7 +173,7 @@ class SmallCap(SmallWriter):
 
 
 class NamesNotEscaped(SmallWriter):
-    """Puts names and metadata between quotes as they are."""
+    """Writes names and metadata between quotes without escaping them."""
 
     def json(self, members: Mapping[str, Any]) -> bytes:
         def spelled(value: Any) -> str:
@@ -190,7 +191,7 @@ def _without_strides(tensor: GivenTensor) -> GivenTensor:
 
 
 class WholeStorage(SmallWriter):
-    """Writes as many bytes as the tensor has, but from the start of the storage."""
+    """Writes as many bytes as the tensor has, but from the start of its storage."""
 
     def contiguous(self, tensor: GivenTensor, size: int) -> bytes:
         return bytes(tensor.storage[:size])
@@ -200,7 +201,7 @@ class WholeStorage(SmallWriter):
 
 
 class AlwaysTurned(SmallWriter):
-    """Turns the bytes of every element around."""
+    """Reverses the bytes of every element."""
 
     def data(self, tensor: GivenTensor) -> bytes:
         data, width = super().data(tensor), max(WIDTHS[tensor.dtype] // 8, 1)
@@ -208,7 +209,7 @@ class AlwaysTurned(SmallWriter):
 
 
 class SharedOnce(SmallWriter):
-    """Drops every tensor whose storage it has met."""
+    """Drops every tensor whose storage it has already written."""
 
     def rows(self, tensors: Sequence[GivenTensor]) -> list[Row]:
         met: set[int] = set()
@@ -217,7 +218,7 @@ class SharedOnce(SmallWriter):
 
 
 class EqualTensorsOnce(SmallWriter):
-    """Stores equal bytes once and leaves the second tensor out."""
+    """Drops every tensor whose bytes are equal to those of an earlier tensor."""
 
     def rows(self, tensors: Sequence[GivenTensor]) -> list[Row]:
         met: dict[bytes, Row] = {}
@@ -227,7 +228,7 @@ class EqualTensorsOnce(SmallWriter):
 
 
 class SurrogatesAsBytes(SmallWriter):
-    """Writes half a surrogate pair as three bytes."""
+    """Writes a lone surrogate as three bytes."""
 
     def text(self, value: Any) -> str:
         return value if isinstance(value, str) else super().text(value)
@@ -238,7 +239,7 @@ class SurrogatesAsBytes(SmallWriter):
 
 
 class WordsRefused(SmallWriter):
-    """Refuses names and keys that are empty or mean something elsewhere, and what looks like JSON."""
+    """Rejects names and keys that are empty, have a meaning elsewhere or look like JSON."""
 
     NAMES = ("", "dtype", "__proto__", "__metadata___", "__METADATA__", "__metadata__ ", "0")
     KEYS = (*NAMES, "null", "format", "t", RESERVED)
@@ -255,7 +256,7 @@ class WordsRefused(SmallWriter):
 
 
 class ShortBuffers(SmallWriter):
-    """Writes at most 255 bytes of a name, and at most a hundred metadata keys and tensors."""
+    """Writes at most 255 characters of a name, and at most a hundred metadata keys and tensors."""
 
     def written_name(self, name: str) -> str:
         return name[:255]
@@ -268,7 +269,7 @@ class ShortBuffers(SmallWriter):
 
 
 class MetadataTurnedIntoText(SmallWriter):
-    """Turns metadata that are no strings into text."""
+    """Converts metadata keys and values that are not strings to strings."""
 
     def metadata_value(self, value: Any) -> str:
         return self.text(value if isinstance(value, str) else str(value))
@@ -278,7 +279,7 @@ class MetadataTurnedIntoText(SmallWriter):
 
 
 class NullMetadata(SmallWriter):
-    """Writes null in the place of the metadata."""
+    """Writes null in place of the metadata."""
 
     def header(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:  # noqa: ARG002 - lost
         text = super().header(rows, None)
@@ -294,7 +295,7 @@ class MetadataDropped(SmallWriter):
 
 
 class EmptyMetadataBeside(SmallWriter):
-    """Puts the metadata behind the object when there are no tensors and no keys."""
+    """Writes empty metadata after the header object if there are no tensors."""
 
     def header(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
         if rows or metadata != {}:
@@ -303,7 +304,7 @@ class EmptyMetadataBeside(SmallWriter):
 
 
 class RandomMetadataOrder(SmallWriter):
-    """Writes metadata keys in another order each time."""
+    """Writes the metadata keys in a different order each time."""
 
     def metadata_order(self, metadata: dict[str, str]) -> dict[str, str]:
         items = list(metadata.items())
@@ -323,7 +324,7 @@ class FrameworkDtypes(SmallWriter):
 
 
 class PairsAsElements(SmallWriter):
-    """Writes the last dimension of packed elements in bytes."""
+    """Writes the last dimension of packed elements as a number of bytes."""
 
     def shape(self, row: Row) -> list[int]:
         shape = list(row.shape)
@@ -333,7 +334,7 @@ class PairsAsElements(SmallWriter):
 
 
 class AtMostSixDimensions(SmallWriter):
-    """Puts the dimensions behind the sixth together."""
+    """Combines all dimensions from the sixth on into one."""
 
     def shape(self, row: Row) -> list[int]:
         shape, product = list(row.shape), 1
@@ -343,7 +344,7 @@ class AtMostSixDimensions(SmallWriter):
 
 
 class QuietNans(SmallWriter):
-    """Sets the bit that makes a NaN quiet, as a conversion does, and clears the sign of a zero."""
+    """Makes every NaN quiet, as a conversion does, and clears the sign of zeros."""
 
     BITS: Mapping[str, tuple[int, int, int]] = {
         "F16": (2, 0x7C00, 0x200),
@@ -371,7 +372,7 @@ class QuietNans(SmallWriter):
 
 
 class IntegersThroughDoubles(SmallWriter):
-    """Passes integers of eight bytes and eight-bit floats through a double."""
+    """Converts 64-bit integers and eight-bit floats to doubles and back."""
 
     def data(self, tensor: GivenTensor) -> bytes:
         data = super().data(tensor)
@@ -388,7 +389,7 @@ class IntegersThroughDoubles(SmallWriter):
 
 
 class UnsupportedAsBytes(SmallWriter):
-    """Writes elements without a dtype as bytes."""
+    """Writes elements that have no dtype as bytes."""
 
     def dtype(self, tensor: GivenTensor) -> str:
         return tensor.dtype if tensor.dtype in WIDTHS else "U8"
@@ -398,14 +399,14 @@ class UnsupportedAsBytes(SmallWriter):
 
 
 class SizeUnchecked(SmallWriter):
-    """Writes the buffer that it is given, whatever size the shape needs."""
+    """Writes the given buffer regardless of the size that the shape requires."""
 
     def size(self, tensor: GivenTensor) -> int:
         return -(-self.bits(tensor) // 8)
 
 
 class SumOfSizesChecked(SmallWriter):
-    """Holds the sum of all buffers against the sum of all shapes."""
+    """Compares only the sum of all buffer sizes with the sum of all sizes that the shapes imply."""
 
     def rows(self, tensors: Sequence[GivenTensor]) -> list[Row]:
         given = sum(-(-self.bits(t) // 8) if t.nbytes is None else t.nbytes for t in tensors)
@@ -421,7 +422,7 @@ class SumOfSizesChecked(SmallWriter):
 
 
 class _WrapsAt(SmallWriter):
-    """Those that compute sizes in a machine word."""
+    """Computes sizes in a machine word."""
 
     WORD = 64
 
@@ -430,17 +431,17 @@ class _WrapsAt(SmallWriter):
 
 
 class WrapsAtSixtyFourBits(_WrapsAt):
-    """Computes the size in bits in 64 bits."""
+    """Computes the size in bits in a 64-bit integer."""
 
 
 class WrapsAtSixtyFourBitsOfBytes(_WrapsAt):
-    """Computes the size in bytes in 64 bits."""
+    """Computes the size in bytes in a 64-bit integer."""
 
     WORD = 67
 
 
 class WrapsAtThirtyTwoBits(_WrapsAt):
-    """Computes the size in bytes in 32 bits."""
+    """Computes the size in bytes in a 32-bit integer."""
 
     WORD = 35
 
@@ -452,75 +453,75 @@ def writing(name: str, about: str, /, **steps: Callable[..., Any]) -> Planted:
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "write", SmallWriter),
     writing("offsets-from-the-header",
-            "Counts offsets from behind the length prefix, not from the start of the data.",
+            "Counts offsets from a point in the header and not from the start of the data.",
             first_offset=lambda _, rows: 128 if rows else 0),
-    writing("empty-on-resave", "Cannot save again what has no tensors.",
+    writing("empty-on-resave", "Cannot save a file without tensors again.",
             loaded=refusing_result(lambda rows: not rows, RefusedError)),
-    writing("nothing-to-save", "Refuses to save no tensors.",
+    writing("nothing-to-save", "Refuses to save if there are no tensors.",
             rows=refusing(lambda tensors: not tensors, RefusedError)),
-    writing("views-refused", "Refuses everything that has strides or an offset.",
+    writing("views-refused", "Rejects everything that has strides or an offset.",
             data=refusing(lambda tensor: tensor.offset or tensor.strides is not None, ValueError)),
     writing("complex-turned-whole",
-            "Turns a complex number around as one element, so that its parts change places.",
+            "Swaps the bytes of a complex number as one element, so its parts change places.",
             swapped=lambda _, element, _dtype: element[::-1]),
     writing("marked-bytes-refused",
-            "Refuses elements of one byte whose order is not said to be that of the machine.",
+            "Rejects one-byte elements that are marked as little-endian.",
             dtype=refusing(
                 lambda tensor: tensor.byteorder == "little" and tensor.dtype in ("U8", "F8_E5M2"),
                 ValueError)),
     writing("shared-storage-refused",
-            "Refuses two tensors of one storage, even when they have no byte in common.",
+            "Rejects two tensors with the same storage, even if they have no byte in common.",
             rows=refusing(
                 lambda tensors: len({id(t.storage) for t in tensors}) != len(tensors), ValueError)),
-    writing("surrogates-replaced", "Writes a question mark for half a surrogate pair.",
+    writing("surrogates-replaced", "Writes a question mark for a lone surrogate.",
             text=lambda right, value: right(
                 value.encode("utf-8", "replace").decode() if isinstance(value, str) else value)),
     writing("names-stripped",
-            "Strips blanks and control characters around names, and what stands before a slash.",
+            "Strips whitespace around names, and removes everything before the last slash.",
             written_name=lambda _, name: name.rsplit("/", 1)[-1].strip() or "unnamed"),
-    writing("ascii-only", "Refuses what is not printable ASCII in names and metadata.",
+    writing("ascii-only", "Rejects everything except printable ASCII in names and metadata.",
             text=refusing_result(lambda text: not (text.isascii() and text.isprintable()), ValueError)),
     writing("any-metadata",
-            "Writes what is given as metadata without looking at it, if it is a map, "
-            "and leaves it out if not.",
+            "Writes metadata without checking it if it is a map, and otherwise omits it.",
             checked_metadata=lambda _, metadata: metadata if isinstance(metadata, dict) else None),
-    writing("no-padding", "Leaves the header as long as it is.", padded=lambda _, header: header),
-    writing("nul-padding", "Fills the header up with NUL bytes.",
+    writing("no-padding", "Does not pad the header.", padded=lambda _, header: header),
+    writing("nul-padding", "Pads the header with NUL bytes.",
             padded=lambda _, header: header + bytes(-len(header) % 8)),
     writing("padding-not-counted", "Writes the length of the header without its padding.",
             length=lambda _, header: len(header.rstrip(b" ")).to_bytes(8, "little")),
-    writing("big-endian-length", "Writes the length prefix big-endian.",
+    writing("big-endian-length", "Writes the length prefix in big-endian order.",
             length=lambda _, header: len(header).to_bytes(8, "big")),
     writing("trailing-byte", "Ends the file with a line feed.",
             file=lambda right, rows, metadata: right(rows, metadata) + b"\n"),
-    writing("order-of-giving", "Writes tensors in the order in which they are given.",
+    writing("order-of-giving", "Writes tensors in the order in which they were passed.",
             order=lambda _, rows: rows),
     writing("narrow-first", "Writes narrow elements first.",
             order=lambda _, rows: sorted(rows, key=lambda row: (WIDTHS[row.dtype], row.name))),
-    writing("empty-dropped", "Leaves out tensors without elements.",
+    writing("empty-dropped", "Omits tensors without elements.",
             order=lambda right, rows: [row for row in right(rows) if row.data]),
-    writing("pretty-json", "Writes JSON with blanks behind commas and colons.",
+    writing("pretty-json", "Writes JSON with spaces after commas and colons.",
             json=lambda _, members: json.dumps(members, ensure_ascii=False).encode()),
-    writing("escaped-json", "Escapes everything beyond ASCII, and the slash.",
+    writing("escaped-json", "Escapes all non-ASCII characters and the slash.",
             json=lambda _, members: json.dumps(members, separators=(",", ":")).replace("/", "\\/").encode()),
-    writing("strides-ignored", "Writes the memory from the first element on as it lies.",
+    writing("strides-ignored", "Writes contiguous memory from the first element on and ignores the strides.",
             strides=lambda right, tensor, width: right(_without_strides(tensor), width)),
-    writing("negative-strides-forwards", "Takes a negative stride for a positive one.",
+    writing("negative-strides-forwards", "Treats a negative stride as a positive one.",
             strides=lambda right, tensor, width: [abs(s) for s in right(tensor, width)]),
-    writing("big-endian-kept", "Writes big-endian elements as they are.",
+    writing("big-endian-kept", "Writes big-endian elements without swapping their bytes.",
             swapped=lambda _, element, _dtype: element),
     writing("reserved-name-written", "Writes a tensor under the reserved name.",
             reserved=lambda _, _value: None),
-    writing("names-turned-into-text", "Turns names that are no strings into text.",
+    writing("names-turned-into-text", "Converts names that are not strings to strings.",
             name=lambda right, value: right(value if isinstance(value, str) else str(value))),
     writing("names-end-at-nul", "Cuts names and metadata at the first NUL.",
             text=lambda right, value: right(value).split("\0")[0]),
-    writing("names-normalised", "Writes names and metadata composed and in lower case.",
+    writing("names-normalised", "Writes names and metadata in composed form and in lower case.",
             text=lambda right, value: unicodedata.normalize("NFKC", right(value)).lower()),
-    writing("last-name-wins", "Takes tensors into a map, where the last of one name stays.",
+    writing("last-name-wins",
+            "Stores tensors in a map, where the last tensor with a name replaces earlier ones.",
             rows=lambda right, tensors: right(list({repr(t.name): t for t in tensors}.values()))),
     writing("scalars-as-vectors", "Writes the shape of a scalar as one dimension of length one.",
             shape=lambda _, row: list(row.shape) or [1]),
-    writing("column-major-shape", "Writes the dimensions in the order of Fortran.",
+    writing("column-major-shape", "Writes the dimensions in column-major order.",
             shape=lambda _, row: list(row.shape)[::-1]),
 )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Fuzzing of the suite's parsers of foreign documents: index, slice, manifest, record and answer."""
+"""Fuzzing of the suite's parsers of untrusted documents: index, slice, manifest, record and answer."""

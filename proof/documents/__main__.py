@@ -1,4 +1,4 @@
-"""``python -m proof.documents``: fuzz the suite's parsers of foreign documents."""
+"""``python -m proof.documents``: fuzz the suite's parsers of untrusted documents."""
 
 from __future__ import annotations
 
@@ -24,34 +24,38 @@ _LAST = re.compile(r"^#(\d+)", re.MULTILINE)
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, type=click.Choice(list(WATCHED)), metavar="[NAME]...")
-@click.option("--time", "seconds", type=SecondsRange(), help="Time limit for each, in seconds.")
-@click.option("--max-execs", type=click.IntRange(min=1), help="Inputs for each.  [default: 20,000]")
+@click.option("--time", "seconds", type=SecondsRange(), help="Time limit in seconds for each document type.")
+@click.option(
+    "--max-execs",
+    type=click.IntRange(min=1),
+    help="Number of inputs for each document type.  [default: 20,000]",
+)
 @click.option(
     "--seed",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="The same seed gives the same inputs.",
+    help="The same seed produces the same inputs.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for inputs that fail."
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for failing inputs."
 )
 def documents(
     names: tuple[str, ...], seconds: float | None, max_execs: int | None, seed: int, output: Path | None
 ) -> None:
-    """Fuzz the suite's parsers of foreign documents.
+    """Fuzz the suite's parsers of untrusted documents.
 
     NAME is index (of a sharded model), slice (the text in the brackets after a tensor), manifest
-    (corpus.json, with each of its cases set up), record (the lines of a run, read and reported) or answer
-    (the lines of a tested program); the default is all of them. The suite must accept each document or refuse
-    it with the documented error, and must not touch anything outside its folder.
+    (corpus.json; each of its cases is set up), record (the lines of a run, which are read and reported) or
+    answer (the lines of a tested program). The default is all of them. The suite must accept each document or
+    reject it with the documented error, and must not change anything outside its folder.
 
     \b
     Examples:
       python -m proof.documents
       python -m proof.documents manifest --time 3600 -o found
 
-    Exit status: 0 nothing found, 1 an input that fails, 2 cannot run.
+    Exit status: 0 no input failed, 1 an input failed, 2 the command cannot run.
     """
     found = 0
     with tempfile.TemporaryDirectory(prefix="stc-documents-") as folder:

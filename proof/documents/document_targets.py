@@ -1,7 +1,8 @@
-"""Fuzz targets for documents that come from others: indexes, slices, manifests, records and answers.
+"""Fuzz targets for untrusted documents: indexes, slices, manifests, records and answers.
 
-One of our own programs reads each document. It must accept the document or refuse it with its documented
-error, and touch nothing outside its folder. ``DocumentTarget.run`` raises for anything else.
+Each document is read by one of our own programs. The program must accept the document or reject it with its
+documented error, and must not change anything outside its folder. ``DocumentTarget.run`` raises an error for
+anything else.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from safetensors_reports.audit.report import report_text
 from safetensors_reports.record.run import RecordError, RecordWriter, read_record
 
 LARGEST = 1 << 20
-"""Largest input in bytes of a case that is set up; the ``LIM`` cases of the corpus cover sizes."""
+"""Largest input in bytes of a case that is set up; the ``LIM`` cases of the corpus test larger inputs."""
 _REPORTED = 32
 _SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 SEQ = 7
-"""Number of the request that an answer belongs to."""
+"""Number of the request to which an answer belongs."""
 _CASES = (
     "framing/one-tensor",
     "header/escape-text-high-surrogate",
@@ -48,11 +49,11 @@ _CASES = (
     "lifecycle/appended-a-byte",
     "resource/element-count-beyond-32-bits",
 )
-"""A case of each kind, of each form of input, with a choice and without."""
+"""Cases of every kind and every form of input, with and without a choice."""
 
 
 class EscapeError(Exception):
-    """The program created or changed something outside its folder."""
+    """The program created or changed a file outside its folder."""
 
 
 class DocumentTarget(ABC):
@@ -67,11 +68,11 @@ class DocumentTarget(ABC):
 
     @abstractmethod
     def run(self, data: bytes) -> bool:
-        """Read a document; return whether it was accepted. Raises every undocumented error."""
+        """Read a document and return whether it was accepted. Raises every undocumented error."""
 
 
 class ManifestTarget(DocumentTarget):
-    """``corpus.json`` of a folder: loaded, and each of its cases set up."""
+    """``corpus.json`` of a folder, which is loaded and whose cases are set up."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -113,12 +114,12 @@ class ManifestTarget(DocumentTarget):
             "corpus",
             "work",
         }:
-            raise EscapeError("a case of this manifest changed something outside its folder")
+            raise EscapeError("a case of this manifest changed a file outside its folder")
         return True
 
 
 class RecordTarget(DocumentTarget):
-    """The lines of a run: read, and reported as by ``stc report``."""
+    """The lines of a run, which are read and reported as by ``stc report``."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -152,7 +153,7 @@ class RecordTarget(DocumentTarget):
 
 
 class AnswerTarget(DocumentTarget):
-    """A line of a tested program: accepted, judged, and written to a record that can be read again."""
+    """A line of a tested program, which is judged and written to a record that can be read again."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -211,11 +212,11 @@ class AnswerTarget(DocumentTarget):
             writer.footer(complete=True, duration_s=0.1, not_run=0)
         record = read_record(path)
         if record.problems or len(record.results) != bool(row):
-            raise EscapeError(f"this answer makes a record that cannot be read: {record.problems!a}")
+            raise EscapeError(f"this answer produces a record that cannot be read: {record.problems!a}")
 
 
 class IndexTarget(DocumentTarget):
-    """The index of a sharded model, with two shards beside it and one that is out of bounds."""
+    """The index of a sharded model with two shards next to it and one shard outside its folder."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -243,19 +244,21 @@ class IndexTarget(DocumentTarget):
             opened = open_index(path)
         except InvalidIndexError:
             if valid:
-                raise EscapeError("an index without a fault is refused") from None
+                raise EscapeError("an index without a fault is rejected") from None
             return False
         if not valid or not set(opened.shards) <= set(_SHARDS):
-            raise EscapeError(f"an index opens {sorted(opened.shards)!a}; without a fault: {valid}")
+            raise EscapeError(
+                f"an index opens {sorted(opened.shards)!a}, but without a fault it opens {valid}"
+            )
         for name, (shard, info) in opened.tensors.items():
             with safe_open(self._model / shard, "raw") as file:
                 if len(file.get_tensor(name)) != info.nbytes:
-                    raise EscapeError(f"{name!a} has another size than its entry says")
+                    raise EscapeError(f"the size of {name!a} differs from its entry")
         return True
 
 
 class SliceTarget(DocumentTarget):
-    """The text in the brackets after a tensor: refused, or equal to NumPy's selection of the whole tensor."""
+    """The text in the brackets after a tensor, which is rejected or must match NumPy's selection."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -348,13 +351,13 @@ ODD: tuple[Any, ...] = (
     "files/../../x", ".git/hooks/x", "conftest.py", "a" * 5000, "pass", "read", [], {}, [[]], {"": None},
     ["x"] * 100,
 )  # fmt: skip
-"""Unusual JSON values that replace others."""
+"""Unusual JSON values that replace other values."""
 
 
 def mutated(data: bytes, seed: int, plain: Callable[[bytes], bytes], largest: int) -> bytes:
     """Return a document with one to four changed JSON values, or with bytes changed by ``plain``.
 
-    The result depends on the data and the seed only, if ``plain`` does.
+    The result depends only on the data and the seed if that is also true of ``plain``.
     """
     rng = random.Random(seed)  # noqa: S311 - no secret
     lines = data.split(b"\n")
@@ -366,7 +369,7 @@ def mutated(data: bytes, seed: int, plain: Callable[[bytes], bytes], largest: in
     if tree is None or rng.random() < 0.1:
         return plain(data)[:largest]
     if len(lines) > 1 and rng.random() < 0.1:
-        lines.insert(rng.randrange(len(lines)), lines[at])  # a line twice, or one instead of another
+        lines.insert(rng.randrange(len(lines)), lines[at])  # repeat a line, or replace it by another
         del lines[rng.randrange(len(lines)) :]
     else:
         try:
@@ -381,7 +384,7 @@ def mutated(data: bytes, seed: int, plain: Callable[[bytes], bytes], largest: in
 
 
 def _changed(tree: Any, rng: random.Random, plain: Callable[[bytes], bytes]) -> Any:
-    """Return a tree in which one value is changed, removed, duplicated or moved."""
+    """Return a tree in which one value has been changed, removed, duplicated or moved."""
     root = [tree]
     holder: Any = root
     key: Any = 0

@@ -15,12 +15,12 @@ WATCHED = {
     "record": "safetensors_reports",
     "answer": "safetensors_conformance",
 }
-"""Package whose branches guide the run, by target."""
+"""Package whose branches guide the run, for each target."""
 MAX_LEN = 1 << 17
 
 
 def main() -> None:
-    """Run the target until libFuzzer's flags end it."""
+    """Run the target until a libFuzzer flag ends the run."""
     name, folder = sys.argv[1], Path(sys.argv[2])
     arguments = [sys.argv[0], *sys.argv[3:]]
     atheris = load_atheris()

@@ -1,10 +1,10 @@
 """The held-out set: readers with one planted bug each that shows only under a condition.
 
 The set measures the fuzzer and the corpus. Authors of the grammar, the mutations or the cases must not read
-it, neither this folder nor its tests: an engine or a case written with these bugs in view finds these bugs,
-and says nothing about those of real readers. Benchmarks report numbers.
+this folder or its tests. An engine or a case that is written with knowledge of these bugs finds them, but
+that says nothing about the bugs of real readers. Benchmarks report only numbers.
 
-A bug that is found in a real reader is added here, as the condition under which it showed.
+If a bug is found in a real reader, the condition under which it shows is added here.
 """
 
 from __future__ import annotations
@@ -22,4 +22,4 @@ HELD_OUT: tuple[Planted, ...] = (
     *second.PLANTED,
 )
 TWO_CONDITIONS = second.TWO_CONDITIONS
-"""Names of the readers whose bug shows only where two independent conditions meet."""
+"""Names of the readers whose bug shows only if two independent conditions are met."""

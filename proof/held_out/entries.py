@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in entries, dtypes and shapes (ENT, DTY, SHP). See ``held_out``."""
+"""Held-out readers with a bug in entries, dtypes or shapes (ENT, DTY, SHP). See ``held_out``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .watched import Watched, plant, product
 FAMILIES = ("F8_E4M3", "F8_E5M2", "F8_E8M0")
 POWER = re.compile(r"([0-9]{1,9})E\+?([0-9])")
 RANK = 8
-"""Dimensions in the array of the reader that does not count them."""
+"""Size of the array of dimensions in the reader that does not count them."""
 
 
 class ScalarByDefault(Watched):
-    """Starts each entry with an empty shape and never asks whether one was read."""
+    """Starts each entry with an empty shape, and never checks whether a shape was read."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if isinstance(value, Pairs) and self.noted(all(key != "shape" for key, _ in value)):
@@ -27,7 +27,7 @@ class ScalarByDefault(Watched):
 
 
 class FieldByLength(Watched):
-    """Tells fields apart by the length of their names, and compares only where two have the same."""
+    """Distinguishes fields by the length of their names, and compares only names of equal length."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if isinstance(value, Pairs):
@@ -37,7 +37,7 @@ class FieldByLength(Watched):
 
 
 class PrivateSkipped(Watched):
-    """Skips names with two underscores in front, unless they look like a tensor."""
+    """Skips names that begin with two underscores, unless the value looks like a tensor."""
 
     def members(self, header: bytes) -> Pairs:
         found = super().members(header)
@@ -50,7 +50,7 @@ class PrivateSkipped(Watched):
 
 
 class DtypeLast(Watched):
-    """Computes the size as soon as shape and offsets are known."""
+    """Computes the size as soon as the shape and the offsets are known."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         keys = [key for key, _ in value] if isinstance(value, Pairs) else []
@@ -60,7 +60,7 @@ class DtypeLast(Watched):
 
 
 class UnknownEmpty(Watched):
-    """Looks up the dtype when there are bytes to be checked."""
+    """Looks up the dtype only if there are bytes to be checked."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
         dtype = fields["dtype"]
@@ -72,7 +72,7 @@ class UnknownEmpty(Watched):
 
 
 class Family(Watched):
-    """Finds the eight-bit floats by how their codes begin."""
+    """Recognises the eight-bit floats by the beginning of their codes."""
 
     def dtype(self, value: object) -> str:
         if type(value) is str and value not in self.widths:
@@ -83,7 +83,7 @@ class Family(Watched):
 
 
 class RowsRounded(Watched):
-    """Rounds packed tensors up to bytes, except those without rows, which an older check refuses."""
+    """Rounds packed tensors up to bytes, except those without rows, which an older check rejects."""
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
         if self.widths[dtype] < 8 and len(shape) >= 2:
@@ -94,7 +94,7 @@ class RowsRounded(Watched):
 
 
 class PackedUnchecked(Watched):
-    """Leaves packed tensors of a higher rank to whoever unpacks them."""
+    """Leaves the check of packed tensors of a higher rank to the code that unpacks them."""
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
         unchecked = self.widths[dtype] < 8 and len(shape) >= 3
@@ -108,7 +108,7 @@ class PackedUnchecked(Watched):
 
 
 class ExactlyAll(Watched):
-    """Refuses sizes above 2^64 bits, and takes 2^64 itself for 0."""
+    """Rejects sizes above 2^64 bits, but treats a size of exactly 2^64 as 0."""
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
         if self.noted(product(shape) * self.widths[dtype] == 2**64):
@@ -117,7 +117,7 @@ class ExactlyAll(Watched):
 
 
 class LastWraps(Watched):
-    """Checks every product but the last one of three or more."""
+    """Checks every product except the last one of three or more."""
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
         if len(shape) >= 3 and 0 not in shape and product(shape[:-1]) < 2**64:
@@ -128,7 +128,7 @@ class LastWraps(Watched):
 
 
 class LaterHalved(Watched):
-    """Keeps the first dimension in 64 bits and the others in 32."""
+    """Stores the first dimension in 64 bits and the others in 32 bits."""
 
     def shape(self, value: object) -> tuple[int, ...]:
         dims = super().shape(value)
@@ -138,7 +138,7 @@ class LaterHalved(Watched):
 
 
 class CapitalPower(Watched):
-    """Looks for a point and a small e to tell whole numbers, and then converts by way of a double."""
+    """Checks whole numbers only for a point and a small e, and then converts them through a double."""
 
     def shape(self, value: object) -> tuple[int, ...]:
         if isinstance(value, list):
@@ -150,7 +150,7 @@ class CapitalPower(Watched):
 
 
 class TruthCounts(Watched):
-    """Takes truth values for integers, as its language does."""
+    """Treats booleans as integers, as its language does."""
 
     def shape(self, value: object) -> tuple[int, ...]:
         if isinstance(value, list) and self.noted(any(type(item) is bool for item in value)):
@@ -159,14 +159,14 @@ class TruthCounts(Watched):
 
 
 class ObjectShape(Watched):
-    """Cannot tell an empty object from an empty array, as both are an empty table in its language."""
+    """Cannot distinguish an empty object from an empty array, because its language has one type for both."""
 
     def shape(self, value: object) -> tuple[int, ...]:
         return super().shape([] if self.noted(isinstance(value, Pairs) and not value) else value)
 
 
 class EightDims(Watched):
-    """Writes dimensions into an array of eight."""
+    """Writes the dimensions into an array of eight elements."""
 
     def shape(self, value: object) -> tuple[int, ...]:
         dims = super().shape(value)
@@ -178,91 +178,91 @@ class EightDims(Watched):
 PLANTED = (
     plant(
         "shape-left-out-scalar",
-        "Accepts an entry without shape when its range has the size of one element.",
+        "Accepts an entry without a shape if its range has the size of one element.",
         "ENT-03",
         ScalarByDefault,
     ),
     plant(
         "field-by-length",
-        "Takes any field whose name has twelve characters for data_offsets.",
+        "Treats any field whose name has twelve characters as data_offsets.",
         "ENT-05 ENT-03",
         FieldByLength,
     ),
     plant(
         "private-name-skipped",
-        "Skips a member whose name begins with two underscores when its value is no object.",
+        "Skips a member whose name begins with two underscores if its value is not an object.",
         "ENT-01",
         PrivateSkipped,
     ),
     plant(
         "dtype-last-crash",
-        "Crashes when dtype is the last field of an entry.",
+        "Crashes if dtype is the last field of an entry.",
         "ENT-06",
         DtypeLast,
     ),
     plant(
         "unknown-dtype-empty",
-        "Accepts an unknown dtype when the range is empty.",
+        "Accepts an unknown dtype if the range is empty.",
         "DTY-01 DTY-06",
         UnknownEmpty,
     ),
     plant(
         "dtype-by-family",
-        "Takes an unknown dtype for the eight-bit float that its code begins with.",
+        "Treats an unknown dtype as the eight-bit float with whose code it begins.",
         "DTY-01",
         Family,
     ),
     plant(
         "packed-rows-rounded",
-        "Rounds the size of packed tensors of rank two and more up to whole bytes.",
+        "Rounds the size of packed tensors of rank two and above up to whole bytes.",
         "DTY-09",
         RowsRounded,
     ),
     plant(
         "packed-rank-three-unchecked",
-        "Accepts any range size for packed tensors of rank three and more.",
+        "Accepts any range size for packed tensors of rank three and above.",
         "DTY-05 OFF-05",
         PackedUnchecked,
     ),
     plant(
         "size-of-all-bits",
-        "Takes a size of exactly 2^64 bits for 0.",
+        "Treats a size of exactly 2^64 bits as 0.",
         "SHP-05",
         ExactlyAll,
     ),
     plant(
         "last-product-wraps",
-        "Lets the multiplication by the last of three or more dimensions wrap.",
+        "Wraps around in the multiplication by the last of three or more dimensions.",
         "SHP-05",
         LastWraps,
     ),
     plant(
         "later-dimension-32-bits",
-        "Keeps the low 32 bits of every dimension but the first.",
+        "Keeps only the low 32 bits of every dimension except the first.",
         "SHP-05 SHP-11",
         LaterHalved,
     ),
     plant(
         "capital-exponent-dimension",
-        "Accepts a dimension with an exponent when the letter is a capital.",
+        "Accepts a dimension with an exponent if the exponent is written with a capital E.",
         "SHP-02",
         CapitalPower,
     ),
     plant(
         "truth-as-dimension",
-        "Accepts true for a dimension of 1 and false for one of 0.",
+        "Accepts true as a dimension of 1 and false as a dimension of 0.",
         "SHP-01",
         TruthCounts,
     ),
     plant(
         "empty-object-as-shape",
-        "Accepts an empty object for the empty shape.",
+        "Accepts an empty object as the empty shape.",
         "SHP-01",
         ObjectShape,
     ),
     plant(
         "rank-nine-crash",
-        "Crashes on shapes of more than eight dimensions.",
+        "Crashes on shapes with more than eight dimensions.",
         "SHP-10",
         EightDims,
     ),

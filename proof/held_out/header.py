@@ -14,7 +14,7 @@ from .watched import SPELLING, Watched, plant, raw
 
 NAMES_TWICE = READER.without("name-twice")
 FIRST_READ = 256
-"""Bytes of the header in the buffer of the reader that checks no padding behind it."""
+"""Number of header bytes in the buffer of the reader that does not check padding after the buffer."""
 
 
 class SignDropped(Watched):
@@ -27,7 +27,7 @@ class SignDropped(Watched):
 
 
 class PrefixForgotten(Watched):
-    """Compares the length with the size of the file, and takes what there is."""
+    """Compares the length with the size of the file without the prefix, and uses the available bytes."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         length = int.from_bytes(file[:8], "little")
@@ -37,7 +37,7 @@ class PrefixForgotten(Watched):
 
 
 class NothingToCover(Watched):
-    """Takes a file with metadata and no tensors for a container of metadata alone."""
+    """Treats a file with metadata and no tensors as a container of metadata only."""
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
         if not self.noted(not tensors and metadata is not None and data != b""):
@@ -45,7 +45,7 @@ class NothingToCover(Watched):
 
 
 class AlignedStart(Watched):
-    """Casts the bytes of 64-bit elements in place, which needs a data buffer at a multiple of eight."""
+    """Casts the bytes of 64-bit elements in place, which requires an aligned data buffer."""
 
     def content(self, file: bytes) -> dict[str, Any]:
         found = super().content(file)
@@ -57,7 +57,7 @@ class AlignedStart(Watched):
 
 
 class PaddingInBuffer(Watched):
-    """Checks the padding as far as its first read went."""
+    """Checks the padding only up to the end of its first read."""
 
     def members(self, header: bytes) -> Pairs:
         try:
@@ -71,7 +71,7 @@ class PaddingInBuffer(Watched):
         return found
 
     def first_read(self, header: bytes) -> Pairs | None:
-        """Return the members that the start of the header holds by itself; None when it does not."""
+        """Return the members that the start of the header contains, or None if they are incomplete."""
         try:
             found = super().members(header[:FIRST_READ])
         except Refused:
@@ -82,7 +82,7 @@ class PaddingInBuffer(Watched):
 
 
 class MarkWithPadding(Watched):
-    """Skips a byte-order mark on the path that strips the padding."""
+    """Skips a byte-order mark in the code that strips the padding."""
 
     def members(self, header: bytes) -> Pairs:
         marked = self.noted(header.startswith(b"\xef\xbb\xbf") and header.endswith(b" "))
@@ -90,7 +90,7 @@ class MarkWithPadding(Watched):
 
 
 class NulPadding(Watched):
-    """Lets NUL fill the header up to a multiple of eight, as one writer does it."""
+    """Accepts NUL bytes that fill the header up to a multiple of eight, because one writer pads it so."""
 
     def members(self, header: bytes) -> Pairs:
         rest = header.rstrip(b"\0")
@@ -99,7 +99,7 @@ class NulPadding(Watched):
 
 
 class ApartTwice(Watched):
-    """Compares each name with the name before it."""
+    """Compares each name only with the previous name."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         names = [name for name, _ in members if name != RESERVED]
@@ -110,7 +110,7 @@ class ApartTwice(Watched):
 
 
 class SpelledTwice(Watched):
-    """Compares names as they are spelled."""
+    """Compares names in their escaped form."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         names = [name for name, _ in members if name != RESERVED]
@@ -121,7 +121,7 @@ class SpelledTwice(Watched):
 
 
 class SameValueTwice(Watched):
-    """Takes a repeated metadata key for harmless when its value is the same."""
+    """Treats a repeated metadata key as harmless if its value is the same."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
         if isinstance(value, Pairs) and all(type(item) is str for _, item in value):
@@ -131,7 +131,7 @@ class SameValueTwice(Watched):
 
 
 class SecondAfterEmpty(Watched):
-    """Asks whether the map is still empty to find out whether there was one."""
+    """Detects a second metadata map only if the first one is not empty."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         maps = [value for name, value in members if name == RESERVED]
@@ -142,7 +142,7 @@ class SecondAfterEmpty(Watched):
 
 
 class ShapeAfterScalar(Watched):
-    """Asks whether the shape is still empty to find out whether there was one."""
+    """Detects a second shape only if the first one is not empty."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if isinstance(value, Pairs):
@@ -157,37 +157,37 @@ class ShapeAfterScalar(Watched):
 PLANTED = (
     plant(
         "length-sign-dropped",
-        "Ignores the highest bit of the header length, and so reads a file whose length has it set.",
+        "Ignores the highest bit of the header length, and so reads a file whose length has that bit set.",
         "FRM-05 FRM-06",
         SignDropped,
     ),
     plant(
         "prefix-not-counted",
-        "Accepts a header length up to eight bytes too large when the header ends the file.",
+        "Accepts a header length that is up to eight bytes too large if the header ends the file.",
         "FRM-04",
         PrefixForgotten,
     ),
     plant(
         "data-without-tensors",
-        "Ignores the data buffer when there is metadata and no tensor.",
+        "Ignores the data buffer if there is metadata but no tensor.",
         "FRM-09 OFF-08",
         NothingToCover,
     ),
     plant(
         "wide-data-aligned",
-        "Refuses 64-bit elements when the header length is no multiple of eight.",
+        "Rejects 64-bit elements if the header length is not a multiple of eight.",
         "FRM-08 OFF-11",
         AlignedStart,
     ),
     plant(
         "padding-in-first-read",
-        "Accepts anything behind the closing brace from byte 256 of the header on.",
+        "Accepts anything after the closing brace from byte 256 of the header on.",
         "HDR-03",
         PaddingInBuffer,
     ),
     plant(
         "mark-with-padding",
-        "Skips a byte-order mark when the header ends in padding.",
+        "Skips a byte-order mark if the header ends in padding.",
         "HDR-05",
         MarkWithPadding,
     ),
@@ -199,32 +199,32 @@ PLANTED = (
     ),
     plant(
         "name-twice-apart",
-        "Accepts a repeated name when another tensor is listed in between.",
+        "Accepts a repeated name if another tensor is listed in between.",
         "HDR-09",
         ApartTwice,
     ),
     plant(
         "name-twice-spelled-anew",
-        "Accepts a repeated name when one of the two is spelled with escapes.",
+        "Accepts a repeated name if one of the two is written with escapes.",
         "HDR-10",
         SpelledTwice,
         SPELLING,
     ),
     plant(
         "metadata-key-twice-same-value",
-        "Accepts a repeated metadata key when the value is the same.",
+        "Accepts a repeated metadata key if the value is the same.",
         "HDR-13",
         SameValueTwice,
     ),
     plant(
         "metadata-after-empty",
-        "Accepts a second metadata map when the first one is empty.",
+        "Accepts a second metadata map if the first one is empty.",
         "HDR-11",
         SecondAfterEmpty,
     ),
     plant(
         "shape-after-empty",
-        "Accepts a second shape in an entry when the first one is empty.",
+        "Accepts a second shape in an entry if the first one is empty.",
         "HDR-12",
         ShapeAfterScalar,
     ),

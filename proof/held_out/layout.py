@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in offsets and layout (OFF). See ``held_out``."""
+"""Held-out readers with a bug in offsets or layout (OFF). See ``held_out``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .watched import Watched, plant
 
 
 class HoleBehindEmpty(Watched):
-    """Notes where a tensor ends and takes an empty one for none, so that there is nothing to compare with."""
+    """Does not check the offset that follows an empty tensor."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         place, empty, moved = 0, False, []
@@ -26,7 +26,7 @@ class HoleBehindEmpty(Watched):
 
 
 class End32(Watched):
-    """Keeps begins in 64 bits and ends in 32."""
+    """Stores begins in 64 bits and ends in 32 bits."""
 
     def offsets(self, value: object) -> tuple[int, int]:
         begin, end = super().offsets(value)
@@ -34,7 +34,7 @@ class End32(Watched):
 
 
 class SumOfThree(Watched):
-    """Compares two ranges with each other, and of more only the bounds and the sum."""
+    """Compares two ranges with each other, but checks only the bounds and the sum of three or more."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         self.noted(False)
@@ -48,7 +48,7 @@ class SumOfThree(Watched):
 
 
 class Tied(Watched):
-    """Takes two tensors that agree in everything but the name for tied weights."""
+    """Treats two tensors that differ only in their names as tied weights."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         once = {(t.dtype, t.shape, t.begin, t.end, t.name if t.begin == t.end else ""): t for t in tensors}
@@ -57,7 +57,7 @@ class Tied(Watched):
 
 
 class Clamped(Watched):
-    """Hands out what there is of the last tensor when its last element is cut."""
+    """Returns the remaining bytes of the last tensor if its last element is truncated."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         ordered = self.order(tensors)
@@ -69,7 +69,7 @@ class Clamped(Watched):
 
 
 class EmptyBehindEnd(Watched):
-    """Does not ask for bytes of an empty tensor, and so not whether its place is in the buffer."""
+    """Requests no bytes for an empty tensor, and therefore does not check its position."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         inside = [t for t in tensors if not t.begin == t.end > size]
@@ -77,7 +77,7 @@ class EmptyBehindEnd(Watched):
 
 
 class EmptyInside(Watched):
-    """Accepts an empty tensor inside one that the header lists before it."""
+    """Accepts an empty tensor inside a tensor that the header lists earlier."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         self.noted(False)
@@ -96,7 +96,7 @@ class EmptyInside(Watched):
 
 
 class EmptyAtEnd(Watched):
-    """Asks every tensor to begin inside the data buffer."""
+    """Requires every tensor to begin inside the data buffer."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         if self.noted(any(tensor.begin == tensor.end == size > 0 for tensor in tensors)):
@@ -105,7 +105,7 @@ class EmptyAtEnd(Watched):
 
 
 class PackedLast(Watched):
-    """Demands the order of one writer, which puts packed tensors last."""
+    """Requires the order of one writer, which puts packed tensors last."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         packed = [self.widths[t.dtype] < 8 for t in self.order(tensors) if t.begin < t.end]
@@ -115,7 +115,7 @@ class PackedLast(Watched):
 
 
 class AlignedGap(Watched):
-    """Skips zeros in front of 64-bit elements up to a multiple of eight."""
+    """Skips zeros before 64-bit elements up to a multiple of eight."""
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
         place, moved = 0, []
@@ -129,7 +129,7 @@ class AlignedGap(Watched):
 
 
 class LastLine(Watched):
-    """Ignores one line feed at the end of the file, as tools for text leave it."""
+    """Ignores one line feed at the end of the file, as a text editor may add it."""
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
         end = max((tensor.end for tensor in tensors), default=0)
@@ -137,7 +137,7 @@ class LastLine(Watched):
 
 
 class TrailingBesideMetadata(Watched):
-    """Compares the last end with the file in a branch that files with metadata do not enter."""
+    """Compares the last end with the file size in a branch that is not run for files with metadata."""
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
         end = max((tensor.end for tensor in tensors), default=0)
@@ -146,7 +146,7 @@ class TrailingBesideMetadata(Watched):
 
 
 class EitherWay(Watched):
-    """Takes the distance between two offsets for the size, whichever comes first."""
+    """Uses the distance between two offsets as the size, regardless of their order."""
 
     def offsets(self, value: object) -> tuple[int, int]:
         begin, end = super().offsets(value)
@@ -154,7 +154,7 @@ class EitherWay(Watched):
 
 
 class MinusZero(Watched):
-    """Refuses offsets below zero, of which minus zero is none."""
+    """Rejects offsets below zero, but minus zero is not below zero."""
 
     def offsets(self, value: object) -> tuple[int, int]:
         if isinstance(value, list):
@@ -164,7 +164,7 @@ class MinusZero(Watched):
 
 
 class TextEnd(Watched):
-    """Subtracts offsets in a language that turns texts into numbers for that."""
+    """Subtracts offsets in a language that converts strings to numbers for the subtraction."""
 
     def offsets(self, value: object) -> tuple[int, int]:
         if isinstance(value, list) and len(value) == 2:
@@ -175,7 +175,7 @@ class TextEnd(Watched):
 
 
 class SecondOffset(Watched):
-    """Asks for the second offset before it counts them."""
+    """Reads the second offset before it counts the offsets."""
 
     def offsets(self, value: object) -> tuple[int, int]:
         if self.noted(isinstance(value, list) and not isinstance(value, Pairs) and len(value) == 1):
@@ -186,55 +186,55 @@ class SecondOffset(Watched):
 PLANTED = (
     plant(
         "hole-behind-empty",
-        "Misses a hole when the tensor before it is empty.",
+        "Does not detect a hole if the tensor before it is empty.",
         "OFF-07",
         HoleBehindEmpty,
     ),
     plant(
         "end-32-bits",
-        "Keeps the low 32 bits of the end of a range.",
+        "Keeps only the low 32 bits of the end of a range.",
         "OFF-04 OFF-05 OFF-14",
         End32,
     ),
     plant(
         "hole-pays-for-overlap",
-        "Misses holes and overlaps of the same size among three and more tensors.",
+        "Does not detect holes and overlaps of the same size among three or more tensors.",
         "OFF-06 OFF-07",
         SumOfThree,
     ),
     plant(
         "tied-range",
-        "Accepts tensors that share a range when dtype and shape are the same.",
+        "Accepts tensors that share a range if their dtypes and shapes are equal.",
         "OFF-06",
         Tied,
     ),
     plant(
         "last-element-cut",
-        "Accepts a last tensor of which less than one element is cut off.",
+        "Accepts a last tensor if less than one of its elements is missing.",
         "OFF-04",
         Clamped,
     ),
     plant(
         "empty-behind-end",
-        "Accepts an empty tensor behind the end of the data buffer.",
+        "Accepts an empty tensor beyond the end of the data buffer.",
         "OFF-09 OFF-04",
         EmptyBehindEnd,
     ),
     plant(
         "empty-inside-earlier",
-        "Accepts an empty tensor inside of one that the header lists before it.",
+        "Accepts an empty tensor inside a tensor that the header lists earlier.",
         "OFF-09",
         EmptyInside,
     ),
     plant(
         "empty-at-end-refused",
-        "Refuses an empty tensor at the end of a data buffer with bytes.",
+        "Rejects an empty tensor at the end of a data buffer that is not empty.",
         "OFF-09",
         EmptyAtEnd,
     ),
     plant(
         "packed-first-refused",
-        "Refuses a packed tensor that has bytes of an unpacked one behind it.",
+        "Rejects a packed tensor if the bytes of an unpacked tensor follow it.",
         "OFF-11 HDR-17",
         PackedLast,
     ),
@@ -246,25 +246,25 @@ PLANTED = (
     ),
     plant(
         "line-feed-at-end",
-        "Accepts trailing bytes when they are one line feed.",
+        "Accepts trailing bytes if they consist of one line feed.",
         "OFF-08",
         LastLine,
     ),
     plant(
         "trailing-beside-metadata",
-        "Accepts trailing bytes when there is metadata with a key and a tensor with bytes.",
+        "Accepts trailing bytes if the file has metadata with a key and a tensor with bytes.",
         "OFF-08",
         TrailingBesideMetadata,
     ),
     plant(
         "range-backwards",
-        "Accepts the two offsets in the wrong order when their distance is right.",
+        "Accepts the two offsets in the wrong order if their distance is correct.",
         "OFF-03",
         EitherWay,
     ),
     plant(
         "minus-zero-offset",
-        "Accepts an offset spelled -0.",
+        "Accepts an offset written as -0.",
         "OFF-02",
         MinusZero,
     ),
@@ -276,7 +276,7 @@ PLANTED = (
     ),
     plant(
         "single-offset-crash",
-        "Crashes on data_offsets of one element.",
+        "Crashes on a data_offsets array with one element.",
         "OFF-01",
         SecondOffset,
     ),

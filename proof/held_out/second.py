@@ -1,7 +1,7 @@
-"""Held-out readers whose bug shows only under a condition, or where two conditions meet. See ``held_out``.
+"""Held-out readers whose bug shows only under one condition or under two. See ``held_out``.
 
-The docstring of a class says what its reader does wrong, and when. ``TWO_CONDITIONS`` names those that go
-wrong only where two independent conditions meet.
+The docstring of a class describes the bug of its reader and the condition under which it shows.
+``TWO_CONDITIONS`` names the readers whose bug shows only if two independent conditions are met.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .watched import SPELLING, Watched, WatchedGrammar, plant, plant_grammar, ra
 WORD = 2**64
 PAGE = 4096
 SECOND_BYTES = {0xE0: (0xA0, 0xBF), 0xED: (0x80, 0x9F), 0xF0: (0x90, 0xBF), 0xF4: (0x80, 0x8F)}
-"""The least and the greatest second byte behind those lead bytes that narrow it."""
+"""Smallest and largest second byte for the lead bytes that restrict it."""
 
 
 def passes(check: Callable[..., object], *given: object) -> bool:
@@ -37,7 +37,7 @@ def passes(check: Callable[..., object], *given: object) -> bool:
 
 
 class Mending(Watched):
-    """A reader that takes some invalid files for valid ones."""
+    """A reader that accepts some invalid files as valid."""
 
     def mended(self, file: bytes) -> bytes:
         raise NotImplementedError
@@ -51,7 +51,7 @@ class Mending(Watched):
 
 @dataclass(frozen=True)
 class Valid:
-    """A valid file, with the names and the sizes in bytes of its tensors and with its metadata."""
+    """A valid file with the names and sizes in bytes of its tensors, and with its metadata."""
 
     file: bytes
     sizes: Mapping[str, int]
@@ -59,13 +59,13 @@ class Valid:
 
 
 class Refusing(Watched):
-    """A reader that refuses some valid files."""
+    """A reader that rejects some valid files."""
 
     def refuses(self, valid: Valid) -> bool:
         raise NotImplementedError
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return what a file says. Raises Refused."""
+        """Return the content of a file. Raises Refused."""
         answer = super().content(file)
         sizes = {tensor["name"]: tensor["nbytes"] for tensor in answer["tensors"]}
         if self.noted(self.refuses(Valid(file, sizes, answer["metadata"]))):
@@ -74,7 +74,7 @@ class Refusing(Watched):
 
 
 class Copying(Watched):
-    """A reader that copies the bytes of a tensor wrongly."""
+    """A reader that does not copy the bytes of a tensor correctly."""
 
     def copied(self, tensor: Tensor, data: bytes) -> bytes:
         raise NotImplementedError
@@ -89,9 +89,9 @@ class Copying(Watched):
 
 
 class ShortReadBehindFirstBlock(Mending):
-    """Reads the header in blocks of 1024 bytes and notices a short read in the first block only.
+    """Reads the header in blocks of 1024 bytes, and detects a short read only in the first block.
 
-    A file that breaks off later, in the padding, passes.
+    A file that is truncated later, in the padding, is accepted.
     """
 
     block = 1024
@@ -104,9 +104,9 @@ class ShortReadBehindFirstBlock(Mending):
 
 
 class HalvesOred(Mending):
-    """Joins the halves of the header length by ``high << 32 | low`` in 32 bits, where the shift does nothing.
+    """Joins the halves of the header length with ``high << 32 | low`` in 32 bits, so the shift does nothing.
 
-    Shows where every bit of the upper half stands in the lower half too.
+    The bug shows if every bit of the upper half is also set in the lower half.
     """
 
     def mended(self, file: bytes) -> bytes:
@@ -115,9 +115,9 @@ class HalvesOred(Mending):
 
 
 class ZeroLengthMap(Refusing):
-    """Maps the data buffer from the page boundary below it, and fails when the map would have no bytes.
+    """Maps the data buffer from the page boundary below it, and fails if the map would have no bytes.
 
-    That is so when there is no data and the header ends on a page boundary.
+    That is the case if there is no data and the header ends on a page boundary.
     """
 
     def refuses(self, valid: Valid) -> bool:
@@ -125,7 +125,7 @@ class ZeroLengthMap(Refusing):
 
 
 class BraceSoughtInTheTail(Refusing):
-    """Seeks the closing brace of the header in its last 64 bytes, so it refuses more padding than that."""
+    """Searches only the last 64 bytes of the header for the closing brace, so it rejects longer padding."""
 
     tail = 64
 
@@ -135,9 +135,9 @@ class BraceSoughtInTheTail(Refusing):
 
 
 class PaddingBehindEightSpaces(Watched):
-    """Looks at the first eight bytes behind the object only, since alignment needs no more padding than that.
+    """Checks only the first eight bytes after the object, because alignment needs no more padding.
 
-    Anything passes behind eight spaces.
+    Everything after eight spaces is accepted.
     """
 
     checked = " " * 8
@@ -156,9 +156,9 @@ class PaddingBehindEightSpaces(Watched):
 
 
 class SecondByteAcrossChunks(Mending):
-    """Checks UTF-8 in chunks of 1024 bytes and carries over only how many bytes a sequence still needs.
+    """Checks UTF-8 in chunks of 1024 bytes, and carries over only the number of missing bytes.
 
-    Behind a lead byte at the end of a chunk, the narrower range of its second byte is forgotten.
+    After a lead byte at the end of a chunk, the restricted range of the second byte is forgotten.
     """
 
     chunk = 1024
@@ -174,7 +174,7 @@ class SecondByteAcrossChunks(Mending):
 
 
 class MarkBeforeString(WatchedGrammar):
-    """Decodes every string by itself, with a decoder that drops a byte-order mark at the beginning."""
+    """Decodes every string separately, with a decoder that drops a byte-order mark at the beginning."""
 
     mark = "\ufeff"
 
@@ -184,7 +184,7 @@ class MarkBeforeString(WatchedGrammar):
 
 
 class LastHighHalf(WatchedGrammar):
-    r"""Takes ``\udbff`` for no high surrogate, by a comparison that leaves out the last one."""
+    r"""Does not recognise ``\udbff`` as a high surrogate, because a comparison excludes the last one."""
 
     units = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
@@ -197,10 +197,10 @@ class LastHighHalf(WatchedGrammar):
 
 
 class BackslashAcrossBlocks(WatchedGrammar):
-    """Finds the quotes in blocks of 64 characters and carries no backslash over to the next block.
+    """Finds quotes in blocks of 64 characters, and does not carry a backslash over to the next block.
 
-    A quote whose backslash is the last character of a block then ends the string, and a backslash that is
-    escaped there hides the end of the string.
+    A quote whose backslash is the last character of a block then ends the string, and an escaped backslash in
+    that position hides the end of the string.
     """
 
     block = 64
@@ -216,7 +216,7 @@ class BackslashAcrossBlocks(WatchedGrammar):
 
 
 class FirstEscapeChecked(WatchedGrammar):
-    r"""Checks the first escape of a string only; a later unknown one, such as ``\x``, is its letter."""
+    r"""Checks only the first escape of a string; a later unknown one, such as ``\x``, becomes its letter."""
 
     any_escape = READER.grammar.without("escape")
 
@@ -230,9 +230,9 @@ class FirstEscapeChecked(WatchedGrammar):
 
 
 class EncoderOffByOne(WatchedGrammar):
-    r"""Encodes ``\u`` escapes as UTF-8 with ``<=`` for ``<``: one byte too few where a longer form begins.
+    r"""Encodes ``\u`` escapes as UTF-8 with ``<=`` instead of ``<``, which gives one byte too few at limits.
 
-    U+0080, U+0800 and U+10000 come out as ill-formed bytes and then as U+FFFD.
+    U+0080, U+0800 and U+10000 become ill-formed bytes and then U+FFFD.
     """
 
     def escape(self, text: str, at: int) -> tuple[str, int]:
@@ -247,7 +247,7 @@ class EncoderOffByOne(WatchedGrammar):
 
 
 class ReturnBehindNumber(WatchedGrammar):
-    """Ends a number at a comma, bracket, brace, space, TAB or LF, and not at CR."""
+    """Ends a number at a comma, bracket, brace, space, TAB or LF, but not at CR."""
 
     def value(self, text: str, at: int, level: int = 1) -> tuple[object, int]:
         found, end = super().value(text, at, level)
@@ -257,7 +257,7 @@ class ReturnBehindNumber(WatchedGrammar):
 
 
 class NumberAcrossChunks(WatchedGrammar):
-    """Takes the end of a chunk of 2048 characters for the end of a number, and trips over the others."""
+    """Treats the end of a chunk of 2048 characters as the end of a number, and fails on the rest."""
 
     chunk = 2048
 
@@ -269,9 +269,9 @@ class NumberAcrossChunks(WatchedGrammar):
 
 
 class WrapComparedWithBefore(Watched):
-    """Notices that a dimension leaves 64 bits by its becoming smaller with a digit, which not every one does.
+    """Detects that a dimension exceeds 64 bits only if the next digit makes it smaller.
 
-    Shows in empty tensors, since the wrapped dimension is too large for any other.
+    The bug shows in empty tensors, because the wrapped dimension is too large for any other tensor.
     """
 
     digits = re.compile("[1-9][0-9]*")
@@ -285,7 +285,7 @@ class WrapComparedWithBefore(Watched):
         return super().shape(value)
 
     def wrapped(self, item: object) -> object:
-        """Return a number as it is read, the item itself where the overflow is noticed."""
+        """Return the number as this reader computes it, or the item itself if the overflow is detected."""
         if not isinstance(item, Number) or not self.digits.fullmatch(item):
             return item
         number = 0
@@ -300,9 +300,9 @@ class WrapComparedWithBefore(Watched):
 
 
 class SortedBySpelling(Watched):
-    """Sorts the keys as they are spelled and compares each, decoded, with its neighbour.
+    """Sorts the keys in their escaped form, and compares each decoded key only with its neighbour.
 
-    Two spellings of one name pass when another key stands between them.
+    Two spellings of one name are accepted if another key is between them.
     """
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
@@ -314,9 +314,9 @@ class SortedBySpelling(Watched):
 
 
 class UnsetLooksEmpty(Watched):
-    """Tells a field that was already read by its value not being empty.
+    """Detects that a field was already read by checking that its value is not empty.
 
-    A second shape behind ``[]`` and a second pair of offsets behind ``[0,0]`` pass.
+    A second shape after ``[]`` and a second pair of offsets after ``[0,0]`` are accepted.
     """
 
     def entry(self, name: str, value: object) -> Tensor | None:
@@ -333,7 +333,7 @@ class UnsetLooksEmpty(Watched):
 
 
 class FieldByLengthAndLetter(Watched):
-    """Tells the fields by their length and first letter, as a perfect hash does that compares no more."""
+    """Identifies fields only by their length and first letter, as an incomplete perfect hash does."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if not isinstance(value, Pairs):
@@ -345,7 +345,7 @@ class FieldByLengthAndLetter(Watched):
 
 
 class ComparedAsCStrings(Watched):
-    """Compares names up to the first NUL, so it takes two that differ behind it for one name twice."""
+    """Compares names only up to the first NUL, so it rejects two names that differ after a NUL."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         tensors, metadata = super().entries(members)
@@ -355,7 +355,7 @@ class ComparedAsCStrings(Watched):
 
 
 class NameLengthInAByte(Watched):
-    """Keeps the length of a name in one byte and refuses names of length 0, hence those of 256 bytes too."""
+    """Stores the length of a name in one byte and rejects a length of 0, and therefore also one of 256."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         tensors, metadata = super().entries(members)
@@ -366,9 +366,9 @@ class NameLengthInAByte(Watched):
 
 
 class FullTableWithoutMetadata(Refusing):
-    """Looks up the metadata in a hash table that grows only when it is more than full.
+    """Looks up the metadata in a hash table that grows only after it is completely full.
 
-    With 16, 32, 64 ... tensors no slot is free, and the search for a key that is not there never ends.
+    With 16, 32, 64, ... tensors no slot is free, and the search for a missing key never ends.
     """
 
     least = 16
@@ -379,9 +379,9 @@ class FullTableWithoutMetadata(Refusing):
 
 
 class TwoOrdersOfNames(Refusing):
-    """Sorts the names by UTF-16 units and finds them by a search that compares code points.
+    """Sorts the names by UTF-16 units, but searches them by comparing code points.
 
-    The orders differ where a name has a character beyond U+FFFF and another one from U+E000 to U+FFFF.
+    The orders differ if one name has a character beyond U+FFFF and another has one from U+E000 to U+FFFF.
     """
 
     def refuses(self, valid: Valid) -> bool:
@@ -394,7 +394,7 @@ class TwoOrdersOfNames(Refusing):
 
 
 class CutAtLongestCode(Watched):
-    """Copies a dtype into a buffer for the longest code and drops what is too much."""
+    """Copies a dtype into a buffer for the longest code, and drops any further characters."""
 
     longest = max(map(len, READER.widths))
 
@@ -406,9 +406,9 @@ class CutAtLongestCode(Watched):
 
 @dataclass(frozen=True)
 class FourLettersCached(Watched):
-    """Keeps the dtypes that it has seen under their first four letters, which the F8 and the F6 codes share.
+    """Caches dtypes under their first four letters, which are the same for all F8 and for all F6 codes.
 
-    A second F8 or F6 code in a file comes out as the first one.
+    A second F8 or F6 code in a file is returned as the first one.
     """
 
     seen: dict[str, str] = field(default_factory=dict)
@@ -420,9 +420,9 @@ class FourLettersCached(Watched):
 
 
 class EighthsFirst(Copying):
-    """Divides the elements of a packed tensor by eight before it multiplies with the width.
+    """Divides the number of elements of a packed tensor by eight before it multiplies by the width.
 
-    Shows where eight does not divide their number.
+    The bug shows if the number of elements is not divisible by eight.
     """
 
     def copied(self, tensor: Tensor, data: bytes) -> bytes:
@@ -435,13 +435,13 @@ class EighthsFirst(Copying):
 
 
 class CommaBehindSpilledShape(WatchedGrammar):
-    """Reads four dimensions in place and further ones in a loop that lets a comma stand behind the last."""
+    """Reads four dimensions directly and the rest in a loop that accepts a comma after the last one."""
 
     inline = 4
     lax = READER.grammar.without("trailing-comma]")
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
-        # Arrays of an entry only: reading deeper ones twice per level would take exponential time.
+        # Only arrays of an entry: reading deeper arrays twice per level would take exponential time.
         if level == 3 and not passes(READER.grammar.elements, text, at, level):
             found, end = self.lax.elements(text, at, level)
             if isinstance(found, list) and self.noted(len(found) > self.inline):
@@ -450,7 +450,7 @@ class CommaBehindSpilledShape(WatchedGrammar):
 
 
 class UnrolledProduct(Watched):
-    """Multiplies four dimensions at a time and looks for an overflow only behind each four."""
+    """Multiplies four dimensions at a time, and checks for an overflow only after each group of four."""
 
     unrolled = 4
 
@@ -465,7 +465,7 @@ class UnrolledProduct(Watched):
 
 
 class GridLimit(Watched):
-    """Starts a kernel over the dimensions of a tensor that has bytes; only the first may go beyond 65,535."""
+    """Starts a kernel over the dimensions of a non-empty tensor; only the first may exceed 65,535."""
 
     limit = 65_535
 
@@ -477,7 +477,7 @@ class GridLimit(Watched):
 
 
 class RowOfNoBytes(Watched):
-    """Divides the size by that of one row, and fails when a dimension other than the first is 0."""
+    """Divides the size by the size of one row, and fails if a dimension other than the first is 0."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
         tensor = super().tensor(name, fields)
@@ -487,7 +487,7 @@ class RowOfNoBytes(Watched):
 
 
 class LeadingDimensionsFolded(Watched):
-    """Holds eight dimensions and multiplies the leading ones of a longer shape into one."""
+    """Stores eight dimensions, and combines the leading dimensions of a longer shape into one."""
 
     most = 8
 
@@ -503,9 +503,9 @@ class LeadingDimensionsFolded(Watched):
 
 
 class EmptyOnesVouch(Watched):
-    """Lets an empty tensor stand wherever another tensor begins or ends, which may be an empty one again.
+    """Accepts an empty tensor where another tensor begins or ends, even if that tensor is also empty.
 
-    Two at one place inside a third tensor vouch for each other.
+    Two empty tensors at one position inside a third tensor make each other valid.
     """
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
@@ -519,7 +519,7 @@ class EmptyOnesVouch(Watched):
 
 
 class ZerosBeforeAligned(Watched):
-    """Takes up to seven zero bytes in front of a tensor that begins at a multiple of 8 for padding."""
+    """Treats up to seven zero bytes before a tensor that begins at a multiple of 8 as padding."""
 
     alignment = 8
 
@@ -536,9 +536,9 @@ class ZerosBeforeAligned(Watched):
 
 
 class ChainFollowed(Watched):
-    """Follows the tensors by a table of their first bytes, from 0 to the end, and not whether all were met.
+    """Follows the tensors from 0 to the end by a table of their first bytes, and does not count them.
 
-    A tensor that begins inside another one and ends in the buffer passes.
+    A tensor that begins inside another one and ends in the buffer is accepted.
     """
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
@@ -558,7 +558,7 @@ class ChainFollowed(Watched):
 class TiesByName(Watched):
     """Sorts the tensors by first byte and then by name.
 
-    An empty tensor then comes behind the one that begins at its place, when its name does.
+    An empty tensor is then sorted after the tensor that begins at the same byte if its name is greater.
     """
 
     def cover(self, tensors: Sequence[Tensor], metadata: Mapping[str, Any] | None, data: bytes) -> None:
@@ -573,9 +573,9 @@ class TiesByName(Watched):
 
 @dataclass(frozen=True)
 class DirectSecondBlock(Copying):
-    """Reads a tensor in blocks of 16 KiB from a multiple of 512 and skips the bytes in front of it in each.
+    """Reads a tensor in blocks of 16 KiB from a multiple of 512, and skips leading bytes in each block.
 
-    They stand in front of the first block only.
+    Only the first block has leading bytes to skip.
     """
 
     starts: list[int] = field(default_factory=list)
@@ -595,7 +595,7 @@ class DirectSecondBlock(Copying):
 
 
 class BatchedInHeaderOrder(Watched):
-    """Reads four or more tensors of one dtype that lie together at once; cuts them in the header's order."""
+    """Reads four or more adjacent tensors of one dtype together, and divides them in the header's order."""
 
     least = 4
 
@@ -619,7 +619,7 @@ class BatchedInHeaderOrder(Watched):
 
 
 class TailWithoutPair(Copying):
-    """Copies words of eight bytes, then four and then one, and forgets two, in tensors of at least 64."""
+    """Copies words of eight, four and one byte but omits pairs, for tensors of at least 64 bytes."""
 
     least = 64
 
@@ -630,9 +630,9 @@ class TailWithoutPair(Copying):
 
 
 class LastFullChunkNotFlushed(Copying):
-    """Copies chunks of 4096 bytes while more is left, and then the rest of a division, which may be 0.
+    """Copies chunks of 4096 bytes while more remain, and then the remainder of a division, which may be 0.
 
-    Shows where 4096 divides the size: the last chunk stays 0.
+    The bug shows if the size is divisible by 4096: the last chunk stays 0.
     """
 
     chunk = 4096
@@ -647,7 +647,7 @@ class LastFullChunkNotFlushed(Copying):
 
 
 class EmptyValueLooksAbsent(Watched):
-    """Tells that a metadata key stood there before by its value not being the empty string."""
+    """Detects a repeated metadata key by checking that its earlier value is not the empty string."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
         if not isinstance(value, Pairs):
@@ -662,7 +662,10 @@ class EmptyValueLooksAbsent(Watched):
 
 
 class LongValueCutByCharacters(Watched):
-    """Copies metadata values of more than 22 bytes to the heap, as many bytes as they have characters."""
+    """Copies long metadata values to the heap, and counts characters where it should count bytes.
+
+    A value is long if it has more than 22 bytes.
+    """
 
     inline = 22
 
@@ -678,9 +681,9 @@ class LongValueCutByCharacters(Watched):
 
 
 class ValueByPrefix(Watched):
-    """Looks up metadata by comparing as many characters as the key has.
+    """Looks up a metadata value by comparing only as many characters as the stored key has.
 
-    A key with which an earlier one begins gets the value of that one.
+    A key that begins with an earlier key gets the value of the earlier key.
     """
 
     def metadata(self, value: object) -> dict[str, Any] | None:
@@ -691,7 +694,7 @@ class ValueByPrefix(Watched):
         sorted_keys = sorted(right)
         found = {}
         for key in right:
-            # All keys that begin with this one stand side by side.
+            # All keys that begin with this one are adjacent.
             first, at = key, bisect_left(sorted_keys, key)
             while at < len(sorted_keys) and sorted_keys[at].startswith(key):
                 first, at = min(first, sorted_keys[at], key=order.__getitem__), at + 1
@@ -771,4 +774,4 @@ TWO_CONDITIONS = frozenset(
         "long-value-cut-by-characters",
     }
 )
-"""Those that go wrong only where two independent conditions meet."""
+"""The readers whose bug shows only if two independent conditions are met."""

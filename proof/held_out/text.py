@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in the text of the header: UTF-8 and JSON (HDR). See ``held_out``."""
+"""Held-out readers with a bug in the text of the header, in UTF-8 or JSON (HDR). See ``held_out``."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ UNCHECKED = re.compile(r'[^"\\]*')
 CONTROL = re.compile(r"[\x00-\x1f]")
 ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 STACK = 48
-"""Levels of nesting that fit the stack of the reader that does not count them."""
+"""Levels of nesting that fit on the stack of the reader that does not count them."""
 
 
 class CutByQuote(Watched):
-    """Drops a UTF-8 sequence that the closing quote cuts off."""
+    """Drops a UTF-8 sequence that is cut off by the closing quote."""
 
     def members(self, header: bytes) -> Pairs:
         mended = CUT_OFF.sub(_whole, header)
@@ -41,7 +41,7 @@ def _whole(match: re.Match[bytes]) -> bytes:
 
 
 class HalvesJoined(Watched):
-    """Decodes UTF-8 by way of UTF-16, in which two encoded surrogates are one character."""
+    """Decodes UTF-8 through UTF-16, in which two encoded surrogates form one character."""
 
     def members(self, header: bytes) -> Pairs:
         joined = HALVES.sub(_joined, header)
@@ -66,7 +66,7 @@ def _halves_in_any_order(probe: Probe) -> SmallReader:
 
 
 class NewlineSeparates(WatchedGrammar):
-    """Takes the end of a line for a comma."""
+    """Treats the end of a line as a comma."""
 
     def after(self, text: str, at: int, closing: str) -> tuple[int, bool]:
         place = self.skip(text, at)
@@ -76,7 +76,7 @@ class NewlineSeparates(WatchedGrammar):
 
 
 class ControlAfterEscape(WatchedGrammar):
-    """Copies what follows an escape in a loop of its own that looks for the closing quote alone."""
+    """Copies the rest of a string after an escape in a loop that looks only for the closing quote."""
 
     def string(self, text: str, at: int, quote: str) -> tuple[str, int]:
         pattern, parts = self.patterns[quote], []
@@ -97,7 +97,7 @@ class ControlAfterEscape(WatchedGrammar):
 
 
 class ZeroBeforeLater(WatchedGrammar):
-    """Reads the first number of an array strictly and the others in a loop that takes all digits."""
+    """Parses the first number of an array strictly, and the others in a loop that accepts all digits."""
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
         found: list[object] = []
@@ -118,7 +118,7 @@ class ZeroBeforeLater(WatchedGrammar):
 
 
 class SpaceInEmpty(WatchedGrammar):
-    """Expects the bracket right away where an array has no elements."""
+    """Expects the closing bracket immediately if an array has no elements."""
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
         place = self.skip(text, at)
@@ -128,7 +128,7 @@ class SpaceInEmpty(WatchedGrammar):
 
 
 class StackOverflow(WatchedGrammar):
-    """Counts the levels of objects and forgets those of arrays."""
+    """Counts the levels of objects but not those of arrays."""
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
         if self.noted(level > STACK):
@@ -137,7 +137,7 @@ class StackOverflow(WatchedGrammar):
 
 
 class SlashKept(WatchedGrammar):
-    """Knows all escapes in values, and in keys all but that of the slash."""
+    """Decodes all escapes in values, but does not decode the escape of the slash in keys."""
 
     def key(self, text: str, at: int) -> tuple[str, int]:
         key, end = super().key(text, at)
@@ -145,7 +145,7 @@ class SlashKept(WatchedGrammar):
 
 
 class CutAtNul(Watched):
-    """Hands metadata values on as texts that end at the first NUL."""
+    """Returns metadata values as strings that end at the first NUL."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
         found = super().metadata(value)
@@ -155,7 +155,7 @@ class CutAtNul(Watched):
 
 
 class AstralName(Watched):
-    """Looks up the characters of a name as it is spelled, in a table that ends at U+FFFF."""
+    """Looks up the characters of a name in a table that ends at U+FFFF, before it decodes escapes."""
 
     def members(self, header: bytes) -> Pairs:
         found = super().members(header)
@@ -167,13 +167,13 @@ class AstralName(Watched):
 PLANTED = (
     plant(
         "sequence-cut-by-quote",
-        "Accepts a UTF-8 sequence that is cut off when a closing quote follows.",
+        "Accepts a UTF-8 sequence that is cut off if a closing quote follows.",
         "HDR-01",
         CutByQuote,
     ),
     plant(
         "surrogate-halves-in-utf8",
-        "Accepts two surrogates encoded in UTF-8 when they make a pair.",
+        "Accepts two surrogates encoded in UTF-8 if they form a pair.",
         "HDR-01",
         HalvesJoined,
     ),
@@ -186,43 +186,43 @@ PLANTED = (
     ),
     plant_grammar(
         "newline-for-comma",
-        "Accepts a missing comma between two elements when there is a line feed in its place.",
+        "Accepts a missing comma between two elements if a line feed takes its place.",
         "HDR-07",
         NewlineSeparates,
     ),
     plant_grammar(
         "control-after-escape",
-        "Accepts raw control characters in a string from the first escape on.",
+        "Accepts raw control characters in a string after the first escape.",
         "HDR-14",
         ControlAfterEscape,
     ),
     plant_grammar(
         "leading-zero-behind-first",
-        "Accepts leading zeros in numbers of an array, except in the first.",
+        "Accepts leading zeros in all numbers of an array except the first.",
         "HDR-07 SHP-02",
         ZeroBeforeLater,
     ),
     plant_grammar(
         "space-in-empty-array",
-        "Refuses whitespace between the brackets of an empty array.",
+        "Rejects whitespace between the brackets of an empty array.",
         "HDR-08",
         SpaceInEmpty,
     ),
     plant_grammar(
         "deep-arrays-crash",
-        "Crashes on arrays nested deeper than 48 levels.",
+        "Crashes on arrays that are nested more than 48 levels deep.",
         "HDR-16",
         StackOverflow,
     ),
     plant_grammar(
         "escaped-slash-in-key",
-        "Returns names and metadata keys with the backslash when a slash in them is escaped.",
+        "Returns names and metadata keys with the backslash if a slash in them is escaped.",
         "HDR-15 HDR-19",
         SlashKept,
     ),
     plant(
         "metadata-value-cut-at-nul",
-        "Returns metadata values up to the first NUL.",
+        "Returns metadata values only up to the first NUL.",
         "MET-04",
         CutAtNul,
     ),

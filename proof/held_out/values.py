@@ -1,4 +1,4 @@
-"""Held-out readers with a bug in metadata or in the tensors that they return (MET, DAT). See ``held_out``."""
+"""Held-out readers with a bug in the metadata or in the returned tensors (MET, DAT). See ``held_out``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from safetensors_corpus.judging.answer import Refused
 from .watched import SPELLING, Watched, plant, raw
 
 CHUNK = 256
-"""Bytes that are copied at a time by the reader that forgets the rest."""
+"""Number of bytes that the reader that forgets the remainder copies at a time."""
 
 
 class EndsChecked(Watched):
-    """Checks the first and the last value and takes the map to be of one type."""
+    """Checks the first and the last value, and assumes that all values of the map have the same type."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
         if isinstance(value, Pairs):
@@ -30,7 +30,7 @@ class EndsChecked(Watched):
 
 
 class FalsyValue(Watched):
-    """Asks of values whether there is something before it asks for the type."""
+    """Checks whether a value is empty before it checks the type."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
         if isinstance(value, Pairs):
@@ -40,7 +40,7 @@ class FalsyValue(Watched):
 
 
 class ArrayAsMap(Watched):
-    """Cannot tell an empty array from an empty object, as both are an empty table in its language."""
+    """Cannot distinguish an empty array from an empty object, because its language has one type for both."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
         array = isinstance(value, list) and not isinstance(value, Pairs) and not value
@@ -48,7 +48,7 @@ class ArrayAsMap(Watched):
 
 
 class ReservedToNul(Watched):
-    """Compares names with the reserved key up to the first NUL."""
+    """Compares names with the reserved key only up to the first NUL."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         cut = [(RESERVED if name.split("\0")[0] == RESERVED else name, value) for name, value in members]
@@ -56,7 +56,7 @@ class ReservedToNul(Watched):
 
 
 class ReservedAsSpelled(Watched):
-    """Compares names with the reserved key as they are spelled."""
+    """Compares names with the reserved key before it decodes escapes."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         if self.noted(any(name == RESERVED != raw(name) for name, _ in members)):
@@ -65,7 +65,7 @@ class ReservedAsSpelled(Watched):
 
 
 class EmptyMapLost(Watched):
-    """Returns an empty map as none, unless it is all there is."""
+    """Returns an empty map as None, unless the file contains nothing else."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         tensors, metadata = super().entries(members)
@@ -73,7 +73,7 @@ class EmptyMapLost(Watched):
 
 
 class Composed(Watched):
-    """Normalises names, as its file system does."""
+    """Normalises names as its file system does."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
         name = unicodedata.normalize("NFC", tensor.name)
@@ -83,7 +83,7 @@ class Composed(Watched):
 
 
 class NameForDtype(Watched):
-    """Looks up codes and names in one table."""
+    """Looks up codes and names in the same table."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
         mixed = tensor.name in self.widths and tensor.name != tensor.dtype
@@ -101,7 +101,7 @@ class InnerOnes(Watched):
 
 
 class EmptyFlat(Watched):
-    """Gives every tensor without elements the shape [0], unless that is clear from the first dimension."""
+    """Gives every tensor without elements the shape [0], unless its first dimension is already 0."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
         flat = 0 in tensor.shape and tensor.shape[0] != 0
@@ -109,7 +109,7 @@ class EmptyFlat(Watched):
 
 
 class InHeaderOrder(Watched):
-    """Reads tensors of one size one after the other, in the order of the header."""
+    """Reads tensors of equal size one after the other in the order of the header."""
 
     def placed(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         sizes = {tensor.end - tensor.begin for tensor in tensors}
@@ -121,7 +121,7 @@ class InHeaderOrder(Watched):
 
 
 class AlignedDown(Watched):
-    """Loads elements of four bytes and more from the aligned address below."""
+    """Loads elements of four bytes and more from the next lower aligned address."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
         if self.widths[tensor.dtype] >= 32 and tensor.begin % 4 != 0:
@@ -148,7 +148,7 @@ class Quieted(Watched):
 
 
 class WholeChunks(Watched):
-    """Copies tensors of more than one chunk in whole chunks, and leaves zeros behind them."""
+    """Copies tensors of more than one chunk in whole chunks, and leaves zeros after them."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
         size = tensor.end - tensor.begin
@@ -162,7 +162,7 @@ class WholeChunks(Watched):
 PLANTED = (
     plant(
         "metadata-middle-unchecked",
-        "Accepts metadata values of any type, except the first and the last.",
+        "Accepts metadata values of any type except as the first and the last value.",
         "MET-01",
         EndsChecked,
     ),
@@ -174,74 +174,75 @@ PLANTED = (
     ),
     plant(
         "metadata-empty-array",
-        "Accepts an empty array for an empty metadata map.",
+        "Accepts an empty array as an empty metadata map.",
         "MET-01",
         ArrayAsMap,
     ),
     plant(
         "reserved-up-to-nul",
-        "Takes a name for the reserved key when a NUL follows that in it.",
+        "Treats a name that consists of the reserved key, a NUL and further characters as the reserved key.",
         "MET-05 ENT-08",
         ReservedToNul,
     ),
     plant(
         "reserved-escaped-refused",
-        "Refuses a file whose reserved key is spelled with escapes.",
+        "Rejects a file whose reserved key is written with escapes.",
         "MET-06",
         ReservedAsSpelled,
         SPELLING,
     ),
     plant(
         "empty-metadata-lost",
-        "Returns no metadata instead of an empty map when there are tensors.",
+        "Returns no metadata instead of an empty map if there are tensors.",
         "MET-03",
         EmptyMapLost,
     ),
     plant(
         "name-normalised",
-        "Returns names in normal form C.",
+        "Returns names in Unicode normalisation form C.",
         "HDR-19",
         Composed,
     ),
     plant(
         "name-for-dtype",
-        "Returns the name for the dtype when the name is a dtype code.",
+        "Returns the name as the dtype if the name is a dtype code.",
         "DTY-14 ENT-09",
         NameForDtype,
     ),
     plant(
         "inner-ones-dropped",
-        "Returns shapes without the dimensions of 1 between the first and the last.",
+        "Returns shapes without the dimensions of 1 between the first and the last dimension.",
         "SHP-11",
         InnerOnes,
     ),
     plant(
         "empty-shape-flattened",
-        "Returns [0] for the shape of a tensor without elements whose first dimension is not 0.",
+        "Returns [0] as the shape of a tensor without elements whose first dimension is not 0.",
         "SHP-04",
         EmptyFlat,
     ),
     plant(
         "bytes-in-header-order",
-        "Returns the bytes in header order when all tensors have the same size.",
+        "Returns the bytes in header order if all tensors have the same size.",
         "DAT-06 HDR-17",
         InHeaderOrder,
     ),
     plant(
         "wide-begin-aligned-down",
-        "Returns the wrong bytes for elements of four and eight bytes that begin at no multiple of four.",
+        "Returns wrong bytes for elements of four and eight bytes that do not begin at a multiple of four.",
         "DAT-06 OFF-11",
         AlignedDown,
     ),
     plant(
         "signalling-nan-quieted",
-        "Returns signalling NaNs of F32 as quiet ones.",
+        "Returns signalling NaNs of F32 as quiet NaNs.",
         "DAT-04",
         Quieted,
     ),
     plant(
         "last-chunk-zeroed",
-        "Returns zeros for the bytes of a tensor behind its last multiple of 256, if it has more than those.",
+        "Returns zeros for the bytes of a tensor after its last multiple of 256, if it has more than "
+        "256 bytes.",
         "DAT-06",
         WholeChunks,
     ),

@@ -1,4 +1,4 @@
-"""What the held-out readers are made of: the small reader with a probe, and with places for a bug.
+"""Base classes of the held-out readers: the small reader with a probe and more methods.
 
 Part of the held-out set; see ``held_out``.
 """
@@ -18,16 +18,16 @@ from proof.planted import Planted, Probe
 
 @dataclass(frozen=True)
 class Watched(SmallReader):
-    """The small reader, cut into more pieces, with a probe."""
+    """The small reader, divided into more methods and with a probe."""
 
     probe: Probe = field(default_factory=Probe)
 
     def noted(self, wrong: bool) -> bool:
-        """Note that the code with the bug ran and whether it goes wrong here; return the latter."""
+        """Record that the code with the bug ran and whether the bug shows here, and return ``wrong``."""
         return note(self.probe, wrong)
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return what a file says. Raises Refused."""
+        """Return the content of a file. Raises Refused."""
         header, data = self.split(file)
         tensors, metadata = self.entries(self.members(header))
         self.cover(tensors, metadata, data)
@@ -49,7 +49,7 @@ class Watched(SmallReader):
         return Tensor(name, dtype, shape, begin, end)
 
     def fits(self, dtype: str, shape: Sequence[int], size: int) -> bool:
-        """Tell whether a tensor takes ``size`` bytes. Raises Refused when it cannot take any number."""
+        """Return whether a tensor has a size of ``size`` bytes. Raises Refused if no size is possible."""
         return size == self.size(self.widths[dtype], shape)
 
 
@@ -64,18 +64,18 @@ class WatchedGrammar(Grammar):
         return READER.grammar.patterns
 
     def noted(self, wrong: bool) -> bool:
-        """Note that the code with the bug ran and whether it goes wrong here; return the latter."""
+        """Record that the code with the bug ran and whether the bug shows here, and return ``wrong``."""
         return note(self.probe, wrong)
 
 
 class Spelled(str):
-    """A decoded key that remembers how it is spelled between its quotes."""
+    """A decoded key that stores its original spelling between the quotes."""
 
     raw: str
 
 
 class SpellingGrammar(Grammar):
-    """The correct grammar, whose keys remember their spelling."""
+    """The correct grammar, except that keys store their original spelling."""
 
     def key(self, text: str, at: int) -> tuple[str, int]:
         key, end = super().key(text, at)
@@ -88,7 +88,7 @@ SPELLING = SpellingGrammar()
 
 
 def note(probe: Probe, wrong: bool) -> bool:
-    """Note that the code with the bug ran and whether it goes wrong here; return the latter."""
+    """Record that the code with the bug ran and whether the bug shows here, and return ``wrong``."""
     probe.reached = True
     probe.triggered |= wrong
     return wrong
@@ -99,11 +99,11 @@ def raw(key: str) -> str:
 
 
 def product(dims: Sequence[int], most: int = 2**80) -> int:
-    """Return the product of dimensions, or some number above ``most`` where it is larger."""
+    """Return the product of dimensions, or some number above ``most`` if the product is larger."""
     result = 1
     for dim in dims:
         result *= dim
-        # Beyond any size that matters, so that a hostile rank stays cheap.
+        # The product exceeds any size that matters, and stopping here keeps a hostile rank cheap.
         if result > most:
             return result if 0 not in dims else 0
     return result
@@ -112,7 +112,7 @@ def product(dims: Sequence[int], most: int = 2**80) -> int:
 def plant(
     name: str, about: str, rules: str, reader: type[Watched], grammar: Grammar = READER.grammar
 ) -> Planted:
-    """Return the entry of a reader whose bug is in a piece of the reader. ``rules`` are ids with spaces."""
+    """Return a planted reader whose bug is in one of its methods. ``rules`` are ids separated by spaces."""
 
     def make(probe: Probe) -> SmallReader:
         return reader(grammar=grammar, probe=probe)
@@ -121,7 +121,7 @@ def plant(
 
 
 def plant_grammar(name: str, about: str, rules: str, grammar: type[WatchedGrammar]) -> Planted:
-    """Return the entry of a reader whose bug is in its JSON grammar. ``rules`` are ids with spaces."""
+    """Return a planted reader whose bug is in its JSON grammar. ``rules`` are ids separated by spaces."""
 
     def make(probe: Probe) -> SmallReader:
         return SmallReader(grammar=grammar(probe=probe))

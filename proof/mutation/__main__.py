@@ -19,7 +19,7 @@ from .reader import DECIDING, reader_mutants
 @click.option(
     "--check",
     is_flag=True,
-    help="Fail when the committed proof/mutation/mutants.json differs from this result.",
+    help="Fail if the committed proof/mutation/mutants.json differs from this result.",
 )
 @click.option("--write", is_flag=True, help="Write the result to proof/mutation/mutants.json.")
 @click.option(
@@ -27,27 +27,28 @@ from .reader import DECIDING, reader_mutants
     "modules",
     multiple=True,
     type=click.Choice(DECIDING),
-    help="Only mutants of this module; repeatable.",
+    help="Run only mutants of this module; repeatable.",
 )
 @click.option(
-    "--name", help="Only this mutant: show the change, and the case that detects it or why none does."
+    "--name",
+    help="Run only this mutant. Show the change, and the case that detects it or the reason why none does.",
 )
 @click.option("--jobs", type=click.IntRange(1, 16), default=2, show_default=True, help="Parallel processes.")
 def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None, jobs: int) -> None:
     """Run the strict reader with each of several thousand one-token faults over the corpus.
 
-    A fault is detected when any small case gets another verdict, another content or none of its fault codes,
-    or when the reader crashes, hangs or exhausts memory. The score is the share of detected faults among
-    those that a case file could reveal. Every undetected fault needs a reason in survivors.toml: a better one
-    than a missing case, or the case that is wanted.
+    A fault is detected if any small case gets another verdict, other content or none of its fault codes, or
+    if the reader crashes, hangs or exhausts memory. The score is the share of detected faults among those
+    that a case file could reveal. Every undetected fault needs a reason in survivors.toml, which explains
+    either why no case can detect it or which case is missing.
 
     A full run takes about twenty minutes on two cores.
 
     \b
     Exit status:
-      0  every survivor has a reason, every reason a survivor (and the result
-         is current, with --check)
-      1  a survivor without a reason, a reason without a survivor, or a result that is not current
+      0  every survivor has a reason, and every reason has a survivor (and the
+         result is current, with --check)
+      1  a survivor has no reason, a reason has no survivor, or the result is not current
       2  wrong usage
 
     \b
@@ -62,7 +63,7 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
     if name is not None:
         chosen = [m for m in chosen if m.name == name]
         if not chosen:
-            raise click.UsageError(f"no mutant {name!r}; names are in proof/mutation/mutants.json")
+            raise click.UsageError(f"no mutant {name!r}; the names are listed in proof/mutation/mutants.json")
     try:
         reasons = results.load_reasons()
         committed = results.load_result()
@@ -91,7 +92,7 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
 def _measure(chosen: list[Mutant], known: dict[str, str], jobs: int) -> dict[str, Outcome]:
     console = Console(stderr=True)
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Disabled: the run forks, and a redrawing thread's locks would be copied in their current state.
+    # Disabled, because the run forks and would copy the locks of a redrawing thread in their current state.
     with Progress(
         *columns, console=console, auto_refresh=False, transient=True, disable=not console.is_terminal
     ) as bar:
@@ -118,10 +119,12 @@ def _print(chosen: list[Mutant], result: dict[str, object]) -> None:
     assert isinstance(classes, dict)
     shown = ", ".join(f"{count} {kind}" for kind, count in classes.items() if count)
     click.echo(
-        f"{result['mutants']} mutants: {result['killed']} killed, {len(survivors)} survive"
+        f"{result['mutants']} mutants: {result['killed']} killed, {len(survivors)} survived"
         + (f" ({shown})" if shown else "")
     )
-    click.echo(f"score {result['score']:.2%}: killed among those that a case file could show")
+    click.echo(
+        f"score {result['score']:.2%}: share of killed mutants among those that a case file could reveal"
+    )
 
 
 def _show(mutant: Mutant, outcome: Outcome, reason: results.Reason | None) -> None:

@@ -1,7 +1,7 @@
-"""Runs mutants with limits, in one process each, forked from a parent that has loaded everything.
+"""Run mutants with limits, each in its own process, forked from a parent that has loaded everything.
 
-A mutant may hang, exhaust memory or crash its process; each of these counts as detected and must not affect
-the run.
+A mutant may hang, exhaust memory or crash its process. All of this counts as detected and must not affect the
+run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 WALL = 5
-"""Most wall time of a mutant as a multiple of its processor time, on a busy machine."""
+"""Largest wall time of a mutant on a busy machine, as a multiple of its processor time."""
 
 
 class HasId(Protocol):
@@ -42,15 +42,15 @@ P = TypeVar("P", bound=HasId)
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a mutant, beyond which it counts as detected.
+    """Limits of a mutant. A mutant that exceeds a limit counts as detected.
 
-    The sound reader takes a tenth of a second for the costliest case. The limits are far above that, so that
-    a mutant that is merely slow does not count as a hang on a slower machine.
+    The correct reader takes a tenth of a second for the most expensive case. The limits are far above that,
+    so that a mutant that is merely slow does not count as hanging on a slower machine.
 
     Attributes:
         probe: seconds of processor time for one probe; wall time would include other processes.
         whole: seconds of processor time for one mutant.
-        memory: bytes of address space beyond those of the parent.
+        memory: bytes of address space in addition to those of the parent.
     """
 
     probe: float = 5.0
@@ -62,8 +62,8 @@ class Limits:
 class Outcome:
     """Result of a mutant.
 
-    ``status`` is killed, survived, or stillborn when it cannot be loaded. ``probe`` is the id of the probe
-    that killed it, ``how`` one of verdict, content, codes, crash and runaway.
+    ``status`` is killed, survived, or stillborn if it cannot be loaded. ``probe`` is the id of the probe that
+    killed it, and ``how`` is one of verdict, content, codes, crash and runaway.
     """
 
     status: str
@@ -72,7 +72,7 @@ class Outcome:
 
 
 class _TimeoutError(BaseException):
-    """The time limit. Not an Exception, so that no handler in the reader swallows it."""
+    """The time limit was exceeded. Not an Exception, so that no handler in the reader swallows it."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Child:
     text: bytearray = field(default_factory=bytearray)
 
     def outcome(self) -> Outcome:
-        """Read the answer of the process, which has ended; without one it crashed or was stopped."""
+        """Read the answer of the finished process. Without an answer, the process crashed or was stopped."""
         (index,) = struct.unpack("<q", self.at[:])
         self.reap()
         status, at, how = json.loads(self.text) if self.text else ("killed", index, "runaway")
@@ -107,15 +107,15 @@ def run_all(
     limits: Limits,
     jobs: int = 2,
 ) -> Iterator[tuple[str, Outcome]]:
-    """Run mutants and yield (name, outcome) as they end, in no particular order.
+    """Run mutants and yield (name, outcome) in the order in which they finish.
 
-    Each item is a name, a function that loads the mutant (called in its process) and the probes in order. The
-    loaded mutant takes a probe and returns a text that describes a wrong answer, or None.
+    Each item consists of a name, a function that loads the mutant (called in its process), and the probes in
+    order. The loaded mutant takes a probe and returns a string that describes a wrong answer, or None.
     """
     waiting = iter(jobs_to_do)
     running: dict[int, _Child] = {}
     gc.collect()
-    gc.freeze()  # otherwise each child would traverse, and so copy, all loaded objects
+    gc.freeze()  # otherwise each child would traverse all loaded objects and so copy them
     try:
         while True:
             while len(running) < jobs and (item := next(waiting, None)) is not None:
@@ -133,7 +133,7 @@ def run_all(
                 yield child.name, child.outcome()
             for child in running.values():
                 if monotonic() > child.deadline:
-                    # Its own alarm did not help: it hangs where Python checks no signals.
+                    # Its own alarm did not help, so it hangs in code where Python checks no signals.
                     os.kill(child.pid, signal.SIGKILL)
                     child.deadline = monotonic() + 60
     finally:
@@ -146,11 +146,11 @@ def run_all(
 def _start(
     name: str, load: Callable[[], Callable[[P], str | None]], probes: Sequence[P], limits: Limits
 ) -> _Child:
-    at = mmap.mmap(-1, 8)  # shared with the child, so that the probe is known after a crash
+    at = mmap.mmap(-1, 8)  # shared with the child, so that the parent knows the probe after a crash
     at[:] = struct.pack("<q", -1)
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        # Python warns about threads of libraries; the child uses none of their locks.
+        # Python warns about threads of libraries, but the child uses none of their locks.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
@@ -183,7 +183,7 @@ def _live(
             how = check(probe)
             signal.setitimer(signal.ITIMER_PROF, 0)
         except (MemoryError, _TimeoutError):
-            # The machine determines which of the two limits comes first.
+            # It depends on the machine which of the two limits is reached first.
             return "killed", index, "runaway"
         except Exception:
             return "killed", index, "crash"

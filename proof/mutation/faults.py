@@ -1,4 +1,4 @@
-"""One-token faults: replacements of expressions and of regular expressions."""
+"""One-token faults: replacements in expressions and in regular expressions."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Pow: ast.Mult,
 }
 _WORDS = {"little": "big", "surrogateescape": "replace", "utf-8": "latin-1"}
-"""Python keywords, each with a replacement."""
+"""Python keywords with their replacements."""
 _CHARACTER_SETS = frozenset({"strip", "lstrip", "rstrip"})
 
 Variant = tuple[str, ast.expr]
-"""Name of the operator, and the replacement of the node."""
+"""Name of the operator, and replacement of the node."""
 
 
 def variants(node: ast.expr, parent: ast.AST) -> Iterator[Variant]:
-    """Yield the faulty replacements of ``node`` under ``parent``."""
+    """Yield the faulty replacements of ``node``, whose parent is ``parent``."""
     if isinstance(node, ast.Compare):
         yield from _compare(node)
     elif isinstance(node, ast.BoolOp):
@@ -69,7 +69,7 @@ def _without_each(items: Sequence[T]) -> Iterator[list[T]]:
 
 
 def operator_for(op: ast.operator, operands: Sequence[ast.expr]) -> ast.operator | None:
-    """Return the replacement of an arithmetic operator; None where it joins or formats text."""
+    """Return the replacement of an arithmetic operator, or None if the operator joins or formats strings."""
     if any(_is_text(o) for o in operands) or type(op) not in _ARITHMETIC:
         return None
     return _ARITHMETIC[type(op)]()
@@ -179,7 +179,7 @@ def _elements(node: ast.Dict | ast.Set | ast.Tuple | ast.List, parent: ast.AST) 
         return
     if len(node.elts) < 2 or not isinstance(node.ctx if hasattr(node, "ctx") else ast.Load(), ast.Load):
         return
-    # Other tuples have a fixed length, and without one item the reader fails at once.
+    # Other tuples have a fixed length, and the reader fails immediately if an item is missing.
     table = isinstance(parent, (ast.Compare, ast.Lambda, ast.For)) or (
         isinstance(parent, ast.Assign) and all(isinstance(e, ast.Constant) for e in node.elts)
     )
@@ -188,7 +188,7 @@ def _elements(node: ast.Dict | ast.Set | ast.Tuple | ast.List, parent: ast.AST) 
             yield "element", ast.Set(rest) if isinstance(node, ast.Set) else type(node)(rest, ast.Load())
 
 
-# Regular expressions contain the grammar of numbers, strings and whitespace.
+# The grammar of numbers, strings and whitespace is in regular expressions.
 
 _TOKEN = re.compile(
     r"(?P<template>%\(\w+\)s)"
@@ -204,10 +204,10 @@ _COUNTS = {"*": ("+", "?"), "+": ("*", ""), "?": ("", "*"), "*+": ("++", "?"), "
 
 
 def faulty(pattern: str) -> Iterator[str]:
-    """Yield each pattern that differs from ``pattern`` by one token.
+    """Yield each pattern that differs from ``pattern`` in one token.
 
-    Changed are repetition counts, members and ends of ranges of character sets and their negation, and
-    alternatives. A result need not compile; such a mutant is stillborn.
+    The changes affect repetition counts, alternatives, and the members, the ends of ranges and the negation
+    of character sets. A result need not compile; such a mutant is stillborn.
     """
     tokens = list(_TOKEN.finditer(pattern))
     for token in tokens:
@@ -216,7 +216,7 @@ def faulty(pattern: str) -> Iterator[str]:
             for other in (_sets if token.lastgroup == "set" else _counts)(text):
                 yield before + other + after
         elif token.lastgroup == "atom":
-            # Without its count the atom would leave the count to the preceding item.
+            # Without its count, the atom would leave the count to the preceding item.
             follows = _TOKEN.match(after)
             counted = follows is not None and follows.lastgroup == "count"
             yield before + (after[follows.end() :] if counted and follows else after)

@@ -1,13 +1,13 @@
 """Mutants of a module: every place where one of its tokens may be wrong, with a stable name.
 
 A name is ``module:function:operator:n``; n counts the faults of one operator within one function (or within
-the value of one constant), so edits elsewhere rename nothing.
+the value of one constant), so edits elsewhere do not rename mutants.
 
 Code that no case can observe is excluded. A case checks verdict, fault codes and content. Code that only
 words a message or computes the location of a fault cannot change them, so its mutants would say nothing about
-the corpus. Silent code follows from a few seeds: f-strings, and those arguments of ``Fault`` and similar
-callables that are rule, message, location or path. A variable or parameter is silent when all code that reads
-it is silent.
+the corpus. Such code is called silent. The silent code is derived from a few seeds: f-strings, and those
+arguments of ``Fault`` and similar callables that are a rule, message, location or path. A variable or
+parameter is silent if all code that reads it is silent.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from types import CodeType
 
 WIDTH = 100
-"""Longest text shown of a changed line."""
+"""Longest part of a changed line that is shown, in characters."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Location of a node: a field of its parent, with ``index`` where that is a list."""
+    """Location of a node: a field of its parent, with ``index`` if the field is a list."""
 
     parent: ast.AST
     field: str
@@ -63,9 +63,9 @@ class Mutant:
     Attributes:
         name: ``module:function:operator:n``.
         module: name of the module.
-        line: line of the statement, for people; names never contain it.
-        before: the original statement, cut around the place of the change.
-        after: the same with the fault.
+        line: line of the statement, for display only; names never contain it.
+        before: the original statement, cut around the change.
+        after: the same statement with the fault.
     """
 
     name: str
@@ -86,7 +86,8 @@ class Mutant:
 def mutants_of(sources: Mapping[str, str], skip: Mapping[str, Collection[str]] | None = None) -> list[Mutant]:
     """Return all mutants of some modules that belong together, given as name -> source text.
 
-    ``skip`` names functions and classes to leave unchanged, by module and qualified name; ``*`` means all.
+    ``skip`` names the functions and classes to leave unchanged, by module and qualified name; ``*`` means
+    all.
     """
     trees = {name: ast.parse(text) for name, text in sources.items()}
     silent = silent_nodes(trees.values())
@@ -205,7 +206,7 @@ def _line(statement: ast.AST) -> str:
 
 
 def cut(before: str, after: str, width: int = WIDTH) -> tuple[str, str]:
-    """Cut two lines around the place where they differ, at the same start."""
+    """Cut two lines around the position where they differ; both cuts start at the same column."""
     start = 0
     while start < min(len(before), len(after)) and before[start] == after[start]:
         start += 1
@@ -232,12 +233,12 @@ SPEAKERS: Mapping[str, frozenset[int]] = {
     "describe": frozenset(),
     "show_shape": frozenset(),
 }
-"""Callable -> positions of the arguments that affect the result; its other arguments are silent."""
+"""Callable -> positions of the arguments that affect the result; all other arguments are silent."""
 
 
 @dataclass
 class _Scope:
-    """One function: its parameters by position, and the names found to be silent."""
+    """A function with its parameters by position and the names found to be silent."""
 
     node: Function
     quiet: set[str] = field(default_factory=set)
@@ -259,10 +260,10 @@ class _Scope:
 
 
 def silent_nodes(trees: Iterable[ast.Module]) -> set[ast.AST]:
-    """Return every node of ``trees`` that no case can observe, over all modules together.
+    """Return every node of ``trees`` that no case can observe, computed for all modules together.
 
-    Parameters are matched by the name of the function, so calls in one module follow the arguments into
-    functions of another.
+    Parameters are matched by the name of the function, so the analysis follows the arguments of a call into
+    functions of other modules.
     """
     modules = list(trees)
     scopes = [_Scope(n) for t in modules for n in ast.walk(t) if isinstance(n, Function)]
@@ -287,7 +288,7 @@ def _roots(tree: ast.Module) -> Iterator[ast.AST]:
         match node:
             case ast.JoinedStr() | ast.Assert() | ast.Import() | ast.ImportFrom():
                 yield node
-            # Docstrings, also those of constants, and code for type checkers only.
+            # Docstrings, including those of constants, and code for type checkers only.
             case ast.Expr(value=ast.Constant()) | ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 yield node
             case ast.Assign() if _is_declaration(node):

@@ -1,4 +1,4 @@
-"""The reader under mutation: its deciding modules, the loader of mutants, and the probes.
+"""The reader to be mutated: its deciding modules, the loader of mutants, and the probes.
 
 The probes are small case files under each profile, with the expectations of that profile.
 """
@@ -38,14 +38,14 @@ DECIDING = (
     "header.entry_table",
     "header.explain",
 )
-"""Modules that decide verdict, fault code and content, each after those that it imports."""
+"""Modules that decide verdict, fault code and content, each listed after the modules that it imports."""
 SHARED = ("rules.errors", "rules.faults", "header.texts")
-"""Modules that only carry the decisions of others; they are not mutated."""
+"""Modules that only pass on the decisions of others; they are not mutated."""
 
 SKIP: Mapping[str, tuple[str, ...]] = {
-    # The rule book is data with its own tests; only its header cap decides.
+    # The rule book is data with its own tests; only its header cap affects decisions.
     "rules.book": ("*",),
-    # Case files are passed as bytes; the accepted forms of input are not a property of files.
+    # Case files are passed as bytes, because the accepted types of input are not a property of files.
     "source": (
         "_has_descriptor",
         "_read_all",
@@ -62,7 +62,7 @@ SKIP: Mapping[str, tuple[str, ...]] = {
         "shorter",
         "open_source",
     ),
-    # The proving path's view of a header, and conveniences of the programming interface.
+    # The view of a header for the proving path, and conveniences of the programming interface.
     "header.model": (
         "ParsedEntries",
         "rows",
@@ -72,7 +72,7 @@ SKIP: Mapping[str, tuple[str, ...]] = {
         "Header.__repr__",
         "Header.in_offset_order",
     ),
-    # Texts and drawings for people.
+    # Messages and drawings for people.
     "header.entries": ("describe",),
     "header.layout": ("show_shape", "draw_layout"),
     "header.explain": ("InvalidFileError", "_Explainer._byte"),
@@ -81,7 +81,7 @@ SKIP: Mapping[str, tuple[str, ...]] = {
 
 
 def sources() -> dict[str, str]:
-    """Return module name -> source text of every module that decides."""
+    """Return a map from the names of all deciding modules to their source text."""
     root = files(READER)
     places = {name: f"{name.replace('.', '/')}.py" for name in DECIDING}
     return {name: root.joinpath(place).read_text(encoding="utf-8") for name, place in places.items()}
@@ -105,16 +105,16 @@ def warm() -> None:
 
 
 def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
-    """Load the reader with the fault of ``mutant`` (None: the sound one) and return its ``explain``.
+    """Load the reader with the fault of ``mutant`` (None: without a fault) and return its ``explain``.
 
-    The modules get another package name, so the reader of this process stays sound.
+    The modules get another package name, so the reader of this process remains correct.
     """
     for parent in {ALIAS, *(f"{ALIAS}.{name}".rpartition(".")[0] for name in (*SHARED, *DECIDING))}:
         package = ModuleType(parent)
         package.__path__ = []
         sys.modules[parent] = package
     for name in (*SHARED, *DECIDING):
-        # The rule book takes longest to load, so its module is replaced only when the fault is in it.
+        # The rule book takes longest to load, so its module is replaced only if it contains the fault.
         if name in SHARED or (name == "rules.book" and (mutant is None or mutant.module != name)):
             sys.modules[f"{ALIAS}.{name}"] = import_module(f"{READER}.{name}")
             continue
@@ -129,9 +129,9 @@ def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
 
 
 LARGEST = 64 * 1024
-"""Largest file in bytes that mutants read, whether stored or made by a recipe."""
+"""Largest file in bytes that mutants read, whether it is stored or made by a recipe."""
 STEPS = frozenset({"open", "read"})
-"""Steps of the strict reader; a case that needs others says nothing about it."""
+"""Steps of the strict reader; a case that needs other steps says nothing about it."""
 
 
 @dataclass(frozen=True)
@@ -145,11 +145,11 @@ class Probe:
 
 
 def probes_of(cases: Iterable[Case]) -> list[Probe]:
-    """Load the case files and return them as probes, the most different ones first.
+    """Load the case files and return them as probes, with the most diverse ones first.
 
     Cases are grouped by topic, and each round takes the next case of each group, so that a few probes cover
-    every kind of fault. Profiles matter for choices only; of the other cases only the hardened profile comes
-    early. The order depends on the cases only.
+    every kind of fault. Profiles matter only for choices; for all other cases, only the hardened profile
+    comes early. The order depends only on the cases.
     """
     usable = sorted((c for c in cases if _usable(c)), key=lambda c: (c.size, c.id))
     groups: dict[tuple[object, ...], list[Case]] = defaultdict(list)
@@ -189,7 +189,7 @@ def _demands(case: Case, profile: str) -> Iterator[Expectation]:
 
 
 def objection(explanation: Any, probe: Probe) -> str | None:
-    """Describe the error in a reader's answer to a probe; None when the answer meets the case."""
+    """Describe the error in a reader's answer to a probe, or return None if the answer is correct."""
     found = [_differs(explanation, demand, probe) for demand in probe.demands]
     return None if None in found else found[0]
 
@@ -201,8 +201,8 @@ def _differs(explanation: Any, demand: Expectation, probe: Probe) -> str | None:
     if header is not None:
         return None if _same(header, probe.data, demand.content or {}) else "content"
     codes = {fault.code for fault in explanation.faults}
-    # The hardened reader must report the first code, which fits best; a tolerant profile may report a
-    # later one as its first fault.
+    # The hardened reader must report the first code, which fits best. A tolerant profile may report a later
+    # code as its first fault.
     if probe.profile == "hardened":
         return None if demand.codes[0] in codes else "codes"
     return None if codes & set(demand.codes) else "codes"
@@ -219,7 +219,7 @@ def _same(header: Any, data: bytes, content: Mapping[str, Any]) -> bool:
     wanted = [
         (t["name"], t["dtype"], tuple(t["shape"]), t["nbytes"], t["sha256"]) for t in content["tensors"]
     ]
-    # The reader chooses the order of tensors (API-03).
+    # The reader chooses the order of the tensors (API-03).
     return bool(header.metadata == content["metadata"]) and sorted(found) == sorted(wanted)
 
 

@@ -1,4 +1,4 @@
-"""The measured result, the reasons for every survivor, and the check of one against the other."""
+"""The measured result, the reasons for all survivors, and a check that the two agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REASONS = Path(__file__).with_name("survivors.toml")
 CLASSES = ("equivalent", "report", "position", "message", "unreachable", "wanted")
-"""Classes of reasons, explained in ``survivors.toml``; only ``wanted`` counts against the corpus."""
+"""Classes of reasons, which ``survivors.toml`` explains; only ``wanted`` counts against the corpus."""
 
 
 class UnsoundError(Exception):
@@ -31,7 +31,7 @@ class UnsoundError(Exception):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a mutant survives."""
+    """Reason why a mutant survives."""
 
     kind: str
     why: str
@@ -52,7 +52,7 @@ def load_reasons(path: Path = REASONS) -> dict[str, Reason]:
     out: dict[str, Reason] = {}
     for row in tomllib.loads(path.read_text(encoding="utf-8")).get("reason", []):
         if row["class"] not in CLASSES or not row["why"]:
-            raise ValueError(f"{path.name}: class {row['class']!r} is none of {', '.join(CLASSES)}")
+            raise ValueError(f"{path.name}: class {row['class']!r} is not one of {', '.join(CLASSES)}")
         for name in row["mutants"]:
             if name in out:
                 raise ValueError(f"{path.name}: {name} appears twice")
@@ -70,9 +70,9 @@ def measure(
 
     Args:
         mutants: the mutants.
-        known: mutant -> case that killed it last time; that case runs first, for stable results.
+        known: mutant -> case that killed it in the previous run; that case runs first, for stable results.
         jobs: number of parallel processes.
-        tell: called with the number of mutants done.
+        tell: called with the number of finished mutants.
 
     Raises:
         UnsoundError: the reader itself fails a case.
@@ -81,7 +81,7 @@ def measure(
     probes = probes_of(load_manifest().cases)
     ((_, sound),) = run_all([("", reader_loader(None), probes)], Limits())
     if sound.status != "survived":
-        raise UnsoundError(f"the reader itself disagrees with case {sound.probe} ({sound.how})")
+        raise UnsoundError(f"the unmodified reader disagrees with case {sound.probe} ({sound.how})")
     by_case: defaultdict[str, list[Probe]] = defaultdict(list)
     for probe in probes:
         by_case[probe.id].append(probe)
@@ -98,7 +98,7 @@ def result_of(
 ) -> dict[str, Any]:
     """Return the results of a run in the form of ``mutants.json``.
 
-    ``score`` is the share of killed mutants among those that any case file could distinguish from the reader;
+    ``score`` is the share of killed mutants among those that any case file could distinguish from the reader.
     ``equivalent`` counts the others, by class in ``reasons``. Mutants that cannot be loaded are not counted.
     """
     survivors = []
@@ -135,9 +135,9 @@ def render(result: Mapping[str, Any]) -> str:
 def problems(
     outcomes: Mapping[str, str], reasons: Mapping[str, Reason], modules: Iterable[str] | None = None
 ) -> list[str]:
-    """Describe where reasons and outcomes (name -> status) disagree, in either direction.
+    """Describe where the reasons and the outcomes (name -> status) disagree, in either direction.
 
-    ``modules`` limits the check to reasons of some modules, for a run of only these.
+    ``modules`` limits the check to the reasons of some modules, for a run of only these modules.
     """
     within = None if modules is None else set(modules)
     survivors = [name for name, status in outcomes.items() if status == "survived"]
@@ -146,7 +146,7 @@ def problems(
         if within is not None and name.split(":")[0] not in within:
             continue
         if name not in outcomes:
-            out.append(f"has a reason but exists no more: {name}")
+            out.append(f"has a reason but no longer exists: {name}")
         elif outcomes[name] != "survived":
             out.append(f"has a reason to survive but is {outcomes[name]}: {name}")
     return sorted(out)

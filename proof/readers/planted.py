@@ -1,9 +1,9 @@
-"""A reader with one planted behaviour, which speaks the worker protocol.
+"""A reader with one planted behaviour that speaks the worker protocol.
 
     python proof/readers/planted.py BEHAVIOUR
 
-A behaviour shows on some files only. Their digests decide which: names and the order of cases do not matter.
-All messages are the same, since what the harness makes of them must not depend on words.
+A behaviour shows only on some files. Their digests decide which files, so names and the order of cases do not
+matter. All messages are the same, because the classification by the harness must not depend on wording.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ FIELDS = {"dtype", "shape", "data_offsets"}
 
 
 class RefusedError(Exception):
-    """The file is refused."""
+    """The file is rejected."""
 
 
 def loose(data: bytes, step: str, beyond: bytes = b"") -> Answer:
-    """Return the content without any check; ``beyond`` fills what ranges name past the end of the file."""
+    """Return the content without any checks; ``beyond`` replaces bytes of ranges past the end of the file."""
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
     buffer = data[8 + length :]
@@ -55,7 +55,7 @@ def loose(data: bytes, step: str, beyond: bytes = b"") -> Answer:
 
 
 def strict(data: bytes, step: str) -> Answer:
-    """Return the content of a file that the format allows, as far as few lines can tell."""
+    """Return the content of a file, or raise RefusedError if a short check finds that it is invalid."""
     (length,) = struct.unpack("<Q", data[:8])
     if not 2 <= length <= min(len(data) - 8, 100_000_000) or data[8:9] != b"{":
         raise RefusedError
@@ -102,7 +102,7 @@ def hang(_path: str) -> None:
 
 
 def fill_memory(_path: str) -> None:
-    """Take a GiB and keep it, so that whoever watches sees it."""
+    """Allocate one GiB and keep it, so that a monitor can see it."""
     held = bytearray()
     for _ in range(128):
         held += b"\xff" * (8 * MIB)
@@ -110,9 +110,9 @@ def fill_memory(_path: str) -> None:
 
 
 def change_input(path: str) -> None:
-    """Append a byte, and leave the time of change as it was.
+    """Append a byte, and restore the modification time.
 
-    With the size as it was, too, it would depend on the clock of the file system whether anybody notices.
+    If the size also stayed the same, detection would depend on the clock of the file system.
     """
     file = Path(path)
     before = file.stat()
@@ -122,7 +122,7 @@ def change_input(path: str) -> None:
 
 
 def leave_child(_path: str) -> None:
-    """Leave a child that holds the pipes open, in a session of its own."""
+    """Leave a child process in its own session that keeps the pipes open."""
     if os.fork() == 0:
         os.setsid()
         time.sleep(FOREVER)
@@ -130,24 +130,24 @@ def leave_child(_path: str) -> None:
 
 
 def make_noise(_path: str) -> None:
-    """Print what is no answer: text, other JSON, bytes that are no UTF-8."""
+    """Print lines that are not answers: text, other JSON, and bytes that are not UTF-8."""
     sys.stdout.buffer.write(b'loading ...\n\n[1, 2]\n{"progress": 0.5}\n\xff\xfe\n')
     sys.stdout.buffer.flush()
     print("a warning", file=sys.stderr, flush=True)
 
 
 def be_slow(_path: str) -> None:
-    """Take longer than the harness likes, and less than it allows."""
+    """Take longer than the harness expects but less than it allows."""
     time.sleep(3)
 
 
 def late(data: bytes, step: str) -> Answer:
-    """Accept at open what is refused at read."""
+    """Accept at open the files that are rejected at read."""
     return (loose if step == "open" else strict)(data, step)
 
 
 def heap(data: bytes, step: str) -> Answer:
-    """Give bytes of our own for what lies past the end of the file, and for some good files."""
+    """Return invented bytes for ranges past the end of the file, and for some valid files."""
     answer = loose(data, step, beyond=b"\xaa")
     if step == "read" and chosen(data, 10):
         for row in answer["tensors"]:
@@ -157,7 +157,7 @@ def heap(data: bytes, step: str) -> Answer:
 
 @dataclass
 class Order:
-    """After certain files this process refuses all others."""
+    """Reject all files after certain files have been read."""
 
     spoilt: bool = False
 
@@ -170,7 +170,7 @@ class Order:
 
 @dataclass
 class Behaviour:
-    """What happens at the step read of one in so many files, and who gives the answer."""
+    """What happens at the step read of some files, and the function that computes the answer."""
 
     act: Callable[[str], None] = nothing
     one_in: int = 1

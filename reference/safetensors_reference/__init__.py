@@ -1,4 +1,4 @@
-"""The safetensors format, executable: rules as data, and a strict reader that explains every fault."""
+"""The safetensors format as code: its rules as data, and a strict reader that explains every fault."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use: every command imports this package, few need all of it."""
+    """Import a public name on first use. Every command imports this package, but few need all of it."""
     for home, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(home, __name__), name)

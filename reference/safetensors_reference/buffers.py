@@ -1,9 +1,10 @@
-"""The data buffer in memory: copied, or mapped from the file.
+"""Loads the data buffer into memory, either by copying it or by mapping the file.
 
-Copying is the default for untrusted files: the result cannot change or vanish. Page faults on new memory
-dominate such loads, so a large buffer is one anonymous mapping whose pages are made in bulk and filled by a
-few threads. Mapping is the fast mode: private, writable and never written back. But if the file is cut while
-mapped, touching the missing part ends the process (API-11).
+Copying is the default, because it is safe for untrusted files: the result cannot change or vanish. Page
+faults on new memory take most of the time of such a load. Therefore a large buffer is a single anonymous
+mapping whose pages are populated in bulk and filled by a few threads. Mapping is faster. The mapping is
+private and writable, and is never written back. However, if the file is truncated while it is mapped,
+accessing the missing part kills the process (API-11).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Mode = Literal["copy", "mmap"]
 
 THREADED_FROM = HUGE_FROM
 MAX_READ = HUGE
-"""Bytes whose pages a thread makes and then fills while they are cached."""
+"""Number of bytes whose pages a thread populates and then fills while they are still in the cache."""
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
@@ -32,7 +33,7 @@ def cores() -> int:
 
 
 def read_range(source: Source, start: int, count: int) -> memoryview:
-    """Return file bytes in new memory. Raises UnreadableError (API_TRUNCATED), MemoryError."""
+    """Return bytes of the file in new memory. Raises UnreadableError (API_TRUNCATED) or MemoryError."""
     check_unchanged(source)
     if not isinstance(source, PathSource):
         return memoryview(bytearray(source.read(start, count)))
@@ -67,7 +68,7 @@ def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> Non
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(THREADS - 1)]
     try:
-        with suppress(RuntimeError):  # without further threads, this one does the work
+        with suppress(RuntimeError):  # if no thread can be started, this thread does all the work
             for thread in threads:
                 thread.start()
         work()
@@ -75,7 +76,7 @@ def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> Non
             if thread.ident is not None:
                 thread.join()
     except BaseException as err:
-        errors.append(err)  # stops the other threads, which use the memory until then
+        errors.append(err)  # stops the other threads, which still use the memory
         raise
     if errors:
         raise errors[0]
@@ -94,7 +95,7 @@ def _read_into(source: PathSource, start: int, view: memoryview) -> None:
 
 
 def check_unchanged(source: Source) -> None:
-    """Raise AccessError if size or time show that the file was cut or rewritten (API-11, API-12)."""
+    """Raise AccessError if the file was truncated or rewritten, judging by size and time (API-11, API-12)."""
     if not isinstance(source, PathSource):
         return
     if source.fd < 0:
@@ -102,7 +103,7 @@ def check_unchanged(source: Source) -> None:
     now = os.fstat(source.fd)
     if now.st_size != source.opened.st_size or now.st_mtime_ns != source.opened.st_mtime_ns:
         change = "became shorter" if now.st_size < source.opened.st_size else "was modified"
-        raise AccessError(f"{source.name}: {change} after it was opened", "API_TRUNCATED", "API-11")
+        raise AccessError(f"{source.name}: the file {change} after it was opened", "API_TRUNCATED", "API-11")
 
 
 def map_file(source: Source) -> memoryview:

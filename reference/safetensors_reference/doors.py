@@ -63,16 +63,16 @@ def safe_open(
     """Open a file lazily.
 
     Args:
-        what: path, object with the buffer protocol or seekable binary file object.
+        what: a path, an object with the buffer protocol or a seekable binary file object.
         framework: ``"np"`` (NumPy), ``"pt"`` (torch) or ``"raw"`` (memoryviews).
         device: device of torch tensors; the other frameworks accept only ``"cpu"``. Each tensor is read into
-            memory and copied; ``safetensors_reference.device`` loads whole files faster.
-        mode: ``copy`` into new memory, or ``mmap`` for views of the mapped file.
-        profile: profile that decides where readers may differ.
+            memory and then copied. ``safetensors_reference.device`` loads whole files faster.
+        mode: ``copy`` reads into new memory, ``mmap`` returns views of the mapped file.
+        profile: profile to use where readers may differ.
 
     Raises:
         InvalidFileError: the file breaks rules.
-        UnreadableError: it cannot be read.
+        UnreadableError: the file cannot be read.
         AccessError: framework, device, mode or profile is unknown or not available.
     """
     if isinstance(framework, str):
@@ -81,9 +81,9 @@ def safe_open(
 
             return TensorFile(what, TorchFramework(device), mode, profile)
         if framework in ("np", "numpy", "raw"):
-            kind = getattr(device, "type", device)  # of a torch.device
+            kind = getattr(device, "type", device)  # also accepts a torch.device
             if not isinstance(kind, str) or kind != "cpu":
-                text = "only framework 'pt' supports other devices"
+                text = "other devices need framework 'pt'"
                 raise AccessError(f"device must be 'cpu' for {shown(framework)}, not {shown(device)}: {text}")
             if framework == "raw":
                 return TensorFile(what, RawFramework(), mode, profile)

@@ -1,4 +1,4 @@
-"""Hex view of a part of a file, with a range marked."""
+"""Shows part of a file in hexadecimal, with a range marked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ WIDTH = 16
 
 
 def hexview(data: bytes, start: int, end: int, *, base: int = 0, limit: int = 96) -> str:
-    """Show 16 bytes per line around ``[start, end)``, marked with ``^^``; ``data`` begins at ``base``."""
+    """Return lines of 16 bytes around ``[start, end)``, with the range marked by ``^^``.
+
+    ``data`` begins at file position ``base``.
+    """
     first = max(start - base - WIDTH, 0) // WIDTH * WIDTH
     last = min(len(data), first + limit, max(-(-(end - base + WIDTH) // WIDTH) * WIDTH, WIDTH))
     if start == end == 0:

@@ -1,7 +1,7 @@
 """The ``stc`` command, and an option type that its commands share.
 
-Commands of this package are found by name; packages above add theirs through an entry-point group. Package
-metadata is read only for those, because that takes longer than most checks.
+Commands of this package are found by name. Packages that depend on it add theirs through an entry-point
+group. Package metadata is read only for those commands, because reading it takes longer than most checks.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any
 import click
 
 VERSION = "2026.11.0"
-"""Version of all packages of this project; the build reads it."""
+"""Version of all packages of this project; the build reads it from here."""
 GROUP = "stc.commands"
 OWN = ("audit", "check", "rules")
 INTERRUPTED = 130
-"""Exit status after Ctrl-C; click's own would mean that faults were found."""
+"""Exit status after Ctrl-C. The status that click uses would mean that faults were found."""
 INSTALL = "pip install 'safetensors-conformance[harness]'"
 
 
 class MissingExtraError(click.ClickException):
-    """An extra is not installed. Exits with 2."""
+    """An extra is not installed. The program exits with status 2."""
 
     exit_code = 2
 
 
 class Commands(click.Group):
-    """Loads commands on demand, so ``stc check`` starts fast and imports no package above."""
+    """Loads commands on demand, so that ``stc check`` starts fast and does not import other packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         from importlib.metadata import entry_points
@@ -54,7 +54,7 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as err:
-            import difflib  # only unknown commands need it
+            import difflib  # imported here because only unknown commands need it
 
             near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             if near:
@@ -75,13 +75,13 @@ class Commands(click.Group):
         try:
             with _visible_errors():
                 return super().invoke(ctx)
-        except KeyboardInterrupt as err:  # the command did not handle it, or is not loaded yet
+        except KeyboardInterrupt as err:  # the command did not handle it or has not been loaded yet
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from err
         except ModuleNotFoundError as err:
             if not of_harness(err.name):
                 raise
-            raise MissingExtraError(f"needs the harness: {INSTALL}") from err
+            raise MissingExtraError(f"this command needs the harness: {INSTALL}") from err
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def _visible_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as err:
-        from .text import visible_lines  # most commands do not fail
+        from .text import visible_lines  # imported here because most commands do not fail
 
         err.message = visible_lines(err.message)  # type: ignore[misc]  # keep the same error object
         raise
@@ -104,7 +104,7 @@ def _loaded(name: str) -> object:
 
 
 def of_harness(module: str | None) -> bool:
-    """Return whether the extra ``harness`` installs a module; its packages are named like their modules."""
+    """Return whether the extra ``harness`` installs a module, whose package has the same name."""
     if not module:
         return False
     from importlib.metadata import requires
@@ -114,7 +114,7 @@ def of_harness(module: str | None) -> bool:
 
 
 def without_harness(name: str, text: str = f"Needs the harness: {INSTALL}") -> click.Command:
-    """Return a substitute for a command that cannot be loaded; ``text`` describes it in the list."""
+    """Return a substitute for a command that cannot be loaded. The list of commands shows ``text``."""
 
     def missing(**_: object) -> None:
         raise MissingExtraError(f"{name} needs the harness: {INSTALL}")
@@ -127,7 +127,7 @@ def without_harness(name: str, text: str = f"Needs the harness: {INSTALL}") -> c
 
 
 class SecondsRange(click.FloatRange):
-    """Seconds from ``least`` up to a day."""
+    """A number of seconds between ``least`` and one day."""
 
     def __init__(self, least: float = 0.001) -> None:
         super().__init__(least, 86_400)
@@ -144,8 +144,8 @@ def main() -> None:
     """Check safetensors files, and the programs that read and write them.
 
     \b
-    stc check FILE|FOLDER...           check files and explain faults; check that models are whole
-    stc audit SOURCE...                audit millions of files, one row each
+    stc check FILE|FOLDER...           check files, explain their faults, and check that models are whole
+    stc audit SOURCE...                audit millions of files and write one row per file
     stc run --impl NAME                run an implementation over the corpus
     stc diff --impl A --impl B         compare two implementations over the corpus
     stc trend NAME VERSION...          show what each release fixed or broke

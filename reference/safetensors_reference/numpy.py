@@ -1,4 +1,4 @@
-"""Reading and writing with NumPy, with the names of the official ``safetensors.numpy``."""
+"""Reads and writes files with NumPy, using the function names of the official ``safetensors.numpy``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["NumpyFramework", "load", "load_file", "save", "save_file"]
 
 
 def load(data: Buffer, profile: ProfileName = "hardened") -> dict[str, LoadedArray]:
-    """Load every tensor of a file in memory; errors as in ``load_file``."""
+    """Load every tensor of a file that is in memory. Raises the same errors as ``load_file``."""
     return load_file(data, profile=profile)
 
 
@@ -28,17 +28,19 @@ def load_file(
     """Load every tensor of a file.
 
     Args:
-        what: path, object with the buffer protocol or seekable binary file object.
-        mode: ``copy`` into new memory, or ``mmap`` for views of the mapped file.
-        profile: profile that decides where readers may differ.
+        what: a path, an object with the buffer protocol or a seekable binary file object.
+        mode: ``copy`` reads into new memory, ``mmap`` returns views of the mapped file.
+        profile: profile to use where readers may differ.
 
     Returns:
-        name -> array of the logical shape, in header order; ``PackedTensor`` for F4 and F6.
+        A mapping of names to arrays of the logical shape, in header order. F4 and F6 tensors are returned as
+        ``PackedTensor``.
 
     Raises:
         InvalidFileError: the file breaks rules.
-        UnreadableError: it cannot be read, or became shorter during the load.
-        UnsupportedDtypeError: a tensor needs ml_dtypes, which is missing; ``safe_open`` reads the others.
+        UnreadableError: the file cannot be read, or became shorter during the load.
+        UnsupportedDtypeError: a tensor needs ml_dtypes, which is not installed; ``safe_open`` can read the
+            other tensors.
     """
     with TensorFile(what, NumpyFramework(), mode, profile) as file:
         return load_all(file)

@@ -1,4 +1,4 @@
-"""Files on the Hub (``hf://``) and on web servers with range requests, through fsspec."""
+"""Reads files on the Hub (``hf://``) and on web servers with range requests, through fsspec."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def remote_names(address: str, wanted: Callable[[str], bool]) -> list[str]:
     with _as_unreadable(address):
         fs = _hub(os.environ.get("HF_ENDPOINT"))
         files = fs.find(address.removeprefix(HUB).strip("/"))
-    # Files of a folder before its subfolders, as in a walk of a local folder.
+    # The files of a folder precede its subfolders, as in a walk of a local folder.
     names = sorted((name for name in map(str, files) if wanted(name)), key=_walk_order)
     return [f"{HUB}{name}" for name in names]
 
@@ -53,7 +53,7 @@ def _walk_order(name: str) -> tuple[tuple[str, ...], str]:
 
 
 class RemoteSource(Uncopied):
-    """Source for a remote file; the listing or the server gives its size."""
+    """Source for a remote file. Its size comes from the listing or from the server."""
 
     def __init__(self, address: str) -> None:
         self.name = address
@@ -74,7 +74,7 @@ class RemoteSource(Uncopied):
                     self._of_web,
                 )
         if type(self.size) is not int:
-            raise UnreadableError(f"{shown_name(address)}: the server gives no size of the file")
+            raise UnreadableError(f"{shown_name(address)}: the server does not report the size of the file")
 
     def read(self, start: int, count: int) -> bytes:
         if not self._first and start < FIRST:
@@ -107,7 +107,7 @@ class RemoteSource(Uncopied):
         part = self._part(start, count)
         if (part.size, part.tag) != (self.size, self._tag):
             raise UnreadableError(
-                f"{shown_name(self.name)}: changed while it was read", "API_TRUNCATED", "API-11"
+                f"{shown_name(self.name)}: the file changed while it was read", "API_TRUNCATED", "API-11"
             )
         return part.data
 
@@ -125,7 +125,7 @@ def _as_unreadable(address: str) -> Iterator[None]:
         raise
     except ImportError as err:
         raise UnreadableError(f"{shown_name(address)}: {NEEDED} ({err.name or err})") from err
-    except Exception as err:  # any class, with text from the server
+    except Exception as err:  # may be any exception class, with text from the server
         if isinstance(err, FileNotFoundError):
             raise UnreadableError(f"{shown_name(address)}: No such file or directory") from err
         text = " ".join(str(err).split()) or type(err).__name__

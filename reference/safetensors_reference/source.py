@@ -1,4 +1,4 @@
-"""Sources of bytes: a path, an object with the buffer protocol or a seekable binary file object."""
+"""Byte sources: a path, an object with the buffer protocol or a seekable binary file object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from typing_extensions import Buffer  # of collections.abc from Python 3.12 on
+    from typing_extensions import Buffer  # in collections.abc since Python 3.12
 
 SourceLike: TypeAlias = "str | os.PathLike[str] | Buffer | BinaryIO"
 """A path, an object with the buffer protocol, or a seekable binary file."""
@@ -42,7 +42,7 @@ class Source(Protocol):
 
 
 class Uncopied:
-    """Base of handles that belong to this process and refuse to be copied or pickled."""
+    """Base class of handles that belong to this process and cannot be copied or pickled."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         text = f"cannot copy or pickle a {type(self).__name__}: it belongs to a file open in this process"
@@ -53,7 +53,7 @@ class Opened(Uncopied):
     """Context manager that closes its source."""
 
     def close(self) -> None:
-        """Release owned resources; repeated calls do nothing."""
+        """Release owned resources. Further calls do nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +63,10 @@ class Opened(Uncopied):
 
 
 class Descriptor(Opened):
-    """Owner of the file descriptor ``fd``, closed with its last reference; -1 when not open."""
+    """Owner of the file descriptor ``fd``, which is -1 if the file is not open.
+
+    The descriptor is closed together with the last reference to its owner.
+    """
 
     fd = -1
 
@@ -77,11 +80,11 @@ class Descriptor(Opened):
 
 
 class MemorySource(Opened):
-    """Source for an object with the buffer protocol; copies only on read."""
+    """Source for an object with the buffer protocol. It copies data only when it is read."""
 
     def __init__(self, data: Buffer, name: str = "<bytes>") -> None:
         view = memoryview(data)
-        # Only contiguous views can be cast to bytes; others are rare and copied.
+        # Only contiguous views can be cast to bytes. Other views are rare, so they are copied.
         self._view = view.cast("B") if view.c_contiguous and view.nbytes else memoryview(view.tobytes())
         self.name = name
         self.size = len(self._view)
@@ -94,7 +97,7 @@ class MemorySource(Opened):
 
 
 class FileSource(Opened):
-    """Source for an open binary file object, read by position, also from several threads."""
+    """Source for an open binary file object. It reads by position, and several threads may use it."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
@@ -105,10 +108,11 @@ class FileSource(Opened):
             empty: object = file.read(0)
         if not isinstance(empty, bytes):
             raise UnreadableError(
-                f"{name}: cannot be read: not a binary file, read(0) returned {type(empty).__name__}"
+                f"{name}: cannot be read: this is not a binary file, since read(0) returned "
+                f"{type(empty).__name__}"
             )
         if type(self.size) is not int or self.size < 0:
-            raise UnreadableError(f"{name}: cannot be read by position: seek() returned no position")
+            raise UnreadableError(f"{name}: cannot be read by position: seek() did not return a position")
 
     def read(self, start: int, count: int) -> bytes:
         with self._unreadable("cannot be read"):
@@ -148,12 +152,12 @@ def _lock_of(file: object) -> AbstractContextManager[object]:
     with _new_lock:
         try:
             return _locks.setdefault(file, RLock())  # type: ignore[no-any-return]
-        except TypeError:  # neither hashable nor weakly referable: one lock for all such objects
+        except TypeError:  # neither hashable nor weakly referable, so all such objects share one lock
             return _new_lock
 
 
 def _has_descriptor(file: object) -> bool:
-    """Return whether the descriptor gives the same bytes as the file object."""
+    """Return whether the descriptor returns the same bytes as the file object."""
     raw = file.raw if type(file) is io.BufferedReader and not file.closed else file
     return type(raw) is io.FileIO and not raw.closed
 
@@ -172,7 +176,7 @@ def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: i
 
 
 class PathSource(Descriptor):
-    """Source for a regular file, read by position through one descriptor."""
+    """Source for a regular file. It reads by position through one descriptor."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
@@ -180,7 +184,7 @@ class PathSource(Descriptor):
         except TypeError as err:
             raise UnreadableError(f"not a path: {shown(path)}") from err
         try:
-            # O_NONBLOCK: opening a FIFO would otherwise wait for a writer (API-13).
+            # Without O_NONBLOCK, opening a FIFO would wait for a writer (API-13).
             self.fd = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError) as err:
             reason = getattr(err, "strerror", None) or err
@@ -202,28 +206,33 @@ class PathSource(Descriptor):
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the bytes of a regular file of at most ``most`` bytes, opened without waiting.
+    """Return the bytes of a regular file of at most ``most`` bytes without blocking.
 
-    For untrusted files: a FIFO, a device or a link to one neither blocks nor fills the memory.
+    This function is safe for untrusted files: a FIFO, a device or a link to one neither blocks it nor
+    exhausts memory.
 
     Raises:
-        UnreadableError: it is missing, unreadable, larger, or not a regular file.
+        UnreadableError: the file is missing, unreadable, too large or not a regular file.
     """
     with PathSource(path) as source:
         if source.size > most:
-            raise UnreadableError(f"{source.name}: {source.size:,} bytes, more than {most:,}")
+            raise UnreadableError(
+                f"{source.name}: the file has {source.size:,} bytes, more than the limit of {most:,} bytes"
+            )
         return source.read(0, source.size)
 
 
 def shorter(name: str, at: int) -> UnreadableError:
-    """Return the error for a file that became shorter after opening (API-11)."""
+    """Return the error for a file that became shorter after it was opened (API-11)."""
     return UnreadableError(
-        f"{name}: became shorter while it was read, at byte {at:,}", "API_TRUNCATED", "API-11"
+        f"{name}: the file became shorter while it was read, and has no data at byte {at:,}",
+        "API_TRUNCATED",
+        "API-11",
     )
 
 
 def open_source(what: SourceLike) -> PathSource | MemorySource | FileSource:
-    """Open ``what`` as a source. Raises UnreadableError for a missing, unreadable or non-regular file."""
+    """Open ``what``. Raises UnreadableError if it is missing, unreadable or not a regular file."""
     if isinstance(what, (str, os.PathLike)):
         return PathSource(what)
     try:
@@ -233,5 +242,5 @@ def open_source(what: SourceLike) -> PathSource | MemorySource | FileSource:
     except (BufferError, ValueError) as err:
         raise UnreadableError(f"<bytes>: cannot be read: {err}") from err
     if not hasattr(what, "read"):
-        raise UnreadableError(f"neither a path, bytes nor a binary file: {shown(what)}")
+        raise UnreadableError(f"expected a path, bytes or a binary file, not {shown(what)}")
     return FileSource(what, str(getattr(what, "name", None) or "<file object>"))  # type: ignore[arg-type] # see above

@@ -1,4 +1,4 @@
-"""Makes untrusted text safe to show: visible, without terminal or log commands, of bounded length."""
+"""Makes untrusted text safe to display: visible, without terminal or log commands, and of limited length."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Cut ``text`` to ``limit`` characters, and append its length (rule LIM-09)."""
+    """Cut off ``text`` at ``limit`` characters and append its length (rule LIM-09)."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def printable(text: str) -> str:
-    """Escape characters that would move the cursor or reverse the text."""
+    """Escape characters that could move the cursor or reverse the text."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)
 
 
 def visible(text: str, limit: int = 200) -> str:
-    """Return ``text`` on one line, with unprintable characters escaped, cut at ``limit`` characters.
+    """Return ``text`` on one line, with unprintable characters escaped, cut off at ``limit`` characters.
 
-    Escapes control and bidirectional characters, line separators, lone surrogates and unassigned code points,
-    so the result is always encodable as UTF-8 and reads in stored order. Also escapes the first character of
-    CI log commands, wherever a line may be broken.
+    Control and bidirectional characters, line separators, lone surrogates and unassigned code points are
+    escaped. The result can therefore always be encoded as UTF-8 and is displayed in the order in which it is
+    stored. The first character of CI log commands is escaped too, wherever a line could be broken.
     """
     text = printable(shorten(text, limit))
     return _COMMAND.sub(lambda match: f"\\u{ord(match[0][0]):04x}{match[0][1:]}", text)
@@ -37,7 +37,7 @@ def visible_lines(text: str, limit: int = 2000) -> str:
 
 
 _COMMAND = re.compile(r"(?<!\S)::|##\[")
-"""Start of a GitHub Actions workflow command: at a line start, or anywhere in its old form."""
+"""Start of a GitHub Actions workflow command: at the start of a line, or anywhere for the old syntax."""
 
 
 def _escape(char: str) -> str:

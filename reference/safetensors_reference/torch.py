@@ -1,6 +1,6 @@
-"""Reading and writing with torch, with the names of the official ``safetensors.torch``.
+"""Reads and writes files with torch, using the function names of the official ``safetensors.torch``.
 
-``save_model`` stores tensors that share memory, such as tied weights, once (WRT-16).
+``save_model`` stores only one copy of tensors that share memory, such as tied weights (WRT-16).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["TorchFramework", "load", "load_file", "load_model", "save", "save_fi
 
 
 def load(data: Buffer, profile: ProfileName = "hardened") -> dict[str, LoadedTensor]:
-    """Load every tensor of a file in memory; errors as in ``load_file``."""
+    """Load every tensor of a file that is in memory. Raises the same errors as ``load_file``."""
     return load_file(data, profile=profile)
 
 
@@ -39,19 +39,19 @@ def load_file(
     """Load every tensor of a file.
 
     Args:
-        what: path, object with the buffer protocol or seekable binary file object.
+        what: a path, an object with the buffer protocol or a seekable binary file object.
         device: device of the tensors; ``safetensors_reference.device`` loads onto CUDA faster.
-        mode: ``copy`` into new memory, or ``mmap`` for views of the mapped file.
-        profile: profile that decides where readers may differ.
+        mode: ``copy`` reads into new memory, ``mmap`` returns views of the mapped file.
+        profile: profile to use where readers may differ.
 
     Returns:
-        name -> tensor, in header order. All share one storage without overlapping.
+        A mapping of names to tensors, in header order. All tensors share one storage without overlapping.
 
     Raises:
         InvalidFileError: the file breaks rules.
-        UnreadableError: it cannot be read, or became shorter during the load.
-        UnsupportedDtypeError: this torch has no type for a tensor; ``safe_open`` reads the others.
-        AccessError: the device is missing or has no room.
+        UnreadableError: the file cannot be read, or became shorter during the load.
+        UnsupportedDtypeError: this torch has no type for a tensor; ``safe_open`` can read the others.
+        AccessError: the device is missing or has too little memory.
     """
     framework = TorchFramework(device)
     with TensorFile(what, framework, mode, profile) as file:
@@ -62,8 +62,8 @@ class StateMismatchError(SafetensorsError, RuntimeError):
     """A model and a file have different tensors.
 
     Attributes:
-        missing: names only in the model.
-        unexpected: names only in the file.
+        missing: names that are only in the model.
+        unexpected: names that are only in the file.
     """
 
     code = "API_NO_SUCH_TENSOR"
@@ -81,20 +81,22 @@ def save_model(
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Save the state of ``model``; of tensors that share memory, store the one that covers all of it.
+    """Save the state of ``model``. Only one of several tensors that share memory is stored.
 
-    The metadata map each omitted name to the stored name, unless the caller's metadata already use the key.
-    When several tensors cover all shared memory, the first name is stored.
+    The stored tensor is the one that covers all of the shared memory, or the first such tensor by name. In
+    the metadata, each omitted name is mapped to the stored name, unless the caller's metadata already use the
+    key.
 
     Args:
-        model: its ``state_dict`` is saved.
-        path: target, replaced atomically.
-        metadata: strings to strings.
-        force_contiguous: False rejects non-contiguous tensors, which are otherwise written row-major.
+        model: the model whose ``state_dict`` is saved.
+        path: target file, which is replaced atomically.
+        metadata: mapping of strings to strings.
+        force_contiguous: if False, non-contiguous tensors are rejected; otherwise they are written in
+            row-major order.
 
     Raises:
-        WriteError: as ``save_file``; also WRT_SHARED_STORAGE when tensors share memory that none of them
-            covers.
+        WriteError: as in ``save_file``; also WRT_SHARED_STORAGE if tensors share memory and none of them
+            covers all of it.
         NotSavedError: the file cannot be written.
     """
     state: dict[str, torch.Tensor] = dict(model.state_dict())
@@ -103,7 +105,7 @@ def save_model(
     notes: dict[str, str] = {}
     for kept, dropped in list(_aliases(state)):
         if kept is None:
-            text = f"tensors share memory that none of them covers: {quote_some(dropped)}"
+            text = f"these tensors share memory, but none of them covers all of it: {quote_some(dropped)}"
             raise WriteError(text, "WRT_SHARED_STORAGE", "WRT-16")
         for name in dropped:
             notes[name] = kept
@@ -128,19 +130,20 @@ def load_model(
     """Load a file into ``model``, whichever name of each group of tied tensors the file contains.
 
     Args:
-        model: changed in place; its tensors keep their device and dtype.
+        model: the model, which is changed in place; its tensors keep their device and dtype.
         path: the file.
-        strict: whether names only in the model or only in the file are an error.
-        device: device of the file's tensors before they are copied into the model.
+        strict: whether it is an error if a name is only in the model or only in the file.
+        device: device of the file's tensors before they are copied to the model.
 
     Returns:
-        (missing, unexpected): names only in the model and names only in the file, sorted. A name whose memory
-        was loaded under another name is not missing; a second name for the same memory is unexpected.
+        A tuple (missing, unexpected): the sorted names that are only in the model and those that are only in
+        the file. A name is not missing if its memory was loaded under another name. A second name for the
+        same memory is unexpected.
 
     Raises:
-        StateMismatchError: names differ and ``strict``. Matching tensors were loaded anyway.
+        StateMismatchError: names differ and ``strict`` is set. Matching tensors were loaded nevertheless.
         InvalidFileError, UnreadableError, UnsupportedDtypeError: the file cannot be loaded.
-        RuntimeError: a tensor has another shape than in the model (torch's own error).
+        RuntimeError: a tensor has a different shape in the model (torch's own error).
     """
     loaded = load_file(path, device)
     for name, tensor in loaded.items():
@@ -168,7 +171,10 @@ def load_model(
 def _aliases(
     state: Mapping[str, torch.Tensor], preferred: Collection[str] = ()
 ) -> Iterator[tuple[str | None, list[str]]]:
-    """Yield (name to keep, names to omit) of tensors that share memory; None if none covers all of it."""
+    """Yield (name to keep, names to omit) for tensors that share memory.
+
+    The name to keep is None if no tensor covers all of the memory.
+    """
     for group in shared_groups(memory_regions(state)):
         begin, end = min(p.address for p in group), max(p.end for p in group)
         whole = [p.name for p in group if _covers(p, state[p.name], begin, end)]

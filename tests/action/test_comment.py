@@ -132,15 +132,15 @@ def test_the_token_follows_no_redirect(done: Job, api: Api) -> None:
         comment(done, api)
         assert other.calls == []
     (warning,) = done.annotations("warning")
-    assert warning == "no comment: the service answered 302"
+    assert warning == "no comment: GitHub answered 302"
 
 
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (OK + b"{", "no JSON"),
-        (OK + b"[" * 100_000, "no JSON"),
-        (OK + b'{"message": "x"}', "no list of comments"),
+        (OK + b"{", "is not JSON"),
+        (OK + b"[" * 100_000, "is not JSON"),
+        (OK + b'{"message": "x"}', "not a list of comments"),
         (b"\x1b[31mSSH\r\n", "SSH"),
         (b"HTTP/1.1 200 OK\r\n" + b"X: x\r\n" * 200, "more than 100 headers"),
     ],
@@ -188,7 +188,7 @@ def test_a_refusal_is_a_warning_that_says_what_to_do(done: Job, api: Api, status
 def test_only_a_pull_request_is_commented_on(tmp_path: Path) -> None:
     job = Job(tmp_path).run(until="check", implementation="reference", comment="true")
     assert job.outputs["check"]["comment"] == "false"  # without which the step is left out
-    assert "not started by a pull request" in "\n".join(job.annotations("notice"))
+    assert "no pull request started this job" in "\n".join(job.annotations("notice"))
 
 
 @pytest.mark.parametrize("target", ["/proc/self/environ", "/dev/zero"])

@@ -33,7 +33,7 @@ def test_whole_models_pass(job: Job) -> None:
     assert job.ok, job.log
     assert job.outputs["outcome"] == {"result": "passed", "findings": "0"}
     assert [job.outcome[key] for key in ("run", "Fuzz", "files")] == ["skipped", "skipped", "success"]
-    assert "### safetensors-conformance: all files are in order" in job.summary
+    assert "### safetensors-conformance: all files are valid" in job.summary
     assert "whole model, 2 tensors in 2 files" in job.summary
     sarif = Path(job.used["github/codeql-action/upload-sarif"]["sarif_file"])
     assert json.loads(sarif.read_bytes())["runs"][0]["invocations"][0]["exitCode"] == 0
@@ -46,7 +46,7 @@ def test_a_missing_shard_fails(job: Job) -> None:
     assert not job.ok
     assert job.outputs["outcome"] == {"result": "failed", "findings": "1"}
     assert job.annotations("error") == [
-        "safetensors-conformance: files are not valid, or a model is not whole"
+        "safetensors-conformance: files are invalid, or a model is incomplete"
     ]
     assert "IDX_SHARD_MISSING" in (job.report / "report.txt").read_text()
     log = json.loads((job.report / "report.sarif").read_bytes())
@@ -75,5 +75,5 @@ def test_no_comment_is_made(job: Job) -> None:
     job.event = {"pull_request": {"number": 7, "head": {"repo": {"full_name": "me/mylib"}}}}
     (job.folder / "event.json").write_text(json.dumps(job.event))
     job.run(check="my models", comment="true")
-    assert job.annotations("notice") == ["comment: left out, it is for implementations"]
+    assert job.annotations("notice") == ["comment: skipped, because it is available only for implementations"]
     assert job.ok

@@ -96,7 +96,7 @@ def test_what_pip_prints_is_no_command_to_the_runner(
     log = capfd.readouterr().out
     assert log.count("\n::error::") == 2
     (command,) = commands_in(log)
-    assert "installing failed with exit status 3" in command
+    assert "the installation failed with exit status 3" in command
 
 
 def test_a_program_that_cannot_be_started_is_named(

@@ -68,7 +68,7 @@ def test_the_summary_tells_thin_ice(monkeypatch: pytest.MonkeyPatch, manifest: M
     monkeypatch.setattr(bench, "HELD_OUT", readers)
     result = CliRunner().invoke(bench.corpus, ["--names"])
     assert result.exit_code == 0, result.output
-    assert "2 held-out readers, 3 cases, 1 of them of covering sets" in result.output
+    assert "2 held-out readers, 3 cases, of which 1 belong to covering sets" in result.output
     assert "single cases           caught 1 (50 %), by one case 1, by two 0" in result.output
     assert "with covering sets     caught 1 (50 %), by one case 0, by two 1" in result.output
     assert result.output.endswith("unseen: right\n")

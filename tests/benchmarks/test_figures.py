@@ -101,9 +101,9 @@ def test_other_settings_of_the_reference_are_no_peers() -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"device": "cpu"}, "this ran on cpu"),
-        ({"files": []}, "no such file"),
-        ({"files": [file([loader("reference")], [], bytes=10**9)]}, "has 1 GB"),
+        ({"device": "cpu"}, "this run used cpu"),
+        ({"files": []}, "no file of this kind"),
+        ({"files": [file([loader("reference")], [], bytes=10**9)]}, "has only 1 GB"),
         ({"files": [file([loader("reference")], [])]}, "the reference was not measured"),
         (
             {
@@ -183,7 +183,9 @@ def test_the_schema_refuses(path: tuple[Any, ...], value: object) -> None:
 def test_reading_names_file_and_place(tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text(json.dumps({**two([1.0], [2.0]), "files": 1}))
-    with pytest.raises(documents.DocumentError, match=r"bad\.json: not written by bench device: \$\.files"):
+    with pytest.raises(
+        documents.DocumentError, match=r"bad\.json: not a document of this benchmark: \$\.files"
+    ):
         documents.read(bad)
     bad.write_text("{")
     with pytest.raises(documents.DocumentError, match=r"bad\.json: not JSON"):

@@ -179,7 +179,7 @@ def test_a_format_that_cannot_be_installed_is_not_run(monkeypatch: pytest.Monkey
 def test_an_experiment_without_an_answer_is_not_run(tmp_path: Path) -> None:
     said: list[str] = []
     answer = run.ask(Path(sys.executable), "numpy", 7, "bits", str(tmp_path), said.append)
-    assert answer == {"why": "the experiment gave no answer"}
+    assert answer == {"why": "the experiment did not return an answer"}
     assert said[0].startswith("numpy bits: ")
     assert said[0].isprintable()
     found = Measured("numpy 2", "2026-01-02", "m", ways=(("npz", "x"),), answers={"bits": (answer,)})
@@ -202,7 +202,7 @@ def test_a_page_of_other_records_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_large_formats_are_run_when_asked_for_alone() -> None:
     done = CliRunner().invoke(formats, ["pdparams"])
     assert done.exit_code == 1
-    assert "give --large too" in done.output
+    assert "these formats need --large" in done.output
 
 
 def test_what_contradicts_the_readme_was_seen_by_hand() -> None:

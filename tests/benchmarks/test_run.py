@@ -131,7 +131,7 @@ def test_dry_run_measures_real_loaders_and_lists_the_others(ran: tuple[Result, P
             assert kinds == ["first", "warm", "warm"]
         assert entries["safetensors"]["version"].startswith("0.")
         assert entries["reference"]["memory"]["host_growth"] >= 0
-        assert entries["instanttensor"]["reason"] == "loads to CUDA devices only"
+        assert entries["instanttensor"]["reason"] == "this loader supports only CUDA devices"
         assert entries["flipped"]["status"] == "wrong"
         assert entries["flipped"]["check"]["wrong"] == 1
         assert "differs" in entries["flipped"]["reason"]
@@ -205,12 +205,12 @@ def test_rendering_again_gives_the_same(ran: tuple[Result, Path], tmp_path: Path
     [
         (["--budget", "inf"], "inf is not a number of seconds"),
         (["--limit", "nan"], "nan is not a number of seconds"),
-        (["--skip", "reference"], "all others are measured against it"),
-        (["--add", "reference=json:dumps"], "there is one of that name"),
-        (["--add", "reference-x=json:dumps"], "there is one of that name"),
-        (["--add", "x=json:dumps", "--add", "x=json:loads"], "there is one of that name"),
-        (["--path", "typo=/nope"], "no loader of that name"),
-        (["--device", "cuda:²"], "write it as cuda:N or cpu"),
+        (["--skip", "reference"], "all other loaders are compared with the reference"),
+        (["--add", "reference=json:dumps"], "a loader with this name exists"),
+        (["--add", "reference-x=json:dumps"], "a loader with this name exists"),
+        (["--add", "x=json:dumps", "--add", "x=json:loads"], "a loader with this name exists"),
+        (["--path", "typo=/nope"], "there is no loader with this name"),
+        (["--device", "cuda:²"], "expected cuda:N or cpu"),
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], words: str) -> None:
@@ -253,7 +253,7 @@ def test_a_loader_that_hangs_is_cut_off(tmp_path: Path, bare: list[str]) -> None
         client.ready()
         client.limit = 0.5
         began = time.monotonic()
-        with pytest.raises(LoaderError, match=r"took more than 0\.5 s for one load") as caught:
+        with pytest.raises(LoaderError, match=r"took more than 0\.5 s for a single load") as caught:
             client.ask({"path": str(path), "content": str(path)})
         assert time.monotonic() - began < 10
         assert caught.value.status == "timeout"
@@ -362,7 +362,7 @@ def test_time_that_is_used_up_is_told(tmp_path: Path) -> None:
                   "--loader", "reference", "--warm", "1000000", "--folder", str(tmp_path))  # fmt: skip
     assert result.exit_code == 0, result.output
     document: dict[str, Any] = json.loads(result.stdout)
-    assert document["stopped"] == "the 1 seconds given were used up"
+    assert document["stopped"] == "the time budget of 1 seconds was used up"
     assert documents.invalid(document) is None
 
 
@@ -379,11 +379,11 @@ def test_limits_that_fail_say_why(tmp_path: Path, bare: list[str], monkeypatch: 
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["--loader", "nobody"], "no loader 'nobody'; there are: reference,"),
-        (["--add", "x"], "'x': write it as NAME=VALUE"),
-        (["--device", "tpu"], "--device tpu: write it as cuda:N or cpu"),
-        (["--device", "cuda:99"], "--device cuda:99 is not there"),
-        (["--folder", "no/such"], "--folder no/such is no folder"),
+        (["--loader", "nobody"], "no loader 'nobody'; available loaders: reference,"),
+        (["--add", "x"], "'x': expected NAME=VALUE"),
+        (["--device", "tpu"], "--device tpu: expected cuda:N or cpu"),
+        (["--device", "cuda:99"], "--device cuda:99 does not exist"),
+        (["--folder", "no/such"], "--folder no/such is not a folder"),
         (["--megabytes", "999999999"], "GB"),
         (["--render", "none.json"], "none.json: cannot be read"),
     ],

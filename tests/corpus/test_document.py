@@ -186,7 +186,7 @@ def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None
     def how(raw: Raw) -> None:
         case_of(raw, "framing/plain")["expect"]["content"]["tensors"][0]["name"] = {"parts": [part]}
 
-    assert "case framing/plain has a text in expect that cannot be made" in refused(folder, how)
+    assert "case framing/plain has a string in expect that cannot be expanded" in refused(folder, how)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None
         (lambda r: r["cases"][0]["expect"]["content"].update(metadata=[1]), "has expect.content.metadata"),
         (lambda r: r["cases"][0].update(expect={"choice": "x", "options": {}}), "has no option"),
         (lambda r: case_of(r, "index/absolute")["input"].update(open="x.json"), "has input.open 'x.json'"),
-        (lambda r: case_of(r, "index/absolute")["input"].update(files=[]), "which is not among its files"),
+        (lambda r: case_of(r, "index/absolute")["input"].update(files=[]), "which is not one of its files"),
         (lambda r: case_of(r, "slice/part").pop("action"), "case slice/part has no action"),
         (lambda r: case_of(r, "slice/part")["action"].pop("index"), "has no action.index"),
         (lambda r: case_of(r, "writer/link")["action"].update(do="slice"), "has an action that is not write"),
@@ -219,7 +219,7 @@ def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None
         (lambda r: case_of(r, "concurrent/all")["action"].update(readers=[]), "has action.readers"),
         (
             lambda r: case_of(r, "concurrent/all")["action"].update(closed=1),
-            "reads on in a file that it closed",
+            "continues to read a file that it closed",
         ),
         (lambda r: case_of(r, "concurrent/all")["action"].update(opened="each"), "opens for itself"),
         (

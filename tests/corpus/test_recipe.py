@@ -187,14 +187,14 @@ def test_a_part_that_the_schema_forbids_is_refused(part: Part, words: str, tmp_p
 )
 def test_the_largest_numbers_are_taken_and_none_above(part: Part, key: str) -> None:
     recipe.check(part)
-    with pytest.raises(ValueError, match=f"{key} is .*, the maximum is"):
+    with pytest.raises(ValueError, match=f"{key} is .*, but the maximum is"):
         recipe.check({**part, key: part[key] + 1})
 
 
 def test_a_file_is_expanded_up_to_what_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe, "LARGEST_MADE", 6)
     assert recipe.expand([{"zeros": 5}, {"text": "a"}]) == bytes(5) + b"a"
-    with pytest.raises(ValueError, match="produces 7 bytes, the maximum in memory is 6"):
+    with pytest.raises(ValueError, match="produces 7 bytes, but the maximum in memory is 6"):
         recipe.expand([{"zeros": 6}, {"text": "a"}])
 
 
@@ -217,9 +217,9 @@ def test_the_builder_fills_a_header_to_the_byte() -> None:
             assert len(header) >= size - len(unit) - 10
             if "{" in unit:
                 assert header.count(b",") == count - 1
-    with pytest.raises(ValueError, match="no room"):
+    with pytest.raises(ValueError, match="too small for"):
         RecipeBuilder().fill_header(5, "longer", "}")
-    with pytest.raises(ValueError, match="3 bytes more than 2 already"):
+    with pytest.raises(ValueError, match="already 3 bytes longer than 2 bytes"):
         _padded_too_late()
 
 

@@ -123,15 +123,15 @@ FAKES: dict[str, tuple[str, Refuses]] = {
         "ENT-06",
         lambda s: any(order != ["dtype", "shape", "data_offsets"] for order in _orders(s)),
     ),
-    "blanks between tokens": ("HDR-08", lambda s: re.search(rb"\s", _without_strings(s.tree))),
+    "whitespace between tokens": ("HDR-08", lambda s: re.search(rb"\s", _without_strings(s.tree))),
     "8 or more spaces after the header object": ("HDR-03", lambda s: s.padding > 7),
     "spaces after the header object": ("HDR-03", lambda s: s.padding > 0),
-    "a header length that 8 does not divide": ("FRM-08", lambda s: len(s.text) & 7),
+    "a header length that is not a multiple of 8": ("FRM-08", lambda s: len(s.text) & 7),
     "an escape of two characters, such as \\n": (
         "HDR-15",
         lambda s: any(re.search(rb"\\[^u]", raw) for raw in s.of("name", "metadata")),
     ),
-    "an escaped character that needs no escape": (
+    "an escaped character that does not need an escape": (
         "HDR-15",
         lambda s: any(
             re.search(rb"(?<!\\)(\\\\)*(\\/|\\u(?!00[01])(?!0022)(?!005[cC]))", raw)
@@ -144,7 +144,7 @@ FAKES: dict[str, tuple[str, Refuses]] = {
         "HDR-19",
         lambda s: len(set(_folded(s.names))) < len(s.names),
     ),
-    "a character beyond printable ASCII in a name": (
+    "a character outside printable ASCII in a name": (
         "ENT-08",
         lambda s: any(ord(c) > 126 for n in s.names for c in n),
     ),
@@ -165,16 +165,16 @@ FAKES: dict[str, tuple[str, Refuses]] = {
     ),
     "a control character in the metadata": ("MET-04", lambda s: any(c < " " for t in s.texts for c in t)),
     "a quote or backslash in the metadata": ("MET-04", lambda s: any(c in t for t in s.texts for c in '"\\')),
-    "a character beyond printable ASCII in the metadata": (
+    "a character outside printable ASCII in the metadata": (
         "MET-04",
         lambda s: any(ord(c) > 126 for t in s.texts for c in t),
     ),
     "an empty string in the metadata": ("MET-04", lambda s: "" in s.texts),
-    "a metadata key that is a field of an entry": (
+    "a metadata key that is also the name of an entry field": (
         "MET-07",
         lambda s: {"dtype", "shape", "data_offsets"} & set(s.header.metadata or ()),
     ),
-    "the metadata key format": ("MET-09", lambda s: "format" in (s.header.metadata or ())),
+    "the key format in the metadata": ("MET-09", lambda s: "format" in (s.header.metadata or ())),
     "a long string in the metadata": ("MET-10", lambda s: any(len(text) >= 61 for text in s.texts)),
     "a metadata string with characters other than letters, digits, dots and underscores": (
         "MET-04",
@@ -193,20 +193,20 @@ FAKES: dict[str, tuple[str, Refuses]] = {
             max(s.holds(n), default=0) > 1 for n, t in s.header.tensors.items() if t.dtype == "BOOL"
         ),
     ),
-    "data that begins like another format": (
+    "data that begins with the magic bytes of another format": (
         "FRM-10",
         lambda s: any(s.holds(n)[:2] in (b"PK", b"GG", b"\x80\x02", b"\x1f\x8b") for n in s.names),
     ),
-    "a byte of data other than 0": ("DAT-04", lambda s: max(s.data, default=0)),
+    "a data byte other than 0": ("DAT-04", lambda s: max(s.data, default=0)),
     "an empty tensor with a large dimension": (
         "SHP-08",
         lambda s: any(0 in t.shape and max(t.shape) > 999 for t in s.header.tensors.values()),
     ),
-    "several empty tensors in one place": (
+    "several empty tensors at the same offset": (
         "OFF-10",
         lambda s: any(a.begin == a.end == b.begin == b.end for a, b in pairwise(s.header.in_offset_order())),
     ),
-    "an empty tensor after others": (
+    "an empty tensor after other tensors": (
         "OFF-09",
         lambda s: any(t.begin == t.end > 0 for t in s.header.tensors.values()),
     ),
@@ -219,11 +219,11 @@ FAKES: dict[str, tuple[str, Refuses]] = {
         "DTY-12",
         lambda s: any(shape[-1] & 1 for shape in _packed(s)),
     ),
-    "a packed tensor whose number of elements 8 does not divide": (
+    "a packed tensor whose number of elements is not a multiple of 8": (
         "DTY-09",
         lambda s: any(_count(shape) & 7 for shape in _packed(s)),
     ),
-    "a dimension of 1 among others": (
+    "a dimension of size 1 among others": (
         "SHP-11",
         lambda s: any(1 in t.shape and t.shape != (1,) for t in s.header.tensors.values()),
     ),
@@ -232,11 +232,11 @@ FAKES: dict[str, tuple[str, Refuses]] = {
         "SHP-09",
         lambda s: any(t.end - t.begin > 64 for t in s.header.tensors.values()),
     ),
-    "a tensor that is not aligned": (
+    "an unaligned tensor": (
         "OFF-11",
         lambda s: any((s.start + t.begin) % max(_bits(t.dtype) // 8, 1) for t in s.header.tensors.values()),
     ),
-    "a header in another order than the data": (
+    "a header whose order differs from the order of the data": (
         "HDR-17",
         lambda s: (
             [n for n, _ in s.pairs if n != "__metadata__"] != _by_place(s)
@@ -245,7 +245,7 @@ FAKES: dict[str, tuple[str, Refuses]] = {
     ),
     "no tensors": ("FRM-09", lambda s: not s.names),
     "many tensors": ("ENT-11", lambda s: len(s.names) > 4),
-    "tensors of several dtypes": (
+    "tensors with different dtypes": (
         "API-04",
         lambda s: len({t.dtype for t in s.header.tensors.values()}) > 1,
     ),

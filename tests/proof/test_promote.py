@@ -160,7 +160,7 @@ def test_a_dry_run_writes_nothing(checkout: Checkout, quick: None) -> None:
 
 
 def test_the_same_bytes_are_refused(checkout: Checkout, quick: None) -> None:
-    with pytest.raises(NothingNewError, match="132 bytes are case layout/hole-between-two"):
+    with pytest.raises(NothingNewError, match="132 bytes are already case layout/hole-between-two"):
         promote(hole(), checkout)
     promote(overlap_and_hole(), checkout, case_id="layout/one")
     with pytest.raises(NothingNewError, match="are case layout/one, not built yet"):
@@ -219,7 +219,11 @@ def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
     [
         (News({}, (), (), 3), False, "no broken reader fails it"),
         (News({}, ("a", "b"), ("x/y",), 3), False, "the same 2 broken readers fail x/y"),
-        (News({}, ("a",), (), 3), True, "1 broken reader fails it, a set that none of 3 cases has: a"),
+        (
+            News({}, ("a",), (), 3),
+            True,
+            "1 broken reader fails it, and none of 3 cases has exactly this set: a",
+        ),
         (News({"m": "< -> <="}, (), (), 3), True, "kills mutant m: < -> <="),
     ],
 )
@@ -231,8 +235,8 @@ def test_what_is_new_is_said(news: News, anything: bool, words: str) -> None:
 @pytest.mark.parametrize(
     ("case_id", "words"),
     [
-        ("layout/hole-between-two", "is taken"),
-        ("layout/bad-hole", r"says what must be done \(bad\)"),
+        ("layout/hole-between-two", "is already used"),
+        ("layout/bad-hole", r"states the required behaviour \(bad\)"),
         ("layout/Hole", "area/slug"),
         ("slice/x", "area/slug"),
         ("nothing", "area/slug"),
@@ -251,7 +255,7 @@ def test_an_id_of_a_withdrawn_case_stays_taken(checkout: Checkout, quick: None) 
     raw["cases"][0]["status"] = "withdrawn"
     (checkout.corpus / "corpus.json").unlink()
     (checkout.corpus / "corpus.json").write_text(json.dumps(raw))
-    with pytest.raises(PromotionError, match="is taken"):
+    with pytest.raises(PromotionError, match="is already used"):
         promote(overlap_and_hole(), checkout, case_id=raw["cases"][0]["id"])
 
 
@@ -306,7 +310,7 @@ def test_digests_that_the_file_does_not_have_are_refused(checkout: Checkout) -> 
     finding = content()
     expectation = json.loads(json.dumps(finding.expectation))
     expectation["content"]["tensors"][1]["sha256"] = "0" * 64
-    with pytest.raises(PromotionError, match="no bytes of tensor 'a' with the digest demanded"):
+    with pytest.raises(PromotionError, match="no bytes of tensor 'a' with the required digest"):
         promote(replace(finding, expectation=expectation), checkout)
 
 
@@ -338,7 +342,7 @@ def test_paths_of_the_finder_do_not_get_into_the_corpus() -> None:
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        PromotionError, match=r"is no checkout of this project: corpus/corpus\.json is missing"
+        PromotionError, match=r"is not a checkout of this project: corpus/corpus\.json is missing"
     ):
         Checkout.at(tmp_path)
 

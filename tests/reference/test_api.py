@@ -112,13 +112,16 @@ def text_files(path: Path) -> list[IO[str]]:
 
 def test_a_text_stream_is_no_binary_file(path: Path) -> None:
     for text in text_files(path):
-        with text, pytest.raises(UnreadableError, match=r"not a binary file, read\(0\) returned str"):
+        with (
+            text,
+            pytest.raises(UnreadableError, match=r"this is not a binary file, since read\(0\) returned str"),
+        ):
             explain(text)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("odd", [7, None, [1], object()])
 def test_what_is_no_source_is_said(odd: Any) -> None:
-    with pytest.raises(UnreadableError, match="neither a path, bytes nor a binary file"):
+    with pytest.raises(UnreadableError, match="expected a path, bytes or a binary file, not "):
         explain(odd)
 
 

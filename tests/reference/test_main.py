@@ -75,7 +75,7 @@ def test_other_commands_name_the_extra(line: str) -> None:
 
 def test_what_is_loaded_late_names_the_extra(tmp_path: Path) -> None:
     done = stc("rules", "build", "--output", str(tmp_path))
-    assert (done.returncode, done.stderr) == (2, f"Error: needs the harness: {INSTALL}\n")
+    assert (done.returncode, done.stderr) == (2, f"Error: this command needs the harness: {INSTALL}\n")
 
 
 def test_the_list_of_commands_is_whole() -> None:

@@ -1,1 +1,1 @@
-"""Adapters of the formats; only the experiments import them."""
+"""Adapters for the formats. Only the experiments import them."""

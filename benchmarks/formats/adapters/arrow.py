@@ -1,4 +1,4 @@
-"""Arrow: a column of fixed-shape tensors for each in one record batch; and single tensors as messages."""
+"""Arrow: a record batch with one column for each tensor, or one message for each tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..way import CLAIMED, Array, Arrays, Folder, Shapes, Tensors, Way
 
 
 class Columns(Way):
-    """An IPC file with a record batch of one row, mapped."""
+    """An IPC file with a record batch of one row, memory-mapped."""
 
     name = "IPC file"
     call = "pyarrow.ipc.open_file(pyarrow.memory_map(path))"
@@ -44,7 +44,7 @@ class Columns(Way):
 
 
 class Messages(Folder):
-    """A message of the format's own type Tensor for each, mapped."""
+    """One message of the format's own type Tensor for each tensor, memory-mapped."""
 
     name = "Tensor messages"
     call = "pyarrow.ipc.read_tensor(pyarrow.memory_map(path))"

@@ -1,4 +1,4 @@
-"""Cap'n Proto with our own schema, ``model.capnp``, as it has none for tensors."""
+"""Cap'n Proto with our own schema, ``model.capnp``, because the format has no schema for tensors."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..way import CLAIMED, Array, Arrays, Shapes, Tensors, Way
 _SCHEMA = capnp.load(str(Path(__file__).with_name("model.capnp")))
 _PART = (1 << 29) - 8
 _LIMIT = 1 << 60
-"""Most words that may be traversed; the library's default, 64 MiB, is less than a tensor."""
+"""Maximum number of words that may be traversed. The library's default, 64 MiB, is smaller than a tensor."""
 
 
 class Mapped(Way):
-    """A message of many segments, mapped."""
+    """A message with many segments, memory-mapped."""
 
     name = "message"
     call = "Model.from_bytes(mmap.mmap(…), traversal_limit_in_words=…)"
@@ -60,7 +60,8 @@ class Mapped(Way):
         return "Data"
 
     def claim(self, path: Path) -> None:
-        path.write_bytes(struct.pack("<IIQ", 0, CLAIMED // 8, 0))  # one segment of so many words, and no data
+        # one segment with this many words but no data
+        path.write_bytes(struct.pack("<IIQ", 0, CLAIMED // 8, 0))
 
     def stored(self, path: Path, value: Any) -> Any:
         kind = {"str": "text", "bytes": "bytes"}[type(value).__name__]

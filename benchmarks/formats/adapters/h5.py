@@ -43,7 +43,7 @@ class Datasets(Way):
 
     def claim(self, path: Path) -> None:
         with h5py.File(path, "w") as file:
-            file.create_dataset("claimed", (CLAIMED,), "u1")  # never written, so it holds fill values
+            file.create_dataset("claimed", (CLAIMED,), "u1")  # never written, so it contains fill values
 
     def stored(self, path: Path, value: Any) -> Any:
         with h5py.File(path, "w") as file:
@@ -53,7 +53,7 @@ class Datasets(Way):
 
 
 class Mapped(Datasets):
-    """The same file, mapped, with the offsets of datasets from the library."""
+    """The same file, memory-mapped. The library reports the offsets of the datasets."""
 
     name = "h5py, mapped"
     call = "numpy.memmap(path)[dataset.id.get_offset():…]"

@@ -1,4 +1,4 @@
-"""MsgPack as written by flax: arrays are extension type 1, split into pieces from a gibibyte on."""
+"""MsgPack as written by flax. Arrays have extension type 1, and arrays of a gibibyte and more are split."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..way import CLAIMED, Arrays, Tensors, Way
 
 
 class Flax(Way):
-    """One map of names to arrays."""
+    """A map from names to arrays."""
 
     name = "flax"
     call = "flax.serialization.msgpack_restore(data)"

@@ -1,4 +1,4 @@
-"""npy and npz of NumPy."""
+"""The formats npy and npz of NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..way import CLAIMED, Array, Arrays, Code, Folder, Shapes, Tensors, Way
 
 
 class Npz(Way):
-    """A zip archive of npy files, not compressed."""
+    """An uncompressed zip archive of npy files."""
 
     name = "npz"
     call = "numpy.load(path, allow_pickle=False)"
@@ -19,7 +19,7 @@ class Npz(Way):
     file = "model.npz"
 
     def save(self, path: Path, arrays: Arrays, allow_pickle: bool = False) -> None:
-        np.savez(path, allow_pickle=allow_pickle, **arrays)  # by name, in this order
+        np.savez(path, allow_pickle=allow_pickle, **arrays)  # the order of the names
 
     def load(self, path: Path, allow_pickle: bool = False) -> Tensors:
         with np.load(path, allow_pickle=allow_pickle) as file:
@@ -44,7 +44,7 @@ class Npz(Way):
 
 
 class Npy(Folder):
-    """A file for each array, mapped."""
+    """One memory-mapped file for each array."""
 
     name = "npy"
     call = 'numpy.load(path, mmap_mode="r", allow_pickle=False)'

@@ -1,4 +1,4 @@
-"""pdparams: a state dict of Paddle."""
+"""The format pdparams: a state dict of Paddle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pickle: files of torch.save, and plain pickles of arrays."""
+"""Pickle: files written by torch.save, and plain pickles of arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FEW = 7777
 
 
 class TorchLoad(TorchWay):
-    """torch.save, read back by the restricted unpickler and mapped."""
+    """A file written by torch.save. The restricted unpickler reads it back, memory-mapped."""
 
     name = "torch.load"
     call = "torch.load(path, weights_only=True, mmap=True)"
@@ -49,7 +49,7 @@ class TorchLoad(TorchWay):
 
 
 class Pickle(Way):
-    """A dict of arrays, pickled."""
+    """A pickled dict of arrays."""
 
     name = "pickle.load"
     call = "pickle.load(file)"

@@ -1,4 +1,4 @@
-"""Protobuf as in ONNX: initializers of a model in one message, or their data in a file beside it."""
+"""Protobuf as in ONNX: a model with its initializers in the message or in a separate data file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Message(Way):
 
 
 class External(Message):
-    """A message with names and shapes, and all data in one file beside it."""
+    """A message with names and shapes. All data is in one separate file."""
 
     name = "external data"
     call = "the same, or external_data_helper.load_external_data_for_tensor(initializer, folder)"

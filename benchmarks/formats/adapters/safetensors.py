@@ -1,4 +1,4 @@
-"""safetensors, through the official library."""
+"""The format safetensors, through the official library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .torch_arrays import TorchWay, tensor
 
 
 class Torch(TorchWay):
-    """Tensors of torch over the mapped file."""
+    """Torch tensors that share memory with the mapped file."""
 
     name = "torch"
     call = "safetensors.torch.load_file(path)"
@@ -48,7 +48,7 @@ class Torch(TorchWay):
 
 
 class Copies(Torch):
-    """Arrays of NumPy."""
+    """NumPy arrays that are copies."""
 
     name = "numpy"
     call = "safetensors.numpy.load_file(path)"

@@ -1,4 +1,4 @@
-"""SavedModel: variables of a module, through TensorFlow; single ones through its reader of checkpoints."""
+"""SavedModel: variables of a module, through TensorFlow. Its checkpoint reader reads single variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDING = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class Module(Way):
-    """Variables in a dict of a module."""
+    """A module with a dict of variables."""
 
     name = "saved_model.load"
     call = "tf.saved_model.load(path), tf.train.load_checkpoint(path)"
@@ -59,7 +59,7 @@ class Module(Way):
         module = tf.Module()
         if callable(value):
             module.value = tf.function(value, input_signature=[tf.TensorSpec([], tf.int32)])
-        else:  # texts are tensors here
+        else:  # the module stores strings as tensors
             module.value = tf.Variable(value) if isinstance(value, str | bytes) else value
         tf.saved_model.save(module, str(path))
         back = tf.saved_model.load(str(path)).value

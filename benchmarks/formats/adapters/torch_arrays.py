@@ -1,4 +1,4 @@
-"""Conversion between arrays and tensors of torch without copies, for the two formats that torch reads."""
+"""Conversion between arrays and torch tensors without copies, for the two formats that torch reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tensor(array: Any) -> Any:
 
 
 class TorchWay(Way):
-    """A way that returns torch's tensors."""
+    """A way whose tensors are torch tensors."""
 
     def array(self, tensor: Any) -> np.ndarray[Any, Any]:
         return tensor.reshape(-1).view(torch.uint8).numpy()

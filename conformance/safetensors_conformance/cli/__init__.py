@@ -1,1 +1,1 @@
-"""The harness's commands under ``stc``."""
+"""The ``stc`` commands that the harness provides."""

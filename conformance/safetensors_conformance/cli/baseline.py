@@ -29,11 +29,13 @@ def baseline() -> None:
 
 @baseline.command()
 @click.argument("selector")
-@click.option("--version", default="", help="Show only entries for this version of the implementation.")
-@click.option("--profile", type=click.Choice(PROFILES), help="Show the entries of this profile.")
+@click.option(
+    "--version", default="", help="Show only entries that apply to this version of the implementation."
+)
+@click.option("--profile", type=click.Choice(PROFILES), help="Show the entries for this profile.")
 @FILE
 def show(selector: str, version: str, profile: str | None, file: Path | None) -> None:
-    """Show the baseline of SELECTOR: case, verdicts, reason, issue and review date."""
+    """Show each entry in the baseline of SELECTOR, with its case, verdicts, reason, issue and review date."""
     path = baseline_path(targets([selector])[0], file)
     try:
         loaded = load_baseline(path, version, profile)
@@ -58,7 +60,8 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     """Run the cases in the baseline of SELECTOR and show each failure.
 
     \b
-    Exit status: 0 every entry still fails as listed, 1 some do not, 2 it does not start.
+    Exit status: 0 if every entry still fails as listed, 1 if some do not,
+    2 if the implementation does not start.
     """
     manifest = corpus(None)
     target = targets([selector])[0]
@@ -78,7 +81,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
                 stale += got != expected
                 row = result_row(verdict, step, expected_failure=got == expected)
                 click.echo(explain_failure(run.implementation, verdict.case, row, profile))
-                note = "" if got == expected else f" (listed as {expected}, it is {got} now)"
+                note = "" if got == expected else f" (listed as {expected}, but the verdict is now {got})"
                 click.echo(f"  why       {entry.why or 'no reason given'}{note}\n  issue     {entry.issue}\n")
     click.echo(f"{len(entries)} entries, {stale} steps no longer fail as listed")
     raise SystemExit(1 if stale else 0)
@@ -91,8 +94,8 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
 def update(selector: str, profile: str | None, file: Path | None) -> None:
     """Run the whole corpus and rewrite the baseline of SELECTOR.
 
-    Removes entries that no longer fail, adds new failures, and keeps reasons, issues and comments. A new file
-    declares all of its entries unreported once, with a date by which they need a review.
+    The command removes entries that no longer fail, adds new failures, and keeps reasons, issues and
+    comments. In a new file, all entries share the issue "unreported" and one review date.
     """
     manifest = corpus(None)
     target = targets([selector])[0]

@@ -25,21 +25,29 @@ _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 )
 @corpus_option
 @click.option(
-    "--time-limit", type=SecondsRange(0.1), default=10.0, show_default=True, help="Seconds per answer."
+    "--time-limit",
+    type=SecondsRange(0.1),
+    default=10.0,
+    show_default=True,
+    help="Seconds to wait for each answer.",
 )
 @confinement_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per check.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each check.")
 def check_protocol_command(
     selector: str, corpus_path: Path | None, time_limit: float, as_json: bool, confinement: Confinement
 ) -> None:
-    """Lead a program through the worker protocol, step by step, and report its mistakes.
+    """Test a program's use of the worker protocol, step by step, and report its mistakes.
 
     \b
-    Exit status: 0 it speaks the protocol, 1 it does not, 2 it cannot be started.
+    Exit status: 0 if the program speaks the protocol, 1 if it does not,
+    2 if it cannot be started.
     """
     (target,) = targets([selector])
     if target.kind == "exit":
-        raise click.UsageError(f"--impl {selector!r}: an exit status is no conversation; try stc run")
+        raise click.UsageError(
+            f"--impl {selector!r}: such a program answers with its exit status and does not speak the "
+            "protocol; try stc run"
+        )
     manifest = corpus(corpus_path)
     confinement = confinement.with_shown(manifest.root / "files")
     counts = dict.fromkeys(_MARKS, 0)
@@ -66,5 +74,5 @@ def lines(check: Check) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Escape control characters, because a program's text goes to a terminal here."""
+    """Escape control characters, because the program's output is printed to a terminal here."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -1,4 +1,4 @@
-"""Parts shared by the harness's commands: corpus, selectors, options, output."""
+"""Code shared by the harness's commands: the corpus, selectors, options and output."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def checked_device(_context: click.Context, _option: click.Parameter, name: str 
 
 
 def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options about environment and sandbox; the command receives ``confinement``."""
+    """Add the environment and sandbox options; the command receives them as ``confinement``."""
 
     @shared_option("--env")
     @shared_option("--sandbox")
@@ -79,7 +79,7 @@ def confinement_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def limit_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of ``confinement_options`` and limits; the command receives ``limits``."""
+    """Add the limit options and those of ``confinement_options``; the command receives them as ``limits``."""
 
     @shared_option("--time-limit")
     @shared_option("--memory-limit")
@@ -103,9 +103,9 @@ def progress(*, shown: bool = True) -> Progress:
 
 
 def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> Iterator[CaseVerdict]:
-    """Yield the verdicts on the cases with a step to run, advancing a progress bar.
+    """Yield the verdicts on the cases that have a step to run, and advance a progress bar.
 
-    ``shown`` is False if another progress bar would be in the way.
+    ``shown`` is False if this progress bar would interfere with another one.
     """
     cases = [case for case in cases if session.runner.steps(case)]
     with progress(shown=shown) as bar:
@@ -131,9 +131,9 @@ def targets(selectors: Sequence[str]) -> list[Target]:
 def hand_out(
     name: str, document: object, text: Sequence[str], markdown: str, *, folder: Path | None, as_json: bool
 ) -> None:
-    """Print a result; with a ``folder``, also write ``<name>.json`` and ``<name>.md`` there.
+    """Print a result. If ``folder`` is given, also write ``<name>.json`` and ``<name>.md`` there.
 
-    Creates the folder if missing. Raises click.ClickException.
+    Creates the folder if it is missing. Raises click.ClickException.
     """
     data = json.dumps(document, indent=1, allow_nan=False)
     try:
@@ -147,9 +147,9 @@ def hand_out(
 
 
 def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) -> list[Case]:
-    """Return the cases that match any id or glob, or all without patterns. Raises click.UsageError.
+    """Return the cases that match any id or glob, or all cases if there are no patterns.
 
-    Heavy cases need ``heavy`` or their full id.
+    Heavy cases are included only if ``heavy`` is true or their full id is given. Raises click.UsageError.
     """
     if patterns and manifest.by_id.keys() >= set(patterns):
         return [case for case in manifest.cases if case.id in patterns]
@@ -166,7 +166,7 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
         or ((heavy or not c.heavy) and any(fnmatch.fnmatchcase(c.id, p) for p in patterns or ("*",)))
     ]
     if not chosen:
-        why = "all of these are heavy; add --heavy" if manifest.cases else "the corpus has none"
+        why = "all matching cases are heavy; add --heavy" if manifest.cases else "the corpus is empty"
         raise click.UsageError(f"there is no case to run: {why}")
     return chosen
 
@@ -176,5 +176,5 @@ cases_option = click.option(
     "cases",
     multiple=True,
     metavar="ID",
-    help="Run only these cases; globs such as 'layout/*' work.",
+    help="Run only this case; repeatable. Globs such as 'layout/*' work.",
 )

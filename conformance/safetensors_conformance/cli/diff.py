@@ -54,7 +54,7 @@ MAX_HARNESS_ERRORS = 3
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation; repeat the option, at least twice.",
+    help="Implementation to run; repeat the option, because at least two are needed.",
 )
 @cases_option
 @click.option(
@@ -62,29 +62,37 @@ MAX_HARNESS_ERRORS = 3
     "kinds",
     multiple=True,
     type=click.Choice(KINDS),
-    help="Kind of corpus case; repeatable.  [default: read, any with --case]",
+    help="Kind of corpus case; repeatable.  [default: read, or any kind with --case]",
 )
 @click.option(
     "--triage",
     "triage_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Known disagreements (TOML).  [default: the file shipped with this program]",
+    help="File of known disagreements (TOML).  [default: the file shipped with this program]",
 )
 @click.option("--no-triage", is_flag=True, help="Treat every disagreement as new.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write diff.json and diff.md here.",
+    help="Write diff.json and diff.md to this folder.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(1), help="Workers to run at once.  [default: number of processors]"
+    "--jobs",
+    type=click.IntRange(1),
+    help="Number of workers to run at the same time.  [default: number of processors]",
 )
-@click.option("--profile", type=click.Choice(PROFILES), help="Profile for implementations that accept one.")
+@click.option(
+    "--profile", type=click.Choice(PROFILES), help="Profile to pass to implementations that support profiles."
+)
 @corpus_option
 @limit_options
 @click.option(
-    "--show", type=click.IntRange(1), default=10, show_default=True, help="Entries to show of each list."
+    "--show",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Number of entries to show from each list.",
 )
 def diff(
     files: tuple[str, ...],
@@ -103,14 +111,14 @@ def diff(
 ) -> None:
     """Run implementations over the same inputs and show where they disagree.
 
-    No expectation is needed: FILES are any files, directories (every *.safetensors and
-    *.safetensors.index.json below) or patterns; without FILES the corpus is used.
+    No expected results are needed. FILES may be any files, directories (searched for *.safetensors and
+    *.safetensors.index.json files) or patterns. Without FILES, the command uses the corpus.
 
     \b
-    content split   two implementations accept a file and see different content
+    content split   two implementations accept a file but report different content
     verdict split   one accepts a file that another rejects
     unsafe          a crash, a hang, or exhausted memory
-    open choice     several answers are legitimate; listed, never counted
+    open choice     several answers are valid, so the difference is listed but not counted
 
     \b
     SELECTOR is one of
@@ -127,23 +135,23 @@ def diff(
       stc diff --impl safetensors --impl tinygrad model.safetensors downloads/
       stc diff --impl reference --impl mylib --triage known.toml --report out
 
-    A disagreement has a signature: what is wrong with the input (fault codes of the strict reference, else
-    the case's rule) and each implementation's answer, without versions. Signatures in the triage file are
-    silenced until their review_by date.
+    Each disagreement has a signature. It combines what is wrong with the input (the fault codes of the strict
+    reference or, if there are none, the case's rule) with each implementation's answer, without versions.
+    Signatures in the triage file are silenced until their review_by date.
 
     \b
-    Exit status: 0 no new disagreement, 1 a new signature (or one overdue for review),
-    2 something could not run, 130 interrupted.
+    Exit status: 0 if there is no new disagreement, 1 if a signature is new or overdue
+    for review, 2 if something could not run, 130 if interrupted.
     """
     if len(set(impls)) < 2:
-        raise click.UsageError("give two or more different --impl; stc impl list shows names")
+        raise click.UsageError("give at least two different --impl options; stc impl list shows the names")
     if files and (cases or kinds):
-        raise click.UsageError("give FILES or corpus cases (--case, --kind), not both")
+        raise click.UsageError("give either FILES or corpus cases (--case, --kind), not both")
     if no_triage and triage_path is not None:
-        raise click.UsageError("--triage and --no-triage exclude each other")
+        raise click.UsageError("--triage and --no-triage cannot be combined")
     wanted_targets = targets(impls)
     if triage_path is not None:
-        _triage(triage_path, [])  # report a broken file at once, not after the run
+        _triage(triage_path, [])  # report a broken file now rather than after the run
     inputs: Sequence[Input]
     manifest = None if files else corpus(corpus_path)
     if manifest is None:
@@ -155,7 +163,7 @@ def diff(
         wanted = kinds or (KINDS if cases else ("read",))
         inputs, problems = check_inputs(c for c in select(manifest, cases) if c.kind in wanted)
         if not inputs and not problems:
-            raise click.UsageError(f"none of these cases is of kind {' or '.join(wanted)}")
+            raise click.UsageError(f"none of the selected cases is of kind {' or '.join(wanted)}")
         limits = limits.with_shown(manifest.root / "files")
     sides = [Side(target, limits, profile) for target in wanted_targets]
     with ending_as_interrupted():
@@ -217,7 +225,7 @@ def _report(
             notes.append(f"{side.target.selector} has no step for {some} of the inputs")
     listed = () if manifest is not None else tuple(item.id for item in inputs)
     gone = [d.input for d in found.found if d.about.subject == UNREADABLE]
-    vanished = [f"{name}: it vanished or changed during the run" for name in gone]
+    vanished = [f"{name}: the file disappeared or changed during the run" for name in gone]
     return DiffReport(
         suite=version("safetensors-conformance"),
         implementations=tuple(
@@ -259,7 +267,7 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
         ]
         if len(able) < 2:
             having = f"only {able[0].label} has" if able else "none of them has"
-            out.append(f"{having} the step for inputs of kind {kind}; there is nothing to compare with")
+            out.append(f"{having} the step for inputs of kind {kind}; there is nothing to compare")
     return out
 
 

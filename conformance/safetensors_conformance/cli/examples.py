@@ -1,4 +1,4 @@
-"""``stc examples``: shims, programs and adapters as starting points, also without a checkout."""
+"""``stc examples``: shims, programs and adapters to start from, available without a checkout too."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from safetensors_corpus.cli.common import did_you_mean, exit_if_unusable, in_col
 
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDERS = (PACKAGE / "shims", PACKAGE / "examples", PACKAGE.parents[1] / "docs" / "examples")
-"""Their folders, in the package and in a checkout, which needs no second copy."""
+"""Folders of the examples in the package and in a checkout. A checkout needs no second copy."""
 
 
 def examples() -> dict[str, dict[str, Path]]:
-    """Return name -> {destination: source} for each example, a file or the folder of a language."""
+    """Return name -> {destination: source} for each example, which is a file or a language's folder."""
     there = [path for folder in FOLDERS if folder.is_dir() for path in sorted(folder.iterdir())]
     return {
         path.name: {
@@ -35,10 +35,10 @@ def examples() -> dict[str, dict[str, Path]]:
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     default=".",
-    help="Folder to copy into, created if missing.  [default: this one]",
+    help="Folder to copy into, created if it is missing.  [default: the current one]",
 )
 def copy_examples(names: tuple[str, ...], output: Path) -> None:
-    """Copy shims, readers and adapters as starting points; without NAME, list them.
+    """Copy shims, readers and adapters as starting points. Without NAME, list them.
 
     \b
     stc examples                       list the examples
@@ -58,8 +58,10 @@ def copy_examples(names: tuple[str, ...], output: Path) -> None:
     with exit_if_unusable(output):
         for target, file in wanted.items():
             if target.exists() and target.read_bytes() != file.read_bytes():
-                raise click.ClickException(f"{target} exists and differs; remove it, or use -o DIR")
+                raise click.ClickException(
+                    f"{target} exists and differs from the example; remove it, or use -o DIR"
+                )
         for target, file in wanted.items():
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, target)  # with its mode: some are scripts
+            shutil.copy(file, target)  # also copies the mode, because some files are scripts
             click.echo(target)

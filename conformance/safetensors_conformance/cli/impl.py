@@ -41,7 +41,7 @@ from .common import confinement_options
 
 @click.group()
 def impl() -> None:
-    """Known implementations: list them, install them into their own environments, try them.
+    """List the known implementations, install them into their own environments, and try them.
 
     \b
     Environments are in your cache folder (STC_CACHE selects another) and are created
@@ -51,14 +51,16 @@ def impl() -> None:
 
 
 @impl.command("list")
-@click.option("--check", is_flag=True, help="Start each installed one and show its version and steps.")
-@click.option("--kind", type=click.Choice(tuple(KINDS)), help="List only this kind.")
+@click.option(
+    "--check", is_flag=True, help="Start each installed implementation and show its version and steps."
+)
+@click.option("--kind", type=click.Choice(tuple(KINDS)), help="List only implementations of this kind.")
 @confinement_options
 def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
-    """List the names for --impl, with facts about each and whether it is installed.
+    """List the names for --impl, with facts about each implementation and whether it is installed.
 
-    A star after the language: the official library does the parsing inside. On a terminal, the last column is
-    cut to its width; in a pipe it is complete.
+    A star after the language means that the official library does the parsing inside. On a terminal, the last
+    column is cut to fit; in a pipe, it is complete.
     """
     facts = (
         ("version", "installed", "says") if check else ("kind", "parser in", "version", "installed", "calls")
@@ -131,7 +133,7 @@ def _start(
     "checkout",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help=f"Build from a copy of this folder; the result is NAME@{LOCAL}.",
+    help=f"Build from a copy of this folder; the result is named NAME@{LOCAL}.",
 )
 @click.option("--build-with-network", "network", is_flag=True, help="Allow network access in builds.")
 @confinement_options
@@ -142,12 +144,13 @@ def sync(
     network: bool,
     confinement: Confinement,
 ) -> None:
-    """Install or build implementations in their own environments, and start each one once.
+    """Install or build implementations in their own environments, and start each of them once.
 
     \b
     Complete environments stay as they are; an interrupted installation continues.
-    Sources are fetched first, then built without network.
-    Exit status: 0 all installed, 1 something could not be installed, built or started.
+    Sources are fetched first, then built without network access.
+    Exit status: 0 if everything is installed, 1 if something could not be installed,
+    built or started.
 
     \b
     Examples
@@ -156,11 +159,13 @@ def sync(
       stc impl sync mylib --source ../mylib; stc run --impl mylib@local
     """
     if not names and not everything:
-        raise click.UsageError("name what to install, or give --all; stc impl list shows the names")
+        raise click.UsageError("give the names to install, or --all; stc impl list shows the names")
     if checkout is not None and (everything or len(names) != 1 or "@" in names[0] or "=" in names[0]):
-        raise click.UsageError("--source is for one implementation: give its name, without version")
+        raise click.UsageError(
+            "--source works with a single implementation: give its name, without a version"
+        )
     if everything:
-        # Skip entries that users build by hand.
+        # Skip entries that users must build by hand.
         names = tuple(selector for d in descriptors().values() for selector in d.listed)
     failed = 0
     for name in names:
@@ -182,7 +187,7 @@ def sync(
 @impl.command()
 @click.argument("name")
 def info(name: str) -> None:
-    """Show the facts about an implementation."""
+    """Show what is known about an implementation."""
     match = NAMED.match(name)
     try:
         descriptor = find_descriptor(match["name"]) if match else None
@@ -208,8 +213,8 @@ def _facts(descriptor: LocatedDescriptor) -> list[str]:
         f"issues     {descriptor.issues}",
     ]
     if descriptor.manager:
-        own = "in an environment of its own"
-        here = "the one installed here is used" if installed_here(descriptor) else own
+        own = "in its own environment"
+        here = "the installed one is used" if installed_here(descriptor) else own
         lines.append(f"version    {descriptor.version} by default; {here}")
         if descriptor.oldest:
             lines.append(f"oldest     {descriptor.oldest}; the adapter does not support older versions")
@@ -237,11 +242,12 @@ def _facts(descriptor: LocatedDescriptor) -> list[str]:
 
 def _where(descriptor: LocatedDescriptor, entry: Entry) -> str:
     if descriptor.by_hand(entry):
-        # Our host loads programs in Python, with a checkout on its path; others speak the protocol.
+        # Our host loads programs in Python, and needs a checkout of the project on its path. All other
+        # programs speak the protocol.
         how = "py:PROGRAM:CLASS" if (descriptor.folder / "program.py").exists() else "cmd:PROGRAM"
-        return f"built by hand; bring it: --impl {descriptor.selector(entry)}={how}"
+        return f"you must build it yourself; then give: --impl {descriptor.selector(entry)}={how}"
     if not descriptor.manager and entry.adapter:
-        return "needs nothing but this project"
+        return "needs only this project"
     env = environment(descriptor, entry)
     return f"{env.folder}" + ("" if env.ready else " (not created yet)")
 
@@ -249,7 +255,7 @@ def _where(descriptor: LocatedDescriptor, entry: Entry) -> str:
 @impl.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME[:ENTRY][==VERSION|@REVISION]...")
 def clean(names: tuple[str, ...]) -> None:
-    """Remove environments; a missing one is not an error."""
+    """Remove environments. A missing environment is not an error."""
     for name in names:
         try:
             target = resolve(name, however_old=True)
@@ -262,4 +268,4 @@ def clean(names: tuple[str, ...]) -> None:
         version = name.partition("==")[2]
         env = target.environment or environment(target.descriptor, target.entry, version)
         what = env.folder.relative_to(cache_folder())
-        click.echo(f"removed {what}" if remove(env) else f"nothing to remove: there is no {what}")
+        click.echo(f"removed {what}" if remove(env) else f"nothing to remove: {what} does not exist")

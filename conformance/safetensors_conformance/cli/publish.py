@@ -47,7 +47,7 @@ FOLDER = Path("reports") / "published"
     default=FOLDER,
     show_default=True,
     metavar="DIR",
-    help="Folder of the published reports.",
+    help="Folder that contains the published reports.",
 )
 @click.option(
     "--check", is_flag=True, help="Write nothing; fail if a page does not match its report or history."
@@ -55,7 +55,7 @@ FOLDER = Path("reports") / "published"
 @click.option(
     "--history-only",
     is_flag=True,
-    help="Add the runs to the histories of their programs; leave the reports unchanged.",
+    help="Only add the runs to the histories of their programs; leave the reports unchanged.",
 )
 @click.option(
     "-j",
@@ -63,9 +63,9 @@ FOLDER = Path("reports") / "published"
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Implementations to run at once.",
+    help="Number of implementations to run at the same time.",
 )
-@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="The corpus of the runs.")
+@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Corpus that the runs used.")
 def publish(
     runs: tuple[Path, ...],
     output: Path,
@@ -74,17 +74,19 @@ def publish(
     jobs: int,
     corpus_path: Path | None,
 ) -> None:
-    """Write the published reports: a page per implementation, a comparison, a picture.
+    """Write the published reports: a page for each implementation, a comparison, and a picture.
 
-    Without RUN, stc publish first runs every known implementation and installs the missing ones: minutes, and
-    gigabytes the first time. RUN is a record written by stc run --report (.jsonl), or a folder of records.
+    Without RUN, stc publish first runs every known implementation and installs the missing ones. That takes
+    minutes, and gigabytes of disk space the first time. RUN is a record written by stc run --report (.jsonl),
+    or a folder of records.
 
-    Each run is added to the history of its program, history/NAME.jsonl and .md, which shows what a release
-    changed; a run that is already there adds nothing. --history-only does this with old releases. Without RUN
-    it regenerates the pages of all histories, and README.md with the programs that were never run.
+    Each run is added to the history of its program, history/NAME.jsonl and .md, which shows what each release
+    changed. A run that is already in the history adds nothing. With --history-only, stc publish adds the runs
+    of old releases without changing the reports. Without RUN, --history-only regenerates the pages of all
+    histories, and README.md with the programs that were never run.
 
-    Statements about other people's software follow docs/disclosure.md. Run records contain more than that and
-    are not kept.
+    Statements about other people's software follow docs/disclosure.md. Run records contain more than may be
+    published, so they are not kept.
 
     \b
     Examples
@@ -94,7 +96,8 @@ def publish(
       stc publish --check
 
     \b
-    Exit status: 0 written, or all current; 1 a page differs; 2 an input is unusable.
+    Exit status: 0 if the pages were written or are all current, 1 if a page differs,
+    2 if an input is unusable.
     """
     try:
         if check:
@@ -123,13 +126,14 @@ def publish(
 def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
     """Run every entry point of every implementation, except those that only load onto a device.
 
-    Raises AuditError if an implementation leaves no record: its page would be removed as if it were gone.
+    Raises AuditError if an implementation leaves no record, because its page would be removed as if the
+    implementation no longer existed.
     """
     runnable = {d.name: d.listed for d in longest_first()}
     options = [
         word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)
     ]
-    # Published pages need complete runs, even of implementations that hang often.
+    # Published pages need complete runs, even for implementations that hang often.
     options += ["-q", "--jobs", str(jobs), "--max-hangs", "0", "--report", str(folder)]
     options += ["--corpus", str(corpus_path)] if corpus_path else []
     try:
@@ -140,7 +144,10 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
     there = {read_record(path).implementation["name"] for path in folder.glob("*.jsonl")}
     missing = sorted({name for name, selectors in runnable.items() if selectors} - there)
     if missing:
-        raise AuditError(f"no run of {listed(missing, 6)}; nothing is published before all can be run")
+        raise AuditError(
+            f"there is no run of {listed(missing, 6)}; nothing is published until every implementation can "
+            "be run"
+        )
 
 
 def _unbuilt() -> list[Unbuilt]:
@@ -190,9 +197,9 @@ def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str,
 def _usable(
     paths: Sequence[Path], manifest: Manifest
 ) -> tuple[list[RunRecord], dict[int, list[BaselineEntry]]]:
-    """Return complete runs over a corpus, and position -> known failures of each.
+    """Return the complete runs over a corpus, and a mapping from their positions to their known failures.
 
-    Raises AuditError for a run that is incomplete, over another corpus, or not a run.
+    Raises AuditError if a run is incomplete, used another corpus, or is not a run.
     """
     records, findings = read_inputs(paths)
     if findings:
@@ -200,13 +207,13 @@ def _usable(
     shown: list[RunRecord] = []
     for record in records:
         if record.footer is None or record.partial or record.left_out or not record.results:
-            # The page of an incomplete run would look like that of a complete one.
+            # The page of an incomplete run would look like the page of a complete one.
             why = "; ".join(record.problems[:1]) or "the run is not complete"
             raise AuditError(
-                f"{visible(record.label)}: {visible(why)}; run it again, or give the other records"
+                f"{visible(record.label)}: {visible(why)}; run it again, or leave this record out"
             )
         if record.header["corpus"]["digest"] != manifest.digest:
-            raise AuditError(f"{visible(record.label)}: run with another corpus; run it again")
+            raise AuditError(f"{visible(record.label)}: this run used another corpus; run it again")
         shown.append(record)
     return shown, {i: known_failures(record, {}, manifest) for i, record in enumerate(shown)}
 

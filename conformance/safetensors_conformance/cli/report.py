@@ -1,6 +1,6 @@
 """``stc report``: an audit report of runs and fuzzing findings.
 
-``stc publish`` shares the code that reads runs and findings, finds baselines and writes files.
+``stc publish`` uses the functions here that read runs and findings, find baselines and write files.
 """
 
 from __future__ import annotations
@@ -48,22 +48,24 @@ MAX_ARTIFACT = 4 << 30
     required=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder to write to; created if missing.",
+    help="Folder to write to, created if it is missing.",
 )
-@click.option("--html", is_flag=True, help="Also write report.html, one file for a browser or for printing.")
+@click.option(
+    "--html", is_flag=True, help="Also write report.html, a single file to view in a browser or print."
+)
 @click.option("--markdown", is_flag=True, help="Also write report.md, a comment of at most 60 lines.")
 @click.option("--sarif", is_flag=True, help="Also write report.sarif, for code scanning services.")
 @click.option(
     "--intoto",
     is_flag=True,
-    help="Also write an unsigned in-toto test-result per implementation; needs --artifact.",
+    help="Also write an unsigned in-toto test-result for each implementation; needs --artifact.",
 )
-@click.option("--badge", is_flag=True, help="Also write a shields.io endpoint badge per implementation.")
+@click.option("--badge", is_flag=True, help="Also write a shields.io endpoint badge for each implementation.")
 @click.option(
     "--previous",
     type=click.Path(path_type=Path),
     metavar="OLD",
-    help="An older report (or its folder), to find new and fixed failures.  [default: the baselines]",
+    help="Older report (or its folder) for finding new and fixed failures.  [default: the baselines]",
 )
 @click.option(
     "--public",
@@ -76,7 +78,7 @@ MAX_ARTIFACT = 4 << 30
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Baseline that a run used, if it is not one of this project; matched by file name.",
+    help="Baseline that a run used, if it does not belong to this project. Matched by file name.",
 )
 @click.option(
     "--artifact",
@@ -85,7 +87,7 @@ MAX_ARTIFACT = 4 << 30
     metavar="SELECTOR=FILE",
     help="The tested artifact for --intoto, such as a wheel. Its SHA-256 becomes the subject.",
 )
-@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="The corpus of the runs.")
+@click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Corpus that the runs used.")
 def report(
     runs: tuple[Path, ...],
     output: Path,
@@ -103,8 +105,8 @@ def report(
     """Write an audit report of runs and fuzzing findings.
 
     RUN is a record written by stc run --report (.jsonl), a folder of records, the folder of a finding written
-    by stc fuzz, or a folder of those. Everything else derives from report.json, which differs between two
-    runs over the same inputs only under "run".
+    by stc fuzz, or a folder of such folders. All other outputs are derived from report.json. Two reports over
+    the same inputs differ only in the "run" object of report.json.
 
     \b
     Examples
@@ -112,11 +114,12 @@ def report(
       stc report out -o audit --html --sarif
       stc report out findings -o audit --previous last/report.json --markdown
 
-    Severity depends on the consequence, not on the frequency: report.json explains its scales.
+    Severity depends on the consequence of a failure and not on its frequency. The scales are explained in
+    report.json.
 
     \b
-    Exit status: 0 written, 1 written without some unreadable lines of a record,
-    2 an input cannot be used or the output cannot be written.
+    Exit status: 0 if the report was written, 1 if it was written but some lines of a
+    record were unreadable, 2 if an input cannot be used or the output cannot be written.
     """
     try:
         records, findings = read_inputs(runs)
@@ -125,7 +128,7 @@ def report(
         known = {i: known_failures(record, files, manifest) for i, record in enumerate(records)}
         made = build_report(records, manifest, fuzz=findings, known=known, public=public)
         older = None if previous is None else load_report(previous)
-        # Generate everything before writing, so that no partial report is left.
+        # Generate everything before writing anything, so that no partial report is left behind.
         texts = {REPORT: report_text(made)}
         if html:
             texts["report.html"] = report_html(made, older)
@@ -157,11 +160,12 @@ def _artifacts(made: Report, given: Sequence[str]) -> dict[str, str]:
         labels.setdefault(who.selector, []).append(who.label)
     out: dict[str, str] = {}
     for text in given:
-        # Selectors may contain an equals sign (name==version); files hardly ever do.
+        # Selectors may contain an equals sign (name==version); file names rarely do.
         selector, mark, name = text.rpartition("=")
         if not mark or selector not in labels:
             raise AuditError(
-                f"--artifact {visible(text)}: no run of {visible(selector or text)}; write SELECTOR=FILE"
+                f"--artifact {visible(text)}: there is no run of {visible(selector or text)}; write "
+                "SELECTOR=FILE"
             )
         try:
             data = read_whole(name, MAX_ARTIFACT)
@@ -188,7 +192,10 @@ def _each(documents: dict[str, dict[str, Any]], name: str) -> dict[str, str]:
 
 
 def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFinding]]:
-    """Read records and findings from files and folders, each once. Raises AuditError, RecordError."""
+    """Read records and findings from files and folders, without duplicates.
+
+    Raises AuditError, RecordError.
+    """
     records: list[Path] = []
     findings: list[Path] = []
     for path in paths:
@@ -201,12 +208,12 @@ def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFindin
         )
         if not found and not inside:
             raise AuditError(
-                f"{visible(str(path))}: contains neither run records (*.jsonl) nor findings ({DOCUMENT}); "
-                "create them with: stc run --report DIR, stc fuzz"
+                f"{visible(str(path))}: contains neither run records (*.jsonl) nor findings "
+                f"({DOCUMENT}); create them with: stc run --report DIR, stc fuzz"
             )
         records += found
         findings += inside
-    # A run given by name and again by its folder counts once.
+    # A run that is given both by name and through its folder counts once.
     records, findings = _once(records), _once(findings)
     contents: dict[bytes, Any] = {}
     runs = [_described(read_record(path, contents)) for path in records]
@@ -235,7 +242,7 @@ def _once(paths: Sequence[Path]) -> list[Path]:
 
 
 def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manifest) -> list[BaselineEntry]:
-    """Return the baseline entries that apply to a run; none if its baseline file is missing."""
+    """Return the baseline entries that apply to a run, or an empty list if its baseline file is missing."""
     name = record.header.get("baseline")
     if not name:
         return []
@@ -243,7 +250,8 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
     path = files.get(name, own_baselines().get(name))
     if path is None or not path.exists():
         click.echo(
-            f"note: {visible(record.label)}: baseline {visible(name)} is not here; give --baseline", err=True
+            f"note: {visible(record.label)}: baseline {visible(name)} was not found; give --baseline",
+            err=True,
         )
         return []
     cases = manifest.by_id.keys()
@@ -262,7 +270,7 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write texts by file name into a folder, created if missing. Raises UnusableError."""
+    """Write a mapping of file names to contents into a folder, created if missing. Raises UnusableError."""
     path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)

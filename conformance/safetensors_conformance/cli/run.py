@@ -1,4 +1,4 @@
-"""``stc run``: an implementation over the corpus, without pytest."""
+"""``stc run``: run an implementation over the corpus, without pytest."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ from .common import (
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Implementations to run at once, each in its own worker. One that retries a hang does not count.",
+    help="Number of implementations to run at the same time, each in its own worker. An implementation that "
+    "is retrying a hang does not count.",
 )
 @limit_options
 @shared_option("--full-failures")
@@ -89,13 +90,14 @@ def run(
       cmd:program args              a program that speaks the worker protocol
       exit:program {path}           a program that exits 0 to accept, 1 to reject
       oci:image args                a container image with such a program (podman, docker)
-      NAME==VERSION, NAME@COMMIT    another release of a built-in, or another commit
+      NAME==VERSION, NAME@COMMIT    another release or commit of a built-in
       NAME=cmd:program args         a built-in that you built yourself
 
     \b
-    Exit status: 0 no unexpected failures, 1 failures, 2 an implementation could not run
-    or the report could not be written. Ctrl-C, SIGTERM and SIGHUP end a run cleanly and
-    keep the results so far (130, 143 and 129). A second signal ends it at once.
+    Exit status: 0 if there were no unexpected failures, 1 if there were failures,
+    2 if an implementation could not run or the report could not be written.
+    Ctrl-C, SIGTERM and SIGHUP end a run cleanly and keep the results so far (130, 143
+    and 129). A second signal ends the run immediately.
     """
     manifest = corpus(corpus_path)
     chosen = select(manifest, cases, heavy=heavy)
@@ -147,11 +149,11 @@ def _print_results(driver: Run, interrupted: int | None) -> None:
 def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -> bool:
     """Run all implementations, ``jobs`` at a time, and return whether any failed.
 
-    Stops the others and re-raises if one of them raises.
+    If one of them raises, stops the others and re-raises the exception.
     """
     turns, stop = Turns(jobs), driver.options.stop
     for selector in driver.targets:
-        driver.results_of(selector)  # in the order given, whichever finishes first
+        driver.results_of(selector)  # in the given order, regardless of which one finishes first
 
     def one(selector: str) -> bool:
         with turns.one():
@@ -168,7 +170,8 @@ def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -
 
     if jobs == 1:
         return max([one(selector) for selector in driver.targets])  # each of them runs
-    # Worker processes do the work. One thread waits for each of them, plus as many for retried hangs.
+    # The worker processes do the work. The pool has one thread to wait for each of them, and as many again
+    # for hangs that are being retried.
     failed = False
     with ThreadPoolExecutor(2 * jobs) as pool:
         try:
@@ -185,11 +188,11 @@ def _run_one(driver: Run, run: ImplementationRun, cases: Sequence[Case], printer
     add = driver.results_of(run.target.selector).add
     add({"header": run.header} if run.header else {})
     if driver.options.stop.is_set():
-        return False  # the end of the run may have kept it from starting
+        return False  # the signal that ended the run may have kept the session from starting
     if run.problem is not None:
         add({"problem": run.problem})
         return True
-    # Stale entries, overdue reviews and contradictions between cases fail only whole runs: they are
+    # Stale entries, overdue reviews and contradictions between cases fail only full runs, because they are
     # irrelevant to a few selected cases.
     complaint = run.baseline_complaint() if printer.whole else run.baseline_error
     failed = printer.complaint(complaint or "")

@@ -1,4 +1,4 @@
-"""``stc site``: everything published, as static files."""
+"""``stc site``: everything that is published, as static files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def programs() -> list[Program]:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def site() -> None:
-    """Write the site: rules, cases, programs, releases, reports and documents as static files."""
+    """Write the website: rules, cases, programs, releases, reports and documents as static files."""
 
 
 @site.command()
@@ -37,20 +37,21 @@ def site() -> None:
     default=Path("site"),
     show_default=True,
     metavar="DIR",
-    help="Folder to write; replaces an older site in it.",
+    help="Folder to write to; an older site in it is replaced.",
 )
 @click.option(
     "--repository",
     default="",
     metavar="URL",
-    help="URL of the repository, for links to files that are not pages. Without it they are plain names.",
+    help="URL of the repository, used to link to files that are not pages. Without it, those files are shown "
+    "as plain names.",
 )
 @folder_option
 def build(output: Path, repository: str, root: Path | None) -> None:
-    """Write the site from committed files: half a minute, no network, no runs.
+    """Write the site from committed files. This takes half a minute and needs no network and no runs.
 
-    The pages, including the search, work from a web server and from a folder (open index.html). Needs `pip
-    install "safetensors-conformance[site]"` and a checkout.
+    The pages and their search work from a web server and from a folder (open index.html). The command needs
+    `pip install "safetensors-conformance[site]"` and a checkout.
 
     \b
     Examples
@@ -58,7 +59,7 @@ def build(output: Path, repository: str, root: Path | None) -> None:
       stc site build -o public --repository https://github.com/OWNER/NAME
 
     \b
-    Exit status: 0 written; 2 an input is missing or unusable.
+    Exit status: 0 if the site was written, 2 if an input is missing or unusable.
     """
     docs = docs_folder()
     if docs is None:
@@ -66,7 +67,7 @@ def build(output: Path, repository: str, root: Path | None) -> None:
     if find_spec("furo") is None:
         raise UnusableError('Sphinx and Furo are needed; run: pip install "safetensors-conformance[site]"')
     if repository and not repository.startswith("https://"):
-        raise click.UsageError("--repository is an address that begins with https://")
+        raise click.UsageError("--repository must be an address that begins with https://")
     from safetensors_reports.site.generator import SiteError, build_site
 
     try:

@@ -1,4 +1,4 @@
-"""``stc trend``: several versions of one implementation over the corpus, and the changes between them."""
+"""``stc trend``: run several versions of one implementation and show the changes between them."""
 
 from __future__ import annotations
 
@@ -45,26 +45,34 @@ from .common import (
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="NAME")
 @click.argument("versions", nargs=-1, required=True, metavar="VERSION...")
-@click.option("--entry", default="", help="Another entry point, such as numpy (stc impl info NAME).")
-@click.option("--source", default="", metavar="URL", help="Repository that the programs were built from.")
+@click.option("--entry", default="", help="Entry point to use, such as numpy (stc impl info NAME).")
+@click.option(
+    "--source", default="", metavar="URL", help="URL of the repository that the programs were built from."
+)
 @cases_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option(
     "--public",
     is_flag=True,
-    help="Report unsafe behaviour only if a public report does; for stc trophies --add.",
+    help="Report unsafe behaviour only if a public report describes it; for stc trophies --add.",
 )
 @click.option(
     "--report",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write trend.json, trend.md and the run record of each version here.",
+    help="Write trend.json, trend.md and the run record of each version to this folder.",
 )
 @shared_option("--profile")
 @shared_option("--heavy")
 @corpus_option
 @shared_option("--max-hangs")
 @limit_options
-@click.option("--show", type=click.IntRange(1), default=5, show_default=True, help="Cases to show per rule.")
+@click.option(
+    "--show",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Number of cases to show for each rule.",
+)
 def trend(
     name: str,
     versions: tuple[str, ...],
@@ -84,15 +92,17 @@ def trend(
     """Run versions of an implementation and show the fixes and regressions between them.
 
     NAME is a known implementation that is installed from a package index (stc impl list). Each VERSION gets
-    its own environment, created if missing. Neighbours are compared in the order given; a version that cannot
-    be installed is shown with the reason and skipped. For an implementation built from source, give full
-    commits. For releases that no index has, write VERSION=PROGRAM, with the program as for --impl; NAME is
-    then the project, and VERSION a release or a full commit.
+    its own environment, created if missing. Each version is compared with the one before it in the given
+    order. A version that cannot be installed is skipped, and the output shows the reason. For an
+    implementation that is built from source, give full commit hashes. For releases that are not in a package
+    index, write VERSION=PROGRAM, with the same syntax for the program as in --impl. NAME is then the name of
+    the project, and VERSION is a release or a full commit hash.
 
     \b
-    fixed, broken           failed before and does not now, and the reverse
-    fails differently       a different failure than before
-    chooses differently     another option of an open choice
+    fixed                   the case failed before and does not fail now
+    broken                  the case did not fail before and fails now
+    fails differently       the failure is different from before
+    chooses differently     the answer fits another option of an open choice
     supported now, no longer supported   unsupported cases are neither fixed nor broken
     unknown                 the adapter failed in one of the two versions, or does not fit it
 
@@ -103,10 +113,10 @@ def trend(
       stc trend mlx 0.31.1 0.31.2 --case 'layout/*'
       stc trend their.cpp 1.0=cmd:./built-1.0 1.1=cmd:./built-1.1 --source https://example.org/their.cpp
 
-    Baselines are ignored: a trend is about known failures.
+    Baselines are ignored, because a trend is about known failures.
 
     \b
-    Exit status: 0 every version ran, 2 one could not run, 130 interrupted.
+    Exit status: 0 if every version ran, 2 if one could not run, 130 if interrupted.
     """
     manifest = corpus(corpus_path)
     chosen = select(manifest, cases, heavy=heavy)
@@ -150,20 +160,20 @@ CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
 
 
 def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Target]:
-    """Return version -> target, in the order given, each version once. Raises SelectorError.
+    """Return version -> target, in the given order and without duplicates. Raises SelectorError.
 
-    A version may name a program built from it: ``VERSION=PROGRAM``.
+    A version may name a program that was built from it: ``VERSION=PROGRAM``.
     """
     if entry and ":" in name:
-        raise SelectorError(f"{name!r} names an entry already; leave out --entry {entry}")
+        raise SelectorError(f"{name!r} already names an entry; leave out --entry {entry}")
     if "=" in name:
-        raise SelectorError(f"{name!r}: list versions after the name, one by one")
+        raise SelectorError(f"{name!r}: list the versions after the name, one by one")
     called = f"{name}:{entry}" if entry else name
     out = {}
     for text in dict.fromkeys(versions):
         number, mark, program = text.partition("=")
         if mark and not runs_program(program):
-            raise SelectorError(f"{text!r}: a program must follow =, such as cmd:./reader")
+            raise SelectorError(f"{text!r}: a program must follow the equals sign, such as cmd:./reader")
         sign = "@" if is_commit(text) else "=="
         out[number] = resolve(program if mark else f"{called}{sign}{text}")
     return out
@@ -176,7 +186,7 @@ def run_version(
     folder: Path | None,
     cases: Sequence[Case],
 ) -> VersionRun:
-    """Install one version if needed and run it; a failure to run becomes the reason."""
+    """Install one version if needed and run it. If it cannot run, the result contains the reason."""
     with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:
         try:
             prepare(target.environment)
@@ -209,16 +219,18 @@ def _remarks(
 ) -> list[str]:
     out = []
     if implementation.version not in (version, "unknown"):
-        out.append(f"it calls itself {implementation.version}")
+        out.append(f"the program reports version {implementation.version}")
     failed = list(dict.fromkeys(row["case"] for row in basic if row["verdict"] not in CLEAN))
     if failed:
         shown = ", ".join(failed[:3]) + (" …" if len(failed) > 3 else "")
-        out.append(f"fails {len(failed)} of the most basic files ({shown}); does the adapter fit it?")
+        out.append(
+            f"it fails {len(failed)} of the most basic files ({shown}); the adapter may not fit this version"
+        )
     if unknown:
         often = Counter(unknown.values()).most_common(1)[0][0]
         out.append(
-            f"nothing is known of {plural(len(unknown), 'case')}: "
-            f"the answer is that of an adapter that does not fit ({often[:120]})"
+            f"the verdict is unknown for {plural(len(unknown), 'case')} because the adapter does not fit "
+            f"this version ({often[:120]})"
         )
     return out
 

@@ -1,6 +1,7 @@
-"""Run several implementations over the same inputs, each in its own worker, without judging.
+"""Run several implementations over the same inputs, each in its own worker, without judging the answers.
 
-Inputs are corpus cases or any files. No expectation is needed: the answers are compared with each other.
+Inputs are corpus cases or any files. No expectation is needed, because the answers are compared with each
+other.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def folders_of(files: Iterable[GivenFile]) -> set[Path]:
 
 
 def most_values(files: Iterable[GivenFile]) -> int:
-    """Return an upper bound of the values in a header or index of these files: their bytes."""
+    """Return an upper bound for the number of values in any header or index: the largest size in bytes."""
     most = 0
     for file in files:
         with contextlib.suppress(OSError), file.path.open("rb") as opened:
@@ -56,9 +57,9 @@ def most_values(files: Iterable[GivenFile]) -> int:
 
 
 def find_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
-    """Return the files that arguments (files, directories, patterns) lead to, and the problems.
+    """Return the files that the arguments (files, directories, patterns) refer to, and the problems.
 
-    An unreadable file is a problem here, so that its rejection does not look like an opinion.
+    An unreadable file is listed as a problem, so that its rejection does not look like a disagreement.
     """
     files, problems = [], []
     for item in find_inputs(arguments):
@@ -82,7 +83,7 @@ def _unreadable(name: str) -> str | None:
 
 
 def features_of(path: Path) -> Iterator[str]:
-    """Yield the dtypes of a valid file as feature names, reading it lazily."""
+    """Yield the dtypes of a valid file as feature names. The file is read lazily."""
     with contextlib.suppress(UnreadableError):
         header = explain(path).header
         yield from dtype_features(t.dtype for t in header.tensors.values()) if header is not None else ()
@@ -93,7 +94,7 @@ def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
     for case in cases:
         try:
             if case.input.recipe:
-                _ = case.path  # checked when it is made
+                _ = case.path  # checked when it is created
             elif case.input.file is not None and not case.input.files:
                 case.read_input()
         except ManifestError as err:
@@ -104,7 +105,7 @@ def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
 
 
 class LazyInputFacts(Mapping[str, InputInfo]):
-    """Facts about every input, computed on demand because the strict reader has to read it."""
+    """Facts about every input, computed on demand because the strict reader has to read the input."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
         self._inputs = {item.id: item for item in inputs}
@@ -123,7 +124,7 @@ class LazyInputFacts(Mapping[str, InputInfo]):
 
 
 def facts_of(item: Input) -> InputInfo:
-    """Return what is special about an input: the strict reader's fault codes, else the case's rule."""
+    """Return what is special about an input: the strict reader's fault codes, or else the case's rule."""
     case = item if isinstance(item, Case) else None
     if case is not None and not is_single_question(item):
         return InputInfo(case.rules[0], _open_choice(case.choice), case.title)
@@ -149,7 +150,7 @@ def _open_choice(choice: str | None) -> str:
 
 
 MAX_LISTED = 50
-NOT_ASKED = StepResult("harness-error", "not asked: it has no step for this input")
+NOT_ASKED = StepResult("harness-error", "not run: the implementation has no step for this input")
 
 
 class Side:
@@ -198,8 +199,8 @@ class Side:
 def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Callable[[Side], None]) -> bool:
     """Run all sides, ``jobs`` at a time, each in its own thread.
 
-    Returns False after Ctrl-C. Results so far stay in ``Side.results``. This does not wait for outstanding
-    answers, whose threads end after them.
+    Returns False after Ctrl-C. The results so far stay in ``Side.results``. The function does not wait for
+    outstanding answers; their threads end once they arrive.
     """
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
@@ -218,7 +219,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
 
 
 def names_of(sides: Sequence[Side]) -> list[str]:
-    """Return distinct names, without versions if possible, as signatures use them."""
+    """Return distinct names, without versions where possible. Signatures use these names."""
     names = [plain_name(side) for side in sides]
     for longer in (_with_object, lambda side: side.target.selector):
         names = [n if names.count(n) == 1 else longer(side) for n, side in zip(names, sides, strict=True)]
@@ -273,12 +274,13 @@ def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunR
 
 
 def dump(result: StepResult) -> dict[str, Any]:
-    """Return the canonical form of an answer, JSON-serialisable and of bounded size.
+    """Return the canonical form of an answer, which can be written as JSON and has a bounded size.
 
-    Tensors are sorted by name, because no API promises their order (API-03). Facts that an implementation
-    does not report are left out, never filled in: absence agrees with everything. There is always an
-    ``outcome``; a ``message`` unless it accepts; for an accept ``digest`` over all reported content,
-    ``count`` of tensors, ``tensors`` sorted by name and ``metadata`` sorted by key, if reported.
+    Tensors are sorted by name, because no API guarantees their order (API-03). Facts that an implementation
+    does not report are left out and never filled in; a missing fact agrees with everything. There is always
+    an ``outcome``, and a ``message`` unless the answer is accept. An accepting answer has a ``digest`` of all
+    reported content, the ``count`` of tensors, ``tensors`` sorted by name and ``metadata`` sorted by key, if
+    they were reported.
     """
     if result.outcome != "accept":
         return {"outcome": result.outcome, "message": result.message[:500]}
@@ -306,7 +308,7 @@ def dump(result: StepResult) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can express: lenient readers report NaN and infinities."""
+    """Return a value that JSON can express, because lenient readers report NaN and infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Triage: the known disagreements, so that a gate reports new ones only.
+"""Triage: a list of known disagreements, so that a gate reports only new ones.
 
 One TOML file::
 
@@ -7,7 +7,7 @@ One TOML file::
     reason = "keeps the last of two entries with one name"
     issue = "https://github.com/me/mylib/issues/1"   # a URL, or "unreported" with a `why`
     review_by = 2027-06-01
-    between = ["mylib", "reference"]   # optional: only for runs that compare exactly these
+    between = ["mylib", "reference"]   # optional: only for runs that compare exactly these implementations
 
 The report names entries that match nothing. An entry past its review date no longer silences anything.
 """
@@ -34,7 +34,10 @@ class TriageError(Exception):
 
 
 class TriageEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry. ``between`` names the implementations of the runs that it is for; empty for all runs."""
+    """One entry.
+
+    It applies to runs that compare exactly the implementations in ``between``, or to all runs.
+    """
 
     signature: str
     reason: str
@@ -44,7 +47,7 @@ class TriageEntry(Struct, frozen=True, forbid_unknown_fields=True):
     between: frozenset[str] = frozenset()
 
     def matches(self, signature: str) -> bool:
-        """Return whether the pattern covers a signature; brackets are literal."""
+        """Return whether the pattern matches a signature. Brackets are literal."""
         pattern = self.signature.replace("[", "[[]")
         return signature == self.signature or fnmatch.fnmatchcase(signature, pattern)
 
@@ -61,7 +64,7 @@ class Triage:
     entries: tuple[TriageEntry, ...] = ()
 
     def weigh(self, signatures: Iterable[Signature], today: dt.date) -> dict[str, TriageState]:
-        """Return signature -> standing; a current entry takes precedence over an overdue one."""
+        """Return signature -> standing. A current entry takes precedence over an overdue one."""
         found: dict[str, TriageState] = {}
         for signature in signatures:
             if signature.sort == "choice":
@@ -109,9 +112,9 @@ def load_triage(path: Path, names: Sequence[str]) -> Triage:
 def _check(entry: TriageEntry) -> None:
     for key in ("signature", "reason", "issue"):
         if not getattr(entry, key).strip():
-            raise ValueError(f"needs {key!r} as a text")
+            raise ValueError(f"needs {key!r} as a string")
     if set(entry.signature) <= set("*? "):
-        raise ValueError("this pattern matches everything; name what is known")
+        raise ValueError("this pattern matches everything; name the known signatures")
     if entry.issue == UNREPORTED and not entry.why.strip():
         raise ValueError(f"issue \"{UNREPORTED}\" needs a 'why'")
     if entry.issue != UNREPORTED and not entry.issue.startswith(("https://", "http://")):

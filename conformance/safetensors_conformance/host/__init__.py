@@ -1,1 +1,4 @@
-"""The worker's side of the protocol. The files of this folder run as stand-alone scripts elsewhere."""
+"""The implementation's side of the worker protocol.
+
+The files in this folder run as stand-alone scripts in other environments.
+"""

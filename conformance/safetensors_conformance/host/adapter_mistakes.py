@@ -1,6 +1,6 @@
-"""Error messages about adapters that cannot be loaded; imported only when needed.
+"""Error messages about adapters that cannot be loaded. The host imports this module only when it is needed.
 
-Runs in the environment of the library under test, so it uses only the standard library.
+It runs in the environment of the library under test, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MESSAGE_LIMIT = 2000
 
 
 class NoAdapterError(Exception):
-    """The selector does not name an adapter. The text is the whole message."""
+    """The selector does not name an adapter. The exception's text is the complete message."""
 
 
 def missing_name_error(spec: str, owner: Any, name: str) -> NoAdapterError:
@@ -53,10 +53,10 @@ def load_error(err: BaseException, spec: str) -> str:
         if os.path.abspath(place.tb_frame.f_code.co_filename) == path:  # noqa: PTH100 - as above
             line = place.tb_lineno
         place = place.tb_next
-    if line and not isinstance(err, SyntaxError):  # which names its line itself
+    if line and not isinstance(err, SyntaxError):  # a SyntaxError already contains the line
         text += f" ({where}, line {line})"
     if isinstance(err, ModuleNotFoundError):
         text += f"; the adapter runs in {sys.executable}"
         if not where.endswith(".py"):
-            text += ", and Python also searches this folder for its module"
+            text += ", and Python also searches the current folder for its module"
     return text[:MESSAGE_LIMIT]

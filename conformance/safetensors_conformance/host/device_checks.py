@@ -1,13 +1,15 @@
-"""Checks of the step ``device`` in the worker: whether tensors stay intact once their loader is gone.
+"""Checks of the step ``device``: whether tensors stay intact after their loader is gone.
 
-The host loads this file when a device is requested. Standard library only, except for adapters with torch
-tensors.
+The host loads this file when a device is requested. It uses only the standard library, except for adapters
+with torch tensors.
 
-An adapter has ``device(path, device)``, which loads a file: an iterable of ``(name, dtype, shape, tensor)``,
-or a dict as ``read`` returns it. The checks inspect each tensor as it is yielded, and keep one after
-exhausting and dropping the iterable. Optional: ``device_memory``, ``"torch"`` (the default) or ``"buffers"``
-for objects with the buffer protocol on the CPU; ``device_ready(device)``, which raises if the library does
-not support the device; ``device_bytes()``, the bytes of device memory that the library has requested so far.
+An adapter has the method ``device(path, device)``, which loads a file. It returns an iterable of ``(name,
+dtype, shape, tensor)``, or a dict as ``read`` does. The checks inspect each tensor as it is yielded. They
+keep one tensor after the iterable has been exhausted and dropped.
+
+These members are optional: ``device_memory`` is ``"torch"`` (the default), or ``"buffers"`` for objects with
+the buffer protocol on the CPU. ``device_ready(device)`` raises if the library does not support the device.
+``device_bytes()`` returns how many bytes of device memory the library has requested so far.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from typing import Any
 from .library import AdapterError, ask, iterate_result, short_repr
 
 CHURN = 64 << 20
-"""Most memory in bytes to overwrite when checking a kept tensor."""
+"""Maximum number of bytes of memory to overwrite when checking a tensor that was kept."""
 ROUNDS = 3
-_NOT_TORCH_MEMORY = "the reader takes its memory elsewhere than from torch"
+_NOT_TORCH_MEMORY = "the reader does not allocate its memory with torch"
 _FATAL_ERROR = re.compile(
     r"CUDA error: (an illegal|misaligned|device-side|unspecified|hardware|invalid program)"
 )
 
 
 class DeviceChecks:
-    """The step for one adapter and device. ``results`` has the checks of the last file."""
+    """The step ``device`` for one adapter and device. ``results`` contains the checks of the last file."""
 
     def __init__(self, adapter: Any, device: str) -> None:
         """Initialise the device. Raises NotThereError, and AdapterError for a mistake of the adapter."""
@@ -58,7 +60,7 @@ class DeviceChecks:
         gc.freeze()
 
     def run(self, path: str) -> dict[str, Any]:
-        """Load a file in all ways and return the same as ``read``; always fills ``results``."""
+        """Load a file in all ways and return the same as ``read``. Always sets ``results``."""
         self.results = []
         memory = self._memory
         before, requested = memory.in_use(), self._requested_bytes()
@@ -81,9 +83,7 @@ class DeviceChecks:
                 raise
             except Exception as err:
                 self._check_fatal(err)
-                self._record(
-                    check.__name__[1:], [f"it fails when the file is loaded again ({first_line(err)})"]
-                )
+                self._record(check.__name__[1:], [f"loading the file again failed ({first_line(err)})"])
         self._returned(before)
         return out
 
@@ -100,7 +100,7 @@ class DeviceChecks:
         return self._tensors(self._load(path))
 
     def _tensors(self, result: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
-        """Yield name, dtype, shape and tensor. Raises AdapterError for other rows."""
+        """Yield name, dtype, shape and tensor. Raises AdapterError for anything else."""
         if isinstance(result, dict) and "tensors" not in result:
             raise AdapterError("device() returned a dict without 'tensors'")
         rows = result["tensors"] if isinstance(result, dict) else result
@@ -108,16 +108,21 @@ class DeviceChecks:
             raise AdapterError(f"device() returned {type(rows).__name__} instead of tensors")
         for row in iterate_result(iter(rows), self._adapter.device):
             if not isinstance(row, (tuple, list)) or len(row) != 4:
-                raise AdapterError(f"device() gave {short_repr(row)}, not (name, dtype, shape, tensor)")
+                raise AdapterError(f"device() gave {short_repr(row)} instead of (name, dtype, shape, tensor)")
             name, dtype, shape, tensor = row
             if not isinstance(name, str):
-                raise AdapterError(f"device() gave a tensor the name {short_repr(name)}, which is no text")
+                raise AdapterError(
+                    f"device() gave a tensor the name {short_repr(name)}, which is not a string"
+                )
             del row  # it would keep the tensor alive
             yield name, dtype, shape, tensor
             del tensor
 
     def _first(self, path: str, before: int | None) -> tuple[dict[str, Any], list[str], int]:
-        """Load and copy back every tensor; return the answer, the misaligned tensors, and the total bytes."""
+        """Load and copy back every tensor.
+
+        Returns the answer, the misaligned tensors, and the total number of bytes.
+        """
         result = self._load(path)
         out = {"metadata": result["metadata"]} if isinstance(result, dict) and "metadata" in result else {}
         rows: list[Any] = []
@@ -131,14 +136,15 @@ class DeviceChecks:
             place = self._memory.address(tensor) if data else None
             if place is not None and place[0] % place[1]:
                 misaligned.append(
-                    f"tensor {str(name)[:80]!r} begins at {place[0]:#x}, no multiple of {place[1]}"
+                    f"tensor {str(name)[:80]!r} begins at {place[0]:#x}, which is not a multiple of "
+                    f"{place[1]}"
                 )
             rows.append((name, dtype, shape, data))
             total += len(data)
             largest = max(largest, len(data))
         self._memory.wait()
         if before is not None and total:
-            # A lazy loader has one tensor at a time, because each is dropped after inspection.
+            # A lazy loader holds one tensor at a time, because each tensor is dropped after inspection.
             self._by_torch = self._memory.highest() - before >= largest
         out["tensors"] = rows
         return out, misaligned, total
@@ -151,7 +157,7 @@ class DeviceChecks:
                 f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({first_line(err)})"
             ) from err
         if place != self._device:
-            raise AdapterError(f"tensor {str(name)[:80]!r} lies on {place}, not on {self._device}")
+            raise AdapterError(f"tensor {str(name)[:80]!r} is on {place} instead of {self._device}")
         try:
             return bytes(self._memory.data(tensor))
         except Exception as err:  # copying back is not the library's task
@@ -161,7 +167,7 @@ class DeviceChecks:
             ) from err
 
     def _lifetime(self, path: str, expected: dict[Any, str]) -> None:
-        """Keep one tensor from the middle, which has neighbours; drop the rest and reuse its memory."""
+        """Keep one tensor from the middle, which has neighbours, then drop the rest and reuse its memory."""
         names = [name for name, digest in expected.items() if digest != _EMPTY]
         if not names:
             self._record("lifetime", [], "every tensor is empty")
@@ -174,7 +180,9 @@ class DeviceChecks:
             filled = self._memory.churn(sizes)
             self._memory.wait()
             if _digest(self._memory.data(kept)) != expected[name]:
-                wrong = [f"tensor {str(name)[:80]!r} holds other bytes when all else of its file is dropped"]
+                wrong = [
+                    f"tensor {str(name)[:80]!r} contains other bytes after the rest of its file was dropped"
+                ]
                 break
             del filled
         # torch never reuses memory that another allocator has freed.
@@ -191,7 +199,9 @@ class DeviceChecks:
             if other == name:
                 kept = tensor
         if kept is None:
-            raise RuntimeError(f"tensor {str(name)[:80]!r} was there when the file was loaded before")
+            raise RuntimeError(
+                f"tensor {str(name)[:80]!r} is missing, although it was present in the first load"
+            )
         out, room = [], CHURN
         for size in [sum(sizes), *sizes]:
             if 0 < size <= room:
@@ -216,11 +226,13 @@ class DeviceChecks:
             gate.wait()
             try:
                 self._memory.enter_thread()
-                wrong.extend(_differences(expected, self._digests(path), "when two threads load at once"))
+                wrong.extend(
+                    _differences(expected, self._digests(path), "when two threads load at the same time")
+                )
             except AdapterError as err:
                 mistakes.append(err)
             except BaseException as err:  # panics of Rust libraries are not Exceptions
-                wrong.append(f"one of two loads at once fails ({first_line(err)})")
+                wrong.append(f"one of two concurrent loads fails ({first_line(err)})")
                 with contextlib.suppress(MemoryError):
                     self._check_fatal(err)
 
@@ -239,14 +251,18 @@ class DeviceChecks:
 
     def _returned(self, before: int | None) -> None:
         if before is None:
-            self._record("returned", [], "torch counts the memory of CUDA devices only")
+            self._record("returned", [], "torch counts memory only on CUDA devices")
         elif self._by_torch is not True:
             self._record("returned", [], _NOT_TORCH_MEMORY)
         else:
             gc.collect()
             self._memory.wait()
             more = (self._memory.in_use() or 0) - before
-            wrong = [f"{more:,} bytes of the device stay in use when all is dropped"] if more > 0 else []
+            wrong = (
+                [f"{more:,} bytes of device memory remain in use after everything was dropped"]
+                if more > 0
+                else []
+            )
             self._record("returned", wrong)
 
     def _requested_bytes(self) -> int:
@@ -255,7 +271,7 @@ class DeviceChecks:
         try:
             return int(self._adapter.device_bytes())
         except Exception as err:
-            raise AdapterError(f"device_bytes() gave no number ({first_line(err)})") from err
+            raise AdapterError(f"device_bytes() did not return a number ({first_line(err)})") from err
 
     def _check_untouched(self, before: int | None, requested: int) -> None:
         if self._counted:
@@ -264,11 +280,11 @@ class DeviceChecks:
             self._memory.wait()
             more = self._memory.highest() - before
         else:
-            self._record("untouched", [], "the reader does not tell what it takes of the CPU")
+            self._record("untouched", [], "the reader does not report how much CPU memory it uses")
             return
         if more > 0:
             self._record(
-                "untouched", [f"{more:,} bytes of the device were taken before the file was refused"]
+                "untouched", [f"{more:,} bytes of device memory were allocated before the file was rejected"]
             )
         elif self._counted or self._by_torch:
             self._record("untouched", [])
@@ -276,7 +292,7 @@ class DeviceChecks:
             self._record("untouched", [], _NOT_TORCH_MEMORY)
 
     def _check_fatal(self, err: BaseException) -> None:
-        """End the process if the device is unusable; raise MemoryError if memory ran out."""
+        """End the process if the device is unusable. Raises MemoryError if memory ran out."""
         seen: BaseException | None = err
         while seen is not None:
             if _FATAL_ERROR.search(str(seen)):
@@ -302,7 +318,7 @@ _EMPTY = _digest(b"")
 def _differences(expected: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
     missing = [f"tensor {str(name)[:80]!r} is missing {when}" for name in expected if name not in got]
     wrong = [
-        f"tensor {str(name)[:80]!r} holds other bytes {when}"
+        f"tensor {str(name)[:80]!r} contains other bytes {when}"
         for name in expected
         if name in got and got[name] != expected[name]
     ]
@@ -310,7 +326,7 @@ def _differences(expected: dict[Any, str], got: dict[Any, str], when: str) -> li
 
 
 FILL = 0xA5
-"""Byte that fills memory, to detect a kept tensor in reused memory."""
+"""Byte that fills memory, so that a check notices if the memory of a kept tensor is reused."""
 
 
 class NotThereError(Exception):
@@ -331,13 +347,13 @@ class Torch:
         if self.cuda:
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
             if self._device.index >= count:
-                raise NotThereError(f"torch {torch.__version__} sees {count} CUDA devices")
+                raise NotThereError(f"torch {torch.__version__} finds {count} CUDA devices")
         try:
             self.enter_thread()
             torch.zeros(1, device=self._device)
             self.wait()
         except RuntimeError as err:
-            raise NotThereError(f"torch cannot use it ({first_line(err)})") from err
+            raise NotThereError(f"torch cannot use this device ({first_line(err)})") from err
 
     def enter_thread(self) -> None:
         if self.cuda:
@@ -380,16 +396,16 @@ class Torch:
 
 
 class Buffers:
-    """Memory of this process, in objects with the buffer protocol."""
+    """Memory of this process, in objects that support the buffer protocol."""
 
     cuda = False
 
     def __init__(self, device: str) -> None:
         if device != "cpu":
-            raise NotThereError("its tensors are buffers of the CPU")
+            raise NotThereError("its tensors are buffers in CPU memory")
 
     def enter_thread(self) -> None:
-        """Do nothing: there is one device."""
+        """Do nothing, because there is only one device."""
 
     def place(self, tensor: Any) -> str:
         """Return the device of a tensor. Raises TypeError for an object without the buffer protocol."""
@@ -397,7 +413,7 @@ class Buffers:
         return "cpu"
 
     def address(self, tensor: Any) -> tuple[int, int] | None:
-        """Return address and element size in bytes, None if the object does not reveal them."""
+        """Return the address and the element size in bytes, or None if the object does not reveal them."""
         interface = getattr(tensor, "__array_interface__", None)
         return (interface["data"][0], memoryview(tensor).itemsize) if interface else None
 
@@ -408,7 +424,7 @@ class Buffers:
         return [bytearray([FILL]) * size for size in sizes]
 
     def wait(self) -> None:
-        """Do nothing: no work is ever queued here."""
+        """Do nothing, because no work is ever queued here."""
 
     def in_use(self) -> int | None:
         return None

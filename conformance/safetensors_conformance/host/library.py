@@ -1,9 +1,9 @@
-"""Marks that separate what the library under test did from what its adapter did.
+"""Marks that separate the behaviour of the library under test from that of its adapter.
 
-An exception from an adapter may be the library's rejection of a file or a mistake of the adapter; for a
-library written in C the exception does not show which. In a ``marked`` adapter, exceptions inside ``call``,
-``each`` or ``opened`` come from the library. All others are mistakes of the adapter, which the host reports
-as ``harness-error`` and never counts against the library.
+An exception from an adapter may mean that the library rejects a file, or it may be a mistake in the adapter.
+For a library written in C, the exception does not show the difference. In a ``marked`` adapter, exceptions
+inside ``call``, ``each`` or ``opened`` come from the library. All other exceptions are mistakes in the
+adapter. The host reports them as ``harness-error``, and they never count against the library.
 
     from stc_host.library import call, marked
 
@@ -13,10 +13,11 @@ as ``harness-error`` and never counts against the library.
             header, data = call(mylib.load, path)
             ...
 
-Answers contain the library's values uncorrected but bounded. Any other failure there, such as an object that
-raises when inspected, is a mistake of the adapter, never a rejection by the library.
+Answers contain the library's values without corrections, but within limits. Any other failure while the host
+processes an answer, such as an object that raises when it is inspected, is a mistake in the adapter and never
+a rejection by the library.
 
-Standard library only, like the host, which makes this file importable as ``stc_host.library``.
+Like the host, which makes this file importable as ``stc_host.library``, it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -34,21 +35,23 @@ _OF_LIBRARY = "_stc_of_library"
 _T = TypeVar("_T")
 
 UNTOLD: Any = ...
-"""A dtype or shape that the library does not report; None is a reported value in a marked adapter."""
+"""Stands for a dtype or shape that the library does not report. In a marked adapter, None is a reported
+value.
+"""
 
 
 class AdapterError(Exception):
-    """A mistake of the adapter, not of its library."""
+    """A mistake in the adapter, for which the library is not responsible."""
 
 
 class Refused(Exception):  # noqa: N818 - not an error
-    """The library rejected a file without an exception: with None, a list of findings, a string."""
+    """The library rejected a file without an exception, for example by returning None or a list."""
 
     stc_refused = True
 
 
 def marked(target: _T) -> _T:
-    """Declare that rejections by a class's own methods, or a function, come only from the marks."""
+    """Declare that only exceptions from the marks in a function, or in a class's methods, are rejections."""
     for member in vars(target).values() if isinstance(target, type) else (target,):
         function: Any = getattr(member, "__func__", member)
         if hasattr(function, "__code__"):
@@ -65,7 +68,7 @@ def is_from_library(err: BaseException) -> bool:
 
 
 def adapter_mistake(err: BaseException, method: Any) -> str | None:
-    """Return the adapter's mistake that an exception from ``method`` shows; None if it is the library's.
+    """Return the adapter's mistake behind an exception from ``method``, or None if it is the library's.
 
     Exceptions from unmarked methods are the library's, except for undefined names in the method's own file.
     """
@@ -106,7 +109,7 @@ def iterate_result(iterator: Iterator[_T], method: Callable[..., Any]) -> Iterat
         except BaseException as err:
             _raise_adapter_error(err, method)
             raise
-        yield box.pop()  # a reference here would keep a tensor's memory alive
+        yield box.pop()  # a reference here would keep the memory of a tensor alive
 
 
 def _raise_adapter_error(err: BaseException, method: Callable[..., Any]) -> None:
@@ -190,7 +193,7 @@ def opened(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Iterat
 
 @marked
 class Held:
-    """An open file, as ``hold`` returns it; ``tensor`` returns ``(dtype, shape, bytes-like)``."""
+    """An open file as returned by ``hold``. ``tensor`` returns ``(dtype, shape, bytes-like)``."""
 
     def __init__(self, tensor: Callable[[str], Any], close: Callable[[], Any]) -> None:
         self._tensor = tensor
@@ -209,11 +212,11 @@ def _arguments_do_not_fit(
     place = err.__traceback__
     if not isinstance(err, TypeError) or place is None or place.tb_next is not None:
         return False
-    import inspect  # slow to import and rarely needed
+    import inspect  # slow to import, and rarely needed
 
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # functions of C extensions often have none
+    except (TypeError, ValueError):  # functions of C extensions often have no signature
         return False
     try:
         signature.bind(*args, **kwargs)
@@ -223,12 +226,13 @@ def _arguments_do_not_fit(
 
 
 MAX_VALUES = 1 << 22
-"""Most dimensions of a shape, or values in metadata, to read; no corpus file comes near."""
+"""Maximum number of dimensions in a shape, or of values in metadata, to read. No corpus file comes close."""
 FAST_PATH_DIMENSIONS = 100
 MAX_LEVELS = 20
-"""Nesting levels to report; deeper values become a word."""
+"""How many levels of nesting to report. Deeper values are replaced by a word."""
 MAX_BITS = 14_000
-"""Bits of an integer that JSON parsers can read; Python's reads up to 4,300 digits."""
+"""Maximum number of bits of an integer that JSON parsers can read. Python's parser reads up to 4,300 digits.
+"""
 
 
 def _is_size(value: Any) -> bool:
@@ -236,7 +240,7 @@ def _is_size(value: Any) -> bool:
 
 
 def dimensions(shape: Any) -> Any:
-    """Return a shape for JSON; one that is not a sequence stays what it is."""
+    """Return a shape for JSON. A value that is not a sequence stays as it is."""
     if type(shape) in (list, tuple) and len(shape) <= FAST_PATH_DIMENSIONS and all(map(_is_size, shape)):
         return list(shape)  # the usual case
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
@@ -272,7 +276,7 @@ def _plain(value: Any, level: int, budget: list[int]) -> Any:
         for key, inner in value.items():
             text = str.__str__(key) if isinstance(key, str) else str(key)
             if text in out:
-                raise AdapterError(f"different keys of a map are spelled alike: {short_repr(text)}")
+                raise AdapterError(f"different keys of a map have the same spelling: {short_repr(text)}")
             out[text] = _plain(inner, level + 1, budget)
         return out
     if isinstance(value, (bytes, bytearray)):
@@ -286,7 +290,9 @@ def _number(value: Any) -> Any:
     except TypeError as err:
         if isinstance(value, numbers.Number):
             return str(value)
-        raise AdapterError(f"{type(value).__name__} is not a reportable value: {short_repr(value)}") from err
+        raise AdapterError(
+            f"a value of type {type(value).__name__} cannot be reported: {short_repr(value)}"
+        ) from err
     if whole.bit_length() > MAX_BITS:
         return f"{hex(whole)[:40]}... ({whole.bit_length():,} bits)"
     return whole

@@ -1,20 +1,20 @@
-// The worker's side for JavaScript readers: loads an adapter, answers requests on standard input.
+// The host for JavaScript readers, which loads an adapter and answers requests on standard input.
 //
-// No dependencies. Usage: node node_host.mjs ADAPTER.mjs FOLDER [MEMORY_BYTES]; FOLDER contains node_modules with
-// the library under test. An adapter exports `make(load, tools)`, which returns (a promise of) an object with
-// `name`, `version` and the methods of the Python host: `open(path)`, `read(path)`, `slice(path, tensor, index)`,
-// `index(path)`, `write(path, tensors, metadata)`, `resave(path)`, `remote(url)`, or `check(path)`. `load(package)`
-// imports a package from FOLDER, `load(package, file)` one file of it; `tools` has `folder`, `require`,
-// `version(package)` and the marks below. A row is {name, dtype, shape, data}; a tensor to write is {name, dtype,
-// shape, storage, offset, strides, byteorder, nbytes} with a Uint8Array as its storage, and metadata to write is
-// a Map or null.
+// It has no dependencies. Usage: node node_host.mjs ADAPTER.mjs FOLDER [MEMORY_BYTES]. FOLDER contains node_modules
+// with the library under test. An adapter exports `make(load, tools)`, which returns an object (or a promise of one)
+// with `name`, `version` and the methods of the Python host: `open(path)`, `read(path)`, `slice(path, tensor,
+// index)`, `index(path)`, `write(path, tensors, metadata)`, `resave(path)`, `remote(url)`, or `check(path)`.
+// `load(package)` imports a package from FOLDER, and `load(package, file)` imports one file of a package. `tools` has
+// `folder`, `require`, `version(package)` and the marks below. A row is {name, dtype, shape, data}. A tensor to write
+// is {name, dtype, shape, storage, offset, strides, byteorder, nbytes} with a Uint8Array as its storage. Metadata to
+// write is a Map or null.
 //
-// An error is a rejection; one with the name "Unsupported" means well formed but not supported. In an adapter with
-// `marked: true` only errors from the marks are the library's: `call(work)` runs a function (and awaits its promise)
-// whose errors are the library's, and `refused(text)` creates an error for a library that rejects without throwing.
-// Any other error there is a mistake of the adapter. In all adapters, so is a failure while the host reads the
-// answer. `UNTOLD` stands for a dtype or shape that the library does not report; in a marked adapter null and
-// undefined are reported values.
+// An error is a rejection. An error with the name "Unsupported" means that the file is valid but not supported. In an
+// adapter with `marked: true`, only errors from the marks belong to the library: `call(work)` runs a function (and
+// awaits its promise) whose errors belong to the library, and `refused(text)` creates an error for a library that
+// rejects without throwing. Any other error in such an adapter is a mistake in the adapter. In all adapters, a failure
+// while the host reads the answer is a mistake in the adapter, too. `UNTOLD` stands for a dtype or shape that the
+// library does not report. In a marked adapter, null and undefined are reported values.
 import { createHash, randomBytes } from "node:crypto";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
@@ -25,11 +25,11 @@ import { readFileSync, writeSync } from "node:fs";
 const PROTOCOL = 1;
 const METHODS = ["open", "read", "slice", "write", "index", "remote"];
 
-// Output of the library goes to standard error; only answers go to standard output.
+// The library's own output goes to standard error. Only answers go to standard output.
 for (const name of ["log", "info", "debug"]) console[name] = console.error;
 
-// JSON has integers of any size, unlike JavaScript: the digits of a BigInt travel as a string between these marks
-// until the answer is written. No reader can know the marks.
+// Unlike JavaScript, JSON has integers of any size. Until the answer is written, the digits of a BigInt are therefore
+// kept as a string between these marks, which no reader can know.
 const MARK = randomBytes(16).toString("hex");
 const DIGITS = new RegExp(`"${MARK}(-?\\d+)${MARK}"`, "g");
 
@@ -44,7 +44,7 @@ function send(answer) {
   }
 }
 
-// A thrown value need not be an error, and accessing an error may throw.
+// A thrown value is not necessarily an error, and accessing an error may throw.
 function nameOf(error) {
   try {
     return typeof error?.name === "string" ? error.name : error instanceof Error ? "Error" : typeof error;
@@ -61,10 +61,10 @@ function describe(error) {
   return `${nameOf(error)}: ${text}`.slice(0, 2000);
 }
 
-// A mistake of the adapter, not of the library.
+// A mistake in the adapter, for which the library is not responsible.
 class AdapterError extends Error {}
 
-// Wraps a value thrown by the library. It is not an Error, so that no adapter catches it by chance.
+// Wraps a value thrown by the library. It is not an Error, so that no adapter catches it by accident.
 class OfLibrary {
   constructor(error) {
     this.error = error;
@@ -91,7 +91,7 @@ function call(work) {
 
 const MAX_VALUES = 1 << 22;
 
-// A dtype, dimension or metadata value for JSON. Deep nesting becomes a word.
+// Return a dtype, dimension or metadata value for JSON. Deeply nested values are replaced by a word.
 function plain(value) {
   if (typeof value === "bigint") return digits(value);
   if (typeof value === "number" && !Number.isFinite(value)) return String(value);
@@ -100,20 +100,20 @@ function plain(value) {
   return Array.isArray(value) ? "(a list)" : "(an object)";
 }
 
-// JSON parsers read integers of some thousand digits.
+// JSON parsers can read integers with a few thousand digits.
 function digits(value) {
   const text = value.toString();
   return text.length <= 4000 ? `${MARK}${text}${MARK}` : `${text.slice(0, 40)}... (${text.length} digits)`;
 }
 
-// A field of a row. In a marked adapter null and undefined are reported values.
+// Return a field of a row. In a marked adapter, null and undefined are reported values.
 function field(value, marked, tell = plain) {
   if (value === UNTOLD) return null;
   if (value == null) return marked ? String(value) : null;
   return tell(value);
 }
 
-// A shape; a value that is not a list stays as it is.
+// Return a shape for JSON. A value that is not a list stays as it is.
 function dimensions(shape) {
   if (!Array.isArray(shape) && !(ArrayBuffer.isView(shape) && Symbol.iterator in shape)) return plain(shape);
   if (shape.length > MAX_VALUES) throw new AdapterError(`a shape has ${shape.length} dimensions`);
@@ -124,17 +124,17 @@ function bytesOfTensor(name, data) {
   if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   if (data instanceof ArrayBuffer || data instanceof SharedArrayBuffer) return new Uint8Array(data);
   const whose = JSON.stringify(name).slice(0, 80);
-  throw new AdapterError(`data of ${whose} is ${kindOf(data)}, no buffer and no view of one`);
+  throw new AdapterError(`data of ${whose} is ${kindOf(data)}, which is not a buffer or a view of one`);
 }
 
 function kindOf(value) {
   return value === null ? "null" : Array.isArray(value) ? "an array" : `of the type ${typeof value}`;
 }
 
-// The name of a tensor for JSON; bytes, as careless readers return them, in hex.
+// Return the name of a tensor for JSON. Bytes, which careless readers return, are written in hex.
 function tensorName(name) {
   if (name instanceof Uint8Array) return { hex: Buffer.from(name).toString("hex") };
-  if (typeof name !== "string") throw new AdapterError(`the name of a tensor is ${kindOf(name)}, no text`);
+  if (typeof name !== "string") throw new AdapterError(`the name of a tensor is ${kindOf(name)}, which is not a string`);
   return name;
 }
 
@@ -152,19 +152,19 @@ function row(item, marked) {
 
 function content(answer, summary, marked) {
   const rows = Array.isArray(answer) ? answer : answer?.tensors;
-  if (!Array.isArray(rows)) throw new AdapterError("it gave neither an array of tensors nor {tensors: array}");
+  if (!Array.isArray(rows)) throw new AdapterError("the result is neither an array of tensors nor {tensors: array}");
   const out = summary ? { tensor_count: rows.length } : { tensors: Array.from(rows, (item) => row(item, marked)) };
   if (!Array.isArray(answer) && "metadata" in answer) {
     const { metadata } = answer;
     const map = metadata && typeof metadata === "object" && !Array.isArray(metadata);
     const entries = map ? (metadata instanceof Map ? [...metadata] : Object.entries(metadata)) : [];
-    // Pairs can have keys that are members of every object.
+    // Build the object from pairs, which also works for keys that every object inherits, such as "__proto__".
     out.metadata = map ? Object.fromEntries(entries.map(([k, v]) => [k, plain(v)])) : plain(metadata);
   }
   return out;
 }
 
-// Run the host's own code on an answer; a failure is never a rejection.
+// Run the host's own code on an answer. A failure is never a rejection.
 function lookedAt(look, wrong) {
   try {
     return look();
@@ -173,7 +173,7 @@ function lookedAt(look, wrong) {
   }
 }
 
-// The bytes of a recipe.
+// Return the bytes of a recipe.
 function bytesOf(parts) {
   const pieces = parts.map((part) => {
     if ("zeros" in part) return Buffer.alloc(part.zeros);
@@ -188,7 +188,7 @@ function unsupported(message) {
   return Object.assign(new Error(message), { name: "Unsupported" });
 }
 
-// A string; one that JSON cannot express comes in parts, as UTF-8 with lone surrogates.
+// Return a string. A string that JSON cannot express arrives in parts, as UTF-8 with lone surrogates.
 function textOf(value) {
   if (typeof value !== "object" || value === null || Object.keys(value).join() !== "parts") return value;
   const pieces = bytesOf(value.parts).toString("latin1").split(/(\xed[\xa0-\xbf][\x80-\xbf])/);
@@ -198,14 +198,14 @@ function textOf(value) {
     .join("");
 }
 
-// The metadata to write: a Map, or another value. A map that JSON cannot express comes as a list of items.
+// Return the metadata to write: a Map, or another value. A map that JSON cannot express arrives as a list of items.
 function metadataOf(value) {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const items = Array.isArray(value.items) ? value.items : Object.entries(value);
   return new Map(items.map(([key, text]) => [textOf(key), textOf(text)]));
 }
 
-// Tensors and metadata to write, built from the request.
+// Build the tensors and the metadata to write from the request.
 function toWrite(request) {
   const memory = Object.fromEntries(
     Object.entries(request.storages).map(([name, parts]) => [name, new Uint8Array(bytesOf(parts))]),
@@ -230,11 +230,11 @@ async function step(adapter, request) {
   }
   const given = await adapter[request.step](path, request.tensor, request.index);
   if (request.step === "resave") return { outcome: "accept" };
-  const told = lookedAt(() => content(given, summary, marked), "its result cannot be reported");
+  const told = lookedAt(() => content(given, summary, marked), "the result cannot be reported");
   return { ...told, outcome: "accept" };
 }
 
-// Classify a thrown value: a mistake of the adapter, or an outcome of the library.
+// Classify a thrown value as a mistake in the adapter or an outcome of the library.
 function failed(thrown, marked) {
   const own = !(thrown instanceof OfLibrary);
   const error = own ? thrown : thrown.error;

@@ -1,49 +1,53 @@
-"""The worker's side for Python readers: loads an adapter and answers requests on standard input.
+"""The host for Python readers, which loads an adapter and answers requests on standard input.
 
-Uses only the standard library and the files next to it (``library.py``: marks of adapters and values of
-answers; ``device_checks.py``: the step ``device``), so it runs in any interpreter that has the library under
-test. Usage: ``python python_host.py ADAPTER MEMORY_BYTES [SHARING [template]]``. ADAPTER is
-``package.module:object`` or ``/path/to/file.py:object``. SHARING is the file ``sharing.py`` of the corpus,
-for the step ``concurrent``. A ``template`` loads the adapter but lets its forks answer; it takes requests in
-the format of ``supervisor.py``.
+It uses only the standard library and the files next to it, so it runs in any interpreter that has the library
+under test. ``library.py`` contains the marks for adapters and converts the values in answers.
+``device_checks.py`` implements the step ``device``.
 
-An adapter is any object with some of these methods, one per step that the library supports:
+Usage: ``python python_host.py ADAPTER MEMORY_BYTES [SHARING [template]]``. ADAPTER is
+``package.module:object`` or ``/path/to/file.py:object``. SHARING is the corpus module ``sharing.py``, which
+the step ``concurrent`` needs. With ``template``, the host loads the adapter but lets its forks answer; it
+then accepts requests in the format of ``supervisor.py``.
+
+An adapter is any object with some of these methods, one for each step that the library supports:
 
 ``open(path)``
-    the facts available without reading data: an iterable of ``(name, dtype, shape)``
+    return the facts that are available without reading data: an iterable of ``(name, dtype, shape)``
 ``read(path)``
-    everything: an iterable of ``(name, dtype, shape, bytes-like)``
+    return everything: an iterable of ``(name, dtype, shape, bytes-like)``
 ``slice(path, tensor, index)``
-    a part of one tensor, ``(dtype, shape, bytes-like)``; ``index`` is a tuple of integers, slices, ``...``,
-    and of invalid values
+    return a part of one tensor as ``(dtype, shape, bytes-like)``; ``index`` is a tuple of integers, slices
+    and ``...``, and may contain invalid values
 ``index(path)``
-    everything through an index file, as ``read``
+    read all shards through an index file and return the same as ``read``
 ``write(path, tensors, metadata)`` and ``resave(path)``
     save ``GivenTensor`` objects; load a file and save its content to the same path
 ``save_sharded(folder, tensors, metadata, max_shard_size)``
-    save ``GivenTensor`` objects in shards with an index, each with at most so many bytes of tensors
+    save ``GivenTensor`` objects in shards with an index; each shard has at most ``max_shard_size`` bytes of
+    tensors
 ``hold(path)``
-    open; return a handle with ``tensor(name)``, which returns ``(dtype, shape, bytes-like)``, and ``close()``
+    open a file and return a handle with the methods ``tensor(name)``, which returns ``(dtype, shape,
+    bytes-like)``, and ``close()``
 ``remote(url)``
-    everything, or only the header, of a file on a server, as ``read`` or ``open``
+    return everything, or only the header, of a file on a server, in the same form as ``read`` or ``open``
 ``share(path)``
-    such a handle, from which several threads, and processes forked later, read tensors concurrently
+    return such a handle, from which several threads, and processes forked later, read tensors concurrently
 ``device(path, device)``
-    load onto a device: an iterable of ``(name, dtype, shape, tensor)``; see ``device_checks.py``
+    load a file onto a device: an iterable of ``(name, dtype, shape, tensor)``; see ``device_checks.py``
 
-A validator has ``check(path)`` instead, which returns whether the file is valid.
+A validator has the method ``check(path)`` instead, which returns whether the file is valid.
 
-Reading methods may return a dict ``{"tensors": iterable, "metadata": map-or-None}`` instead of the iterable,
-if the library reports metadata. Optional attributes: ``name``, ``version``, ``language`` (for an adapter of
-this project ``implementation.toml`` has them), ``lacks`` (features that the library does not support, such as
-``dtype-f4``, or ``threads`` or ``fork`` according to its documentation) and ``rejects`` (documented exception
-types for rejecting a file). Optional method: ``profile(name)``. NotImplementedError means valid but not
-supported.
+If the library reports metadata, reading methods may return a dict ``{"tensors": iterable, "metadata":
+map-or-None}`` instead of the iterable. These attributes are optional: ``name``, ``version`` and ``language``
+(adapters of this project have them in ``implementation.toml``), ``lacks`` (features that the library does not
+support, such as ``dtype-f4``, or ``threads`` or ``fork`` according to its documentation) and ``rejects``
+(documented exception types for rejecting a file). The method ``profile(name)`` is optional, too. An adapter
+raises NotImplementedError for a file that is valid but not supported.
 
 An exception from a method, or from a generator that it returned, is a rejection by the library. In a
-``marked`` method only exceptions from the marks are. A failure while the host reads the answer is always a
-mistake of the adapter, so wrap lazy results of a library in a generator of the adapter. Odd values from the
-library are content: None, booleans, numbers, strings, lists and maps of these.
+``marked`` method, only exceptions from the marks are rejections. A failure while the host reads the answer is
+always a mistake in the adapter, so wrap the lazy results of a library in a generator of the adapter. Odd
+values from the library are content: None, booleans, numbers, strings, and lists and maps of these.
 """
 
 from __future__ import annotations
@@ -59,14 +63,16 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator, Mapping
-from time import perf_counter, process_time  # by name: a reader may replace the module's attributes
+
+# import by name, because a reader may replace the module's attributes
+from time import perf_counter, process_time
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
 
 def import_sibling(name: str) -> Any:
-    """Import a file next to this one in a separate package, which no module of an adapter can replace."""
+    """Import a file next to this one into a separate package that no module of an adapter can replace."""
     package = types.ModuleType("stc_host")
     package.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120 - free of pathlib
     sys.modules.setdefault("stc_host", package)
@@ -84,7 +90,7 @@ AdapterError, ask, describe_error, short_repr = (
 PROTOCOL = 1
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - free of pathlib
 _ADAPTERS = os.path.join(os.path.dirname(_HERE), "implementations")  # noqa: PTH118, PTH120 - as above
-"""Folder of this project's adapters; ``support`` in it is their shared code."""
+"""Folder of this project's adapters. Its folder ``support`` contains their shared code."""
 _MESSAGE_LIMIT = library.MESSAGE_LIMIT
 _METHODS = {
     "open": "open",
@@ -98,15 +104,15 @@ _METHODS = {
     "device": "device",
     "concurrent": "share",
 }
-"""Step -> the adapter's method."""
+"""Maps each step to the adapter's method."""
 
 
 def main() -> int:
     """Serve requests until ``stop`` or the end of standard input."""
-    # Answers go to a private copy; output of the library goes to standard error.
+    # Answers go to a private copy of standard output. The library's own output goes to standard error.
     answers = os.dup(1)
     os.dup2(2, 1)
-    # Replace this script's folder, so that adapters are found in the caller's folder.
+    # Replace this script's folder in the path, so that adapters are found in the caller's folder.
     sys.path[0] = os.getcwd()  # noqa: PTH109 - start stays free of pathlib
     adapter: Any = None
     problem: dict[str, str] | None = None
@@ -116,7 +122,7 @@ def main() -> int:
     except BaseException as err:
         message = import_sibling("adapter_mistakes").load_error(err, sys.argv[1])
         problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
-    gc.freeze()  # permanent objects: collections skip them, and forks do not copy them
+    gc.freeze()  # make these objects permanent, so that collections skip them and forks do not copy them
     if sys.argv[4:5] == ["template"]:
         import_sibling("template").serve_forks(answers, lambda: serve(adapter, problem, answers))
         return 0
@@ -124,14 +130,14 @@ def main() -> int:
 
 
 def serve(adapter: Any, problem: dict[str, str] | None, answers: int) -> int:
-    """Answer the requests on standard input. ``problem`` says why there is no adapter."""
+    """Answer the requests on standard input. If there is no adapter, ``problem`` says why."""
     for line in sys.stdin.buffer:
         request = _read(line.decode())[0]
         if request["cmd"] == "stop":
             return 0
         if request["cmd"] == "start":
             answer = {"error": problem} if problem else start_or_error(adapter, request)
-            # CUDA reserves address space for the memory of all devices.
+            # CUDA reserves address space for the memory of all devices, so do not limit it.
             if int(sys.argv[2]) and not str(request.get("device")).startswith("cuda"):
                 limit_memory(int(sys.argv[2]))
         else:
@@ -141,7 +147,7 @@ def serve(adapter: Any, problem: dict[str, str] | None, answers: int) -> int:
 
 
 _read = json.JSONDecoder().raw_decode
-_spell = json.JSONEncoder(check_circular=False).encode  # a cycle raises RecursionError
+_spell = json.JSONEncoder(check_circular=False).encode  # a circular reference raises RecursionError instead
 
 
 def send(fd: int, answer: dict[str, Any]) -> None:
@@ -160,7 +166,7 @@ OWN_FOLDER: list[str] = []
 
 
 def load(spec: str) -> Any:
-    """Import the adapter. Classes are instantiated; other objects are used as they are."""
+    """Import the adapter. A class is instantiated; any other object is used as it is."""
     OWN_FOLDER.clear()
     where, _, name = spec.rpartition(":") if ":" in spec else (spec, "", "")
     if where.endswith(".py"):
@@ -266,7 +272,7 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(adapter: Any) -> dict[str, str]:
-    """Return name, version and language; for an adapter of this project, those of its descriptor."""
+    """Return the name, version and language. Adapters of this project have them in the descriptor."""
     known = {"name": type(adapter).__name__, "version": "unknown", "language": "Python"}
     if OWN_FOLDER:
         import importlib.metadata
@@ -310,12 +316,12 @@ def rows_of(result: Any, method: Callable[..., Any]) -> Iterator[Any]:
         raise AdapterError(f"{step}() returned None instead of tensors")
     if not hasattr(type(result), "__iter__"):
         raise AdapterError(f"{step}() returned {type(result).__name__} instead of tensors")
-    iterator = guarded(lambda: iter(result), f"what {step}() returned cannot be gone through")
+    iterator = guarded(lambda: iter(result), f"the result of {step}() cannot be iterated over")
     yield from library.iterate_result(iterator, method)
 
 
 def guarded(look: Callable[[], _T], wrong: str) -> _T:
-    """Run the host's own code on an answer. Raises AdapterError for any failure."""
+    """Run the host's own code on an answer. Raises AdapterError if it fails."""
     try:
         return look()
     except (AdapterError, KeyboardInterrupt):
@@ -330,7 +336,7 @@ def method_name(method: Any) -> str:
 
 def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     if "checks" not in DEVICE:
-        raise AdapterError("no device was named at the start")
+        raise AdapterError("no device was given at the start")
     result = DEVICE["checks"].run(request["path"])
     return accepted_answer(result, adapter.device, summary=request.get("summary", False))
 
@@ -385,7 +391,10 @@ def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
 
 
 def accepted_answer(result: Any, method: Callable[..., Any], *, summary: bool = False) -> dict[str, Any]:
-    """Convert the result of a method to an answer; only a count for a ``summary``."""
+    """Convert the result of a method to an answer.
+
+    For a ``summary``, the answer contains only the number of tensors.
+    """
     answer: dict[str, Any] = {"outcome": "accept"}
     if isinstance(result, dict):
         wrong = f"the result of {method_name(method)}() cannot be reported"
@@ -414,20 +423,21 @@ def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
 
 
 def name_of(name: Any) -> Any:
-    """Return the name of a tensor for JSON; bytes, as careless readers return them, in hex."""
+    """Return the name of a tensor for JSON. Bytes, which careless readers return, are written in hex."""
     if isinstance(name, (bytes, bytearray)):
         return {"hex": bytes(name).hex()}
     return name if isinstance(name, str) else repr(name)
 
 
 def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
-    """Convert one tensor tuple to JSON, with the digest of its bytes if it has any.
+    """Convert one tensor tuple to JSON, with the digest of its bytes if there are any.
 
-    None for a dtype, a shape or bytes means that the library does not report it. In a ``marked`` adapter None
-    is a reported value like any other odd one, and ``UNTOLD`` stands for an unreported one.
+    None for a dtype, a shape or bytes means that the library does not report it. In a ``marked`` adapter,
+    None is a reported value like any other odd value, and ``UNTOLD`` stands for a value that the library does
+    not report.
     """
     if not isinstance(item, (tuple, list)) or not 3 <= len(item) <= 4:
-        raise AdapterError(f"{step}() gave {short_repr(item)}, not (name, dtype, shape[, data])")
+        raise AdapterError(f"{step}() gave {short_repr(item)} instead of (name, dtype, shape[, data])")
     name, dtype, shape = item[0], item[1], item[2]
     out: dict[str, Any] = {
         "name": name_of(name),
@@ -443,8 +453,10 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
     try:
         view = memoryview(data)
     except TypeError as err:
-        raise AdapterError(f"data of {short_repr(name)} is {type(data).__name__}, not bytes-like") from err
-    # Copy non-contiguous data. Use the view's length, because an object may report a wrong one.
+        raise AdapterError(
+            f"data of {short_repr(name)} is of type {type(data).__name__}, which is not bytes-like"
+        ) from err
+    # Copy non-contiguous data. Use the length of the view, because an object may report a wrong length.
     data = view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
     out["nbytes"] = view.nbytes
     out["sha256"] = hashlib.sha256(data).hexdigest()
@@ -452,7 +464,7 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
 
 
 def field(value: Any, tell: Callable[[Any], Any], *, marked: bool) -> Any:
-    """Return a field of a row for JSON, None if the library does not report it."""
+    """Return a field of a row for JSON, or None if the library does not report it."""
     if value is library.UNTOLD:
         return None
     if value is None:
@@ -463,11 +475,14 @@ def field(value: Any, tell: Callable[[Any], Any], *, marked: bool) -> Any:
 class GivenTensor:
     """A tensor to write, as a view into memory.
 
-    ``name``, ``dtype`` (a code of the format, or another element type, which must be rejected), ``shape``,
-    ``storage`` (a bytearray; tensors that share memory have the same one), ``offset`` of the first element in
-    bytes, ``strides`` in bytes per dimension or None for contiguous row-major order, ``byteorder`` of the
-    elements in memory (``little`` or ``big``), ``nbytes`` if it differs from what dtype and shape imply (for
-    writers that accept buffers), else None.
+    - ``name`` and ``shape``
+    - ``dtype``: a code of the format, or another element type, which the writer must reject
+    - ``storage``: a bytearray, which is the same object for tensors that share memory
+    - ``offset``: offset of the first element in bytes
+    - ``strides``: strides in bytes, one per dimension, or None for contiguous row-major order
+    - ``byteorder``: byte order of the elements in memory (``little`` or ``big``)
+    - ``nbytes``: the number of bytes if it differs from what dtype and shape imply (for writers that accept
+      buffers), otherwise None
     """
 
     def __init__(self, given: Mapping[str, Any], memory: Mapping[str, bytearray]) -> None:
@@ -493,12 +508,12 @@ def bytes_of(parts: Any) -> bytearray:
         elif "text" in part:
             out += part["text"].encode()
         else:
-            raise AdapterError(f"unknown part of a recipe: {sorted(part)}")
+            raise AdapterError(f"unknown part in a recipe: {sorted(part)}")
     return out
 
 
 def text_of(value: Any) -> Any:
-    """Return a string; one that JSON cannot express comes in parts, as UTF-8 with lone surrogates."""
+    """Return a string. A string that JSON cannot express arrives in parts, as UTF-8 with lone surrogates."""
     if isinstance(value, dict) and value.keys() == {"parts"}:
         return bytes_of(value["parts"]).decode("utf-8", "surrogatepass")
     return value
@@ -521,8 +536,13 @@ def run_slice(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, Any]:
-    if not isinstance(answer, (tuple, list)) or guarded(lambda: len([*answer]), "it has no length") != 3:
-        raise AdapterError(f"{method_name(method)}() gave {short_repr(answer)}, not (dtype, shape, data)")
+    if (
+        not isinstance(answer, (tuple, list))
+        or guarded(lambda: len([*answer]), "the answer has no length") != 3
+    ):
+        raise AdapterError(
+            f"{method_name(method)}() gave {short_repr(answer)} instead of (dtype, shape, data)"
+        )
     return {"outcome": "accept", "tensors": [row((name, *answer), method)]}
 
 
@@ -561,7 +581,7 @@ def run_resave(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 HELD: dict[str, Any] = {}
-"""The open handle, if any, and the last tensor that it returned, with the method that returned it."""
+"""The open handle, if any, and the last tensor that it returned together with the method that returned it."""
 
 
 def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -583,16 +603,16 @@ def handle_of(method: Callable[..., Any], path: str) -> Any:
 def run_get(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - common signature
     name = request["tensor"]
     if "handle" not in HELD:
-        raise AdapterError("no file is held open")
+        raise AdapterError("no file is open")
     method = HELD["handle"].tensor
     HELD["tensor"] = (name, ask(method, name), method)
     return {"outcome": "accept", "tensors": []}
 
 
 def run_look(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
-    """Report the tensor read last, as it is now."""
+    """Report the current state of the tensor that was read last."""
     if "tensor" not in HELD:
-        raise AdapterError("no tensor was taken")
+        raise AdapterError("no tensor has been read")
     return one_tensor(*HELD["tensor"])
 
 
@@ -607,7 +627,7 @@ SHARING: list[str] = []
 
 
 class Shared:
-    """The interface of an adapter for ``sharing``."""
+    """Makes an adapter available to ``sharing``."""
 
     def __init__(self, adapter: Any, path: str) -> None:
         self._adapter = adapter
@@ -634,7 +654,7 @@ class Shared:
 def run_concurrent(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     action = request["action"]
     if not SHARING:
-        raise NotImplementedError("the host was started without the file that carries out this step")
+        raise NotImplementedError("the host was started without the module that implements this step")
     needs = "fork" if action["by"] == "processes" else "threads" if action["opened"] == "once" else ""
     if needs in getattr(adapter, "lacks", ()):
         raise NotImplementedError(f"it lacks {needs}")

@@ -1,17 +1,20 @@
-"""The supervisor of tested programs: no process that they start outlives them or the harness.
+"""The supervisor of tested programs. It ensures that no process that they start outlives them or the harness.
 
-Standard library only, one thread. ``python supervisor.py FD`` reads requests from the socket ``FD``. For each
-it forks a keeper, which starts the program, adopts all processes that the program leaves behind
-(``PR_SET_CHILD_SUBREAPER``), and kills them on request or once the harness is gone, which closes the keeper's
-socket. If the keeper itself is killed, the kernel kills the program (``PR_SET_PDEATHSIG``).
+This file uses only the standard library and runs in a single thread. ``python supervisor.py FD`` reads
+requests from the socket ``FD``. For each request, it forks a keeper. The keeper starts the program and adopts
+all processes that the program leaves behind (``PR_SET_CHILD_SUBREAPER``). It kills them on request, or when
+the end of the harness closes the keeper's socket. If the keeper itself is killed, the kernel kills the
+program (``PR_SET_PDEATHSIG``).
 
-A request is a length (four bytes, little-endian) with four descriptors attached (the program's standard
-input, output and error, and the keeper's socket), followed by that many bytes of JSON: ``argv``, ``env``,
-``cwd``. A template (``python_host.py``) also serves such requests: its program is a fork of the template. The
-keeper answers in lines of JSON: ``{"pid": n, "keeper": n}`` or ``{"errno": n, "strerror": text, "filename":
-text}``; then ``{"status": n, "spent": seconds, "gone": flag}`` once the program has ended, where ``gone``
-means that none of its processes is left; and ``{"gone": true}`` once all are killed, in response to the byte
-``k``.
+A request is a length (four bytes, little-endian) with four descriptors attached: the program's standard
+input, output and error, and the keeper's socket. The length is followed by that many bytes of JSON: ``argv``,
+``env``, ``cwd``. A template (``python_host.py``) also serves such requests; its programs are forks of the
+template.
+
+The keeper answers in lines of JSON. The first is ``{"pid": n, "keeper": n}`` or ``{"errno": n, "strerror":
+text, "filename": text}``. Once the program has ended, the keeper sends ``{"status": n, "spent": seconds,
+"gone": flag}``, where ``gone`` means that none of its processes is left. In response to the byte ``k``, it
+sends ``{"gone": true}`` after all processes have been killed.
 """
 
 from __future__ import annotations
@@ -32,20 +35,22 @@ from typing import Any, Protocol
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 """From ``<linux/prctl.h>``."""
 KILL_SECONDS = 5.0
-"""Longest time for killing processes that keep starting others."""
+"""Maximum time for killing processes that keep starting other processes."""
 
 
 class Program(Protocol):
-    """A program started by a keeper; ``returncode`` is None until it has been reaped."""
+    """A program started by a keeper. ``returncode`` is None until the program has been reaped."""
 
     pid: int
     returncode: int | None
 
 
 Begin = Callable[[dict[str, Any], list[int], list[int]], Program]
-"""Starts the program of a request in a keeper, given standard streams and the keeper's descriptors to close.
+"""Starts the program of a request in a keeper, given the standard streams and the descriptors of the keeper
+to close.
 
-Raises OSError."""
+Raises OSError.
+"""
 
 
 def popen(request: dict[str, Any], stdio: list[int], _own: list[int]) -> Program:
@@ -57,20 +62,20 @@ def popen(request: dict[str, Any], stdio: list[int], _own: list[int]) -> Program
         env=request["env"],
         cwd=request["cwd"],
         start_new_session=True,
-        # Safe here: this process has one thread.
+        # This is safe because the process has only one thread.
         preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509
     )
 
 
 def serve(requests: socket.socket, begin: Begin) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are not waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the keepers
     while True:
         length, fds, _, _ = socket.recv_fds(requests, 4, 4)
         if len(length) < 4:
             return
         text = bytearray()
         left = int.from_bytes(length, "little")
-        while left:  # never read beyond this request: the next one may follow with its descriptors
+        while left:  # never read beyond this request, because the next one may follow with its descriptors
             chunk = requests.recv(min(left, 1 << 16))
             if not chunk:
                 return
@@ -113,7 +118,7 @@ def run_keeper(request: dict[str, Any], fds: list[int], begin: Begin) -> None:
                 if not command:
                     return
                 send(harness, {"gone": True})
-    kill_all(program, None)  # the harness vanished during a message
+    kill_all(program, None)  # the harness disappeared during a message
 
 
 def prctl(option: int, value: int) -> None:
@@ -126,7 +131,7 @@ def send(harness: socket.socket, message: dict[str, Any]) -> None:
 
 
 def reap(program: Program, harness: socket.socket | None) -> bool:
-    """Reap ended processes and report the program's end; return whether any process is left."""
+    """Reap processes that have ended and report the program's end. Return whether any process is left."""
     ended = None
     while True:
         try:
@@ -147,7 +152,7 @@ def reap(program: Program, harness: socket.socket | None) -> bool:
 
 
 def kill_all(program: Program, harness: socket.socket | None) -> None:
-    """Kill the program, its group and all descendants, in any session."""
+    """Kill the program, its process group and all descendants, in any session."""
     until = time.monotonic() + KILL_SECONDS
     pause = 0.0005
     if program.returncode is None:
@@ -167,7 +172,8 @@ def descendants(root: int) -> list[int]:
         for name in os.listdir("/proc"):  # noqa: PTH208 - start stays free of pathlib
             if name.isdigit():
                 with contextlib.suppress(OSError, ValueError, IndexError):
-                    # The name in brackets may contain anything; the parent is the second field after it.
+                    # The name in brackets may contain any characters. The parent is the second field after
+                    # it.
                     parent = int(read(f"/proc/{name}/stat").rpartition(b")")[2].split()[1])
                     children.setdefault(parent, []).append(int(name))
     found = list(children.get(root, ()))

@@ -1,8 +1,8 @@
 """Templates: hosts that load an adapter once and fork a worker for each request.
 
-A fork takes milliseconds where loading a framework takes a second, and like a new program it has handled no
-request. Only for libraries whose forks are known to answer like started programs: their descriptors say
-``forks``. Standard library only.
+A fork takes milliseconds, while loading a framework takes a second. Like a new program, a fork has not
+handled any request. Templates are used only for libraries whose forks are known to answer in the same way as
+newly started programs; their descriptors say ``forks``. This file uses only the standard library.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Fork:
 
 
 def serve_forks(answers: int, work: Callable[[], int]) -> None:
-    """Start forks that run ``work``, on requests from standard input, until the harness is gone.
+    """Start forks that run ``work`` in response to requests from standard input, until the harness has ended.
 
-    ``answers`` is the descriptor to which ``work`` writes; it becomes the standard output of a request.
-    ``work`` returns the exit status.
+    ``work`` writes to the descriptor ``answers``, which becomes the standard output of a request, and returns
+    the exit status.
     """
 
     def begin(_request: dict[str, Any], stdio: list[int], own: list[int]) -> Fork:
@@ -48,7 +48,7 @@ def serve_forks(answers: int, work: Callable[[], int]) -> None:
                 os.close(fd)
             status = work()
         finally:
-            os._exit(status)  # never back into the keeper
+            os._exit(status)  # never return into the keeper
 
     with socket.socket(fileno=os.dup(0)) as requests:
         supervisor.serve(requests, begin)

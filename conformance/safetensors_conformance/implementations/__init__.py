@@ -1,1 +1,1 @@
-"""Real implementations: descriptors, adapters and environments."""
+"""Real implementations: their descriptors, adapters and environments."""

@@ -1,4 +1,4 @@
-"""Commands that fetch and build: each runs to its end, and all processes that it started end with it."""
+"""Commands that fetch and build. When a command ends, all processes that it started are killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..programs.process import Child, Deadline, DiedError, EndlessLineError, Mem
 
 MAX_SECONDS = 3600.0
 MAX_MEMORY = 64 << 30
-"""Most memory in bytes for one command; more than this harms the machine."""
+"""Maximum memory in bytes for one command. More than this would harm the machine."""
 KEPT_LINES = 1000
 PACKAGES = {
     **{name: name for name in ("cargo", "clang", "cmake", "elixir", "g++", "gcc", "gfortran", "ghc", "git")},
@@ -36,7 +36,7 @@ PACKAGES = {
     "Rscript": "r-base-core",
     "sbcl": "sbcl",
 }
-"""Program -> Debian package."""
+"""Maps a program to its Debian package."""
 
 
 class InstallError(Exception):
@@ -49,7 +49,7 @@ def missing_programs(programs: Sequence[str]) -> str:
         return ""
     packages = [PACKAGES[name] for name in gone if name in PACKAGES]
     how = f"; on Debian: apt-get install {' '.join(packages)}" if packages else ""
-    return f"there is no {listed([visible(name) for name in gone], 20)} here{how}"
+    return f"{listed([visible(name) for name in gone], 20)} not found on this machine{how}"
 
 
 def run(
@@ -62,8 +62,8 @@ def run(
 ) -> list[str]:
     """Run a command in ``folder`` and return the last lines of its standard output.
 
-    ``what`` begins the error message, such as "mylib 1.0 cannot be built". ``on_line`` receives each line.
-    Raises InstallError with the command's last words.
+    ``what`` is the beginning of the error message, such as "mylib 1.0 cannot be built". ``on_line`` is called
+    with each line. Raises InstallError with the last output of the command.
     """
     argv = ["/bin/sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(folder), *argv]
     lines: deque[str] = deque(maxlen=KEPT_LINES)
@@ -83,17 +83,17 @@ def run(
         words = [*lines, *child.drain_stderr().splitlines()]
         raise InstallError(f"{what}: {last_words(words) or end}") from end
     except TimeLimitError as err:
-        raise InstallError(f"{what}: not done after {MAX_SECONDS / 60:.0f} minutes") from err
+        raise InstallError(f"{what}: not finished after {MAX_SECONDS / 60:.0f} minutes") from err
     except MemoryLimitError as err:
         raise InstallError(f"{what}: {err}") from err
     except EndlessLineError as err:
-        raise InstallError(f"{what}: it printed a line without end") from err
+        raise InstallError(f"{what}: the command printed an endless line") from err
     finally:
         child.wait_closed(0)
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the most informative line of a failed command: the first about an error, else the last."""
+    """Return the most informative line of a failed command: the first about an error, or else the last."""
     errors = [line for line in lines if re.search(r"(?i)\b(err|error|fatal)\b", line)]
     said = (errors[:1] or [line for line in lines if line.strip()] or [""])[-1].strip()
     return visible(said, 300)

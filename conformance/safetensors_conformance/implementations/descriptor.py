@@ -1,8 +1,9 @@
-"""Descriptors of implementations: origin, installation or build, entry points, claims.
+"""Descriptors of implementations: where they come from, how they are installed or built, and what they claim.
 
-Each has a folder with ``implementation.toml`` (``schemas/implementation.schema.json``), the adapters of its
-entries or a program around a reader built from source, and ``expected_failures.toml`` if this project keeps a
-baseline. ``STC_IMPLEMENTATIONS`` names folders with your own.
+Each implementation has a folder with ``implementation.toml`` (``schemas/implementation.schema.json``). The
+folder also contains the adapters of its entries, or a program that wraps a reader built from source. If this
+project keeps a baseline, the folder contains ``expected_failures.toml``. ``STC_IMPLEMENTATIONS`` names
+folders with your own descriptors.
 """
 
 from __future__ import annotations
@@ -27,20 +28,23 @@ from safetensors_reports.text import visible
 HERE = Path(__file__).parent
 DOCUMENT = "implementation.toml"
 OFFICIAL = "safetensors"
-"""The implementation that provides the parser of all that are not independent."""
+"""The implementation that provides the parser for all implementations that are not independent."""
 OUTSIDE = "STC_IMPLEMENTATIONS"
-"""Variable with folders of your own descriptors, in the form of ``PATH``."""
+"""Environment variable that lists folders with your own descriptors, in the format of ``PATH``."""
 
 Kind = Literal["reader", "header", "validator", "scanner", "device"]
 KINDS: dict[Kind, str] = {
-    "reader": "hands out tensors",
-    "header": "lists what a header says, without data",
-    "validator": "says whether a file is valid",
-    "scanner": "looks for what is dangerous in a file",
-    "device": "loads onto a device alone",
+    "reader": "returns tensors",
+    "header": "lists the content of a header, without data",
+    "validator": "reports whether a file is valid",
+    "scanner": "looks for dangerous content in a file",
+    "device": "only loads tensors onto a device",
 }
-"""Kind of implementation -> what it does. Each is judged only on its claims; steps show whether it writes
-files or loads through an index."""
+"""Maps each kind of implementation to what it does.
+
+An implementation is judged only on its claims. Its steps show whether it writes files or loads through an
+index.
+"""
 Language = Literal[
     "Ada",
     "C",
@@ -87,23 +91,23 @@ Adapter = Annotated[str, Meta(pattern=r"^[a-z0-9_]+\.(py:[A-Za-z_]+|mjs)$")]
 
 
 class DescriptorError(Exception):
-    """A descriptor is not usable."""
+    """A descriptor cannot be used."""
 
 
 class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The public entry point of a library, for an entry that calls something inside of it.
+    """The public entry point of a library, for an entry that calls a function inside the library.
 
-    Both are asked about the same files of the corpus, and the numbers are what that gave; a test measures
-    them again. Where it cannot be asked, ``why`` takes their place.
+    Both run on the same files of the corpus, and the numbers are the results. A test measures them again. If
+    the public entry point cannot be run, ``why`` replaces the numbers.
 
     Attributes:
         calls: The public entry point, in a few words.
-        adapter: File in the same folder and, for Python, the object in it that calls it whole.
-        requires: What is installed for it, where that is more than what the entry needs.
-        sample: Files that both were asked about.
-        refuses: Files of the sample that it refuses and the entry accepts.
-        accepts: Files of the sample that it accepts and the entry refuses.
-        why: Why it cannot be asked.
+        adapter: File in the same folder and, for Python, the object in it that calls the public entry point.
+        requires: Packages to install for it, if it needs more than the entry.
+        sample: Number of files on which both were run.
+        refuses: Number of files in the sample that it rejects and the entry accepts.
+        accepts: Number of files in the sample that it accepts and the entry rejects.
+        why: Why it cannot be run.
     """
 
     calls: NonEmptyText
@@ -118,11 +122,11 @@ class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     def said(self) -> str:
         if self.why:
             return f"Parser only: not compared with the public {self.calls}, which {self.why}."
-        differs = [f"refuses {self.refuses:,} more"] if self.refuses else []
+        differs = [f"rejects {self.refuses:,} more"] if self.refuses else []
         differs += [f"accepts {self.accepts:,} more"] if self.accepts else []
         if differs:
             return f"Parser only: the public {self.calls} {' and '.join(differs)} of {self.sample:,} files."
-        return f"The public {self.calls} accepts and refuses the same of {self.sample:,} files."
+        return f"The public {self.calls} accepts and rejects the same files in a sample of {self.sample:,}."
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -130,21 +134,22 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     Attributes:
         about: The call, in a few words.
-        adapter: File in the same folder and, for Python, the object in it, ``adapter.py:Load``; once loaded,
-            below ``implementations/``.
-        program: Command line of what was built from the source, in place of an adapter; it speaks the worker
-            protocol. {source}, {around}, {built} and {revision} stand for what they do in build commands.
-        name: Behind the colon of the selector; none for the default.
-        kind: Where it is another than that of the implementation.
-        parser: Implementation whose parser it runs, where that is neither its own nor, for one that is not
-            independent, the official library's.
-        areas: Areas of the corpus that it claims to judge; all by default.
-        claim: What its documentation says of what it looks at, and where: what ``areas`` rest on.
-        requires: What this entry needs beyond the implementation itself.
-        public: The public entry point, where the adapter calls something else: a private name, a function of
-            a shared library, a module cut out of its package.
-        version: Version taken for this entry when none is asked for, always in an environment of its own;
-            for what the version of the implementation does not have yet.
+        adapter: File in the same folder and, for Python, the object in it, such as ``adapter.py:Load``. After
+            loading, the path is relative to ``implementations/``.
+        program: Command line of a program that was built from the source and speaks the worker protocol. It
+            replaces the adapter. {source}, {around}, {built} and {revision} mean the same as in build
+            commands.
+        name: Name after the colon of the selector; empty for the default entry.
+        kind: Kind of the entry, if it differs from that of the implementation.
+        parser: Implementation whose parser the entry runs. By default, this is its own parser, or that of the
+            official library if the implementation is not independent.
+        areas: Areas of the corpus that it claims to judge; by default, all areas.
+        claim: What its documentation says about what it checks, and where. ``areas`` are based on this.
+        requires: Packages that this entry needs in addition to the implementation itself.
+        public: The public entry point, if the adapter calls something else: a private name, a function of a
+            shared library, or a module cut out of its package.
+        version: Version to use for this entry if none is given, for features that the version of the
+            implementation does not have yet. It always gets its own environment.
     """
 
     about: str
@@ -161,7 +166,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def whole(self) -> Entry | None:
-        """The public entry point as an entry, ``NAME:public``, that only its name selects."""
+        """The public entry point as an entry named ``NAME:public``, which must be selected by name."""
         if not self.public or not self.public.adapter:
             return None
         return Entry(
@@ -176,7 +181,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def scope(self) -> str:
-        """How the public entry point differs on the same files; empty if the entry is public itself."""
+        """How the public entry point differs on the same files. Empty if the entry is public itself."""
         return self.public.said if self.public else ""
 
 
@@ -185,10 +190,11 @@ class Install(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         manager: Program that installs it.
-        version: Taken when none is asked for.
-        requires: Requirements; {version} stands for the version.
-        distribution: Package whose version counts; the name by default.
-        oldest: Lowest version that the adapters fit; older ones lack what they call and are not run.
+        version: Version to install if none is given.
+        requires: Requirements; {version} is replaced by the version.
+        distribution: Package whose version is reported; by default, the name of the implementation.
+        oldest: Lowest version that the adapters support. Older versions lack what the adapters call, so they
+            are not run.
     """
 
     manager: Literal["pip", "npm"]
@@ -206,17 +212,18 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     """Where the source of an implementation comes from, and how it is built.
 
     Attributes:
-        kind: git: a repository. pip: a source distribution. Others: the folder of the descriptor is a project
-            of that manager, which gets the package as a dependency.
-        address: Of the repository, https or file; otherwise the name of the package (of maven: group and
-            artifact with a colon between).
-        revision: Full commit of a repository, 40 hexadecimal digits; otherwise the version of the package.
+        kind: git: a repository. pip: a source distribution. All others: the folder of the descriptor is a
+            project of that package manager and has the package as a dependency.
+        address: URL of the repository (https or file), or else the name of the package. For maven, the name
+            is the group and the artifact with a colon between them.
+        revision: Full commit hash of a repository (40 hexadecimal digits), or else the package version.
         toolchain: Programs that are needed to build and run it.
-        dependencies: Who fetches what the build needs besides: named by its manifest in the folder of the
-            descriptor, or in the source.
-        build: Command lines, run in turn without a shell and without network. {source} stands for the folder
-            of the source, {around} for the copy of the descriptor's folder, {built} for an empty folder and
-            {revision} for the revision. None for what is built by hand, and never by this project.
+        dependencies: Package manager that fetches the other dependencies of the build. Its manifest, in the
+            folder of the descriptor or in the source, lists them.
+        build: Command lines, which run one after the other without a shell and without network access.
+            {source} is replaced by the folder of the source, {around} by the copy of the descriptor's folder,
+            {built} by an empty folder, and {revision} by the revision. Empty for implementations that users
+            build by hand, because this project never builds them.
     """
 
     kind: Literal["git", "pip", "cargo", "go", "maven", "npm"]
@@ -227,17 +234,18 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     build: Annotated[tuple[Command, ...], Meta(min_length=1)] = ()
 
     def fault(self) -> str:
-        """Return what is wrong with address or revision, nothing if they can be fetched."""
+        """Return what is wrong with the address or revision, or "" if the source can be fetched."""
         if self.kind != "git":
             return ""
         if not self.address.startswith(("https://", "file://")):
             return (
-                "source.address: a repository is named by https:// or file://; for others fetch it yourself"
+                "source.address: the URL of a repository must begin with https:// or file://; fetch "
+                "others yourself"
             )
         return "" if is_commit(self.revision) else f"source.revision: {FULL_COMMIT}"
 
 
-FULL_COMMIT = "give the full commit, 40 hexadecimal digits; branches and tags move"
+FULL_COMMIT = "give the full commit hash of 40 hexadecimal digits, because branches and tags move"
 
 
 def is_commit(text: str) -> bool:
@@ -245,26 +253,27 @@ def is_commit(text: str) -> bool:
 
 
 class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``implementation.toml``: who makes an implementation, how it is installed or built, what it claims.
+    """``implementation.toml``: the origin of an implementation, its installation or build, and its claims.
 
     Attributes:
-        name: What --impl calls it.
-        title: What its makers call it.
-        kind: reader: hands out tensors. header: lists what a header says. validator: says whether a file is
-            valid. scanner: looks for what is dangerous. device: loads onto a device alone.
-        language: Of the part that parses.
-        independent: False when the official library does the parsing inside.
-        homepage: Where it is described.
-        issues: Where its issues are.
-        install: How packages are installed that adapters call.
-        source: Where the source comes from that programs are built from. Neither for what is part of this
-            project.
-        limit_address_space: False where the library reserves far more memory than it uses.
-        forks: True where the forks of a process that has loaded the library, and was asked nothing, answer as
-            processes that were started: seen in whole runs of both, whose results are the same.
-        long: True where a run takes a minute or more, for whatever reason: runs of all begin with it.
-        entry: Ways of calling it, the default first.
-        note: What a user should know.
+        name: Name for --impl.
+        title: Name that its developers use.
+        kind: reader: returns tensors. header: lists the content of a header. validator: reports whether a
+            file is valid. scanner: looks for dangerous content. device: only loads tensors onto a device.
+        language: Programming language of the parser.
+        independent: False if the official library does the parsing inside.
+        homepage: URL of its description.
+        issues: URL of its issue tracker.
+        install: How to install the packages that adapters call.
+        source: Where the source of the programs comes from. Implementations that are part of this project
+            have neither ``install`` nor ``source``.
+        limit_address_space: False if the library reserves much more memory than it uses.
+        forks: True if a fork of a process that has loaded the library, but has not handled a request, answers
+            in the same way as a newly started process. Complete runs of both kinds gave the same results.
+        long: True if a run takes at least a minute, for whatever reason. When all implementations are run,
+            these are started first.
+        entry: Ways of calling it. The first is the default.
+        note: Information for users.
     """
 
     name: Name
@@ -312,7 +321,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return entry.parser or (self.name if self.independent else OFFICIAL)
 
     def by_hand(self, entry: Entry) -> bool:
-        """Return whether an entry has neither adapter nor build here, so that the user provides it."""
+        """Return whether users must build the program of an entry because there are no build commands."""
         return not entry.adapter and not entry.program
 
     def default_version(self, entry: Entry) -> str:
@@ -322,9 +331,9 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def listed(self) -> list[str]:
-        """Selectors of the runnable entries, with the versions that the descriptor lists.
+        """Selectors of the entries that can run, with the versions that the descriptor lists.
 
-        Another version that happens to be installed does not take their place.
+        If another version happens to be installed, it is not used instead.
         """
         return [
             self.selector(entry) + (f"=={self.default_version(entry)}" if self.manager else "")
@@ -333,10 +342,13 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ]
 
     def fits(self, version: str) -> bool:
-        """Return whether the adapters support a version; unordered versions count as supported."""
+        """Return whether the adapters support a version.
+
+        Versions that cannot be compared count as supported.
+        """
         try:
             return not self.oldest or Version(version) >= Version(self.oldest)
-        except ValueError:  # also for numbers with too many digits
+        except ValueError:  # also raised for numbers with too many digits
             return True
 
     def requirements(self, version: str, entry: Entry) -> list[str]:
@@ -346,7 +358,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class LocatedDescriptor(Descriptor, frozen=True, kw_only=True):
-    """A descriptor and its folder; ``outside`` if that is not part of this project."""
+    """A descriptor and its folder. ``outside`` is true if the folder is not part of this project."""
 
     folder: Path
     outside: bool
@@ -364,7 +376,7 @@ def load(path: Path, *, outside: bool = False) -> LocatedDescriptor:
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
         found = typed(tomllib.loads(read_whole(path, MAX_BYTES).decode()), Descriptor)
-    except OSError as err:  # the error names the file
+    except OSError as err:  # the message of the error contains the file
         raise DescriptorError(visible(str(err), 400)) from err
     except (ValueError, RecursionError) as err:
         raise DescriptorError(f"{where}: {err}") from err
@@ -393,11 +405,13 @@ def _fault(found: Descriptor) -> str:
         if entry.adapter and entry.program:
             return f"entry[{number}]: adapter and program exclude each other"
         if entry.program and not (source and source.build):
-            return f"entry[{number}].program: is built from source; give source.build"
+            return f"entry[{number}].program: a program must be built from source; give source.build"
         if entry.public and bool(entry.public.why) == bool(entry.public.adapter):
-            return f"entry[{number}].public: give an adapter that calls it, or why it cannot run here"
+            return (
+                f"entry[{number}].public: give an adapter that calls it, or the reason why it cannot run here"
+            )
         if found.by_hand(entry) and (source is None or source.build):
-            return f"entry[{number}]: give an adapter, or a program that source.build makes"
+            return f"entry[{number}]: give an adapter, or a program that source.build creates"
     if source and source.build and not any(entry.program for entry in found.entries):
         return "source.build: no entry has a program"
     return ""
@@ -405,11 +419,11 @@ def _fault(found: Descriptor) -> str:
 
 MAX_BYTES = 1 << 20
 NAMED = re.compile(r"(?P<name>[^:=@]+)(:(?P<entry>[^=@]+))?")
-"""The beginning of a selector of a known implementation."""
+"""The beginning of a selector that names a known implementation."""
 
 
 def described(selector: str) -> tuple[LocatedDescriptor, Entry] | None:
-    """Return the descriptor and entry that a selector names, whatever its version, or None."""
+    """Return the descriptor and entry that a selector names, for any version, or None."""
     match = NAMED.match(selector)
     found = descriptors().get(match["name"]) if match else None
     entry = found.entry(match["entry"] or "") if match and found else None
@@ -423,9 +437,10 @@ def descriptors() -> Mapping[str, LocatedDescriptor]:
 
 
 def longest_first() -> list[LocatedDescriptor]:
-    """Return all descriptors of this project in the order that ends a run of all soonest.
+    """Return all descriptors of this project in the order in which a run of all of them ends soonest.
 
-    Those marked ``long`` come first, then large frameworks, so that the last one does not run alone for long.
+    Descriptors that are marked ``long`` come first, then large frameworks, so that the last one does not run
+    on its own for long.
     """
     return sorted(
         descriptors().values(),
@@ -436,7 +451,7 @@ def longest_first() -> list[LocatedDescriptor]:
 def outside_descriptors() -> dict[str, LocatedDescriptor]:
     """Return the descriptors in the folders of ``STC_IMPLEMENTATIONS``, by name. Raises DescriptorError.
 
-    A descriptor may define a build for an entry that this project leaves to users; other names of this
+    A descriptor may define a build for an entry that this project leaves to users. All other names of this
     project are reserved.
     """
     out: dict[str, LocatedDescriptor] = {}
@@ -448,14 +463,17 @@ def outside_descriptors() -> dict[str, LocatedDescriptor]:
             found = load(path, outside=True)
             ours = descriptors().get(found.name)
             if found.name in out or (ours and not all(map(ours.by_hand, ours.entries))):
-                raise DescriptorError(f"{visible(str(path))}: the name {found.name} is taken already")
+                raise DescriptorError(f"{visible(str(path))}: the name {found.name} is already in use")
             out[found.name] = found
     return out
 
 
 def find_descriptor(name: str) -> LocatedDescriptor | None:
-    """Return the descriptor of a name, your own before one of this project. Raises DescriptorError."""
+    """Return the descriptor with this name. Your own take precedence over those of this project.
+
+    Raises DescriptorError.
+    """
     ours = descriptors().get(name)
     if ours is not None and not all(map(ours.by_hand, ours.entries)):
-        return ours  # even if others are broken
+        return ours  # even if other descriptors are broken
     return outside_descriptors().get(name) or ours

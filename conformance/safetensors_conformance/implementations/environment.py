@@ -1,7 +1,8 @@
-"""Separate environments for real implementations, created once and reused.
+"""Separate environments for real implementations, which are created once and then reused.
 
-They are in the user's cache folder, never in the interpreter of this program. An environment is complete once
-its marker file exists. An interrupted installation continues, in one process at a time.
+They are in the user's cache folder and never in the interpreter that runs this program. An environment is
+complete when its marker file exists. An interrupted installation continues later. Only one process at a time
+works on it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _NO_PACKAGE = re.compile(
 
 
 class NoSuchVersionError(InstallError):
-    """The requested version does not exist, at least for this platform and interpreter."""
+    """The requested version does not exist, or at least not for this platform and interpreter."""
 
 
 def cache_folder() -> Path:
@@ -57,7 +58,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Environment:
-    """The environment of one version; ``build`` is set if it is built from source."""
+    """The environment of one version. ``build`` is set if the implementation is built from source."""
 
     descriptor: LocatedDescriptor
     version: str
@@ -79,7 +80,10 @@ class Environment:
 
 
 def environment(descriptor: LocatedDescriptor, entry: Entry, version: str = "") -> Environment:
-    """Return the environment for a version (default: that of entry or descriptor), existing or not."""
+    """Return the environment for a version, whether it exists or not.
+
+    The default version is that of the entry or the descriptor.
+    """
     if not entry.adapter:
         build = build_of(descriptor, entry, cache_folder(), version)
         return Environment(descriptor, build.revision, build.needs, build.folder, build)
@@ -100,9 +104,9 @@ def make(
 ) -> None:
     """Create the environment unless it is complete. Raises InstallError.
 
-    The harness runs its contents, so only the user may access the folder of all environments. ``on_line``
-    receives the installer's output. ``checkout`` is an existing source for a build, ``network`` allows it
-    network access.
+    The harness runs programs in the environments, so only the user may access the folder that contains them.
+    ``on_line`` is called with each line that the installer prints. ``checkout`` is a local copy of the source
+    to build. ``network`` allows the build to access the network.
     """
     try:
         _keep_private(env.folder.parent)
@@ -117,7 +121,7 @@ def make(
                 fresh = not env.folder.exists()
                 try:
                     _install(env, on_line)
-                except NoSuchVersionError:  # others can continue later
+                except NoSuchVersionError:  # other installation errors can be continued later
                     if fresh:
                         shutil.rmtree(env.folder, ignore_errors=True)
                     raise
@@ -133,7 +137,7 @@ def _keep_private(folder: Path) -> None:
     if found.st_uid != os.getuid():
         raise InstallError(
             f"{folder} belongs to another user (number {found.st_uid}), who could put programs there "
-            "that you would run; set STC_CACHE to a folder of your own"
+            "that you would run; set STC_CACHE to a folder that you own"
         )
     if found.st_mode & 0o077:
         folder.chmod(0o700)
@@ -168,7 +172,7 @@ def _install(env: Environment, on_line: Callable[[str], None]) -> None:
         command += ["--prefix", str(env.folder)]
     else:
         if not env.python.exists():
-            on_line("making a virtual environment")
+            on_line("creating a virtual environment")
             _run([sys.executable, "-P", "-m", "venv", "--without-pip", str(env.folder)], env, on_line)
         command = [sys.executable, "-P", "-m", "pip", "--python", str(env.python), "install", "--no-input"]
         command += ["--disable-pip-version-check", "--progress-bar", "off"]
@@ -191,7 +195,7 @@ def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=installer_variables(),  # a package that is built runs code of its own
+        env=installer_variables(),  # a package that is built runs its own code
     ) as child:
         assert child.stdout is not None
         for line in child.stdout:
@@ -201,17 +205,17 @@ def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -
         return
     name = f"{env.descriptor.name} {env.version}"
     errors = [line for line in lines if re.match(r"(?i)\s*(npm )?err", line)]
-    said = errors or [line for line in lines if line.strip()] or ["the installer said nothing"]
+    said = errors or [line for line in lines if line.strip()] or ["the installer printed nothing"]
     last = said[-1].strip()[:300]
     if _NO_PACKAGE.search("\n".join(lines)):
         raise NoSuchVersionError(
-            f"{name} cannot be had: no such version for this platform and interpreter ({last})"
+            f"{name} is not available: there is no such version for this platform and interpreter ({last})"
         )
     raise InstallError(f"{name} cannot be installed: {last}")
 
 
 def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:
-    """Create an incomplete environment and show progress; check that a complete one belongs to the user."""
+    """Create an incomplete environment and show progress. Check that a complete one belongs to the user."""
     if env is None:
         return
     if env.ready:

@@ -1,14 +1,14 @@
-"""Selectors of ``--impl``: a name that is known, an adapter, a program, an exit status, a container image.
+"""Selectors for ``--impl``: a known name, an adapter, a program, an exit status, or a container image.
 
 =========================  ==========================================================================
-``reference``              an implementation that this project knows; ``stc impl list`` shows them
+``reference``              an implementation that this project knows; ``stc impl list`` shows them all
 ``mlx:entry``              another way of calling it
-``mlx==0.31.1``            a version of it, in an environment of its own
-``mylib@3f2a…``            a commit of it, built from source; ``mylib@local``: built from a checkout of yours
-``mylib@3f2a…=cmd:./prog`` a program that you bring as that implementation; the commit may be left out
-``py:package.module:obj``  a Python adapter; a path to a ``.py`` file works in place of the module
+``mlx==0.31.1``            a version of it, in its own environment
+``mylib@3f2a…``            a commit of it, built from source; ``mylib@local`` is built from your checkout
+``mylib@3f2a…=cmd:./prog`` a program that you provide as that implementation; the commit is optional
+``py:package.module:obj``  a Python adapter; a path to a ``.py`` file works instead of the module
 ``cmd:program args``       any program that speaks the worker protocol over standard input and output
-``exit:program {path}``    any program that exits 0 to accept and 1 to refuse; verdicts only
+``exit:program {path}``    any program that exits with 0 to accept and 1 to reject; verdicts only
 ``oci:image args``         a container image whose program speaks the worker protocol
 =========================  ==========================================================================
 """
@@ -51,7 +51,7 @@ _HOSTS = Path(__file__).parents[1] / "host"
 
 
 class SelectorError(Exception):
-    """``--impl`` names nothing runnable. The message lists alternatives."""
+    """``--impl`` does not name anything that can run. The message lists alternatives."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Target:
     """A resolved selector.
 
     ``kind`` selects the worker: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``, ``exit``
-    or ``oci``. ``argv`` contains ``{path}`` for ``exit``, and is the image and its arguments for ``oci``.
-    ``revision`` replaces the version of a program that reports none.
+    or ``oci``. ``argv`` contains ``{path}`` for ``exit``; for ``oci`` it is the image and its arguments.
+    ``revision`` is used as the version of a program that does not report one.
     """
 
     selector: str
@@ -77,7 +77,10 @@ class Target:
         return runs_program(self.selector)
 
     def command(self, memory_bytes: int) -> list[str]:
-        """Return the command line with the arguments of our hosts: the memory allowance, 0 for any."""
+        """Return the command line with the arguments for our hosts.
+
+        ``memory_bytes`` is their memory limit, 0 for none.
+        """
         host_arguments = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
         return [*self.argv, *host_arguments.get(self.kind, ())]
 
@@ -92,14 +95,14 @@ class Target:
         return hashlib.sha256(self.selector.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def plain(self, says: str = "") -> str:
-        """Return name and entry of a known implementation, else ``says``, else the selector."""
+        """Return the name and entry of a known implementation, or else ``says``, or else the selector."""
         if self.descriptor is not None and self.entry is not None:
             return self.descriptor.selector(self.entry)
         return says or self.selector
 
 
 def resolve(selector: str, *, however_old: bool = False) -> Target:
-    """Resolve a selector. Raises SelectorError; ``however_old`` accepts versions that will not run."""
+    """Resolve a selector. ``however_old`` accepts versions that are too old to run. Raises SelectorError."""
     name, program = _parts(selector)
     if not program:
         return _known(selector, however_old=however_old)
@@ -121,24 +124,26 @@ def _program(selector: str) -> Target:
         raise SelectorError(f"--impl {selector!r}: {err}") from err
     if scheme == "oci":
         if not argv or argv[0].startswith("-"):
-            raise SelectorError(f"--impl {selector!r}: names no image")
+            raise SelectorError(f"--impl {selector!r}: no image is given")
         if not container.engine():
             missing = missing_programs(container.ENGINES)
-            raise SelectorError(f"--impl {selector!r}: {missing}; one of them is enough")
+            raise SelectorError(f"--impl {selector!r}: {missing}; one of them is sufficient")
         return Target(selector, "oci", argv)
     if not argv:
-        raise SelectorError(f"--impl {selector!r}: names no program")
+        raise SelectorError(f"--impl {selector!r}: no program is given")
     if shutil.which(argv[0]) is None:
-        raise SelectorError(f"--impl {selector!r}: program {argv[0]!r} is not found or not executable")
+        raise SelectorError(f"--impl {selector!r}: program {argv[0]!r} does not exist or is not executable")
     if scheme == "cmd":
         return Target(selector, "cmd", argv)
     if not any("{path}" in part for part in argv):
-        raise SelectorError(f"--impl {selector!r}: say where the file goes, e.g. exit:{rest} {{path}}")
+        raise SelectorError(
+            f"--impl {selector!r}: mark the place of the file in the command, e.g. exit:{rest} {{path}}"
+        )
     return Target(selector, "exit", argv)
 
 
 PROGRAMS = ("py", "cmd", "exit", "oci")
-"""Schemes of selectors that give the program themselves."""
+"""Schemes of selectors that name a program."""
 
 
 def _parts(selector: str) -> tuple[str, str]:
@@ -158,30 +163,30 @@ def runs_program(selector: str) -> bool:
 
 
 def resolve_named(selector: str) -> Target:
-    """Resolve a selector from an untrusted document, which chooses neither programs nor versions."""
+    """Resolve a selector from an untrusted document, which must not choose a program or version."""
     if runs_program(selector):
         raise SelectorError(
-            "a document may name known implementations only; to run this program, give --impl"
+            "a document may name only known implementations; to run this program, give --impl"
         )
     target = resolve(selector)
     if target.descriptor is not None and target.descriptor.outside:
         raise SelectorError(
-            "a document may name implementations of this project only; to run one of your own, give --impl"
+            "a document may name only implementations of this project; to run one of your own, give --impl"
         )
-    # We chose the version in the descriptor; another one could be a hijacked release.
+    # The version in the descriptor is our choice, while another one could be a hijacked release.
     if (
         ("==" in selector or "@" in selector)
         and target.environment is not None
         and not target.environment.ready
     ):
         raise SelectorError(
-            "a document may not choose what is installed; to install this version, give --impl"
+            "a document must not choose what is installed; to install this version, give --impl"
         )
     return target
 
 
 def _adapter(selector: str, spec: str) -> Target:
-    """Resolve a Python adapter. A file must exist now, a module when the target starts."""
+    """Resolve a Python adapter. A file must exist now, but a module only when the target starts."""
     where = spec.rpartition(":")[0] or spec
     if not where.endswith(".py"):
         return Target(selector, "host", host_argv(spec))
@@ -189,7 +194,7 @@ def _adapter(selector: str, spec: str) -> Target:
         siblings = [str(path) for path in Path(where).parent.glob("*.py")]
         near = difflib.get_close_matches(where, siblings, n=1)
         guess = f"; did you mean {near[0]}?" if near else ""
-        raise SelectorError(f"--impl {selector!r}: there is no file {where}{guess}")
+        raise SelectorError(f"--impl {selector!r}: the file {where} does not exist{guess}")
     return Target(selector, "host", host_argv(spec))
 
 
@@ -209,19 +214,21 @@ def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescrip
     if match is None or descriptor is None:
         near = difflib.get_close_matches(called, names, n=1)
         guess = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)};"
-        if called.endswith((".py", ".mjs")):  # a file name without scheme
+        if called.endswith((".py", ".mjs")):  # a file name without a scheme
             scheme = "py:" if called.endswith(".py") else "cmd:node "
             guess = f"did you mean {scheme}{selector}?"
         raise SelectorError(
-            f"unknown implementation {selector!r}; {guess} stc impl list shows all; "
-            "others are given as py:module:object, cmd:program, exit:program {path} or oci:image"
+            f"unknown implementation {selector!r}; {guess} stc impl list shows all known "
+            "implementations; give others as py:module:object, cmd:program, exit:program {path} or "
+            "oci:image"
         )
     entry = descriptor.entry(match["entry"] or "")
     if entry is None:
         entries = [descriptor.selector(one) for one in descriptor.entries]
         hint = did_you_mean(f"{called}:{match['entry']}", entries)
         raise SelectorError(
-            f"--impl {selector!r}: {called} has no entry {match['entry']!r}, only {', '.join(entries)}{hint}"
+            f"--impl {selector!r}: {called} has no entry {match['entry']!r}; its entries are: "
+            f"{', '.join(entries)}{hint}"
         )
     return called, match, descriptor, entry
 
@@ -236,8 +243,8 @@ def _known(selector: str, *, however_old: bool) -> Target:
         raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")
     if match["version"] and not however_old and not descriptor.fits(match["version"]):
         raise SelectorError(
-            f"--impl {selector!r}: the adapter of {name} fits {descriptor.oldest} and newer; an older "
-            "version lacks what it calls, and would be blamed for that"
+            f"--impl {selector!r}: the adapter for {name} supports {descriptor.oldest} and newer; an "
+            "older version lacks what the adapter calls, and the failures would be blamed on it"
         )
     env = None
     if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor, entry)):
@@ -262,10 +269,12 @@ def _built(selector: str, match: re.Match[str], descriptor: LocatedDescriptor, e
     source = descriptor.source
     assert source
     if match["version"]:
-        raise SelectorError(f"--impl {selector!r}: it is built from source; name a revision with @")
+        raise SelectorError(
+            f"--impl {selector!r}: this implementation is built from source; give a revision with @"
+        )
     revision = match["revision"] or source.revision
     if source.kind == "git" and revision != LOCAL and not is_commit(revision):
-        raise SelectorError(f"--impl {selector!r}: {FULL_COMMIT}, or @{LOCAL} for a checkout of yours")
+        raise SelectorError(f"--impl {selector!r}: {FULL_COMMIT}; or give @{LOCAL} for your own checkout")
     try:
         env = environment(descriptor, entry, revision)
     except OSError as err:
@@ -276,7 +285,7 @@ def _built(selector: str, match: re.Match[str], descriptor: LocatedDescriptor, e
 
 
 def installed_here(descriptor: LocatedDescriptor, entry: Entry | None = None) -> bool:
-    """Return whether the current interpreter has the package and, with an ``entry``, its framework."""
+    """Return whether the current interpreter has the package and, if an ``entry`` is given, its framework."""
     if descriptor.manager != "pip":
         return False
     framework = (entry.requires if entry else ())[:1]

@@ -1,14 +1,14 @@
-"""Implementations built from source: fetched, checked, and built without network.
+"""Fetch and check the source of implementations, and build them without network access.
 
-A build has its own folder among the environments, with these inside:
+Each build has its own folder among the environments, which contains:
 
 =============  =====================================================================================
-``source``     the fetched source without history; cargo, go, maven and npm have none
-``around``     a copy of the descriptor's folder, with the program around the reader
-``built``      empty at first, for the results of the build
+``source``     the fetched source without history; absent for cargo, go, maven and npm
+``around``     a copy of the descriptor's folder, with the program that wraps the reader
+``built``      an initially empty folder for the results of the build
 =============  =====================================================================================
 
-A build runs untrusted code, so it has no network and, inside bubblewrap, no access to the user's files.
+A build runs untrusted code, so it has no network access and, in bubblewrap, no access to the user's files.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ LOCAL = "local"
 PARTS = ("source", "around", "built")
 _LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__")
 _SETTINGS = ("java-*", "maven*", "mono", "R")
-"""Toolchain settings below ``/etc``, which contain nothing secret."""
+"""Toolchain settings below ``/etc``. They contain no secrets."""
 
 
 @dataclass(frozen=True)
 class Manager:
-    """How a package manager fetches the dependencies of a build; ``{cache}`` is a folder of the build.
+    """How a package manager fetches the dependencies of a build. ``{cache}`` is a folder of the build.
 
     The build reads the output of ``fetch`` from the file ``prints``.
     """
@@ -83,7 +83,7 @@ MANAGERS = {
     "npm": Manager("npm", "package.json", _NPM, (*_NPM, "--save-exact", "{address}@{revision}")),
 }
 _GIT = {
-    # No settings of the user or the system, no password helpers, no other transports.
+    # Ignore settings of the user and the system, and allow no password helpers and no other transports.
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
@@ -94,7 +94,7 @@ _GIT = {
 
 @dataclass(frozen=True)
 class Build:
-    """One build of an entry in its own ``folder``; ``revision`` is a commit, a version, or ``local``."""
+    """One build of an entry in its own ``folder``. ``revision`` is a commit, a version, or ``local``."""
 
     descriptor: LocatedDescriptor
     source: Source
@@ -107,7 +107,7 @@ class Build:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Inputs of a finished build: source, revision, commands and files of the descriptor."""
+        """Inputs of a finished build: the source, revision, commands and files of the descriptor."""
         if not self.source.build:
             return ()
         digest = hashlib.sha256(json.encode(self.source))
@@ -130,20 +130,20 @@ class Build:
         return tuple(words)
 
     def check(self, checkout: Path | None, *, network: bool) -> None:
-        """Check that it can be built here, before anything is fetched. Raises InstallError."""
+        """Check that a build is possible here, before anything is fetched. Raises InstallError."""
         name, kind = self.descriptor.name, self.source.kind
         if self.revision == LOCAL and checkout is None:
-            raise InstallError(f"{name} was not built yet: stc impl sync {name} --source DIR")
+            raise InstallError(f"{name} has not been built yet: stc impl sync {name} --source DIR")
         if checkout is not None and kind in MANAGERS:
             raise InstallError(
-                f"{name} is fetched by {kind}, which takes a version: stc impl sync {name}@VERSION"
+                f"{name} is fetched by {kind}, which needs a version: stc impl sync {name}@VERSION"
             )
         if not self.source.build:
             raise InstallError(
-                f"{name} is built by hand: there are no build commands for it. Build "
-                f"{self.source.revision} of {self.source.address}, then bring the program: "
-                f"--impl {name}=cmd:PROGRAM; or give build commands in a descriptor of your "
-                "own (docs/add-an-implementation.md)"
+                f"{name} must be built by hand, because there are no build commands for it. Build "
+                f"{self.source.revision} of {self.source.address}, then give the program: --impl "
+                f"{name}=cmd:PROGRAM; or add build commands in your own descriptor "
+                "(docs/add-an-implementation.md)"
             )
         git = ["git"] if kind == "git" and self.revision != LOCAL else []
         managers = [MANAGERS[manager].program for manager in self._managers()]
@@ -157,10 +157,10 @@ class Build:
         return [kind] if kind else []
 
     def make(self, on_line: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
-        """Fetch and build in a new folder. Raises InstallError and then leaves the folder.
+        """Fetch and build in a new folder. If this fails, raises InstallError and leaves the folder.
 
-        ``on_line`` receives the commands' output, ``checkout`` is an existing source to copy, ``network``
-        allows the build network access.
+        ``on_line`` is called with each line that the commands print. ``checkout`` is a local source to copy.
+        ``network`` allows the build to access the network.
         """
         self.folder.mkdir(parents=True)
         (self.folder / "built").mkdir()
@@ -182,7 +182,7 @@ class Build:
         for entry in self.descriptor.entries:
             if entry.program and shutil.which(self.filled(entry.program)[0]) is None:
                 raise InstallError(
-                    f"{self.name} cannot be used: the build ended without making {visible(entry.program[0])}"
+                    f"{self.name} cannot be used: the build did not create {visible(entry.program[0])}"
                 )
 
     @property
@@ -191,7 +191,7 @@ class Build:
         return source if source.is_dir() else self.folder / "around"
 
     def _clone(self, on_line: Callable[[str], None]) -> None:
-        """Fetch one commit without its history and without submodules."""
+        """Fetch one commit without its history and submodules."""
         source = self.folder / "source"
         git = ("git", "-C", str(source), "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
         slow = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
@@ -233,10 +233,10 @@ class Build:
         places = [self.folder / "around", self.folder / "source"]
         place = next((p for p in places if (p / manager.manifest).is_file()), None)
         if place is None:
-            raise InstallError(f"{self.name} cannot be built: there is no {manager.manifest} in it")
+            raise InstallError(f"{self.name} cannot be built: it does not contain {manager.manifest}")
         placeholders = {"cache": str(self.folder / "cache"), "address": self.source.address}
         variables = installer_variables() | self._variables(manager.fetching, placeholders)
-        what = f"{self.name}: what it needs cannot be fetched"
+        what = f"{self.name}: the dependencies cannot be fetched"
         lines: list[str] = []
         for command in (manager.add if add else (), manager.fetch):
             if command:
@@ -272,7 +272,7 @@ CommandWrapper = Callable[[Sequence[str], Build], list[str]]
 
 
 def _without_network() -> CommandWrapper:
-    """Return the way in which this machine can cut a command off the network. Raises InstallError."""
+    """Return a way to cut a command off from the network on this machine. Raises InstallError."""
     try:
         require_bubblewrap()
     except SandboxError:
@@ -285,8 +285,8 @@ def _without_network() -> CommandWrapper:
     except (OSError, subprocess.TimeoutExpired):
         pass
     raise InstallError(
-        "the network cannot be shut off for the build here: neither bwrap (bubblewrap) nor unshare works; "
-        "to build with the network all the same: stc impl sync --build-with-network"
+        "network access cannot be disabled for builds on this machine: neither bwrap (bubblewrap) nor "
+        "unshare works; to build with network access: stc impl sync --build-with-network"
     )
 
 
@@ -294,7 +294,7 @@ _UNSHARE = ["unshare", "--user", "--map-root-user", "--net", "--", "true"]
 
 
 def _copy(folder: Path, to: Path, ignore: Callable[..., set[str]] = _LEFT_OUT) -> None:
-    """Copy a folder without its history, leaving the original unchanged. Raises InstallError."""
+    """Copy a folder without its history. The original stays unchanged. Raises InstallError."""
     _check_tree(folder)
     try:
         shutil.copytree(
@@ -308,7 +308,7 @@ def _copy(folder: Path, to: Path, ignore: Callable[..., set[str]] = _LEFT_OUT) -
 
 
 def _check_tree(folder: Path) -> None:
-    """Check that a source has only files, folders, and links that stay inside. Raises InstallError."""
+    """Check that a source contains only files, folders, and links that stay inside. Raises InstallError."""
     root = folder.resolve()
     for place, folders, files in os.walk(folder):
         if ".git" in folders:
@@ -323,6 +323,8 @@ def _check_tree(folder: Path) -> None:
                 except (OSError, RuntimeError):  # a link to itself
                     stays = False
                 if not stays:
-                    raise InstallError(f"the source has a link that leaves it: {shown}")
+                    raise InstallError(f"the source contains a link that points outside: {shown}")
             elif not (stat.S_ISREG(found) or stat.S_ISDIR(found)):
-                raise InstallError(f"the source has something that is neither a file nor a folder: {shown}")
+                raise InstallError(
+                    f"the source contains an entry that is neither a file nor a folder: {shown}"
+                )

@@ -1,7 +1,7 @@
-"""Programs in container images, run by podman or docker without network and with read-only inputs.
+"""Programs in container images. Podman or docker runs them without network access and with read-only inputs.
 
-The run creates its temporary files in one folder, which the container sees under the same path, together with
-inputs from elsewhere.
+The run creates its temporary files in one folder. The container sees this folder under the same path, and
+also any inputs from elsewhere.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .process import Child
 
 ENGINES = ("podman", "docker")
 READ_ONLY_STEPS = frozenset({"open", "read", "slice", "index", "lifecycle", "concurrent"})
-"""Steps that need neither written files nor a server or device, so a container can run them."""
+"""Steps that a container can run, because they need no written files, server or device."""
 ENGINE_VARIABLES = ("DOCKER_CONFIG", "DOCKER_HOST", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
-"""Variables for the engine, not for the container."""
+"""Environment variables that are passed to the engine but not to the container."""
 _REMOVAL_SECONDS = 20
 
 
@@ -42,7 +42,7 @@ def command(
     out += [f"--env={name}" for name in env]
     for path in shown:
         out.append(f"--mount=type=bind,source={path},target={path},readonly")
-    # The inputs belong to the user; without capabilities even root in the container cannot read them.
+    # The inputs belong to the user. Without capabilities, even root inside the container cannot read them.
     if engine == "docker":
         out.append(f"--user={os.getuid()}:{os.getgid()}")
     elif os.getuid():
@@ -51,7 +51,7 @@ def command(
 
 
 class ContainerChild(Child):
-    """A child that represents a container, which the engine must remove by name."""
+    """A child that represents a container. The engine must remove the container by name."""
 
     signals_as_status = True
 

@@ -1,4 +1,7 @@
-"""Child processes with deadlines: line-based pipes, watched time and memory, killed as a group."""
+"""Child processes with deadlines, which communicate in lines over pipes.
+
+The harness watches their time and memory, and kills them as a group.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +24,29 @@ LINE_LIMIT = 64 << 20
 """Longest answer in bytes."""
 STDERR_TAIL = 8 << 10
 STDERR_AT_ONCE = 1 << 20
-"""Most bytes of standard error read in one go; a process may write endlessly."""
+"""Maximum number of bytes of standard error to read in one go, because a process may write endlessly."""
 WATCH_EVERY = 0.05
 """Seconds between memory checks of a process that has not answered yet."""
 LAST_WORDS_SECONDS = 0.5
-"""Seconds that a process gets to write more, or to end, when it has no reason to go on."""
+"""How many seconds a process has to write more output, or to exit, when it has no reason to continue."""
 NAP_SECONDS = 0.0002
-"""Sleep before waiting for one of many answers. A write to a pipe with no waiting reader wakes no process,
-and a wake-up costs more than a small file."""
+"""How long to sleep before waiting for one of many answers. If no reader is waiting, a write to a pipe wakes
+no process, and waking a process takes longer than reading a small file.
+"""
 CHUNK = 1 << 16
 STRETCH_FACTOR = 6
-"""Most times its limit that an answer may take by the clock if the machine gives the process no CPU."""
+"""How many times its limit an answer may take by the clock if the machine gives the process no CPU time."""
 MAX_PROCESSES = 1000
 FULL_SHARE = 0.9
-"""Share of the limit that counts as all of it: the kernel counts CPU time in steps of 10 ms."""
+"""Share of the limit that counts as the whole limit, because the kernel counts CPU time in steps of 10 ms."""
 STATE_SAMPLES = 5
-"""Times to sample the state of a late process before calling it asleep; a busy one may wait for a moment."""
+"""How often to sample the state of a late process before it is considered asleep. A busy process may wait
+briefly.
+"""
 
 
 class DiedError(PortableError):
-    """The process ended; ``status`` is negative for a signal, None if the harness killed it."""
+    """The process has ended. ``status`` is negative for a signal, or None if the harness killed it."""
 
     def __init__(self, status: int | None) -> None:
         super().__init__(describe_status(status))
@@ -48,7 +54,7 @@ class DiedError(PortableError):
 
 
 class TimeLimitError(PortableError):
-    """The process was late and killed; ``starved`` if the machine never gave it its CPU time."""
+    """The process was late and killed. ``starved`` is true if the machine never gave it its CPU time."""
 
     def __init__(self, after: str = "", *, starved: bool = False) -> None:
         super().__init__("no answer in time")
@@ -57,11 +63,11 @@ class TimeLimitError(PortableError):
 
 
 class Deadline:
-    """Time when an answer is due: ``seconds`` from now, and later on a busy machine.
+    """Time by which an answer must arrive: ``seconds`` from now, or later on a busy machine.
 
     A hanging process is late by the clock, whether it uses the CPU or sleeps. A process that is ready to run
-    but gets no CPU is not at fault: its deadline moves, to at most ``STRETCH_FACTOR`` times the limit, until
-    it has used its limit in CPU time.
+    but gets no CPU time is not at fault. Its deadline moves until it has used its limit in CPU time, but no
+    further than ``STRETCH_FACTOR`` times the limit.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -80,7 +86,7 @@ class Deadline:
         return self._used_before is not None
 
     def count_from(self, used: float | None) -> None:
-        """Start counting CPU time at ``used``; later calls do nothing."""
+        """Start counting CPU time at ``used``. Later calls do nothing."""
         if self._used_before is None:
             self._used_before = used
 
@@ -91,14 +97,14 @@ class Deadline:
         return left if left > (1 - FULL_SHARE) * self.seconds else 0.0
 
     def stretch(self, seconds: float) -> None:
-        """Postpone the deadline by ``seconds`` from now, at most to the end."""
+        """Postpone the deadline to ``seconds`` from now, but not beyond ``end``."""
         self.at = min(time.monotonic() + seconds, self.end)
         self._grace = True
 
     def take_grace(self) -> bool:
-        """Return whether an answer that has already arrived still counts, once per deadline.
+        """Return whether an answer that has already arrived still counts, which is true once per deadline.
 
-        The harness itself may have been delayed. A process that always has a line ready is late all the same.
+        The harness itself may have been delayed. A process that always has a line ready is still late.
         """
         had, self._grace = self._grace, False
         return had
@@ -106,16 +112,18 @@ class Deadline:
     def late(self, *, starved: bool = False) -> TimeLimitError:
         waited = time.monotonic() - self.began
         busy = waited > 1.25 * self.seconds
-        return TimeLimitError(f" after {waited:.1f} s, the machine is busy" if busy else "", starved=starved)
+        return TimeLimitError(
+            f" after {waited:.1f} s because the machine is busy" if busy else "", starved=starved
+        )
 
 
 class MemoryLimitError(PortableError):
-    """The process exceeded its memory, or the limit named in ``instead``, and was killed."""
+    """The process exceeded its memory limit, or the limit named in ``instead``, and was killed."""
 
     def __init__(self, instead: str = "", *, in_all: int = 1, shares_known: bool = True) -> None:
         super().__init__(instead or "used more memory than allowed")
         self.instead = instead
-        counted = "" if shares_known else ", shared pages counted in each"
+        counted = "" if shares_known else ", shared pages counted in each of them"
         self.note = f" in {in_all:,} processes{counted}" if in_all > 1 else ""
 
 
@@ -127,7 +135,7 @@ class EndlessLineError(PortableError):
 
 
 class StdinClosedError(Exception):
-    """The process still runs but has closed its standard input, so it cannot read the request."""
+    """The process is still running but has closed its standard input, so it cannot read the request."""
 
 
 def describe_status(status: int | None) -> str:
@@ -142,10 +150,15 @@ def describe_status(status: int | None) -> str:
 
 
 class Child:
-    """A child with pipes in its own session, perhaps a fork of a template; its descendants die with it."""
+    """A child process with pipes, in its own session.
+
+    It may be a fork of a template. Its descendants are killed with it.
+    """
 
     signals_as_status = False
-    """Whether it runs inside another program, which reports its death by a signal as 128 plus the number."""
+    """Whether the child runs inside another program that reports a death by signal as 128 plus the signal
+    number.
+    """
 
     def __init__(
         self,
@@ -172,7 +185,7 @@ class Child:
 
     @property
     def spent(self) -> float | None:
-        """CPU seconds that the process used, known once it has ended."""
+        """CPU seconds that the process used. The value is known once the process has ended."""
         return self._started.spent
 
     @property
@@ -194,7 +207,10 @@ class Child:
             raise DiedError(self.reap())
 
     def send(self, lines: bytes) -> None:
-        """Send as much as the process accepts now, without reading; the rest goes out while waiting."""
+        """Send as much as the process accepts now, without reading.
+
+        The rest is sent while waiting for an answer.
+        """
         self._unsent += lines
         self._flush()
 
@@ -209,7 +225,7 @@ class Child:
         if self._closed:
             self._unsent.clear()
         if bool(self._unsent) == self._sending:
-            return  # the usual case; a call of the selector takes longer than a small answer
+            return  # the usual case, because a call of the selector takes longer than reading a small answer
         self._sending = not self._sending
         if self._sending:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
@@ -229,7 +245,7 @@ class Child:
 
         ``request_delivered`` is False if the process may not have read the request yet. Raises DiedError,
         TimeLimitError, MemoryLimitError, EndlessLineError, and StdinClosedError if the process can no longer
-        read it.
+        read the request.
         """
         if time.monotonic() >= deadline.at:
             self._extend_or_kill(deadline)
@@ -264,7 +280,7 @@ class Child:
             return err.status
 
     def ends(self, seconds: float) -> bool:
-        """Wait at most ``seconds`` and return whether the process ended, or closed its output, silently."""
+        """Wait up to ``seconds`` and return whether the process silently ended or closed its output."""
         if self._buffer:
             return False
         until = time.monotonic() + seconds
@@ -328,7 +344,10 @@ class Child:
             del self.stderr[:-STDERR_TAIL]
 
     def _extend_or_kill(self, deadline: Deadline) -> None:
-        """Extend a passed deadline if the machine is to blame; otherwise kill and raise TimeLimitError."""
+        """Extend an expired deadline if the machine is to blame. Otherwise, kill the process.
+
+        Raises TimeLimitError if the process was killed.
+        """
         if deadline.take_grace():
             if b"\n" not in self._buffer:
                 self._collect(self._selector.select(0))
@@ -366,7 +385,10 @@ class Child:
         return sum(map(_resident, self._started.family()))
 
     def _watch_memory(self) -> None:
-        """Kill and raise MemoryLimitError above the limit; shared pages count once if known."""
+        """If memory use exceeds the limit, kill the process and raise MemoryLimitError.
+
+        Shared pages are counted once where the system reports them.
+        """
         family = self._started.family()
         if len(family) > MAX_PROCESSES:
             self.kill()
@@ -387,7 +409,7 @@ class Child:
             raise MemoryLimitError(in_all=len(family), shares_known=shares_known)
 
     def processor_seconds(self) -> float | None:
-        """CPU seconds of the process, its descendants and reaped children; None if it is gone."""
+        """CPU seconds of the process, its descendants and reaped children, or None if it has ended."""
         total, measurable = 0.0, False
         for process in self._started.family():
             with contextlib.suppress(psutil.Error):
@@ -408,7 +430,7 @@ class Child:
         return bool(self.stderr) or bool(select.select([self._err], [], [], 0)[0])
 
     def reset_peak(self) -> int | None:
-        """Reset the kernel's peak counter; return the resident memory now, None if unsupported."""
+        """Reset the kernel's peak counter, and return the current resident memory, or None if unsupported."""
         try:
             with open(f"/proc/{self.program_pid}/clear_refs", "wb", buffering=0) as refs:  # noqa: PTH123 - hot path
                 refs.write(b"5")
@@ -426,7 +448,7 @@ class Child:
         return int(text[at + 6 : text.index(b"kB", at)]) * 1024 if at >= 0 else None
 
     def reap(self) -> int | None:
-        """Wait for a process that has closed its output; None if the harness had to kill it."""
+        """Wait for a process that has closed its output. Returns None if the harness had to kill it."""
         status = self._started.wait(1.0)
         self.kill()
         if self._killed or status is None:
@@ -451,7 +473,7 @@ class Child:
         self._stdin = -1
 
     def wait_closed(self, seconds: float) -> None:
-        """Close standard input, give the process ``seconds`` to end, then kill it."""
+        """Close the standard input, wait up to ``seconds`` for the process to exit, then kill it."""
         self.close_input()
         self._started.wait(seconds)
         self.kill()
@@ -470,7 +492,7 @@ def _resident(process: psutil.Process) -> int:
 
 
 def _share(process: psutil.Process) -> int | None:
-    """Resident bytes with each shared page divided among its users, None if unknown."""
+    """Resident bytes of the process, with each shared page divided among its users, or None if unknown."""
     try:
         text = Path(f"/proc/{process.pid}/smaps_rollup").read_bytes()
         return int(text.partition(b"\nPss:")[2].split()[0]) * 1024
@@ -487,7 +509,7 @@ def _states(process: psutil.Process) -> list[str]:
         return [(thread / "stat").read_text("latin-1").rpartition(")")[2].split()[0] for thread in threads]
     except (OSError, IndexError):
         pass
-    try:  # no /proc, or it changed while it was read: the state of the process as a whole
+    try:  # there is no /proc, or it changed while it was read: use the state of the process as a whole
         return ["R" if process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP) else "S"]
     except psutil.Error:
         return []

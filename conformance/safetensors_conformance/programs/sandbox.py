@@ -21,12 +21,12 @@ import psutil
 from .process import Child
 
 RUN_FOLDER_VARIABLE = "STC_SANDBOX_FOLDER"
-"""Variable with the folder of the run, for the harness's own processes."""
+"""Environment variable with the folder of the run, for the harness's own processes."""
 TMPFS_BYTES = 256 << 20
-"""Bytes that a program can write into each of its own folders. They are memory that no limit counts."""
+"""How many bytes a program can write into each of its own folders. They use memory that no limit counts."""
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
-    # Only public files of /etc: others contain passwords.
+    # Only public files in /etc, because others contain passwords.
     *("/etc/alternatives", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     *("/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd", "/etc/ssl/certs", "/etc/ca-certificates"),
     *("/sys/devices/system/cpu", "/sys/devices/system/node"),
@@ -35,12 +35,15 @@ NETWORK = ("/etc/hosts", "/etc/resolv.conf")
 
 
 class SandboxError(OSError):
-    """No sandbox is possible, here or for this program. The message gives the reason and the remedy."""
+    """A sandbox is impossible on this machine or for this program.
+
+    The message gives the reason and the remedy.
+    """
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox with one writable outside ``folder``, and optional network."""
+    """A sandbox with network access if ``net`` is true. The program can write to the outside ``folder``."""
 
     folder: Path
     net: bool = False
@@ -70,7 +73,7 @@ class Sandbox:
 
 
 class SandboxedChild(Child):
-    """A child run by bubblewrap, which forwards the program's output."""
+    """A child that bubblewrap runs. Bubblewrap forwards the program's output."""
 
     signals_as_status = True
     _program: int | None = None
@@ -90,17 +93,17 @@ class SandboxedChild(Child):
 
 
 def too_wide(path: Path) -> bool:
-    """Return whether showing a folder would show a home folder or other users' temporary files."""
+    """Return whether access to a folder would include a home folder or other users' temporary files."""
     real = path.resolve()
     hidden = [*_homes(), Path(tempfile.gettempdir()).resolve().parent, Path("/tmp")]  # noqa: S108
     return any(folder.is_relative_to(real) for folder in hidden)
 
 
 def ensure_run_folder() -> Path:
-    """Return the folder of the run, creating it if needed. Raises SandboxError.
+    """Return the folder of the run, and create it if needed. Raises SandboxError.
 
-    From then on this process and its children create their temporary files there, because a sandboxed program
-    sees no others.
+    From then on, this process and its children create their temporary files in this folder, because it is the
+    only one that a sandboxed program can access.
     """
     if run_folder() is None:
         require_bubblewrap()
@@ -125,8 +128,8 @@ def run_folder() -> Path | None:
 def require_bubblewrap() -> None:
     if shutil.which("bwrap") is None:
         raise SandboxError(
-            "--sandbox needs bubblewrap (Linux), and there is no program bwrap here; install it, on Debian "
-            "with: apt-get install bubblewrap; or use a container (docs/security.md)"
+            "--sandbox needs bubblewrap (Linux), but there is no program named bwrap here; install it, "
+            "on Debian with: apt-get install bubblewrap; or use a container (docs/security.md)"
         )
     argv = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/"]
     argv += ["--proc", "/proc", "--dev", "/dev", "--", shutil.which("true") or "true"]
@@ -137,7 +140,7 @@ def require_bubblewrap() -> None:
     if done.returncode:
         said = "".join(c for c in done.stderr.strip()[-200:] if c.isprintable())
         raise SandboxError(
-            f"--sandbox: bwrap cannot make a sandbox here ({said}); are unprivileged user namespaces "
+            f"--sandbox: bwrap cannot create a sandbox here ({said}); are unprivileged user namespaces "
             "allowed? Some systems and most containers forbid them (docs/security.md)"
         )
 
@@ -153,7 +156,7 @@ def as_given_and_resolved(path: Path) -> Iterable[Path]:
 
 
 def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
-    """Yield the files on a command line and its program, even after ``env NAME=VALUE``."""
+    """Yield the program and the files that a command line names, even after ``env NAME=VALUE``."""
     words = list(argv)
     programs = words[:1]
     if Path(words[0]).name == "env":
@@ -166,7 +169,8 @@ def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
     for given in found:
         for path in as_given_and_resolved(given):
             yield path
-            # An interpreter finds its library next to its folder, an adapter finds modules in its own folder.
+            # An interpreter finds its library next to its own folder, and an adapter finds modules in its own
+            # folder.
             root = path.parent.parent if path.parent.name == "bin" else path.parent
             if path.is_file() and not too_wide(root) and root.parent not in _homes():
                 yield root

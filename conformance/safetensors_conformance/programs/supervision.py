@@ -1,8 +1,8 @@
-"""Start programs so that nothing of them survives the end of the program or of the harness.
+"""Start programs in such a way that none of their processes outlives the program or the harness.
 
-On Linux a keeper process (``host/supervisor.py``) sits between the harness and each program. It ends
-everything that the program started, wherever that moved, even if the harness itself is killed. Elsewhere a
-program has no keeper: the harness kills its process group and the descendants it has seen.
+On Linux, a keeper process (``host/supervisor.py``) sits between the harness and each program. It kills
+everything that the program started, in any session or process group, even if the harness itself is killed. On
+other systems, a program has no keeper: the harness kills its process group and the descendants it has seen.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import psutil
 
 _SCRIPT = Path(__file__).parents[1] / "host" / "supervisor.py"
 _NEEDED = ("LD_LIBRARY_PATH", "PATH")
-"""Environment of the supervisor, which any tested program can read: only what an interpreter needs to start.
+"""Environment variables of the supervisor, limited to those that an interpreter needs to start. Any tested
+program can read them.
 """
 START_SECONDS = 60.0
 GONE_SECONDS = 8.0
@@ -35,7 +36,7 @@ GONE_SECONDS = 8.0
 def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
     """Start a program with pipes in its own session. Raises OSError as ``Popen`` does."""
     if sys.platform == "linux":
-        for _ in range(2):  # a program that kills the supervisor also destroys the requests of others
+        for _ in range(2):  # a program that kills the supervisor also destroys the requests of other programs
             theirs, ours = _pipes()
             try:
                 return SupervisedProcess(_supervisor.ask(argv, env, theirs), ours)
@@ -61,7 +62,7 @@ def _close(*fds: int) -> None:
 
 
 def _request(link: socket.socket, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> None:
-    """Send a request for a program in the format of ``host/supervisor.py``. Raises OSError."""
+    """Send a request to start a program, in the format of ``host/supervisor.py``. Raises OSError."""
     try:
         cwd: str | None = os.getcwd()  # noqa: PTH109 - a text goes over the wire
     except OSError:
@@ -72,11 +73,11 @@ def _request(link: socket.socket, argv: Sequence[str], env: Mapping[str, str], f
 
 
 class _NoSupervisorError(Exception):
-    """The supervisor cannot be started here, or died before it answered."""
+    """The supervisor cannot be started here, or it died before it answered."""
 
 
 class _Supervisor:
-    """The only supervisor of this process, started on first use."""
+    """The only supervisor of this process. It is started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -87,7 +88,7 @@ class _Supervisor:
     def ask(self, argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
-            for attempt in (1, 2):  # a program may have killed it
+            for attempt in (1, 2):  # a program may have killed the supervisor
                 try:
                     _request(self._running(), argv, env, [*stdio, theirs.fileno()])
                 except OSError as err:
@@ -137,7 +138,7 @@ atexit.register(_supervisor.close)
 
 
 class SupervisedProcess:
-    """A program with a keeper and our ends of its pipes."""
+    """A program with a keeper, and our ends of its pipes."""
 
     def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
         """Wait for the start. Raises OSError, or _NoSupervisorError if no supervisor answers."""
@@ -182,7 +183,10 @@ class SupervisedProcess:
         return message
 
     def _lose(self) -> None:
-        """Record that the keeper died, most likely killed by the program; the kernel then kills that."""
+        """Record that the keeper died.
+
+        The program most likely killed it, and the kernel then kills the program.
+        """
         self._lost = True
         if self.status is None:
             self.status = -signal.SIGKILL
@@ -214,7 +218,7 @@ class SupervisedProcess:
         while not self._gone and not self._lost and time.monotonic() < until:
             self._hear(max(until - time.monotonic(), 0))
         if not self._gone:
-            # The program stopped or killed its keeper, so kill every process that is known.
+            # The program stopped or killed its keeper, so kill all of its known processes.
             for process in [*self.family(), *self._descendants, *([self._keeper] if self._keeper else [])]:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
@@ -223,7 +227,7 @@ class SupervisedProcess:
 
 
 class Template:
-    """A Python host that only forks (``host/template.py``); Linux only. Forks inherit ``env``."""
+    """A Python host that only forks (``host/template.py``), on Linux only. Forks inherit ``env``."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         self._link, theirs = socket.socketpair()
@@ -263,7 +267,7 @@ class Template:
 
 
 class PlainProcess:
-    """The same without a keeper."""
+    """A program without a keeper, with the same interface."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         pipe = subprocess.PIPE
@@ -293,13 +297,13 @@ class PlainProcess:
         return [self._process, *children]
 
     def wait(self, seconds: float | None) -> int | None:
-        """Wait for the end with ``wait4``, the only call that reports the resources used."""
+        """Wait for the end of the program with ``wait4``, the only call that reports its resource usage."""
         until = None if seconds is None else time.monotonic() + seconds
         pause = 0.0005
         while self.status is None:
             try:
                 pid, status, usage = os.wait4(self.pid, 0 if until is None else os.WNOHANG)
-            except ChildProcessError:  # another waiter took the status
+            except ChildProcessError:  # another waiter received the status
                 self.status = self._popen.returncode = 0
                 break
             if pid:
@@ -313,9 +317,9 @@ class PlainProcess:
         return self.status
 
     def kill_all(self) -> None:
-        """Kill the process group and the known descendants outside of it."""
+        """Kill the process group, and the known descendants outside of it."""
         if self.status is None:
-            self.family()  # find the descendants while that is still possible
+            self.family()  # find the descendants while this is still possible
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self.wait(None)

@@ -1,7 +1,7 @@
-"""Environment variables that reach tested programs and installers.
+"""Environment variables that are passed to tested programs and installers.
 
-The caller's environment contains tokens of CI services, model hubs and clouds. Foreign programs therefore get
-only listed variables, which are known to be harmless.
+The caller's environment contains tokens for CI services, model hubs and clouds. Foreign programs therefore
+get only the listed variables, which are known to be harmless.
 """
 
 from __future__ import annotations
@@ -17,38 +17,39 @@ FOR_TESTED = (
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"),
     *("DYLD_INSERT_LIBRARIES", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV", "PYENV_ROOT", "PYENV_VERSION"),
     *("NODE_PATH", "JAVA_HOME", "CLASSPATH", "DOTNET_ROOT", "GOROOT", "CARGO_HOME", "RUSTUP_HOME"),
-    # Settings of Python.
+    # Python settings.
     *("PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONIOENCODING"),
     *("PYTHONMALLOC", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONWARNINGS"),
-    # Memory checkers, and details of crashes.
+    # Memory checkers and crash reports.
     *("ASAN_OPTIONS", "LSAN_OPTIONS", "MSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"),
     *("ASAN_SYMBOLIZER_PATH", "GLIBC_TUNABLES", "MALLOC_PERTURB_", "MALLOC_ARENA_MAX", "RUST_BACKTRACE"),
-    # Numbers of threads, and devices.
+    # Thread counts and devices.
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"),
     *("CUDA_*", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
     *("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "JAX_PLATFORMS"),
 )
-"""Names, and patterns of names, that a tested program gets if they are set."""
+"""Names of variables, and patterns for names, that are passed to a tested program if they are set."""
 FOR_BUILDS = (
     *FOR_TESTED,
     *("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "PKG_CONFIG_PATH", "RUSTUP_TOOLCHAIN"),
     "MACOSX_DEPLOYMENT_TARGET",
 )
-"""The same for builds from source, without variables about fetching."""
+"""The same for builds from source, without the variables for fetching."""
 FOR_INSTALLERS = (
     *FOR_BUILDS,
-    # Package index and proxies. An address may contain the password of a private index.
+    # Package index and proxies. A URL may contain the password of a private index.
     *("PIP_*", "NPM_CONFIG_*", "npm_config_*", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOPROXY", "GOSUMDB"),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
     "NODE_EXTRA_CA_CERTS",
 )
-"""The same for pip, npm and git, which run code of the packages that they build."""
+"""The same for pip, npm and git, which run code from the packages that they build."""
 
 
 def child_variables(named: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    # Without this, readers in Python that iterate over a set of names vary from run to run.
+    # Without this variable, the results of Python readers that iterate over a set of names vary from run to
+    # run.
     return {"PYTHONHASHSEED": "0", **_chosen((*FOR_TESTED, *named)), **(own or {})}
 
 
@@ -56,9 +57,11 @@ def checked_names(names: Iterable[str]) -> tuple[str, ...]:
     distinct = tuple(dict.fromkeys(names))
     for name in distinct:
         if "=" in name or not name:
-            raise ValueError(f"{name.partition('=')[0]!r}: give the name of a variable that is set, no value")
+            raise ValueError(
+                f"{name.partition('=')[0]!r}: give only the name of a variable that is set, without a value"
+            )
         if name not in os.environ:
-            raise ValueError(f"{name}: there is no such variable; set it for this command")
+            raise ValueError(f"{name}: this variable does not exist; set it for this command")
     return distinct
 
 

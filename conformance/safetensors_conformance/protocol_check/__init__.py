@@ -1,1 +1,1 @@
-"""``stc check-protocol``: checks of a program's use of the protocol."""
+"""``stc check-protocol``: checks of how a program uses the worker protocol."""

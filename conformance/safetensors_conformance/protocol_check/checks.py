@@ -1,8 +1,9 @@
-"""Checks of how a program speaks the worker protocol, one function each.
+"""Checks of how a program speaks the worker protocol. Each check is a function.
 
-In a run, a protocol error is one harness-error among many results. Here the program goes through one
-conversation after another and gets advice on what to change. A check returns a remark, or raises BreachError,
-NoteRaised or CheckSkipped. All share a Checker: the current conversation and the input files.
+In a run, a protocol error is one harness-error among many results. Here the harness holds one conversation
+after another with the program and gives advice on what to change. A check returns a remark, or raises
+BreachError, NoteRaised or CheckSkipped. All checks share a Checker, which has the current conversation and
+the input files.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ SAMPLES = {
     "remote": ("remote/one-tensor",),
     "concurrent": ("concurrent/threads-another-tensor-each-two",),
 }
-"""Cases that show whether a program understands the requests of a step."""
+"""Cases that show whether a program understands the requests for a step."""
 
 
 class CheckSkipped(Exception):  # noqa: N818 - no error
@@ -53,7 +54,7 @@ class NoteRaised(Exception):  # noqa: N818 - no error
 
 
 class Checker:
-    """Leads one program through the checks; a process that failed one is replaced for the next."""
+    """Runs the checks on one program. If the process fails a check, the next check gets a new process."""
 
     def __init__(
         self, target: Target, manifest: Manifest, seconds: float, folder: Path, confinement: Confinement
@@ -69,10 +70,10 @@ class Checker:
         self._conversation: Conversation | None = None
 
     def case(self, case_id: str) -> Case:
-        """Return a case with a copy as its input. Raises CheckSkipped if this corpus does not have it."""
+        """Return a case with a copy as its input. Raises CheckSkipped if the corpus does not contain it."""
         case = self._manifest.by_id.get(case_id)
         if case is None:
-            raise CheckSkipped(f"this corpus has no {case_id}")
+            raise CheckSkipped(f"this corpus does not contain {case_id}")
         if self._copies.change(case):
             self._copies.discard(case)
         shown = self._copies.shown(case)
@@ -108,7 +109,7 @@ class Checker:
 
     @property
     def last_sent(self) -> bytes:
-        """The last line sent, with corpus paths instead of copies so that the user can send it by hand."""
+        """The last line sent, with the paths in the corpus, so that users can send it by hand."""
         line = (self._conversation.sent if self._conversation else None) or b""
         for copy, original in self._original.items():
             line = line.replace(copy, original)
@@ -120,7 +121,7 @@ class Checker:
         for step in ("read", "open"):
             if step in self.implementation.steps:
                 return step
-        raise CheckSkipped("it has neither open nor read")
+        raise CheckSkipped("the program has neither open nor read")
 
 
 def _require_expected(result: StepResult, case: Case) -> None:
@@ -128,13 +129,14 @@ def _require_expected(result: StepResult, case: Case) -> None:
     want = case.expect.outcome
     if result.outcome != want:
         said = f": {result.message[:200]}" if result.message else ""
-        raise BreachError(f"{case.id} must be answered {want}, the answer is {result.outcome}{said}")
+        raise BreachError(f"the answer to {case.id} must be {want}, but it is {result.outcome}{said}")
     if case.expect.content is not None:
         difference = first_difference(case.expect.content, result)
         if difference:
             raise BreachError(
                 f"{case.id}: {difference}",
-                do="sha256 is the digest of the tensor's bytes as in the file, in lower-case hex",
+                do="sha256 must be the digest of the tensor's bytes as they are in the file, in lower-case "
+                "hex",
             )
 
 
@@ -152,11 +154,13 @@ def unknown_version(checker: Checker) -> str:
         message, line = conversation.receive()
         if "error" in message:
             validate(message, "startError", line)
-            return "it reports that it does not support it"
+            return "it reports that it does not support this version"
         if message.get("protocol") != PROTOCOL:
             raise BreachError(
-                f"asked for protocol {PROTOCOL + 1}, it claims to speak {message.get('protocol')!r}",
-                do=f'do not echo the number: answer "protocol": {PROTOCOL}, the version that you speak',
+                f"asked for protocol {PROTOCOL + 1}, but the program claims to speak "
+                f"{message.get('protocol')!r}",
+                do=f'do not echo the number: answer "protocol": {PROTOCOL}, which is the version that you '
+                "speak",
                 line=line,
             )
     return f"it answers with the version that it speaks, {PROTOCOL}"
@@ -167,13 +171,13 @@ def good_file(checker: Checker) -> str:
     case = checker.case(GOOD)
     steps = [step for step in ("open", "read") if step in checker.implementation.steps]
     if not steps:
-        raise CheckSkipped("it has neither open nor read")
+        raise CheckSkipped("the program has neither open nor read")
     for step in steps:
         result = checker.conversation.ask(step, str(case.path))
         _require_expected(result, case)
         rows = result.tensors or []
         if step == "read" and any("sha256" not in row and "unsupported" not in row for row in rows):
-            raise NoteRaised("no sha256 in the answer to read: content will not be compared")
+            raise NoteRaised("the answer to read has no sha256, so content will not be compared")
     return ", ".join(steps)
 
 
@@ -186,7 +190,7 @@ def bad_file(checker: Checker) -> str:
 def missing_file(checker: Checker) -> str:
     result = checker.conversation.ask(checker.step, str(checker.folder / "no-such-file.safetensors"))
     if result.outcome != "reject":
-        raise BreachError(f"the answer is {result.outcome}", do="answer reject when a file cannot be opened")
+        raise BreachError(f"the answer is {result.outcome}", do="answer reject if a file cannot be opened")
     return result.message[:80]
 
 
@@ -197,7 +201,7 @@ def odd_path(checker: Checker) -> str:
     try:
         _require_expected(checker.conversation.ask(checker.step, str(path)), case)
     except BreachError as err:
-        do = r"decode the escapes of the request: \", \u00fc, and pairs such as \ud83d\ude42"
+        do = r"decode the escape sequences in the request: \", \u00fc, and pairs such as \ud83d\ude42"
         raise BreachError(str(err), do=do, line=err.line, where=err.where) from err
     return ""
 
@@ -214,7 +218,7 @@ def unknown_step(checker: Checker) -> str:
     result = checker.conversation.ask("no-such-step", checker.path(GOOD))
     if result.outcome in ("accept", "crash", "hang", "exhausted"):
         raise BreachError(
-            f"the answer is {result.outcome}", do="answer unsupported to every step that is not known"
+            f"the answer is {result.outcome}", do="answer unsupported to every step that you do not know"
         )
     if result.outcome != "unsupported":
         raise NoteRaised(f"answered {result.outcome}; unsupported would be better")
@@ -227,9 +231,12 @@ def summary(checker: Checker) -> str:
     if checker.implementation is not None and checker.implementation.verdict_only:
         raise CheckSkipped("it reports only whether a file is valid")
     if result.tensor_count is None:
-        raise NoteRaised("tensors instead of tensor_count: files with a million tensors make long answers")
+        raise NoteRaised(
+            "the answer has tensors instead of tensor_count: answers become long for files with a million "
+            "tensors"
+        )
     if result.tensor_count != wanted:
-        raise BreachError(f"tensor_count is {result.tensor_count}, the file has {wanted}")
+        raise BreachError(f"tensor_count is {result.tensor_count}, but the file has {wanted} tensors")
     return ""
 
 
@@ -243,7 +250,8 @@ def bytes_in_names(checker: Checker) -> str:
     do = 'write such a name as {"hex": "..."}, and escape such bytes in messages'
     if unclean:
         raise NoteRaised(
-            f"an answer contains bytes that are not UTF-8, accepted as they are: {unclean[0][:120]!r}; {do}"
+            f"an answer contains bytes that are not UTF-8, which the harness accepts: {unclean[0][:120]!r}; "
+            f"{do}"
         )
     if result.outcome != "accept" or not result.tensors:
         return f"{result.outcome} for a file with such a name"
@@ -303,7 +311,9 @@ def only_answers(checker: Checker) -> str:
         noise = [*conversation.noise]
     if noise:
         first = noise[0].decode("utf-8", "backslashreplace")[:80]
-        raise NoteRaised(f"{len(noise)} lines besides the answers, ignored: {first!r}")
+        raise NoteRaised(
+            f"{len(noise)} lines were ignored because they are not answers; the first one is {first!r}"
+        )
     return ""
 
 
@@ -313,7 +323,7 @@ def stops(checker: Checker) -> str:
         conversation.send(STOP_REQUEST)
         status = conversation.ends("the stop request")
     if status != 0:
-        raise NoteRaised(f"it ends with exit status {status}; 0 would mean success")
+        raise NoteRaised(f"the program exits with status {status}; 0 would mean success")
     return ""
 
 
@@ -340,7 +350,11 @@ def survives_a_run(checker: Checker) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """Result of one check: the fix in ``do``, the last line sent, the wrong line, its place in the schema."""
+    """The result of one check.
+
+    ``do`` says how to fix the program. ``sent`` is the last line sent, ``line`` is the program's wrong line,
+    and ``where`` is the place in the schema that the line violates.
+    """
 
     id: str
     title: str
@@ -358,18 +372,18 @@ CHECKS: tuple[tuple[str, str, Callable[[Checker], str]], ...] = (
     ("valid", "accepts a valid file and reports its content", good_file),
     ("broken", "rejects a broken file", bad_file),
     ("missing", "rejects a missing file", missing_file),
-    ("path", "finds a path with escapes in JSON", odd_path),
-    ("field", "ignores request fields that it does not know", unknown_field),
-    ("step", "answers a step that it does not know", unknown_step),
+    ("path", "finds a path that contains JSON escapes", odd_path),
+    ("field", "ignores unknown request fields", unknown_field),
+    ("step", "answers unknown steps", unknown_step),
     ("summary", "counts tensors if only the count is requested", summary),
     ("bytes", "reports names that are not UTF-8 as bytes", bytes_in_names),
     ("pieces", "waits for the end of a request", in_pieces),
-    ("batch", "answers requests sent at once, one by one, in order", batch),
-    *((step, f"understands the requests of {step}", sample(step)) for step in SAMPLES),
-    ("noise", "prints nothing but answers", only_answers),
-    ("stop", "ends after the stop request", stops),
-    ("end", "ends with its standard input", ends_at_end),
-    ("run", "works with the worker of a run", survives_a_run),
+    ("batch", "answers requests that arrive together, one by one and in order", batch),
+    *((step, f"understands requests for the step {step}", sample(step)) for step in SAMPLES),
+    ("noise", "prints only answers", only_answers),
+    ("stop", "exits after the stop request", stops),
+    ("end", "exits at the end of its standard input", ends_at_end),
+    ("run", "works with the worker that is used in a run", survives_a_run),
 )
 NEED_VALID = frozenset({"path", "field", "summary", "pieces", "batch", "run"})
 """Checks that a program cannot pass if it fails the check ``valid``."""
@@ -381,14 +395,14 @@ def check_protocol(
     seconds: float = 10.0,
     confinement: Confinement | None = None,
 ) -> Iterator[Check]:
-    """Yield the results of all checks; only the first if the program does not start. Raises OSError."""
+    """Yield the results of all checks, or only the first if the program does not start. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix="safetensors-check-") as folder:
         checker = Checker(target, manifest, seconds, Path(folder), confinement or Confinement())
         hopeless = False
         try:
             for name, title, body in CHECKS:
                 if name in NEED_VALID and hopeless:
-                    check = Check(name, title, "skip", "the check valid fails")
+                    check = Check(name, title, "skip", 'the check "valid" failed')
                 else:
                     check = _run_check(checker, name, title, body)
                 hopeless |= name == "valid" and check.status == "fail"

@@ -1,4 +1,4 @@
-"""Conversations with a program, line by line, with every answer checked against the protocol schema."""
+"""Conversations with a program, line by line. Every answer is checked against the protocol schema."""
 
 from __future__ import annotations
 
@@ -25,15 +25,19 @@ SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
 END_SECONDS = 2.0
 NOISE_LINES = 1000
-"""Lines besides the answers to keep; a program that prints more prints endlessly."""
+"""How many lines to keep that are not answers. If there are more, the program prints endlessly."""
 FLUSH = (
-    "did you flush standard output? A pipe is not flushed at the end of a line: "
-    "flush after every answer (fflush, System.out.flush, sys.stdout.flush)"
+    "did you flush standard output? A pipe is not flushed at the end of a line, so flush after every "
+    "answer (fflush, System.out.flush, sys.stdout.flush)"
 )
 
 
 class BreachError(PortableError):
-    """The program violates the protocol: the fix in ``do``, the wrong line, its place in the schema."""
+    """The program violates the protocol.
+
+    ``do`` says how to fix the program, ``line`` is the wrong line, and ``where`` is the place in the schema
+    that the line violates.
+    """
 
     def __init__(self, message: str, *, do: str = "", line: bytes | None = None, where: str = "") -> None:
         super().__init__(message)
@@ -49,7 +53,7 @@ def _validator(definition: str) -> jsonschema.Draft202012Validator:
 
 
 def validate(message: Any, definition: str, line: bytes | None = None) -> None:
-    """Validate a message against a definition of the schema. Raises BreachError with the place in it."""
+    """Validate a message against a definition in the schema. Raises BreachError with the schema path."""
     error = best_match(_validator(definition).iter_errors(message))
     if error is None:
         return
@@ -59,7 +63,10 @@ def validate(message: Any, definition: str, line: bytes | None = None) -> None:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """Return the answer in a line, None for noise. Raises BreachError for an answer that is not JSON."""
+    """Return the answer in a line, or None for a line that is not an answer.
+
+    Raises BreachError for an answer that is not valid JSON.
+    """
     try:
         protocol.check_values(line)
         message = json.loads(line.decode("utf-8", "surrogateescape"), parse_constant=_no_constant)
@@ -69,7 +76,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
         raise BreachError("the answer is nested too deeply", line=line) from None
     except ValueError as err:
         if protocol.looks_like_answer(line):
-            raise BreachError(f"the answer is not JSON: {err}", line=line) from None
+            raise BreachError(f"the answer is not valid JSON: {err}", line=line) from None
         return None
     known = isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message)
     return message if known else None
@@ -82,7 +89,7 @@ def _no_constant(name: str) -> None:
 class Conversation:
     """A conversation with one process of the program.
 
-    ``noise`` has lines that were no answers, ``unclean`` answers with bytes that are not UTF-8.
+    ``noise`` contains lines that are not answers. ``unclean`` contains answers that are not valid UTF-8.
     """
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
@@ -104,7 +111,7 @@ class Conversation:
         except DiedError as err:
             raise self._ended(err) from err
         except (TimeLimitError, MemoryLimitError) as err:
-            raise BreachError(f"it does not read standard input for {self.seconds:g} s") from err
+            raise BreachError(f"the program has not read its standard input for {self.seconds:g} s") from err
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
         deadline = Deadline(self.seconds)
@@ -124,27 +131,29 @@ class Conversation:
             rest = self._child.partial_line
             if rest:
                 hint = "end each answer with a newline, and flush"
-                text = f"no end of the line within {self.seconds:g} s"
+                text = f"the line did not end within {self.seconds:g} s"
                 raise BreachError(text, do=hint, line=rest) from None
             raise BreachError(f"no answer within {self.seconds:g} s", do=FLUSH) from None
         except DiedError as err:
             raise self._ended(err) from err
         except MemoryLimitError:
-            raise BreachError(f"it used more than {MEMORY_BYTES >> 30} GiB of memory") from None
+            raise BreachError(f"the program used more than {MEMORY_BYTES >> 30} GiB of memory") from None
         except EndlessLineError:
-            raise BreachError("it wrote a line that does not end") from None
+            raise BreachError("the program wrote a line that does not end") from None
 
     def _keep_noise(self, line: bytes) -> None:
         self.noise.append(line)
         if len(self.noise) > NOISE_LINES:
-            raise BreachError("it prints endlessly", do="print to standard error", line=line)
+            raise BreachError("the program prints endlessly", do="print to standard error instead", line=line)
 
     def silent_for(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while self._child.has_output(max(until - time.monotonic(), 0)):
             line = self._line(Deadline(self.seconds))
             if decode(line) is not None:
-                raise BreachError("an answer without a request", do="one answer per request", line=line)
+                raise BreachError(
+                    "the program answered without a request", do="send one answer per request", line=line
+                )
             self._keep_noise(line)
 
     def _ended(self, err: DiedError) -> BreachError:
@@ -158,13 +167,14 @@ class Conversation:
         message, line = self.receive()
         if "error" in message:
             validate(message, "startError", line)
-            raise BreachError(f"it cannot start: {message['error']['message'][:300]}", line=line)
+            raise BreachError(f"the program cannot start: {message['error']['message'][:300]}", line=line)
         version = message.get("protocol")
         if version != protocol.PROTOCOL:
             raise BreachError(
-                f"it speaks protocol {json.dumps(version)}, this harness speaks {protocol.PROTOCOL}",
-                do=f'answer "protocol": {protocol.PROTOCOL} if it speaks that version, otherwise an '
-                'error: {"error": {"message": "speaks protocol 2 only"}}',
+                f"the program speaks protocol {json.dumps(version)}, but this harness speaks "
+                f"{protocol.PROTOCOL}",
+                do=f'answer "protocol": {protocol.PROTOCOL} if the program speaks that version, otherwise '
+                'an error: {"error": {"message": "speaks protocol 2 only"}}',
                 line=line,
                 where="$defs/startAnswer/properties/protocol/const",
             )
@@ -173,7 +183,7 @@ class Conversation:
         return self.implementation
 
     def request(self, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
-        """Return the next request as a line; ``answer`` collects the answers in turn."""
+        """Return the next request as a line. ``answer`` returns the answers in order."""
         self._seq += 1
         silent = step in protocol.SILENT_STEPS or bool(
             self.implementation and self.implementation.verdict_only
@@ -207,12 +217,14 @@ class Conversation:
             raise
 
     def ends(self, how: str) -> int | None:
-        """Wait for the process to end after the event ``how``. Raises BreachError if it does not."""
+        """Wait until the process has exited after the event ``how``. Raises BreachError if it does not."""
         deadline = time.monotonic() + END_SECONDS
         while self._child.alive and time.monotonic() < deadline:
             time.sleep(0.01)
         if self._child.alive:
-            raise BreachError(f"it still runs {END_SECONDS:g} s after {how}", do="leave the loop and exit")
+            raise BreachError(
+                f"the program still runs {END_SECONDS:g} s after {how}", do="leave the loop and exit"
+            )
         return self._child.reap()
 
     def close_input(self) -> None:

@@ -1,1 +1,1 @@
-"""The suite under pytest."""
+"""The conformance suite as a pytest plugin."""

@@ -1,7 +1,7 @@
-"""Items of the suite: one per implementation, case and step, and a few per implementation.
+"""Items of the suite: one for each implementation, case and step, and a few more for each implementation.
 
-They are not parametrized functions: pytest's handling of their arguments takes longer than most readers need
-for a file.
+They are not parametrized functions, because pytest needs more time to handle the arguments than most readers
+need to read a file.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 class Hooks:
-    """Hooks about items, needed only if the suite is collected."""
+    """Hooks that deal with items. They are needed only if the suite is collected."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Order the items. Those that report an unusable implementation survive any selection."""
+        """Order the items, and keep those that report an unusable implementation even if deselected."""
         suite = config.stash.get(SUITE_KEY, None)
         problems = [item for item in items if suite is not None and suite.problem_of(item)]
         yield
@@ -79,10 +79,10 @@ class Hooks:
     def pytest_runtest_makereport(
         self, item: pytest.Item
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Attach the result of a case to the report, also in pytest-xdist's processes.
+        """Attach the result of a case to the report. This also works in the worker processes of pytest-xdist.
 
-        Reports carry only UTF-8 strings and 64-bit numbers, but readers report others: so the result travels
-        as ASCII JSON, and the other strings of the report are escaped.
+        Reports can contain only UTF-8 strings and 64-bit numbers, but readers return other values, too. The
+        result is therefore sent as ASCII JSON, and the other strings of the report are escaped.
         """
         report = yield
         if RESULT_KEY in item.stash:
@@ -91,7 +91,7 @@ class Hooks:
                 report.stc = json.dumps(message) if travels else message  # type: ignore[attr-defined]
             if isinstance(report.longrepr, str):
                 report.longrepr = fit(report.longrepr)
-            elif isinstance(report.longrepr, tuple):  # a skip: file, line, reason
+            elif isinstance(report.longrepr, tuple):  # for a skip: file, line, reason
                 path, line, reason = report.longrepr
                 report.longrepr = path, line, fit(reason)
             if hasattr(report, "wasxfail"):

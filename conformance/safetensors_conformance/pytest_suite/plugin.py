@@ -1,6 +1,7 @@
-"""The pytest plugin. It loads in every pytest run of the environment, so it is inert and light.
+"""The pytest plugin, which is loaded in every pytest run of the environment.
 
-It imports the harness only once the suite is collected or an option is used; ``suite`` does the work.
+It is therefore small and does nothing by default. It imports the harness only when the suite is collected or
+an option is used. The module ``suite`` does the work.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
 RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 _OTHER: pytest.StashKey[Path] = pytest.StashKey()
-"""Path of another checkout's suite, found in place of this one."""
+"""Path of the suite in another checkout, which pytest found instead of this one."""
 _FILE = Path(__file__).parent / "tests" / "test_corpus.py"
 _NAMED = _FILE.parts[-4:]
 _TESTS, _PACKAGE = f"{_FILE.parent}{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Add the options. If a name is taken, ``--device`` for instance, ours is ``--stc-device``."""
+    """Add the options. If a name such as ``--device`` is already in use, ours becomes ``--stc-device``."""
     groups: list[Any] = [*parser._groups, parser._anonymous]  # noqa: SLF001 - there is no public way to ask
     taken = {name for group in groups for known in group.options for name in known.names()}
     group = parser.getgroup("safetensors conformance")
@@ -60,13 +61,13 @@ def _dest(name: str) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None, None]:
-    """Add the options last: a ``conftest.py`` that adds an existing option ends the run."""
+    """Add the options last, because pytest exits if a ``conftest.py`` adds an option that already exists."""
     yield
     add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reject an unusable selector before anything runs; listen to results."""
+    """Reject an unusable selector before anything runs, and register a listener for results."""
     if option(config, "--impl") or option(config, "--report"):
         try:
             from ..run.interruption import ending_as_interrupted
@@ -83,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Keep this package's modules out of a project's collection (``--doctest-modules``)."""
+    """Exclude the modules of this package when another project collects its own (``--doctest-modules``)."""
     path = str(collection_path)
     if path.startswith(_PACKAGE) and not (path + os.sep).startswith(_TESTS) and not _TESTS.startswith(path):
         return True
@@ -91,7 +92,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect the suite as a file of its own kind of items, not as a module of functions."""
+    """Collect the suite as a file with its own kind of items rather than as a module of functions."""
     if module_path.parts[-4:] == _NAMED and module_path != _FILE:
         parent.config.stash[_OTHER] = module_path
     return _suite_file(parent, module_path) if module_path == _FILE else None
@@ -116,7 +117,7 @@ def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
 
 
 class _Listener:
-    """Receives results and the end of the run, because reports do not know their configuration."""
+    """Receives results and the end of the run, because reports have no access to the configuration."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -129,14 +130,18 @@ class _Listener:
             suite_of(self._config).collect(json.loads(message) if isinstance(message, str) else message)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Announce the order of cases, except in pytest-xdist's processes, which do not know it."""
+        """Announce the order of cases.
+
+        The worker processes of pytest-xdist do not know the order, so they skip this.
+        """
         if SUITE_KEY in self._config.stash and not hasattr(self._config, "workerinput"):
             self._config.stash[SUITE_KEY].plan(session.items)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if SUITE_KEY in self._config.stash:
             self._config.stash[SUITE_KEY].finish(session)
-            # The summary of hypothesis loads the whole library; with xdist, other processes may have used it.
+            # The terminal summary of Hypothesis would import the whole library. With xdist, other processes
+            # may have used it.
             plugins, alone = self._config.pluginmanager, self._config.getoption("dist", "no") == "no"
             if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
                 plugins.unregister(name="hypothesispytest")
@@ -147,8 +152,11 @@ class _Listener:
             for line in (
                 f"{other} belongs to another checkout than the installed suite:",
                 f"  {_FILE}",
-                "install this one with: pip install -e '.[harness]'",
-                "or run that one from another folder with: pytest --pyargs safetensors_conformance",
+                "install that checkout with: pip install -e '.[harness]'",
+                (
+                    "or run the installed suite from another folder with: pytest --pyargs "
+                    "safetensors_conformance"
+                ),
             ):
                 terminalreporter.write_line(line)
         if SUITE_KEY in self._config.stash:

@@ -1,4 +1,4 @@
-"""The suite under pytest: options, implementations, items and results."""
+"""The suite under pytest: its options, implementations, items and results."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from .plugin import RESULT_KEY, SUITE_KEY, option
 
 
 def unusable(why: object) -> pytest.UsageError:
-    """Return a usage error whose text, which may quote documents, is safe to print."""
+    """Return a usage error with a message that is safe to print. The message may quote documents."""
     return pytest.UsageError(visible_lines(str(why)))
 
 
 class Suite:
-    """State of one pytest run in one process: an adapter of ``Run``."""
+    """State of one pytest run in one of its processes: an adapter of ``Run``."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -125,7 +125,10 @@ class Suite:
             self.driver.implementation(selector).session.runner.plan(cases.values())
 
     def problem_of(self, item: pytest.Item) -> bool:
-        """Return whether an item reports an unusable implementation, so that no selection drops it."""
+        """Return whether an item reports an unusable implementation.
+
+        Such items are kept whatever is selected.
+        """
         if not isinstance(item, SuiteItem) or item.kind != "smoke":
             return False
         return self.driver.implementation(item.selector).problem is not None
@@ -146,7 +149,10 @@ class Suite:
         return run
 
     def _attach(self, item: pytest.Item, run: ImplementationRun, message: dict[str, Any]) -> None:
-        """Attach a message to the report, pytest-xdist's only channel; the first has the header."""
+        """Attach a message to the report, which is the only channel of pytest-xdist.
+
+        The first message of each implementation also contains the header.
+        """
         message["selector"] = run.target.selector
         if run.target.selector not in self._sent and run.header is not None:
             self._sent.add(run.target.selector)
@@ -190,7 +196,7 @@ class Suite:
             pytest.xfail(assessment.text)
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
-                pytest.xfail(f"{judged}: goes into the baseline")
+                pytest.xfail(f"{judged}: will be added to the baseline")
             pytest.fail(self.driver.failure_text(selector, assessment), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
@@ -201,7 +207,7 @@ class Suite:
         item.user_properties.append(("verdict", fit(row["verdict"])))
         complaint, inconsistent = run.choice_complaint(row), row["verdict"] == "choice-inconsistent"
         if complaint and inconsistent and self.option("--update-baseline"):
-            pytest.xfail("choice-inconsistent: goes into the baseline")
+            pytest.xfail("choice-inconsistent: will be added to the baseline")
         if complaint:
             pytest.fail(complaint, pytrace=False)
         if inconsistent:
@@ -229,7 +235,7 @@ class Suite:
             given = self.option("--baseline")
             path = Path(given) if given else None
             self._notes.extend(self.driver.results.update_baselines(path, self.driver.options.profile))
-        # A problem must not look like success if -k left the smoke item out.
+        # If -k excludes the smoke item, the run must still not look like a success.
         if session.exitstatus == 0 and self.driver.has_problems:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -246,10 +252,10 @@ def suite_of(config: pytest.Config) -> Suite:
 
 
 def case_properties(case: Case) -> list[tuple[str, str]]:
-    """Return properties of a case for JUnit XML, (name, value); several values are separated by spaces.
+    """Return properties of a case for JUnit XML as (name, value) pairs.
 
-    ``rules``, ``area`` and ``level`` come from the corpus. ``cwe`` contains the Common Weakness Enumeration
-    numbers for the expected fault codes, if any.
+    Spaces separate the values of a property that has several. ``rules``, ``area`` and ``level`` come from the
+    corpus. ``cwe`` contains the Common Weakness Enumeration numbers for the expected fault codes, if any.
     """
     wanted = (case.expect, *case.options.values())
     codes = [code for one in wanted if one is not None for code in one.codes]

@@ -1,1 +1,1 @@
-"""Runs over the corpus: sessions, results, baselines."""
+"""Running implementations over the corpus: sessions, results and baselines."""

@@ -1,12 +1,12 @@
-"""Baselines: the known, expected failures of one implementation, strict both ways.
+"""Baselines: the known, expected failures of one implementation, which are strict in both directions.
 
 One TOML file per implementation::
 
     implementation = "safetensors"
-    issue = "unreported"                  # default of the entries, like why and review_by
+    issue = "unreported"                  # default for the entries, like why and review_by
     why = "not analysed yet"
     review_by = 2027-06-01
-    inconsistent = ["leading-whitespace"] # choices to which its answers are known to contradict each other
+    inconsistent = ["leading-whitespace"] # choices for which its answers are known to contradict each other
 
     [[expected]]
     case = "layout/hole-between-two"      # a case id, or a glob within one area
@@ -15,10 +15,10 @@ One TOML file per implementation::
     issue = "https://github.com/owner/project/issues/1"   # required for security verdicts
     review_by = 2027-03-01                # required for security verdicts
     versions = ">=1.2,<2"                 # optional: versions of the implementation
-    profile = "text"                      # only for runs with this profile; without: runs with none
+    profile = "text"                      # only for runs with this profile; default: runs without a profile
 
-A listed failure that passes, fails differently or does not run fails the run; so does an entry that matches
-no case. An update from a full run keeps comments, reasons and everything still true.
+The run fails if a listed failure passes, fails differently or does not run, or if an entry matches no case.
+An update from a full run keeps comments, reasons and everything that is still true.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ DAYS_TO_REVIEW = 90
 
 @dataclass(frozen=True)
 class Baseline:
-    """The entries of one file that apply to one run, and the choices with contradicting answers."""
+    """The entries of one file that apply to one run, and the choices with contradictory answers."""
 
     path: Path | None
     entries: tuple[ExpectedFailure, ...] = ()
@@ -82,7 +82,7 @@ class Baseline:
         return [entry for entry in self.entries if entry.is_glob]
 
     def find(self, case_id: str) -> ExpectedFailure | None:
-        """Return the entry of a case, preferring an exact one to a glob."""
+        """Return the entry for a case. An exact entry takes precedence over a glob."""
         exact = self._exact.get(case_id)
         if exact is not None:
             return exact
@@ -92,12 +92,15 @@ class Baseline:
         ids = set(case_ids)
         lost = [name for name in self._exact if name not in ids]
         lost += [glob.case for glob in self._globs if not any(map(glob.covers, ids))]
-        return [f"{name}: matches no case of the corpus; remove the entry" for name in lost]
+        return [f"{name}: matches no case in the corpus; remove the entry" for name in lost]
 
     def choice_contradiction(self, choice: str, verdict: str) -> str:
         if choice not in self.inconsistent or verdict == "choice-inconsistent":
             return ""
-        return f"{choice}: the answers agree now; take it out of 'inconsistent' in {self.path}"
+        return (
+            f"{choice}: the answers no longer contradict each other; remove it from 'inconsistent' in "
+            f"{self.path}"
+        )
 
 
 def own_baselines() -> dict[str, Path]:
@@ -109,9 +112,12 @@ def own_baselines() -> dict[str, Path]:
 def check_baseline_option(
     given: Path | None, implementations: Sequence[object], *, read: bool = True
 ) -> None:
-    """Check that a ``--baseline`` file suits a run that reads or only writes it. Raises BaselineError."""
+    """Check that a ``--baseline`` file suits the run, which reads it or only writes it.
+
+    Raises BaselineError.
+    """
     if given is not None and len(implementations) > 1:
-        raise BaselineError("--baseline belongs to one implementation; give one --impl with it")
+        raise BaselineError("--baseline belongs to one implementation; give exactly one --impl with it")
     if given is not None and read:
         _read(given)
     elif given is not None and given.exists():
@@ -119,7 +125,7 @@ def check_baseline_option(
 
 
 def name_in_records(path: Path) -> str:
-    """Return the name of a baseline in records; those of this project have fixed names."""
+    """Return the name that records use for a baseline. Baselines of this project have fixed names."""
     return next((name for name, own in own_baselines().items() if own == path), path.name)
 
 
@@ -141,7 +147,7 @@ def _read(path: Path) -> BaselineFile:
         return read_baseline(path)
     except OSError as err:
         raise BaselineError(
-            f"baseline {err}; make one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"
+            f"baseline {err}; create one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"
         ) from err
 
 
@@ -175,13 +181,16 @@ def update(
     device: str | None = None,
     inconsistent: Sequence[str] = (),
 ) -> tuple[int, int, int]:
-    """Rewrite ``path`` to list exactly the failures. Returns (kept, added, removed) entries.
+    """Rewrite ``path`` to list exactly the failures. Returns the numbers of kept, added and removed entries.
 
     Entries that are still true keep their comments and reasons. Globs, entries for other profiles, and
-    entries with ``versions`` stay; delete them by hand. A case that fails differently than its glob says gets
-    its own entry. Expectations of the step ``device`` stay unless the run used a device of that kind. A new
-    file declares all entries unreported, with one review date. In a file without such defaults, new security
-    entries lack an issue and a review date, and the baseline is rejected until they have them.
+    entries with ``versions`` stay; delete them by hand. A case that fails in a different way than its glob
+    says gets its own entry. Expectations for the step ``device`` stay unless the run used a device of that
+    kind.
+
+    In a new file, the defaults declare all entries unreported and set one review date. In a file without such
+    defaults, new security entries lack an issue and a review date, and the baseline is rejected until they
+    are added.
     """
     document = _document(path) if path.exists() else _new_document()
     document["implementation"] = implementation
@@ -210,12 +219,12 @@ def update(
     added = [case for case in sorted(failing) if case not in done]
     for case in added:
         _append(kept, case, failing[case], profile, device, bare=has_defaults)
-    document.pop("expected", None)  # re-added last, after any new top-level keys
+    document.pop("expected", None)  # added again last, after any new top-level keys
     if kept:
         document["expected"] = kept
     temporary = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # tomlkit adds a blank line whenever a table is moved to another list; one is enough.
+    # tomlkit adds a blank line whenever a table moves to another list, so reduce them to one.
     text = re.sub(r"\n{3,}", "\n\n", tomlkit.dumps(document)).rstrip("\n") + "\n"
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
@@ -225,9 +234,11 @@ def update(
 def _new_document() -> tomlkit.TOMLDocument:
     today = dt.datetime.now(dt.UTC).date()
     document = tomlkit.document()
-    document.add(tomlkit.comment("Why, issue and review_by are the defaults of entries without their own."))
+    document.add(tomlkit.comment("Entries without their own why, issue or review_by use these defaults."))
     document.add(
-        tomlkit.comment("After review_by every run fails, until you review the entries and set a new date.")
+        tomlkit.comment(
+            "After the review_by date, every run fails until you review the entries and set a new date."
+        )
     )
     document["implementation"] = ""
     document["why"] = f"failed on {today}, when this list was created; not analysed yet"
@@ -249,7 +260,7 @@ def _set_steps(entry: Table, steps: Mapping[str, str], device: str | None) -> No
             if step == "device" and not (other and str(entry[step]) == steps[step]):
                 entry["on"] = kind_of_device(device)
             elif step == "device":
-                entry.pop("on", None)  # it is the same on every kind
+                entry.pop("on", None)  # the verdict is the same on every kind of device
             entry[step] = steps[step]
         elif step in entry and not (step == "device" and other):
             del entry[step]
@@ -266,7 +277,7 @@ def _append(
     *,
     bare: bool,
 ) -> None:
-    """Add an entry, ``bare`` if the file has defaults for reason, issue and review date."""
+    """Add an entry. ``bare`` means that the file has defaults for the reason, issue and review date."""
     table = tomlkit.table()
     table["case"] = case
     for step, verdict in steps.items():
@@ -285,14 +296,14 @@ def _append(
 
 
 def _document(path: Path) -> tomlkit.TOMLDocument:
-    """Read a file to be rewritten, in which entries may still lack reasons. Raises BaselineError."""
+    """Read a file that will be rewritten. Its entries may still lack reasons. Raises BaselineError."""
     try:
         document = tomlkit.parse(read_whole(path, MAX_BYTES).decode())
         entries = document.get("expected", tomlkit.aot())
     except (OSError, ValueError, RecursionError) as err:
         raise BaselineError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err
     if not isinstance(entries, AoT) or not all(isinstance(entry.get("case"), str) for entry in entries):
-        raise BaselineError(f"baseline {path}: each entry is an [[expected]] with a 'case'")
+        raise BaselineError(f"baseline {path}: each entry must be an [[expected]] table with a 'case'")
     return document
 
 

@@ -1,7 +1,7 @@
-"""Run the steps of one implementation on inputs, in order: the loop of every command that runs cases.
+"""Run the steps of one implementation on inputs, in order. Every command that runs cases uses this loop.
 
-An input is a case of the corpus or any file. A crash or hang counts only if it recurs with the input alone,
-or after the same earlier inputs. This module judges nothing.
+An input is a case from the corpus or any file. A crash or hang counts only if it recurs when the input is run
+alone, or after the same earlier inputs. This module does not judge answers.
 """
 
 from __future__ import annotations
@@ -31,29 +31,31 @@ from .metered import Metered
 from .multistep import run_multistep
 
 MAX_IN_FLIGHT = 256
-"""Most requests in flight; this many nearly fill a pipe. They go out in bundles, because waking the other
-process costs more than a small file."""
+"""Maximum number of requests in flight, which nearly fills a pipe. Requests are sent in bundles, because
+waking the other process takes longer than reading a small file.
+"""
 BUNDLE_SIZE = 32
-"""Requests in a bundle: the process works on them while the harness copies the next inputs."""
+"""Number of requests in a bundle. The process works on them while the harness copies the next inputs."""
 DEATHS_FOR_A_HANG = 10
-"""Deaths in a row that count as one hang. The corpus has up to 92 broken files in a row, and a reader that
-dies on each should still get results for all its cases."""
+"""How many deaths in a row count as one hang. The corpus has up to 92 broken files in a row. A reader that
+dies on each of them should still get results for all its cases.
+"""
 
 
-TOO_LARGE = StepResult("harness-error", "its answer does not fit into the memory of the harness")
+TOO_LARGE = StepResult("harness-error", "the answer does not fit into the memory of the harness")
 
 
 class StoppedError(Exception):
-    """The run ends; the step in flight has no answer."""
+    """The run was stopped, so the step in flight has no answer."""
 
 
 class GivenUpError(Exception):
-    """Too many cases in a row hung or died to continue. The message says so."""
+    """Too many cases in a row hung or died, so the run cannot continue. The message says so."""
 
 
 @dataclass(frozen=True)
 class GivenFile:
-    """A file given by its path; its ``kind`` is ``index`` or ``read``."""
+    """A file given by its path. Its ``kind`` is ``index`` or ``read``."""
 
     id: str
     kind: str
@@ -72,10 +74,11 @@ Result = TypeVar("Result")
 
 
 class CaseRunner:
-    """Runs one implementation, started on first use, on inputs.
+    """Runs one implementation on inputs. The implementation is started on first use.
 
-    The worker stays busy: while the harness processes one answer, the next planned inputs are on their way.
-    ``waiting`` is entered around the retry of a hang, which mostly sleeps.
+    The worker stays busy: while the harness processes one answer, the next planned inputs have already been
+    sent. ``waiting`` is a context manager that is entered while a hang is retried, because the retry mostly
+    sleeps.
     """
 
     def __init__(
@@ -130,14 +133,14 @@ class CaseRunner:
         return known
 
     def plan(self, inputs: Iterable[Input]) -> None:
-        """Announce the order of the inputs, so that requests can be sent ahead."""
+        """Announce the order of the inputs, so that their requests can be sent ahead."""
         self._plan = list(inputs)
         self._plan_index = {item.id: place for place, item in enumerate(self._plan)}
 
     def run(
         self, inputs: Iterable[AnyInput], result: Callable[[AnyInput], Result]
     ) -> Iterator[tuple[AnyInput, Result]]:
-        """Plan the inputs and yield each with its ``result(input)``, until the run ends."""
+        """Plan the inputs and yield each of them with its ``result(input)``, until the run ends."""
         inputs = list(inputs)
         self.plan(inputs)
         for item in inputs:
@@ -150,7 +153,7 @@ class CaseRunner:
                 return
 
     def answers(self, item: Input) -> dict[str, StepResult]:
-        """Run all steps of an input. An unavailable input makes each a harness-error.
+        """Run all steps of an input. If the input is unavailable, each step gets a harness-error.
 
         Raises StartError, GivenUpError and StoppedError.
         """
@@ -158,8 +161,9 @@ class CaseRunner:
             raise StoppedError
         if self._max_hangs and self._consecutive_failures >= self._max_hangs * DEATHS_FOR_A_HANG:
             raise GivenUpError(
-                f"stopped: too many cases in a row hung or died, the last was {self._last_failed}; "
-                f"the limit is --max-hangs {self._max_hangs}, or {DEATHS_FOR_A_HANG} times as many deaths"
+                f"stopped: too many cases in a row hung or died, the last one was {self._last_failed}; "
+                f"the limit is --max-hangs {self._max_hangs}, or {DEATHS_FOR_A_HANG} times as many "
+                "deaths"
             )
         self.start()
         try:
@@ -187,8 +191,8 @@ class CaseRunner:
             and is_single_question(item)
         ):
             self._send_ahead(self._plan_index[item.id])
-        # An earlier request may have damaged this input, which a check afterwards detects too. Once that has
-        # happened, check before as well, because a reader may hang on what is there now.
+        # An earlier request may have damaged this input. The check after the steps detects that, too. If it
+        # has happened before, also check before the steps, because a reader may hang on the damaged file.
         if not self._recheck_inputs or not self._input_change(item):
             for step in steps:
                 result = self._run(item, step, probe_limits=self._probe_limits)
@@ -213,7 +217,7 @@ class CaseRunner:
             try:
                 path = self._path(coming)
             except ManifestError:
-                break  # reported when its turn comes
+                break  # reported when this input is run
             requests += [Request(step, path) for step in self.steps(coming)]
             self._sent += 1
         if requests:
@@ -228,18 +232,18 @@ class CaseRunner:
     def _retry_on_new_copy(self, item: Input, step: str, change: str) -> StepResult:
         """Retry a step on a new copy in a fresh process, because the first copy had changed.
 
-        If the new copy changes too, this implementation is to blame. Otherwise any earlier input may be, or a
-        process left over from one. Raises ManifestError.
+        If the new copy changes too, this implementation is to blame. Otherwise, the cause may be any earlier
+        input, or a process that an earlier input left behind. Raises ManifestError.
         """
         assert isinstance(item, Case)
         self._copies.discard(item)
-        self._path(item)  # before renewing the worker: raises if the file cannot be copied
+        self._path(item)  # before renewing the worker, because this raises if the file cannot be copied
         self._worker_for(item).renew()
         result = self._within_budget(item, step, self._run(item, step))
         own = self._input_change(item)
         if own:
             return replace(result, changed=own)
-        note = f"{change} while others were asked about; asked again of a new copy"
+        note = f"{change} while the program worked on other files; repeated with a new copy"
         return replace(result, message=f"{result.message}; {note}".lstrip("; "))
 
     def _run(
@@ -263,7 +267,8 @@ class CaseRunner:
         return result
 
     def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
-        # An address space limit ends programs that only reserve memory; the retry watches memory in use.
+        # An address space limit kills programs that only reserve memory, so the retry watches the memory in
+        # use instead.
         unlimited = first.outcome == "exhausted"
         worker = self._worker_for(item, unlimited=unlimited)
         with self.waiting() if first.outcome == "hang" else nullcontext():
@@ -274,18 +279,21 @@ class CaseRunner:
             or first.retry is not RetryReason.PROBE_LIMIT
         ):
             return second
-        # This reader needs more than others, and each needless retry costs a start.
+        # This reader needs more than others, and each unnecessary retry costs a process start.
         seconds, memory = 2 * self._probe_limits.seconds, 2 * self._probe_limits.memory_bytes
         self._probe_limits = replace(self._probe_limits, seconds=seconds, memory_bytes=memory).capped_by(
             self.limits
         )
         if second.wall_ms <= self.limits.seconds * 1000:
             return second
-        note = f"no answer within {self.limits.seconds:g} s, one in {second.wall_ms / 1000:.0f} s alone"
+        note = (
+            f"no answer within {self.limits.seconds:g} s, but an answer after {second.wall_ms / 1000:.0f} s "
+            "when run alone"
+        )
         return replace(second, message=f"{second.message}; {note}".lstrip("; "))
 
     def _within_budget(self, item: Input, step: str, first: StepResult) -> StepResult:
-        """Record an excess that recurs alone in a fresh process, after reading two small files."""
+        """Record an excess only if it recurs alone in a fresh process that has first read two small files."""
         result = within_budget(item, first)
         if not result.over_budget:
             return result
@@ -333,14 +341,14 @@ class CaseRunner:
 
 
 def is_single_question(item: Input) -> bool:
-    """Return whether an input is one request on an existing file, without measurements."""
+    """Return whether an input is a single request on an existing file, without measurements."""
     if not isinstance(item, Case):
         return True
     return item.kind == "read" and item.action is None and item.budget is None and not counts_only(item)
 
 
 def counts_only(item: Input) -> bool:
-    """Return whether a case expects only the number of tensors, so that listing them is unnecessary."""
+    """Return whether a case expects only the number of tensors, so that they need not be listed."""
     return isinstance(item, Case) and item.counted
 
 

@@ -27,27 +27,28 @@ from .results import baseline_path, header_row
 from .session import Session
 
 MAX_SHOWN = 3
-"""Cases of one cause to show in full; the others get one line."""
+"""How many cases with the same cause to show in full. The others get one line."""
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:
-    """Run the smoke cases, which reveal a broken adapter; return the complaint or None. Raises StartError."""
+    """Run the smoke cases, which reveal a broken adapter. Return the problem, or None. Raises StartError."""
     wrong: dict[str, list[str]] = {}
     for case in cases:
         if not case.smoke or case.expect is None:
             continue
         verdict = session.judge(case)
         for step, judged in verdict.steps.items():
-            # A written file that breaks the rules is the writer's fault, however basic the case.
+            # If a written file breaks the rules, the writer is at fault, however basic the case is.
             if step in ("write", "sharded") and judged.result.outcome == "accept":
                 continue
-            # A broken promise with the right content is not an adapter mistake either.
+            # A violated guarantee with the right content is not an adapter mistake, either.
             if step == "device" and only_checks(judged):
                 continue
-            # Nor is a crash on a broken file: a wrong adapter fails the other cases, too.
+            # A crash on a broken file is not one, either: with a wrong adapter, the other cases would fail,
+            # too.
             if judged.result.outcome == "crash" and case.expect.outcome == "reject":
                 continue
-            # Nor is a correct rejection by an undocumented exception, or at too high a cost.
+            # The same is true of a correct rejection that raises an undocumented exception or costs too much.
             if effect_of(judged.verdict) in ("exception", "cost"):
                 continue
             if judged.verdict not in ("pass", "unsupported", "late-reject"):
@@ -62,9 +63,13 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
         names = where if len(where) <= 2 else [where[0], f"{len(where) - 1} more"]
         lines.append(f"{' and '.join(names)}: {said}")
     return (
-        f"the adapter of {session.target.selector!r} is probably wrong: it fails the most basic files\n  "
+        (
+            f"the adapter of {session.target.selector!r} is probably wrong, because it fails the most basic "
+            "files\n"
+            "  "
+        )
         + "\n  ".join(lines)
-        + f"\ntry one by hand: stc run --impl {shlex.quote(session.target.selector)} --case "
+        + (f"\nrun one of them alone: stc run --impl {shlex.quote(session.target.selector)} --case ")
         + shlex.quote(first.split(" ", 1)[0])
         + " --no-smoke"
     )
@@ -108,7 +113,7 @@ def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a step's verdict means for the run. ``row`` is the result as run records have it."""
+    """What a step's verdict means for the run. ``row`` is the result in the format of run records."""
 
     status: Literal["fine", "expected", "failed"]
     row: dict[str, Any]
@@ -173,7 +178,7 @@ class ImplementationRun:
             self.baseline_error = str(err)
 
     def baseline_complaint(self) -> str | None:
-        """Return why the baseline as a whole fails the run: unusable, stale, or overdue for review."""
+        """Return why the baseline as a whole fails the run: it is unusable, stale, or overdue for review."""
         if self.baseline_error is not None:
             return self.baseline_error
         stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
@@ -181,7 +186,9 @@ class ImplementationRun:
             return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
         late = overdue_entries(self.baseline, dt.datetime.now(dt.UTC).date())
         if late:
-            return f"baseline {self.baseline.path}: review is due for {', '.join(e.case for e in late[:5])}"
+            return (
+                f"baseline {self.baseline.path}: review is overdue for {', '.join(e.case for e in late[:5])}"
+            )
         return None
 
     def choice_complaint(self, row: Mapping[str, str]) -> str:
@@ -265,8 +272,10 @@ class ImplementationRun:
         passing = [case for case, found in verdicts.items() if found == {"pass"}]
         others = [case for case in verdicts if case not in passing]
         return [
-            f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now, the first "
-            f"is {cases[0]}; {self.baseline.path}"
+            (
+                f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now; the "
+                f"first one is {cases[0]}; {self.baseline.path}"
+            )
             for cases, does in (
                 (passing, ("passes", "pass")),
                 (others, ("fails differently", "fail differently")),
@@ -276,7 +285,10 @@ class ImplementationRun:
 
 
 class CauseLimiter:
-    """Shortens the messages of failures whose cause was shown often enough; ``full`` shortens none."""
+    """Shortens the messages of failures whose cause was shown often enough.
+
+    With ``full``, it shortens nothing.
+    """
 
     def __init__(self, run: ImplementationRun, *, full: bool = False) -> None:
         self._run = run
@@ -284,7 +296,10 @@ class CauseLimiter:
         self._shown: dict[tuple[str, ...], list[str]] = {}
 
     def message(self, row: Mapping[str, Any], text: str) -> str:
-        """Return a failure's message, or one line if its causes were shown and it is not in the baseline."""
+        """Return the message of a failure.
+
+        It is cut to one line if the causes were shown before and the failure is not in the baseline.
+        """
         case, step = str(row["case"]), str(row["step"])
         keys = mistakes_of(dict(row), self._run.options.manifest)
         entry = self._run.baseline.find(case)

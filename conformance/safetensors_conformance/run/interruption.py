@@ -1,4 +1,4 @@
-"""Signals that end a run: Ctrl-C, SIGTERM and SIGHUP alike. Results so far are kept."""
+"""Handling of the signals that end a run: Ctrl-C, SIGTERM and SIGHUP. Results so far are kept."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interruption:
     """Handles these signals during a ``with`` block in the main thread.
 
-    The first signal sets ``stop`` and kills the tested programs; it raises nothing, so every record line is
-    whole. The second ends this process at once.
+    The first signal sets ``stop`` and kills the tested programs. It raises no exception, so no line of a
+    record is cut off. A second signal ends this process immediately.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Interruption:
 
 @contextlib.contextmanager
 def ending_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, as Ctrl-C does."""
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, as Ctrl-C does."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -13,7 +13,7 @@ N = TypeVar("N", int, float)
 
 
 class Metered(Worker):
-    """Proxy of a worker that measures all requests, for cases of several requests."""
+    """A proxy for a worker that measures all requests, for cases that consist of several requests."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker

@@ -1,7 +1,7 @@
-"""Run cases of more than one request, with the worker as an implementation object.
+"""Run cases that need more than one request, using the worker as an implementation object.
 
 ``safetensors_corpus.in_process`` knows the requests of each kind of case and how to judge a written file. It
-drives any object with the right methods; the one here forwards each call to a worker process.
+can use any object with the right methods. The object in this module forwards each call to a worker process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def run_multistep(worker: Worker, case: Case, limits: Limits | None = None) -> S
     proxy = _Proxy(worker, case, limits)
     with scratch_folder("case") as folder:
         result = run_case(case, proxy, folder)
-    last = proxy.last or StepResult("harness-error", result.message or "the case asked for nothing")
+    last = proxy.last or StepResult("harness-error", result.message or "the case sent no request")
     last = without(folder, proxy.unaddressed(last))
     if proxy.ended or last.outcome == "harness-error":
         return replace(last, wall_ms=proxy.wall_ms)
@@ -44,17 +44,17 @@ SHOWN_URL = "http://server/owner/model/resolve/main/file.safetensors"
 
 
 class _RefusedError(Exception):
-    """The implementation rejected the input or cannot take further requests."""
+    """The implementation rejected the input, or cannot handle further requests."""
 
 
 class _Proxy:
-    """An implementation object on top of a worker. ``ended`` is true after a crash or the like."""
+    """An implementation object that is backed by a worker. ``ended`` is true after a crash or hang."""
 
     def __init__(self, worker: Worker, case: Case, limits: Limits | None) -> None:
         self._worker = worker
         self._limits = limits
         self._action: Mapping[str, Any] = case.action or {}
-        self.limits_file_size = True  # the worker does, because this process writes other files
+        self.limits_file_size = True  # the worker sets the limit, because this process writes other files
         self.last: StepResult | None = None
         self.ended = False
         self.wall_ms = 0.0
@@ -98,7 +98,7 @@ class _Proxy:
         return {**content, "metadata": result.metadata} if result.has_metadata else content
 
     def unaddressed(self, result: StepResult) -> StepResult:
-        """Return a result with the same server address in its messages in every run."""
+        """Return a result whose messages contain the same server address in every run."""
         if not self._url:
             return result
         parts = urlsplit(self._url)
@@ -130,7 +130,7 @@ class _Handle:
         return lambda: _only(self._proxy.ask("look", self._path))
 
     def close(self) -> None:
-        # The case is about what happened before; a failing release would say nothing new.
+        # The case is about what happened before; if the release fails, that is not new information.
         if not self._proxy.ended:
             self._proxy.ask("release", self._path)
 
@@ -138,5 +138,5 @@ class _Handle:
 def _only(result: StepResult) -> dict[str, Any]:
     rows = result.tensors or []
     if len(rows) != 1:
-        raise _RefusedError(f"{len(rows)} tensors in place of one")
+        raise _RefusedError(f"{len(rows)} tensors instead of one")
     return rows[0]

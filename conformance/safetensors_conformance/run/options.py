@@ -11,7 +11,7 @@ from safetensors_corpus import Manifest
 
 from ..worker.worker import Limits
 
-DEVICE_NAMES = "a device is cpu or cuda:N, for instance cuda:0"
+DEVICE_NAMES = "a device must be cpu or cuda:N, for instance cuda:0"
 
 
 def is_device(name: str) -> bool:

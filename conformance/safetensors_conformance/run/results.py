@@ -1,4 +1,4 @@
-"""Results of a run: rows per implementation, records on disk, the summary, and baseline updates.
+"""Results of a run: rows for each implementation, records on disk, the summary, and baseline updates.
 
 The pytest plugin (in its controlling process) and ``stc run`` share this module.
 """
@@ -81,7 +81,7 @@ def header_row(implementation: Implementation, options: RunOptions, baseline: Pa
 
 
 def baseline_path(target: Target, given: Path | None) -> Path:
-    """Return the given baseline, ours for the descriptor's version, or one in this folder."""
+    """Return the given baseline, the project's own for the descriptor's version, or one in this folder."""
     if given is not None:
         return given
     if target.descriptor is not None and target.entry is not None:
@@ -94,11 +94,11 @@ def baseline_path(target: Target, given: Path | None) -> Path:
 
 
 class ReportError(Exception):
-    """The report folder is or has become unusable. The message names it and the reason."""
+    """The report folder is unusable, or has become unusable. The message names the folder and the reason."""
 
 
 class ImplementationResults:
-    """Results of one implementation in one run, written to the record at ``path`` as they arrive."""
+    """Results of one implementation in one run. They are written to the record at ``path`` as they arrive."""
 
     def __init__(self, target: Target, path: Path | None) -> None:
         self.target = target
@@ -111,7 +111,10 @@ class ImplementationResults:
         self._writer: RecordWriter | None = None
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Add a message of a worker process and write it. Raises ReportError, but counts it."""
+        """Add a message from a worker process and write it.
+
+        Raises ReportError, but counts the message anyway.
+        """
         header = message.get("header")
         rows: dict[str, list[Any]] = {
             "result": self.results,
@@ -178,14 +181,14 @@ class ImplementationResults:
             intact = writer.intact
             writer.close()
             if not intact:
-                raise ReportError(f"{self.path}: was removed, replaced or changed by another program")
+                raise ReportError(f"{self.path}: another program removed, replaced or changed this file")
 
     def record(self) -> RunRecord:
         return RunRecord(self.header, recharge(self.results), self.choices, self.problems, self.footer)
 
 
 class RunResults:
-    """Results of all implementations of one run; locks ``folder``. Raises ReportError."""
+    """Results of all implementations in one run. Locks ``folder``. Raises ReportError."""
 
     def __init__(self, options: RunOptions) -> None:
         self.manifest = options.manifest
@@ -238,7 +241,7 @@ class RunResults:
             raise error
 
     def close(self) -> None:
-        """Release the folder; repeated calls are harmless."""
+        """Release the folder. Calling this repeatedly is harmless."""
         for one in self.implementations.values():
             with suppress(ReportError):
                 one.close()
@@ -268,11 +271,11 @@ class RunResults:
             label = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
             lines += [*label, *mine, *([""] if mine else [])]
         if self.folder is not None and self._written:
-            lines.append(f"records and summary.md in {self.folder}")
+            lines.append(f"records and summary.md were written to {self.folder}")
         return lines
 
     def update_baselines(self, given: Path | None, profile: str | None) -> list[str]:
-        """Rewrite the baseline of each implementation that ran in full; return a report of it."""
+        """Rewrite the baseline of each implementation that ran in full, and return a report about it."""
         lines = []
         owners: dict[Path, str] = {}
         for one in self.implementations.values():
@@ -280,10 +283,12 @@ class RunResults:
             begun = not path.exists()
             other = owners.setdefault(path, one.target.selector)
             if other != one.target.selector:
-                lines.append(f"{path}: not rewritten for {one.target.selector}, it belongs to {other}")
+                lines.append(
+                    f"{path}: not rewritten for {one.target.selector}, because it belongs to {other}"
+                )
                 continue
             if one.footer is None or not one.footer["complete"]:
-                lines.append(f"{path}: not rewritten, a baseline comes from a full run only")
+                lines.append(f"{path}: not rewritten, because only a full run can update a baseline")
                 continue
             kept, added, removed = update(
                 path,
@@ -295,12 +300,15 @@ class RunResults:
             )
             lines.append(f"{path}: {kept} entries kept, {added} added, {removed} removed")
             if begun and added:
-                lines.append(f"{path}: entries without an issue count as unreported until {due_by(path)}")
+                lines.append(
+                    f"{path}: entries without an issue count as unreported and need a review by "
+                    f"{due_by(path)}"
+                )
             open_entries = unexplained(path)
             if open_entries:
                 lines.append(
                     f"{path}: {len(open_entries)} security entries need an issue and a review_by date "
-                    f"before the baseline is accepted, the first is {visible(open_entries[0])}"
+                    f"before the baseline is accepted; the first one is {visible(open_entries[0])}"
                 )
         return lines
 
@@ -310,7 +318,7 @@ def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     if name is None:
         return []
     if "device" not in header["implementation"]["steps"]:
-        return [f"  device {name}: not asked, the implementation does not load onto devices"]
+        return [f"  device {name}: not tested, because the implementation does not load onto devices"]
     mine = [row for row in rows if row["step"] == "device"]
     lines = [f"  device {name}: {plural(len(mine), 'file')}"]
     for check in CHECKS:
@@ -334,7 +342,9 @@ def _locked(folder: Path) -> FileLock:
         lock = FileLock(folder / ".lock")
         lock.acquire(timeout=0)
     except Timeout as err:
-        raise ReportError(f"{folder}: another run writes into it; give each a folder of its own") from err
+        raise ReportError(
+            f"{folder}: another run is writing to this folder; give each run its own folder"
+        ) from err
     except OSError as err:
         raise ReportError(f"{folder}: {err.strerror or err}") from err
     return lock

@@ -18,10 +18,10 @@ from .cases import TOO_LARGE, CaseRunner
 from .uninitialised_memory import content_depends_on_heap
 
 MAX_HEAP_CHECKS = 5
-"""Wrong contents per run to check for uninitialised memory; each takes three starts."""
+"""How many wrong contents to check for uninitialised memory in one run. Each check starts three processes."""
 
 MAX_RETRIES = 32
-"""Answers per run to retry because earlier requests may have caused them."""
+"""How many answers to retry in one run because earlier requests may have caused them."""
 
 
 class Session:
@@ -57,7 +57,10 @@ class Session:
         return (verdict for _, verdict in self.runner.run(cases, self.judge))
 
     def judge(self, case: Case) -> CaseVerdict:
-        """Run all available steps of a case and judge them, once. Raises as ``answers`` does."""
+        """Run all available steps of a case and judge them. Later calls return the same verdict.
+
+        Raises the same exceptions as ``answers``.
+        """
         known = self._verdicts.get(case.id)
         if known is None:
             results = self.runner.answers(case)
@@ -72,8 +75,9 @@ class Session:
     def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
         """Retry a case alone in a fresh process if earlier requests may have caused its answers.
 
-        Retries the first answer of each kind, and further ones of a kind that proved order-dependent: a
-        reader that has leaked all file descriptors rejects everything.
+        The first answer of each kind is retried. Later answers of that kind are retried only if the first one
+        proved to be order-dependent. For example, a reader that has leaked all file descriptors rejects
+        everything.
         """
         case = verdict.case
         suspicions = {
@@ -102,7 +106,10 @@ class Session:
         return replace(verdict, steps={**verdict.steps, **cut}) if cut else verdict
 
     def _note_heap_content(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Check whether wrong content is uninitialised memory, for the first few such cases."""
+        """Check whether wrong content comes from uninitialised memory.
+
+        Only the first few such cases are checked.
+        """
         case, read = verdict.case, verdict.steps.get("read")
         if read is None or effect_of(read.verdict) != "content" or effect_of(verdict.verdict) != "content":
             return verdict

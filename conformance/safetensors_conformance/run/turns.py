@@ -1,4 +1,4 @@
-"""Turns that limit concurrent runs; a run that waits for a hang lends its turn to another."""
+"""Limit how many runs are active at the same time. While a run waits for a hang, another can run instead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Turns:
-    """A semaphore that prefers resuming threads to new ones."""
+    """A semaphore that gives resuming threads priority over new ones."""
 
     def __init__(self, number: int) -> None:
         self._free = number

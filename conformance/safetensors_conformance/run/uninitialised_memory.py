@@ -1,8 +1,8 @@
-"""Detect uninitialised memory in content: a reader returns what the heap contained before.
+"""Detect content from uninitialised memory: a reader returns what the heap contained before.
 
 Fresh processes read the same file with allocators that fill new memory with different bytes. Content that
-follows the fill never came from the file. In a real program it would be old memory: keys, other people's
-data.
+changes with the fill byte cannot come from the file. In a real program, it would be old memory, such as keys
+or other people's data.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ FILLS: tuple[Mapping[str, str], ...] = (
     if sys.platform == "darwin"
     else ({"MALLOC_PERTURB_": "165"}, {"MALLOC_PERTURB_": "60"})
 )
-"""Environments with different fill bytes for new memory: for macOS and glibc."""
+"""Environment variables that set different fill bytes for new memory, on macOS and with glibc."""
 MALLOC_SETTINGS = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-"""Turns off Python's own allocator and the cache of glibc, which would return memory filled long before."""
+"""Turns off Python's own allocator and glibc's cache, which would return memory that was filled long before.
+"""
 
 
 def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str | None:
-    """Read a case under two heap fills and return the difference, None if there is none.
+    """Read a case with two different heap fills and return the difference, or None if there is none.
 
-    Only allocations by the system's ``malloc`` are filled: None says nothing about readers with their own
-    allocator (Go, Java, JavaScript), about pages that the reader maps, or about programs that answer by exit
-    status. Takes two or three starts; never raises for anything the implementation does.
+    Only memory allocated with the system's ``malloc`` is filled. None therefore says nothing about readers
+    with their own allocator (Go, Java, JavaScript), about pages that the reader maps, or about programs that
+    answer by exit status. The check starts two or three processes and never raises because of what the
+    implementation does.
     """
     env = shutil.which("env")
     if target.kind in ("exit", "oci") or env is None or case.kind != "read":
@@ -56,7 +58,7 @@ def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str |
 def _read(target: Target, case: Case, limits: Limits, env: str, fill: Mapping[str, str]) -> StepResult | None:
     settings = [f"{name}={value}" for name, value in {**MALLOC_SETTINGS, **fill}.items()]
     worker = make_worker(replace(target, argv=(env, *settings, *target.argv)), limits)
-    worker.force_fresh_process = True  # a template does not pay off for one request
+    worker.force_fresh_process = True  # a template is not worthwhile for one request
     try:
         worker.start()
         return worker.ask("read", str(case.path))

@@ -1,1 +1,1 @@
-"""Verdicts on answers, with budgets, and the message of a failure."""
+"""Verdicts on answers, resource budgets, and failure messages."""

@@ -1,7 +1,7 @@
-"""Budgets: the allowed cost of a case, and its cost on this machine.
+"""Budgets: how much a case may cost, and how much it costs on this machine.
 
-Time is CPU time measured by the harness, which a busy machine does not inflate. The allowance scales with the
-time that this machine needs for a known piece of work.
+Time is CPU time measured by the harness, so it does not increase on a busy machine. The time budget scales
+with the time that this machine needs for a known piece of work.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from ..outcome import StepResult
 N = TypeVar("N", int, float)
 
 HEAD_ROOM = 2.0
-"""Factor on the time budget. CPU time varies with neighbours that share caches and cores: on a virtual
-machine of two cores, parsing one header took 142 to 302 ms in some dozens of runs, idle and with four busy
-processes."""
+"""Factor applied to the time budget.
+
+CPU time varies with neighbours that share caches and cores. On a virtual machine with two cores, parsing the
+same header took between 142 and 302 ms in several dozen runs, both when idle and with four busy processes.
+"""
 REFERENCE_MS = 3.5
-"""CPU time of ``known_work`` on the reference machine for budgets: two cores of a virtual machine, CPython
-3.11. It is about the lowest of a thousand runs; the highest was 7.9 ms."""
+"""CPU time of ``known_work`` on the reference machine for budgets, a virtual machine with two cores and
+CPython 3.11. This is close to the lowest of a thousand runs; the highest was 7.9 ms.
+"""
 TRIES = 7
 
 
 def known_work() -> int:
-    """Do typical work of a reader in plain Python for some milliseconds: scan characters, add, look up."""
+    """Do typical reader work in plain Python for a few milliseconds: scan characters, add, look up."""
     text, seen, total = '{"name": [0, 12345]}, ' * 40, dict.fromkeys(range(256), 0), 0
     for _ in range(20):
         for char in text:
@@ -48,14 +51,14 @@ def known_work_ms() -> float:
 
 
 def machine_factor() -> float:
-    """Return how many times slower than the reference machine this one is now, at least 1."""
+    """Return how many times slower this machine currently is than the reference machine, at least 1."""
     return max(known_work_ms() / REFERENCE_MS, 1.0)
 
 
 def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, ...]:
     reported = (
         None if result.cpu_ms is None else result.cpu_ms / 1000
-    )  # reported by the worker: better than nothing
+    )  # reported by the worker, which is better than nothing
     used = {
         "seconds": reported if result.spent_ms is None else result.spent_ms / 1000,
         "peak_bytes": result.peak_bytes,

@@ -31,7 +31,10 @@ class CaseVerdict:
 
     @property
     def final(self) -> StepVerdict:
-        """The verdict of the last step, which represents the case; ``device`` only if it is the only one."""
+        """The verdict of the last step, which represents the case.
+
+        It is ``device`` only if no other step ran.
+        """
         last = [judged for step, judged in self.steps.items() if step != "device"]
         return (last or list(self.steps.values()))[-1]
 
@@ -47,7 +50,8 @@ def judge(
             if check.status == "fail":
                 promise = CHECKS[check.name]
                 level = "should" if promise.verdict == "not-strict" else "must"
-                # The format text describes files. What happens to a tensor later is expected of libraries.
+                # The format description covers files. It does not say what libraries must do with a tensor
+                # afterwards.
                 basis = "official" if promise.rule else "ours"
                 detail = f"{check.name}: {check.message}"
                 broken.append(failure_of("content", promise.rule, level, check.name, detail, basis))
@@ -58,8 +62,9 @@ def judge(
 
 
 Suspicion: TypeAlias = tuple[str, str]
-"""Kind of answer that earlier requests may have caused: the wording of a rejection, or the wrong part of a
-content."""
+"""Kind of answer that earlier requests may have caused: either the wording of a rejection or the property of
+the content that is wrong.
+"""
 
 
 def suspicion_of(case: Case, judged: StepVerdict) -> Suspicion | None:
@@ -89,11 +94,11 @@ def only_checks(judged: StepVerdict) -> bool:
 def judge_choice(
     choice: str, verdicts: Iterable[CaseVerdict], refused: frozenset[str] = frozenset()
 ) -> tuple[str, str]:
-    """Judge whether the answers to all cases of an open choice fit one option: (verdict, detail).
+    """Judge whether a single option fits the answers to all cases of an open choice: (verdict, detail).
 
-    A limit may be anywhere, so its answers may differ from case to case; the detail lists them. ``refused``
-    contains rules whose own valid files are rejected: rejecting a case that also needs such a rule says
-    nothing about the choice.
+    If the choice is about a limit, a reader may set its limit anywhere. Answers may then differ from case to
+    case, and the detail lists them. ``refused`` contains the rules for which the implementation rejects even
+    valid files. If a case also depends on such a rule, its rejection says nothing about the choice.
     """
     answers = {}
     for v in verdicts:
@@ -101,14 +106,14 @@ def judge_choice(
         if outcomes and (refused.isdisjoint(v.case.rules[1:]) or outcomes != {"reject"}):
             answers[v.case.id] = v.final.options
     if not answers:
-        return "pass", "no case of this choice gave an answer"
+        return "pass", "there were no answers to the cases of this choice"
     common = set.intersection(*(set(options) for options in answers.values()))
     if common:
         return f"choice:{'|'.join(sorted(common))}", ""
     spoken = "; ".join(f"{case} {'|'.join(options)}" for case, options in list(answers.items())[:8])
     if rule_book().choices[choice].limit:
         return "choice:limited", spoken
-    return "choice-inconsistent", f"no single option of {choice} explains: {spoken}"
+    return "choice-inconsistent", f"no single option of {choice} explains these answers: {spoken}"
 
 
 def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:

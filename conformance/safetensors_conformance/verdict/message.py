@@ -1,4 +1,4 @@
-"""Failure messages: rule, expectation, result, the bytes concerned, and how to reproduce it."""
+"""Failure messages: the rule, what was expected, the result, the bytes concerned, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def explain_answer(implementation: Implementation, case: Case, row: Mapping[str,
     ]
     takers = {name: choice.takers(name) for name in choice.options}
     taken = "; ".join(f"{', '.join(takes)}: {name}" for name, takes in takers.items() if takes)
-    lines.append(_row("profiles", taken or "every profile leaves it open"))
+    lines.append(_row("profiles", taken or "all profiles leave this choice open"))
     return "\n".join(lines)
 
 

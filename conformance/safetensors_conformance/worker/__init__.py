@@ -1,1 +1,1 @@
-"""Workers: an implementation in its own confined process, one step at a time."""
+"""Workers: they run an implementation in its own confined process, one step at a time."""

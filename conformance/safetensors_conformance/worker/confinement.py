@@ -31,7 +31,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Confinement:
-    """The share of the machine for a tested program: variables, sandbox, input files elsewhere."""
+    """What a tested program can access: its environment variables, the sandbox, and extra input files."""
 
     env: tuple[str, ...] = ()
     sandbox: Sandbox | None = None
@@ -44,21 +44,24 @@ class Confinement:
         except ValueError as err:
             raise ValueError(f"--env {err}") from err
         if net and not sandbox:
-            raise ValueError("--sandbox-net says what a sandbox has; give --sandbox with it")
+            raise ValueError("--sandbox-net is an option of the sandbox; give --sandbox, too")
         return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
 
     def with_shown(self, *paths: Path) -> Self:
         return replace(self, shown=(*self.shown, *paths))
 
     def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:
-        """Return the steps that work here: no server without network, no writing in containers."""
+        """Return the steps that work with this confinement.
+
+        Servers need network access; containers cannot write.
+        """
         if target is not None and target.kind == "oci":
             return tuple(step for step in steps if step in READ_ONLY_STEPS)
         alone = self.sandbox is not None and not self.sandbox.net
         return tuple(step for step in steps if step != "remote" or not alone)
 
     def template(self, argv: Sequence[str], target: Target) -> Template | None:
-        """Return a template, or None if forks are untrustworthy or impossible. Raises OSError."""
+        """Return a template, or None if forks are unreliable or impossible. Raises OSError."""
         forks = target.kind == "host" and target.descriptor is not None and target.descriptor.forks
         if not forks or self.sandbox is not None or sys.platform != "linux":
             return None
@@ -70,7 +73,7 @@ class Confinement:
         variables = child_variables(self.env)
         if target.kind == "oci":
             if self.sandbox is not None:
-                raise SandboxError("a container is a sandbox already: leave out --sandbox")
+                raise SandboxError("a container is already a sandbox: leave out --sandbox")
             return ContainerChild(argv, memory_bytes, variables, (own_folder(), *self.shown), self.env)
         if self.sandbox is None:
             return Child(argv, memory_bytes, variables, template)

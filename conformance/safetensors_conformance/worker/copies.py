@@ -1,8 +1,8 @@
 """Files for tested programs: copies of corpus files under neutral names, and scratch folders.
 
-An implementation is foreign code. It must derive its answer from the bytes, not from a file name or a nearby
-manifest, and must change neither the corpus nor the next input. So it gets its own copy of each file, which
-is replaced once it has changed.
+An implementation is foreign code. It must derive its answer from the bytes rather than from a file name or a
+nearby manifest, and it must change neither the corpus nor the next input. The implementation therefore gets
+its own copy of each file. If it changes a copy, the copy is replaced.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from ..programs.folders import remove, scratch_folder
 from .worker import Worker, random_numbers
 
 SHOWN_NAME = "file.safetensors"
-"""Replaces the name of a copy in messages of an implementation, so that they are reproducible."""
+"""Replaces the name of a copy in an implementation's messages, so that they are reproducible."""
 _PAST_BLOCKS = (64 << 20) // 512
-"""Most space for copies of past cases, in blocks of 512 bytes. Most of a run fits, and one removal at the end
-is faster: ext4 scans recently deleted inodes for each file that it creates next to them."""
+"""Maximum space for copies of past cases, in blocks of 512 bytes.
+
+Most of a run fits. Removing all copies together at the end is faster, because ext4 scans recently deleted
+inodes for each file that it creates near them.
+"""
 _NUMBERS = 10**6
 _CHANGED = (0,)
 _SINGLE_FILE_KINDS = frozenset({"read", "slice", "resource"})
-"""Kinds of case whose input is one file; the others set up their own folder."""
+"""Kinds of case whose input is a single file. The other kinds set up their own folder."""
 _KIND_NAMES = {
     stat.S_ISLNK: "a symbolic link",
     stat.S_ISFIFO: "a FIFO",
@@ -115,13 +118,13 @@ class Copies:
             return f"its input was replaced by {kind}"
         if not any("zeros" in part for part in case.input.recipe):
             with contextlib.suppress(ManifestError):
-                _with_input(case, shown.path).read_input()  # only touched: the bytes are intact
+                _with_input(case, shown.path).read_input()  # only the timestamp changed; the bytes are intact
                 self._shown[case.id] = shown._replace(signature=found)
                 return ""
-        return "its input was written to"
+        return "its input was modified"
 
     def release(self, case: Case) -> None:
-        """Drop the input copy. The latest copies stay for replays of earlier requests."""
+        """Drop the input copy. The most recent copies stay, so that earlier requests can be replayed."""
         shown = self._shown.pop(case.id, None)
         if shown is None:
             return
@@ -153,7 +156,7 @@ class Copies:
 
 
 def without(folder: Path, result: StepResult) -> StepResult:
-    """Return a result without the path of the harness's own folder in its messages."""
+    """Return a result whose messages do not contain the path of the harness's own folder."""
     name = folder.name
     words = (result.message, result.stderr, result.noise, *[check.message for check in result.checks])
     together = " ".join(filter(None, words))
@@ -165,7 +168,7 @@ def without(folder: Path, result: StepResult) -> StepResult:
 
 
 def _without(folder: Path, text: str) -> str:
-    if folder.name in text:  # verbatim, or as the reader spells the same folder
+    if folder.name in text:  # the folder as given, or as the reader spells it
         pattern = rf"[^\s'\"()<>,;=]*{re.escape(folder.name)}/?"
         text = re.sub(pattern, "", text.replace(f"{folder}/", ""))
     return _NAMES.sub(SHOWN_NAME.partition(".")[0], text)
@@ -223,7 +226,7 @@ def small_files() -> Iterator[tuple[str, str]]:
 
 
 def warm_up(worker: Worker, step: str) -> None:
-    """Run the small files through the step, or through ``read`` if the step needs more than a file."""
+    """Run the step on the small files. If the step needs more than a file, run ``read`` instead."""
     with small_files() as paths:
         for path in paths:
             worker.ask(step if step in ("open", "read") else "read", path)

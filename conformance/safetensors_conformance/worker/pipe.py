@@ -1,4 +1,4 @@
-"""Workers over pipes: a process that speaks the worker protocol, or one process per file."""
+"""Workers over pipes: either a process that speaks the worker protocol, or one process per file."""
 
 from __future__ import annotations
 
@@ -41,23 +41,26 @@ from .worker import (
 )
 
 SEQ_BITS = 20
-"""Each request number exceeds the last by a random amount of up to 2^20, so a program cannot answer a request
-before reading it, except by guessing. After 2^31 requests the number is still below 2^53, exact in any
-language."""
+"""Number of random bits in the difference between request numbers.
+
+Each number exceeds the previous one by a random amount of up to 2^20, so a program could only guess the
+number of a request that it has not read. After 2^31 requests, the number is still below 2^53, which every
+language can represent exactly.
+"""
 DEVICE_LOADS_PER_STEP = 5
-"""Loads of one file that the device checks need; the time limit of a step is that of one load."""
+"""How often the device checks load a file. The time limit of a step applies to a single load."""
 ALREADY_ANSWERED = 0
-"""Number of a request that was already answered; sent requests count from 1."""
+"""Number of a request that was already answered. The numbers of requests that are sent start at 1."""
 
 
 class PipeWorker(Worker):
     """A persistent process that speaks the worker protocol.
 
-    Requests may be sent ahead, so the process works while the harness judges its last answer.
+    Requests may be sent ahead, so that the process works while the harness judges its last answer.
 
-    A death with several requests in flight may be the fault of the last answered request or of the next one.
-    The worker at once runs the next request alone. If the process survives, the worker reports the death with
-    the last answered request, which the caller then repeats alone.
+    If the process dies with several requests in flight, either the last answered request or the next one may
+    be the cause. The worker then runs the next request alone. If the process survives, the worker reports the
+    death as the result of the last answered request, and the caller repeats that request alone.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class PipeWorker(Worker):
             child.wait_closed(0)
             raise self._start_error(reason, stderr) from err
         child.drain_stderr()
-        # Limits are relative to the memory of the idle implementation.
+        # Limits are relative to the memory that the implementation uses while idle.
         self._resident = child.resident()
         self._child = child
         return implementation
@@ -119,7 +122,7 @@ class PipeWorker(Worker):
         confinement = self._limits.confinement
         if confinement.sandbox and (self._device or "").startswith("cuda"):
             raise self._start_error(
-                f"a sandbox shows no GPU; leave out --sandbox, or --device {self._device}", ""
+                f"a sandbox gives no access to GPUs; leave out --sandbox, or --device {self._device}", ""
             )
         known = self._target.descriptor
         limited = not self._unlimited_address_space and (known is None or known.limit_address_space)
@@ -166,10 +169,10 @@ class PipeWorker(Worker):
         measure: bool = False,
         limits: Limits | None = None,
     ) -> StepResult:
-        """Run one step, starting the worker first if it is gone.
+        """Run one step, and first restart the worker if it has ended.
 
-        ``measure`` also records memory peak, bytes read and CPU time, which takes longer than a small file
-        does.
+        ``measure`` also records peak memory, bytes read and CPU time, which takes longer than reading a small
+        file.
         """
         request = Request(step, path, more)
         if self._probed is not None and request != self._probed[0] and not self._renewed:
@@ -213,7 +216,7 @@ class PipeWorker(Worker):
         if self._child is not child:
             return result
         more_busy, more_read, peak = child.processor_seconds(), child.bytes_read(), child.peak()
-        # Reading the request from the pipe counts, too.
+        # Reading the request from the pipe counts as reading, too, so subtract its size.
         asked = len(protocol.run_request(seq, request.step, request.path, request.more))
         spent = None if busy is None or more_busy is None else min(max(more_busy - busy, 0.0), took)
         return replace(
@@ -236,7 +239,7 @@ class PipeWorker(Worker):
         left = HANG_RETRY_FACTOR * self._limits.seconds * 1000
         for at, (_, took) in enumerate(reversed(before)):
             left -= took
-            if left < 0:  # replay only as many as fit the time of one slow request
+            if left < 0:  # replay only as many requests as fit into the time limit of one slow request
                 before = before[len(before) - at :]
                 break
         for request, _ in before:
@@ -258,7 +261,7 @@ class PipeWorker(Worker):
         """Return the answer to a request, after sending it with ``send``, or again as ``resent``."""
         child = self._child
         if child is None:
-            return StepResult("harness-error", "the worker was gone before this request was read")
+            return StepResult("harness-error", "the worker had ended before it read this request")
         began = time.perf_counter()
         limits = limits or self._limits
         child.allow(self._resident + limits.memory_bytes)
@@ -301,8 +304,8 @@ class PipeWorker(Worker):
             result = self._discard_child(child, "exhausted", text, retry)
         except DiedError as err:
             result = self._crash_result(child, err)
-        # The result of a dead process already contains its last words. Checking for more takes as long as a
-        # small file, so do it only with no other request in flight.
+        # The result of a dead process already contains its last output. Checking for more takes as long as
+        # reading a small file, so do it only if no other request is in flight.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
         if not 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
@@ -315,7 +318,7 @@ class PipeWorker(Worker):
         return result
 
     def _check_alive(self, child: Child, result: StepResult) -> StepResult:
-        """Return the answer, or the death right after it, where checking costs no time."""
+        """Return the answer, or the death of the process right after it, where checking costs no time."""
         renewed, self._renewed = self._renewed, False
         if not (self._ahead or (renewed and self.force_fresh_process)) or not child.ends(LAST_WORDS_SECONDS):
             return result
@@ -327,7 +330,7 @@ class PipeWorker(Worker):
         return replace(died, message=message, wall_ms=result.wall_ms, retry=RetryReason.ENDED_WHILE_IDLE)
 
     def _died_between(self, coming: Request) -> bool:
-        """Return whether the answered request caused the death; keep the next one's answer."""
+        """Return whether the answered request caused the death. The answer to the next request is kept."""
         before = self._replayable
         alone = self._ask_now(coming)
         self._probed = (coming, alone)
@@ -337,7 +340,7 @@ class PipeWorker(Worker):
         if self._replay():
             return True
         resent = self._ask_now(coming)
-        if resent.outcome in UNSAFE:  # both together cause it
+        if resent.outcome in UNSAFE:  # the two requests cause it together
             self._probed = (coming, resent)
         return False
 
@@ -368,7 +371,7 @@ class PipeWorker(Worker):
             if len(noise) > NOISE_LIMIT:
                 child.kill()
                 raise protocol.ProtocolError(
-                    "it prints endlessly on standard output; print to standard error"
+                    "it prints endlessly on standard output; print to standard error instead"
                 )
 
     def _discard_child(
@@ -393,7 +396,7 @@ class PipeWorker(Worker):
         if self._child is None:
             return
         self._child.send(protocol.STOP_REQUEST)
-        # Requests sent ahead precede the stop request, and their unread answers fill the pipe.
+        # Requests that were sent ahead come before the stop request, and their unread answers fill the pipe.
         self._child.wait_closed(0 if self._ahead else 2)
         self._forget_child()
 
@@ -405,7 +408,10 @@ class PipeWorker(Worker):
 
 
 class ExitWorker(Worker):
-    """A program that runs once per file and answers by exit status: 0 accepts, 1 rejects, others crash."""
+    """A program that runs once per file and answers with its exit status.
+
+    0 accepts and 1 rejects. Any other status is a crash.
+    """
 
     def __init__(self, target: Target, limits: Limits) -> None:
         self._target = target
@@ -426,7 +432,7 @@ class ExitWorker(Worker):
         measure: bool = False,
         limits: Limits | None = None,  # noqa: ARG002 - a start costs more than a probe saves
     ) -> StepResult:
-        """Run the program on one file, measuring only the time beyond that of a tiny file."""
+        """Run the program on one file. Only the time beyond that for a tiny file is measured."""
         result = self._run(path)
         if not measure or result.spent_ms is None:
             return replace(result, spent_ms=None)
@@ -486,7 +492,7 @@ def _with_descriptor_facts(reported: Implementation, target: Target) -> Implemen
     reported = replace(reported, areas=frozenset(target.entry.areas))
     ours = target.kind in ("host", "node") and not target.user_provided and not target.descriptor.outside
     if ours:
-        return reported  # our adapters report it
+        return reported  # our adapters report these facts themselves
     return replace(reported, name=target.descriptor.name, language=target.descriptor.language)
 
 
@@ -498,7 +504,7 @@ def make_worker(
     device: str | None = None,
     unlimited_address_space: bool = False,
 ) -> Worker:
-    """Return the worker for a target; ``unlimited_address_space`` allows mapping a file of a tebibyte."""
+    """Return the worker for a target. ``unlimited_address_space`` allows mapping a file of 1 TiB."""
     if target.kind == "exit":
         return ExitWorker(target, limits)
     return PipeWorker(target, limits, profile, device=device, unlimited_address_space=unlimited_address_space)

@@ -1,11 +1,12 @@
 """The worker protocol: JSON lines over standard input and output (``schemas/protocol.schema.json``).
 
-One request, one answer, in order. The expectation of a case is never sent. This module checks answers by hand
-because it is the hot path; tests compare it with the published schema.
+Each request gets one answer, in order. The expectation of a case is never sent. This module checks answers
+with its own code because it is the hot path. Tests compare it with the published schema.
 
-Names of tensors and metadata may be bytes that are not UTF-8, as a careless reader returns them: written as
-``{"hex": "..."}``, or raw in the line. Both become strings in which each such byte is a lone surrogate
-(``surrogateescape``). No name in a valid file has one (HDR-01, HDR-15), so they differ from all valid names.
+Names of tensors and metadata may contain bytes that are not UTF-8, because careless readers return such
+names. The answer contains them as ``{"hex": "..."}`` or as raw bytes. Both forms become strings in which each
+such byte is a lone surrogate (``surrogateescape``). No name in a valid file contains one (HDR-01, HDR-15), so
+these names differ from all valid names.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PROTOCOL = 1
 
 
 class ProtocolError(Exception):
-    """The worker's answer breaks the protocol. The message gives the problem and the remedy."""
+    """The worker's answer violates the protocol. The message gives the problem and the remedy."""
 
 
 def start_request(profile: str | None, device: str | None = None) -> bytes:
@@ -35,7 +36,7 @@ def start_request(profile: str | None, device: str | None = None) -> bytes:
 
 
 def run_request(seq: int, step: str, path: str, more: Mapping[str, Any] | None = None) -> bytes:
-    if more is None:  # the same as ``_line``, in a third of the time
+    if more is None:  # the same result as ``_line``, in a third of the time
         return f'{{"cmd": "run", "seq": {seq}, "step": "{step}", "path": {_spelled(path)}}}\n'.encode()
     return _line({"cmd": "run", "seq": seq, "step": step, "path": path, **(more or {})})
 
@@ -53,7 +54,9 @@ def looks_like_answer(line: bytes) -> bool:
 
 
 MAX_VALUES = 500_000
-"""Most values in one answer. In memory each takes up to 80 times its bytes in the line."""
+"""Maximum number of values in one answer. In memory, a value takes up to 80 times as many bytes as in the
+line.
+"""
 
 
 def check_values(line: bytes, most: int = MAX_VALUES) -> None:
@@ -61,7 +64,7 @@ def check_values(line: bytes, most: int = MAX_VALUES) -> None:
     if len(line) > most:
         found = line.count(b",") + line.count(b"[") + line.count(b"{")
         if found > most:
-            raise ProtocolError(f"its answer has about {found:,} values, more than {most:,}")
+            raise ProtocolError(f"its answer has about {found:,} values, which is more than {most:,}")
 
 
 def _number(text: str) -> float | str:
@@ -74,21 +77,24 @@ _PLAIN = msgspec.json.Decoder()
 
 
 def _decoded(line: bytes) -> Any:
-    """Return the JSON of a line; numbers beyond a double stay strings. Raises ValueError, RecursionError."""
+    """Decode a line as JSON. Numbers too large for a double stay strings.
+
+    Raises ValueError, RecursionError.
+    """
     try:
-        return _PLAIN.decode(line)  # works for nearly all lines, in a quarter of the time
+        return _PLAIN.decode(line)  # works for nearly all lines, and takes a quarter of the time
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _DECODER.decode(line.decode("utf-8", "surrogateescape"))
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """Return the message of a line, None for other output. Raises ProtocolError for a malformed answer."""
+    """Return the message in a line, or None for other output. Raises ProtocolError for a malformed answer."""
     try:
         message = _decoded(line)
     except (ValueError, RecursionError) as err:
         if looks_like_answer(line):
             shown = line[:200].decode("utf-8", "backslashreplace")
-            raise ProtocolError(f"its answer is not JSON ({type(err).__name__}): {shown}") from err
+            raise ProtocolError(f"its answer is not valid JSON ({type(err).__name__}): {shown}") from err
         return None
     if isinstance(message, dict) and ("seq" in message or "protocol" in message or "error" in message):
         return message
@@ -96,7 +102,7 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
 
 
 def words(value: object, limit: int) -> str:
-    """Return a string that UTF-8 can encode, with escapes for other bytes, cut to ``limit``."""
+    """Return a string that UTF-8 can encode, cut to ``limit``. Surrogates are replaced by escapes."""
     text = str(value)[:limit]
     return (text if text.isascii() else _SURROGATE.sub(_escape, text))[:limit]
 
@@ -116,7 +122,7 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
         raise ProtocolError(words(said, 2000) if isinstance(said, str) else _shown(error))
     if not _is_integer(message.get("protocol")) or message["protocol"] != PROTOCOL:
         spoken = _shown(message.get("protocol"))
-        raise ProtocolError(f"it speaks protocol {spoken}, this harness speaks {PROTOCOL}")
+        raise ProtocolError(f"it speaks protocol {spoken}, but this harness speaks {PROTOCOL}")
     identity = message.get("implementation")
     if not isinstance(identity, dict) or not isinstance(identity.get("name"), str):
         raise ProtocolError('the start answer has no "implementation" object with a "name"')
@@ -129,7 +135,9 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
             )
     steps, lacks = message.get("steps"), message.get("lacks")
     if not isinstance(steps, list) or not steps or any(s not in STEPS for s in steps):
-        raise ProtocolError(f'"steps" must be a non-empty list out of {list(STEPS)}, got {_shown(steps)}')
+        raise ProtocolError(
+            f'"steps" must be a non-empty list with values from {list(STEPS)}, got {_shown(steps)}'
+        )
     lacks = [] if lacks is None else lacks
     if not isinstance(lacks, list) or any(not isinstance(x, str) or len(x) > 100 for x in lacks):
         raise ProtocolError(f'"lacks" must be a list of feature names, got {_shown(lacks)}')
@@ -153,17 +161,18 @@ def parse_run(
 ) -> StepResult:
     """Parse the answer to request ``seq``. Raises ProtocolError.
 
-    An accepting answer needs tensors unless it is ``silent``; for a ``summary`` their count is enough.
+    An accepting answer must have tensors unless the step is ``silent``. For a ``summary``, their number is
+    enough.
     """
     if not _is_integer(message.get("seq")) or message["seq"] != seq:
-        # Without the numbers, which are random: this message goes into records.
+        # Leave out the numbers, because they are random and this message is written to records.
         raise ProtocolError(
-            'its answer has another "seq" than the request; answers must come one per request, in order'
+            'the "seq" of its answer differs from that of the request; send one answer per request, in order'
         )
     outcome = message.get("outcome")
     if not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise ProtocolError(f'"outcome" must be one of {", ".join(OUTCOMES)}, got {_shown(outcome)}')
-    # Null equals an absent field, except for the metadata.
+    # Null means the same as an absent field, except for the metadata.
     reported = {name: value for name, value in message.items() if value is not None}
     for name, value in reported.items():
         kind = _FIELDS.get(name)
@@ -193,7 +202,7 @@ def parse_run(
 
 
 MAX_COUNT = 1 << 53
-"""Largest plausible count of tensors or milliseconds; every JSON parser reads it exactly."""
+"""Largest plausible number of tensors or milliseconds. Every JSON parser reads it exactly."""
 
 _Kind = tuple[tuple[type, ...], str]
 _TEXT: _Kind = (str,), "a string"
@@ -210,7 +219,9 @@ _FIELDS: Mapping[str, _Kind] = {
     "metadata_items": ((list,), "a list of pairs"),
     "checks": _LIST,
 }
-"""Fields of an answer, their Python types, and those in words. Numbers beyond JSON's arrive as strings."""
+"""Fields of an answer, with their types in Python and a description of them. Numbers that JSON cannot
+represent arrive as strings.
+"""
 
 
 def _is_integer(value: object) -> bool:
@@ -243,13 +254,13 @@ def _tensor(row: object) -> dict[str, Any]:
                 raise ProtocolError(f'"{key}" of {_shown(name)} must be a string, got {_shown(value)}')
             reported[key] = words(value, 2000)
     if isinstance(reported.get("dtype"), str):
-        # Unlike a name it may be cut: no dtype is nearly as long.
+        # Unlike a name, a dtype may be cut, because no real dtype is nearly as long.
         reported["dtype"] = words(reported["dtype"], 2000)
     return reported
 
 
 MAX_LEVELS = 24
-"""Nesting levels to keep; the hosts report at most 20."""
+"""How many levels of nesting to keep. The hosts report at most 20."""
 
 
 def _level(value: Any, level: int = 0) -> Any:
@@ -282,11 +293,12 @@ def _text(value: object) -> str | None:
 
 
 def _metadata(message: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the reported metadata, given as a map or as a list of pairs. Raises ProtocolError."""
+    """Return the reported metadata, which may be a map or a list of pairs. Raises ProtocolError."""
     if "metadata_items" not in message:
         metadata = _level(message.get("metadata"))
         if metadata is not None and not isinstance(metadata, dict):
-            return {"(not a map)": metadata}  # a lenient reader accepted it; the comparison shows that
+            # a lenient reader accepted this, and the comparison will show it
+            return {"(not a map)": metadata}
         return metadata
     items = message["metadata_items"]
     if any(not isinstance(item, list) or len(item) != 2 for item in items):
@@ -297,7 +309,7 @@ def _metadata(message: dict[str, Any]) -> dict[str, Any] | None:
         if name is None:
             raise ProtocolError(f'each key of "metadata_items" must be {A_TEXT}')
         found.setdefault(name, []).append(_level(value) if text is None else text)
-    # A repeated key has several values: keep a list, which no file can contain as a value.
+    # If a key appears more than once, keep its values as a list, which cannot be a value in any file.
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
@@ -309,7 +321,7 @@ def _checks(rows: list[Any]) -> tuple[Check, ...]:
         )
         if not known or not isinstance(row.get("message", ""), str):
             raise ProtocolError(
-                f'each of "checks" must be an object with a "name" out of {", ".join(CHECKS)}, a "status" '
-                f'out of {", ".join(STATUSES)} and a string "message", not {_shown(row)}'
+                f'each of "checks" must be an object with a "name" from {", ".join(CHECKS)}, a "status" from '
+                f'{", ".join(STATUSES)} and a string "message", not {_shown(row)}'
             )
     return tuple(Check(row["name"], row["status"], words(row.get("message", ""), 500)) for row in rows)

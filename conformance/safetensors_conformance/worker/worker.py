@@ -1,7 +1,7 @@
-"""Workers: one implementation in its own process, one step at a time.
+"""Workers: they run one implementation in its own process, one step at a time.
 
-A worker always answers. A crash, hang, memory exhaustion, noise or out-of-order answer becomes the outcome of
-the step in flight; the worker then replaces the process and runs the next step.
+A worker always answers. A crash, a hang, exhausted memory, noise or an out-of-order answer becomes the
+outcome of the step in flight. The worker then replaces the process and runs the next step.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one step: wall time in seconds, and memory in bytes beyond the worker's start.
+    """Limits for one step: wall time in seconds, and bytes of memory used after the worker's start.
 
-    ``values`` limits the number of values in an answer, because each takes many times its size in the memory
-    of the harness.
+    ``values`` limits the number of values in an answer, because each value takes many times its size in the
+    memory of the harness.
     """
 
     seconds: float = 10.0
@@ -54,7 +54,9 @@ class Limits:
 
 
 PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
-"""First, tighter limits. A hang or a full memory then costs the whole limit only once, in the retry."""
+"""Tighter limits for the first attempt. With them, a hang or exhausted memory costs the whole limit only in
+the retry.
+"""
 
 
 class Worker:
@@ -76,7 +78,7 @@ class Worker:
         return 0
 
     def send_ahead(self, requests: Iterable[Request]) -> None:
-        """Send the coming requests, in order. Failures surface when their answers are collected."""
+        """Send the next requests, in order. Failures are reported when the answers are collected."""
 
     def ask(
         self,
@@ -94,20 +96,23 @@ class Worker:
         raise NotImplementedError
 
     def renew(self, *, as_before: bool = False) -> None:
-        """Have a fresh process answer next, ``as_before`` after replaying the lost one's requests."""
+        """Use a fresh process for the next answer.
+
+        ``as_before`` first replays the requests of the old process.
+        """
 
     def close(self) -> None:
         """End all processes."""
 
 
 REPLAYED_REQUESTS = 64
-"""Requests to replay when checking whether earlier requests cause a failure."""
+"""How many requests to replay when checking whether earlier requests cause a failure."""
 HANG_RETRY_FACTOR = 3
-"""Time limit multiplier for retrying a hang."""
+"""Multiplier for the time limit when a hang is retried."""
 
 
 class Request(NamedTuple):
-    """One step on one file; ``more`` holds the step's parameters."""
+    """One step on one file. ``more`` contains the step's parameters."""
 
     step: str
     path: str
@@ -117,12 +122,13 @@ class Request(NamedTuple):
 def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
     """Repeat a failed step in a fresh process and return the result to report.
 
-    A crash or hang counts against the step if it recurs alone. If it recurs only after the earlier requests,
-    it is "order-dependent". Exhausted memory may be the fault of earlier files or other programs, and a
-    broken conversation says nothing about the reader: there, the second answer counts.
+    A crash or hang counts against the step if it recurs when the step is run alone. If it recurs only after
+    the earlier requests, it is "order-dependent". Earlier files or other programs may be the cause of
+    exhausted memory, and an answer that violates the protocol says nothing about the reader. In those two
+    cases, the second answer counts.
     """
-    # A fork may die or block where a normally started process would not, so confirm crashes and hangs
-    # without one. Answers and memory use do not depend on forking.
+    # A fork may die or block where a normally started process would not, so confirm crashes and hangs without
+    # forking. Answers and memory use do not depend on forking.
     answered = first.exception or first.outcome == "exhausted"
     worker.force_fresh_process = not answered or first.retry is RetryReason.ENDED_WHILE_IDLE
     worker.renew()
@@ -155,13 +161,13 @@ def _retry_result(worker: Worker, run: Callable[[], StepResult], first: StepResu
 
 
 def random_numbers(bits: int) -> Iterator[int]:
-    """Yield unpredictable numbers of ``bits`` bits (at most 32) from the system's source."""
+    """Yield unpredictable numbers of ``bits`` bits (at most 32) from the operating system's random source."""
     while True:
         yield from (number >> (32 - bits) for number in array("I", os.urandom(1024)))
 
 
 def death_outcome(status: int | None, stderr: str) -> Outcome:
-    """Distinguish running out of memory (the kernel's kill, an allocator's message) from a crash."""
+    """Distinguish running out of memory (killed by the kernel, or an allocator's message) from a crash."""
     if status == -9 or (status != 0 and _OUT_OF_MEMORY.search(stderr)):
         return "exhausted"
     return "crash"

@@ -18,13 +18,13 @@ var manifest []byte
 //go:embed files.bin
 var stored []byte
 
-// Largest is the largest file in bytes that is made in memory.
+// Largest is the maximum size in bytes of a file that Bytes and Files create in memory.
 const Largest = 256 << 20
 
-// Text is a text of bytes that may be no UTF-8.
+// Text is a string whose bytes may not be valid UTF-8.
 type Text string
 
-// Tensor is one tensor that a file holds. SHA256 is that of its bytes, in hexadecimal.
+// Tensor is one tensor of a file. SHA256 is the hexadecimal digest of its bytes.
 type Tensor struct {
 	Name   Text     `json:"name"`
 	DType  string   `json:"dtype"`
@@ -33,7 +33,7 @@ type Tensor struct {
 	SHA256 string   `json:"sha256"`
 }
 
-// Content is what a file holds, or the number of its tensors alone. Metadata is nil for none.
+// Content is the content of a file, or only the number of its tensors. Metadata is nil if the file has none.
 type Content struct {
 	Tensors     []Tensor `json:"tensors"`
 	Metadata    Metadata `json:"metadata"`
@@ -43,8 +43,8 @@ type Content struct {
 // Metadata is the metadata of a file.
 type Metadata map[Text]Text
 
-// Expectation is what must happen: Outcome "accept" with Content, or "reject" with Codes; for a case of a Choice
-// it is one of the Options.
+// Expectation is the required behaviour: Outcome "accept" with Content, or "reject" with Codes. For a case with a
+// Choice, it is any of the Options.
 type Expectation struct {
 	Outcome    string                 `json:"outcome"`
 	Codes      []string               `json:"codes"`
@@ -54,7 +54,7 @@ type Expectation struct {
 	Options    map[string]Expectation `json:"options"`
 }
 
-// Case is one input with one purpose. Open is the file to open where it has a folder; Raw is its JSON.
+// Case is one input with one purpose. Open is the file to open if the case has a folder, and Raw is its JSON.
 type Case struct {
 	ID       string          `json:"id"`
 	Kind     string          `json:"kind"`
@@ -114,11 +114,11 @@ func Cases() []Case {
 
 func must(err error) {
 	if err != nil {
-		panic(err) // the files of this package are not those it was made with
+		panic(err) // the files of this package were changed
 	}
 }
 
-// Bytes returns the file of a case, nil where it has a folder or nothing.
+// Bytes returns the file of a case, or nil if the case has a folder or no input.
 func (c *Case) Bytes() ([]byte, error) {
 	if c.input == nil || c.Open != "" {
 		return nil, nil
@@ -126,7 +126,7 @@ func (c *Case) Bytes() ([]byte, error) {
 	return c.input.made()
 }
 
-// Files returns the files of a directory input placed at root, path -> bytes.
+// Files returns the files of a directory input that will be placed at root, as a map from paths to bytes.
 func (c *Case) Files(root string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	if c.input == nil {
@@ -147,7 +147,7 @@ func (c *Case) Files(root string) (map[string][]byte, error) {
 
 func (f *file) made() ([]byte, error) {
 	if f.Size > Largest {
-		return nil, fmt.Errorf("a file of %d bytes is not made in memory", f.Size)
+		return nil, fmt.Errorf("a file of %d bytes is too large to create in memory", f.Size)
 	}
 	out := make([]byte, 0, f.Size)
 	for _, raw := range f.Parts {
@@ -178,7 +178,7 @@ func (f *file) made() ([]byte, error) {
 	return out, nil
 }
 
-// UnmarshalJSON reads a text, or {"hex": ...} for one that JSON cannot carry.
+// UnmarshalJSON parses a string, or {"hex": ...} for a string that JSON cannot represent.
 func (t *Text) UnmarshalJSON(raw []byte) error {
 	if raw[0] == '"' {
 		return json.Unmarshal(raw, (*string)(t))
@@ -192,7 +192,7 @@ func (t *Text) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// UnmarshalJSON reads an object, or {"items": [[key, value], ...]} where a key is no UTF-8.
+// UnmarshalJSON parses an object, or {"items": [[key, value], ...]} if a key is not valid UTF-8.
 func (m *Metadata) UnmarshalJSON(raw []byte) error {
 	var plain map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &plain); err != nil || plain == nil {

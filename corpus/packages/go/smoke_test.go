@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// read is a tiny reader.
+// read is a minimal reader.
 func read(data []byte) (map[Text]Tensor, error) {
 	if len(data) < 8 || binary.LittleEndian.Uint64(data) > uint64(len(data)-8) {
 		return nil, errors.New("no header")

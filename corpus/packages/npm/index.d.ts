@@ -7,10 +7,10 @@ export interface Case {
   features?: string[]; steps: string[]; smoke?: true; heavy?: true; action?: any; budget?: Record<string, number>;
   input: any; expect: Expectation | { choice: string; options: Record<string, Expectation> };
 }
-/** All of it: version, rules, choices, codes and cases. */
+/** The whole manifest: version, rules, choices, codes and cases. */
 export const corpus: { corpus_version: string; corpus_sha256: string; cases: Case[]; [field: string]: any };
 export const cases: Case[];
-/** The file of a case; null where it has a folder or nothing. */
+/** Returns the file of a case, or null if the case has a folder or no input. */
 export function bytes(item: Case): Buffer | null;
-/** Returns the files of a directory input placed at `root`, path -> bytes. */
+/** Returns the files of a directory input that will be placed at `root`, as a map from paths to bytes. */
 export function files(item: Case, root: string): Map<string, Buffer>;

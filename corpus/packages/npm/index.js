@@ -1,19 +1,19 @@
 // The conformance corpus of the safetensors format, as data.
 import { readFileSync } from "node:fs";
 
-const LARGEST = 256 * 2 ** 20; // bytes of the largest file that is made in memory
+const LARGEST = 256 * 2 ** 20; // maximum size in bytes of a file that is created in memory
 const stored = readFileSync(new URL("files.bin", import.meta.url));
 
-/** All of it: version, rules, choices, codes and cases. */
+/** The whole manifest: version, rules, choices, codes and cases. */
 export const corpus = JSON.parse(readFileSync(new URL("corpus.json", import.meta.url), "utf8"));
 export const cases = corpus.cases;
 
-/** The file of a case; null where it has a folder or nothing. */
+/** Returns the file of a case, or null if the case has a folder or no input. */
 export function bytes(item) {
   return item.input && !item.input.files ? made(item.input) : null;
 }
 
-/** Returns the files of a directory input placed at `root`, path -> bytes. */
+/** Returns the files of a directory input that will be placed at `root`, as a map from paths to bytes. */
 export function files(item, root) {
   const out = new Map();
   for (const file of item.input?.files ?? []) {
@@ -26,7 +26,7 @@ export function files(item, root) {
 const latin1 = (text) => Buffer.from(text).toString("latin1");
 
 function made(file) {
-  if (file.size > LARGEST) throw new RangeError(`a file of ${file.size} bytes is not made in memory`);
+  if (file.size > LARGEST) throw new RangeError(`a file of ${file.size} bytes is too large to create in memory`);
   return Buffer.concat(file.parts.map(part));
 }
 

@@ -1,4 +1,4 @@
-// A tiny reader over the most basic cases.
+// Tests a minimal reader with the most basic cases.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-"""Minimal reader, tested with the most basic cases."""
+"""Tests of a minimal reader with the most basic cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from safetensors_corpus_data import bytes_of, cases
 
 
 def read(data: bytes) -> tuple[dict[str, Any], Any]:
-    """Return tensors and metadata. Raises ValueError."""
+    """Return the tensors and the metadata. Raises ValueError if the file is invalid."""
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8 or data[8:9] != b"{":
         raise ValueError("no header")

@@ -1,1 +1,1 @@
-"""API for defining cases: decorators, and a builder for each kind of case."""
+"""The API for defining cases: decorators, and one builder for each kind of case."""

@@ -1,8 +1,8 @@
-"""Cases as decorated functions.
+"""Define cases as decorated functions.
 
-The area of the module and the name of the function form the id. The docstring contains title and description.
-The body calls a builder, which records the file and its expected content. The decorators ``accepts``,
-``rejects`` and ``chooses`` define the expected outcome.
+The id of a case consists of the area of its module and the name of its function. The docstring contains the
+title and the description. The body calls a builder, which records the file and its expected content. The
+decorators ``accepts``, ``rejects`` and ``chooses`` define the expected outcome.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ AREAS = {
     "resource": "resource",
     "concurrent": "concurrent",
 }
-"""Areas of the corpus, in the order of the format, and the kind of their cases.
+"""Areas of the corpus in the order of the format, and the kind of the cases in each area.
 
-An area is a module or a package in ``cases``. Cases that fuzzing found name their area."""
+An area is a module or a package in ``cases``. Cases that the fuzzer found declare their area themselves.
+"""
 
 Importance = Literal["low", "medium", "high", "critical"]
 
@@ -60,7 +61,7 @@ class Reject:
 
 
 Options = Mapping[str, Accept | Reject]
-"""Option of a choice -> expectation."""
+"""Maps each option of a choice to its expectation."""
 
 
 def reject(*codes: str) -> Reject:
@@ -72,7 +73,7 @@ ACCEPT = Accept()
 
 @dataclass(frozen=True)
 class CaseFunction:
-    """Registered case whose file is not built yet."""
+    """A registered case. Its file is not built yet."""
 
     id: str
     title: str
@@ -99,7 +100,7 @@ _CASES: dict[str, CaseFunction] = {}
 
 
 def accepts(rules: str, **details: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a case that every reader must accept; ``details`` are those of ``_register``."""
+    """Register a case that every reader must accept. ``_register`` explains the arguments."""
     return _register(rules, None, {"": ACCEPT}, **details)
 
 
@@ -137,22 +138,26 @@ def _register(
     Args:
         rules: ids of the tested rules, separated by spaces, the main one first.
         choice: id of the choice, or None.
-        options: option -> expectation; the key is ``""`` without a choice.
-        over: slug -> value. Makes one case per item with id ``name-slug``, passes the value to the body as
-            second argument, and replaces ``$slug`` and ``$value`` in the docstring.
+        options: maps options to expectations. Without a choice, the only key is ``""``.
+        over: maps slugs to values. Registers one case with the id ``name-slug`` for each item, passes the
+            value to the body as the second argument, and replaces ``$slug`` and ``$value`` in the
+            docstring.
         level: must, should or may; by default, the level of the rules.
         importance: severity of a failure for users who open hostile files.
-        steps: steps of the case; by default, those of the kind.
+        steps: steps of the case; by default, the steps of its kind.
         smoke: True for the few cases that distinguish a broken adapter from a broken reader.
-        bugs: ids of reported bugs (``field_bugs.toml``) that the case shows, or slug -> ids in a family.
-        ahead: slug -> rules that come first for this member of a family. For example, a reader may reject a
-            tensor of a rare dtype for its dtype, not for the fault that the family is about.
-        issue: URL of a public report that the case reproduces, or slug -> URL in a family.
-        heavy: True for a case that runs only on request, like all cases with inputs above a mebibyte.
+        bugs: ids of the reported bugs (``field_bugs.toml``) that the case shows. In a family, maps slugs
+            to ids.
+        ahead: maps slugs to rules that come first for that member of a family. For example, a reader may
+            reject a tensor of a rare dtype because of the dtype rather than the fault that the family is
+            about.
+        issue: URL of a public report that the case reproduces. In a family, maps slugs to URLs.
+        heavy: True for a case that runs only on request. Cases with inputs above one mebibyte are always
+            heavy.
     """
     for label, members in (("bugs", bugs), ("issues", issue), ("rules", ahead)):
         if isinstance(members, Mapping) and not members.keys() <= (over or {}).keys():
-            raise ValueError(f"{label} of unknown members: {sorted(members.keys() - (over or {}).keys())}")
+            raise ValueError(f"{label} for unknown members: {sorted(members.keys() - (over or {}).keys())}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
         area = next((part for part in body.__module__.split(".") if part in AREAS), body.__module__)
@@ -198,11 +203,11 @@ def register(case: CaseFunction) -> None:
 
 
 def all_cases() -> list[CaseFunction]:
-    """Import all areas, and return their cases in the order of ``AREAS``, then by id."""
+    """Import all areas and return their cases in the order of ``AREAS``, then by id."""
     package = importlib.import_module("safetensors_corpus.cases")
     areas = {m.name for m in pkgutil.iter_modules(package.__path__)} - {"from_fuzzing"}
     if not areas <= set(AREAS):
-        raise ValueError(f"modules of no known area: {sorted(areas - set(AREAS))}")
+        raise ValueError(f"these modules do not belong to a known area: {sorted(areas - set(AREAS))}")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
     order = list(AREAS)

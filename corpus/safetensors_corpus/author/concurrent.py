@@ -1,4 +1,4 @@
-"""Builder for simultaneous readers of one file."""
+"""Builder for files that several readers read at the same time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from .file import FileBuilder, tensor_row
 
 @dataclass
 class ConcurrentBuilder(FileBuilder):
-    """File with readers. The expected content is every tensor that a reader reads.
+    """A file and its readers. The expected content consists of all tensors that the readers read.
 
     Attributes to set directly:
         by: ``processes`` are forked from one process.
-        opened: ``once``, before the readers start or fork, or by ``each`` reader.
+        opened: ``once`` if the file is opened before the readers start or fork, or ``each`` if every
+            reader opens it.
         taken_before: tensors that the opener reads before the readers start.
-        times: number of rounds; every reader reads its tensors in each round.
-        closed: number of the round that begins by closing the file; 0 never closes it.
+        times: number of rounds. In each round, every reader reads its tensors.
+        closed: number of the round that starts with closing the file; with 0, the file stays open.
         taken_after: tensors that the opener reads after the readers have finished.
     """
 

@@ -1,6 +1,7 @@
 """Builder for files that are valid except for chosen faults.
 
-The builder records its calls. The expected content comes from that record, never from reading the file.
+The builder records its calls. It derives the expected content from this record and never from reading the
+file.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 
 MAX_FILE = 64 * 1024
-"""Maximum size of a stored file in bytes; larger inputs are recipes."""
+"""Maximum size of a stored file in bytes. Larger inputs become recipes."""
 USUAL_FILE = 2 * 1024
-"""Inputs above this size are recipes too, if at most ``LONG_RECIPE`` characters describe them."""
+"""Inputs above this size also become recipes if the recipe has at most ``LONG_RECIPE`` characters."""
 LONG_RECIPE = 1024
 HEAVY = 1 << 20
 """Input size in bytes above which a case is heavy."""
@@ -31,21 +32,24 @@ HEAVY = 1 << 20
 
 @dataclass
 class Builder(ABC):
-    """Base class of builders; ``budget`` limits ``seconds``, ``peak_bytes`` and ``read_bytes``."""
+    """Base class of builders. The fields of ``budget`` are ``seconds``, ``peak_bytes`` and ``read_bytes``."""
 
     budget: dict[str, float] = field(default_factory=dict, kw_only=True)
 
     @abstractmethod
     def features(self) -> list[str]:
-        """Return the features that an implementation needs, such as ``dtype-f4``."""
+        """Return the features that an implementation needs to run the case, such as ``dtype-f4``."""
 
     @abstractmethod
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
-        """Return ``input`` for the manifest, and the files to store by path relative to the manifest."""
+        """Return ``input`` for the manifest, and the files to store.
+
+        The files are a map from paths relative to the manifest to bytes.
+        """
 
     @abstractmethod
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return the expected content, under an ``option`` if the case has a choice."""
+        """Return the expected content. If the case has a choice, return the content under ``option``."""
 
     def action(self) -> dict[str, Any] | None:
         return None
@@ -65,7 +69,7 @@ def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict
 
 
 def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return ``input`` for a single file, and the file itself if it is small enough to store."""
+    """Return ``input`` for a single file, and the file if it is small enough to store."""
     digest: dict[str, Any] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
     if len(data) <= USUAL_FILE:
         return {"file": path, **digest}, {path: data}
@@ -79,33 +83,36 @@ def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes
 
 
 def json_text(value: object) -> str:
-    """Return compact JSON with unescaped non-ASCII, as the official writer does."""
+    """Return compact JSON in which non-ASCII characters are not escaped, like the official writer."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def size_of(dtype: str, shape: Sequence[int]) -> int:
-    """Return the size of a tensor in bytes. Raises ValueError for a fraction of a byte."""
+    """Return the size of a tensor in bytes. Raises ValueError if the size is not a whole number of bytes."""
     bits = prod(shape) * DTYPE_BITS[dtype]
     if bits % 8:
-        raise ValueError(f"{dtype} {list(shape)} is {bits} bits, not whole bytes; pass the data")
+        raise ValueError(f"{dtype} {list(shape)} has {bits} bits, which are not whole bytes; pass the data")
     return bits // 8
 
 
 def pattern(name: str, size: int) -> bytes:
-    """Return deterministic bytes 0x01..0x3c that depend on the name; finite in every float dtype."""
+    """Return deterministic bytes from 0x01 to 0x3c that depend on the name.
+
+    The bytes represent finite numbers in every float dtype.
+    """
     seed = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return bytes((seed[i % 32] + 7 * i + i // 60) % 60 + 1 for i in range(size))
 
 
 def filled(name: str, dtype: str, size: int) -> bytes:
-    """Return ``pattern``; for BOOL, only zeros and ones, because other bytes are a choice (DAT-05)."""
+    """Return ``pattern``, or zeros and ones for BOOL because other bytes are a choice (DAT-05)."""
     data = pattern(name, size)
     return bytes(b & 1 for b in data) if dtype == "BOOL" else data
 
 
 @dataclass
 class TensorRecord:
-    """Tensor as recorded by the builder."""
+    """A tensor that the builder recorded."""
 
     name: str
     dtype: str
@@ -122,13 +129,14 @@ class FileBuilder(Builder):
 
     Attributes to set directly:
         before: bytes in the header before the opening brace.
-        padding: bytes in the header after the closing brace; None pads with spaces to a multiple of 8.
+        padding: bytes in the header after the closing brace. With None, spaces pad the header to a
+            multiple of 8.
         length: wrong length prefix.
         prefix: bytes before the whole file.
         trailer: bytes after the data buffer.
-        header: bytes of the whole header; replaces members and padding.
+        header: bytes of the whole header, which replace the members and the padding.
         cut: number of bytes removed from the end of the file.
-        separator: JSON punctuation between members, with whitespace.
+        separator: JSON punctuation between members, including whitespace.
     """
 
     before: bytes = b""
@@ -171,23 +179,24 @@ class FileBuilder(Builder):
         views: Mapping[str, bytes] | None = None,
         names: Mapping[str, str] | None = None,
     ) -> None:
-        """Add a tensor: a header member, and bytes at the end of the data buffer.
+        """Add a tensor as a header member, and append its bytes to the data buffer.
 
         Args:
             name: the name that readers must report.
-            dtype: dtype code, written unchanged.
-            shape: logical dimensions, written unchanged.
+            dtype: dtype code, which is written unchanged.
+            shape: logical dimensions, which are written unchanged.
             data: content; by default, ``pattern`` of the right size.
-            begin: wrong begin to declare; the bytes do not move.
-            end: wrong end to declare.
-            key: JSON text of the key, with quotes.
-            fields: field name -> JSON text of its value, None to omit it; other names add unknown fields.
+            begin: wrong begin offset to declare. The position of the bytes does not change.
+            end: wrong end offset to declare.
+            key: JSON text of the key, including the quotes.
+            fields: maps field names to the JSON text of their values; None omits the field. Other names add
+                unknown fields.
             order: order of the three fields.
             value: JSON text of the whole entry.
-            at: position among the header members; by default, the end. The data is always appended.
-            seen_by: options of the choice under which readers see this tensor; by default, all.
-            views: option -> bytes that readers return under it instead of ``data``.
-            names: option -> name that readers report under it instead of ``name``.
+            at: position among the header members; by default, the end. The bytes are always appended.
+            seen_by: options of the choice under which readers see this tensor; by default, all options.
+            views: maps options to the bytes that readers return under them instead of ``data``.
+            names: maps options to the name that readers report under them instead of ``name``.
         """
         if data is None:
             data = self.default_data(name, dtype, shape)
@@ -215,7 +224,7 @@ class FileBuilder(Builder):
         return filled(name, dtype, size_of(dtype, shape))
 
     def gap(self, count: int, fill: int = 0) -> None:
-        """Add ``count`` bytes to the data buffer that belong to no tensor."""
+        """Append ``count`` bytes that belong to no tensor to the data buffer."""
         self._data += bytes([fill]) * count
 
     def metadata(
@@ -230,18 +239,18 @@ class FileBuilder(Builder):
         """Add the metadata member.
 
         Args:
-            mapping: the metadata that readers must report, None for no metadata.
+            mapping: the metadata that readers must report, or None if they must report no metadata.
             raw: JSON text of the value.
-            key: JSON text of the key, with quotes.
+            key: JSON text of the key, including the quotes.
             at: position among the header members; by default, the end.
-            views: option -> map that readers report under it.
+            views: maps options to the metadata that readers report under them.
         """
         self.member(key, json_text(mapping) if raw is None else raw, at=at)
         self._metadata = None if mapping is None else dict(mapping)
         self._metadata_views = dict(views or {})
 
     def member(self, key: str | bytes, value: str | bytes, at: int | None = None) -> None:
-        """Add a header member as JSON text; the expected content does not include it."""
+        """Add a header member as JSON text. The expected content does not include it."""
         raw = b":".join(text.encode() if isinstance(text, str) else text for text in (key, value))
         self._members.insert(len(self._members) if at is None else at, raw)
 

@@ -1,4 +1,4 @@
-"""Builder for a directory with shards, an index and decoys, and faults of shards."""
+"""Builder for a directory with shards, an index and decoys, and for faults in shards."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from .. import recipe
 from .file import MAX_FILE, Builder, FileBuilder, json_text, pattern, size_of
 
 MODEL = "model/"
-"""Folder of the checkpoint in the directory."""
+"""Folder in the directory that contains the checkpoint."""
 INDEX_NAME = "model.safetensors.index.json"
 
 
 @dataclass
 class ShardBuilder(FileBuilder):
-    """Shard. The bytes of a tensor also depend on the name of the shard, which distinguishes decoys."""
+    """A shard.
+
+    The bytes of its tensors also depend on the name of the shard, so decoys have different bytes.
+    """
 
     name: str = ""
 
@@ -27,7 +30,7 @@ class ShardBuilder(FileBuilder):
 
 @dataclass
 class IndexBuilder(Builder):
-    """Collects the files of a directory, and the tensors that a loader must find through the index."""
+    """Collects the files of a directory and the tensors that a loader must find through the index."""
 
     index_name: str = INDEX_NAME
     _files: dict[str, bytes] = field(default_factory=dict)
@@ -38,12 +41,13 @@ class IndexBuilder(Builder):
     _templates: set[str] = field(default_factory=set)
 
     def shard(self, name: str, *tensors: str, **typed: tuple[str, list[int]]) -> ShardBuilder:
-        """Add a shard, and return its builder.
+        """Add a shard and return its builder.
 
         Args:
-            name: path relative to the checkpoint; ``../outside/x.safetensors`` is outside its folder.
+            name: path relative to the folder of the checkpoint; ``../outside/x.safetensors`` is outside that
+                folder.
             tensors: names of tensors with the default dtype and shape.
-            typed: name -> dtype and shape of further tensors.
+            typed: maps the names of further tensors to their dtype and shape.
         """
         builder = ShardBuilder(name=name)
         for tensor in tensors:
@@ -64,13 +68,14 @@ class IndexBuilder(Builder):
         raw: str | bytes | None = None,
         template: bool = False,
     ) -> None:
-        """Write the index; a loader must find the tensors of its map.
+        """Write the index. A loader must find the tensors in its map.
 
         Args:
-            weight_map: tensor name -> shard.
-            metadata: by default, the correct ``total_size`` of the shards added so far.
-            raw: text of the whole index; ``weight_map`` still defines the expected tensors.
-            template: True to replace ``@ROOT@`` in the text by the absolute path of the directory.
+            weight_map: maps tensor names to shards.
+            metadata: metadata of the index; by default, the correct ``total_size`` of the shards added so
+                far.
+            raw: text of the whole index. ``weight_map`` still defines the expected tensors.
+            template: True to replace ``@ROOT@`` in the text with the absolute path of the directory.
         """
         self._mapped = list((weight_map or {}).items())
         if raw is None:
@@ -82,7 +87,7 @@ class IndexBuilder(Builder):
             self._templates.add(self.index_name)
 
     def padded_index(self, weight_map: dict[str, str], size: int) -> None:
-        """Write the index as a recipe, padded with spaces before its map to ``size`` bytes."""
+        """Write the index as a recipe, and pad it to ``size`` bytes with spaces before the map."""
         self._mapped = list(weight_map.items())
         before = f'{{"metadata":{json_text({"total_size": self.total_size()})},'
         behind = f'"weight_map":{json_text(weight_map)}}}'
@@ -90,7 +95,7 @@ class IndexBuilder(Builder):
         self._made[self.index_name] = [{"text": before}, spaces, {"text": behind}]
 
     def total_size(self) -> int:
-        """Return the size of all mapped tensors in the shards added so far."""
+        """Return the size of all tensors that are in the shards added so far and in the map."""
         sizes = {
             shard: {row["name"]: row["nbytes"] for row in builder.content()["tensors"]}
             for shard, builder in self._shards.items()
@@ -98,7 +103,10 @@ class IndexBuilder(Builder):
         return sum(sizes.get(shard, {}).get(tensor, 0) for tensor, shard in self._mapped)
 
     def expect(self, *tensors: tuple[str, str], option: str | None = None) -> None:
-        """Set the tensors (name, shard) that a loader must find under ``option``, instead of the map."""
+        """Set the tensors that a loader must find under ``option`` instead of those of the map.
+
+        Each tensor is a pair (name, shard).
+        """
         self._seen[option] = list(tensors)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
@@ -117,7 +125,7 @@ class IndexBuilder(Builder):
         rows, files = [], {}
         for name, data in sorted((_below(name), data) for name, data in contents.items()):
             if len(data) > MAX_FILE:
-                raise ValueError(f"{name}: {len(data):,} bytes; files of a directory are stored as they are")
+                raise ValueError(f"{name}: a file of {len(data):,} bytes is too large to store")
             row = {"path": name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
             if name.removeprefix(MODEL) in self._templates:
                 row["template"] = True
@@ -155,7 +163,7 @@ SHARD_FAULTS = {
     "bytes-behind": ("OFF-08", "OFF_TRAILING"),
     "metadata-number": ("MET-01", "MET_VALUE_NOT_STRING"),
 }
-"""Fault -> broken rule, fault code."""
+"""Maps each fault to the rule that it breaks and its fault code."""
 _FIELDS: dict[str, dict[str, str | None]] = {
     "dtype-unknown": {"dtype": '"F31"'},
     "shape-negative": {"shape": "[-2]"},
@@ -164,14 +172,14 @@ _FIELDS: dict[str, dict[str, str | None]] = {
 
 
 def break_shard(shard: ShardBuilder, fault: str, *, first: str, last: str, length: int = 1000) -> None:
-    """Add a tensor and a fault to a shard with at least 4 bytes of data.
+    """Add a tensor and a fault to a shard that contains at least 4 bytes of data.
 
     Args:
         shard: the shard to break.
         fault: a key of ``SHARD_FAULTS``.
         first: name of an existing tensor, which ``name-twice`` repeats.
-        last: name of the new tensor for other faults.
-        length: header length in bytes that ``length-past-end`` claims.
+        last: name of the new tensor for the other faults.
+        length: header length in bytes that ``length-past-end`` declares.
     """
     if fault == "hole":
         shard.gap(8)

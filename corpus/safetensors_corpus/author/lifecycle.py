@@ -12,7 +12,7 @@ from .file import FileBuilder, dtype_features, tensor_row
 
 @dataclass
 class LifecycleBuilder(FileBuilder):
-    """File with a script. The expected content is the last tensor that the script reads."""
+    """A file and a script. The expected content is the last tensor that the script reads."""
 
     _script: list[dict[str, Any]] = field(default_factory=list)
     _answers: dict[str | None, tuple[bytes, str | None, list[int] | None]] = field(default_factory=dict)
@@ -52,16 +52,17 @@ class LifecycleBuilder(FileBuilder):
         dtype: str | None = None,
         shape: Sequence[int] | None = None,
     ) -> None:
-        """Set the expected content of the last tensor under ``option`` (None: all other options).
+        """Set the expected content of the last tensor under ``option``.
 
-        By default, ``dtype`` and ``shape`` are those of the original file.
+        If ``option`` is None, the content applies to all other options. By default, ``dtype`` and ``shape``
+        are those of the original file.
         """
         self._answers[option] = (data, dtype, None if shape is None else list(shape))
 
     def content(self, option: str | None = None) -> dict[str, Any]:
         names = [s["tensor"] for s in self._script if s["step"] == "tensor"]
         if not names:
-            raise ValueError("the script reads no tensor")
+            raise ValueError("the script does not read a tensor")
         last = self.tensor_named(names[-1])
         unchanged = (last.data, None, None)
         data, dtype, shape = self._answers.get(option) or self._answers.get(None) or unchanged

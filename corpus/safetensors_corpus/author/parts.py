@@ -1,4 +1,4 @@
-"""Building blocks shared by case modules."""
+"""Building blocks that several case modules use."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LONE_SURROGATES = {
     r"\ud7ff\udc00": "\ud7ff\udc00",
     r"\u0041\udc00": "A\udc00",
 }
-"""JSON escapes -> decoded string, with lone surrogates kept."""
+"""Maps JSON escapes to the string that they represent. Lone surrogates are kept."""
 LONE_MAPS = {
     rb'{"a":"\ud800"}': {"a": "\ud800"},
     rb'{"a":"\ud800b"}': {"a": "\ud800b"},
     rb'{"\udc00":"b"}': {"\udc00": "b"},
     rb'{"\ude00\ud83d":"b"}': {"\ude00\ud83d": "b"},
 }
-"""JSON text of metadata -> map, with lone surrogates kept."""
+"""Maps the JSON text of metadata to the map that it represents. Lone surrogates are kept."""
 LONE_OPTIONS: Options = {
     "reject": reject("HDR_NOT_JSON", "HDR_NOT_UTF8"), "keep": ACCEPT, "replace": ACCEPT
 }  # fmt: skip
@@ -43,13 +43,13 @@ LONE_OPTIONS: Options = {
 RARE: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 """Options of the choice ``rare-ignored-values``."""
 COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")
-"""Dtypes that practically every reader supports; the text names no others."""
+"""Dtypes that practically every reader supports. The written format names no others."""
 
 
 def rare(over: Mapping[str, str | tuple[object, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return ``ahead`` for a family: members with a rare dtype test DTY-01 and DTY-08 first.
+    """Return ``ahead`` for a family: for members with a rare dtype, DTY-01 and DTY-08 come first.
 
-    ``over`` maps slugs to dtypes, or to tuples that contain one.
+    ``over`` maps slugs to dtypes or to tuples that contain a dtype.
     """
     out: dict[str, tuple[str, ...]] = {}
     for slug, value in over.items():
@@ -60,9 +60,9 @@ def rare(over: Mapping[str, str | tuple[object, ...]]) -> dict[str, tuple[str, .
 
 
 PLACES = {"first": 0, "middle": 1, "last": 2}
-"""Slug -> index, for cases that place a fault in each of three tensors."""
+"""Maps slugs to indexes, for cases that place a fault in each of three tensors in turn."""
 ENTRY = '{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
-"""Entry of the only tensor in a file, or of the first."""
+"""Entry of the only tensor in a file, or of the first one."""
 
 
 def replaced(text: str) -> str:
@@ -70,14 +70,14 @@ def replaced(text: str) -> str:
 
 
 def named_with_escapes(f: FileBuilder, before: str, escapes: str) -> None:
-    """Add a tensor with the name ``before`` followed by the JSON ``escapes``, which may be invalid."""
+    """Add a tensor whose name is ``before`` followed by the JSON ``escapes``, which may be invalid."""
     kept = before + LONE_SURROGATES.get(escapes, "")
     names = {"keep": kept, "replace": replaced(kept)}
     f.tensor("w", "F32", [2], key=f'"{before}{escapes}"', names=names)
 
 
 def metadata_with_escapes(f: FileBuilder, raw: bytes) -> None:
-    """Add metadata with the JSON text ``raw``, which may be invalid, then a tensor."""
+    """Add metadata with the JSON text ``raw``, which may be invalid, and then a tensor."""
     kept = LONE_MAPS.get(raw, {})
     views = {"replace": {replaced(key): replaced(value) for key, value in kept.items()}}
     f.metadata(kept, raw=raw, views=views)
@@ -85,23 +85,23 @@ def metadata_with_escapes(f: FileBuilder, raw: bytes) -> None:
 
 
 def header_text(f: FileBuilder, header: str | bytes) -> None:
-    """Write ``header`` literally, replacing ``ENTRY`` by the entry of the only tensor."""
+    """Write ``header`` literally, but replace ``ENTRY`` with the entry of the only tensor."""
     f.tensor("w", "F32", [2])
     raw = (header.encode() if isinstance(header, str) else header).replace(b"ENTRY", ENTRY.encode())
     f.header = raw + b" " * (-len(raw) % 8)
 
 
 def sized(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
-    """Add a tensor with ``size`` bytes, whatever its shape."""
+    """Add a tensor with ``size`` bytes, whatever its shape is."""
     f.tensor("w", dtype, shape, pattern("w", size))
 
 
 def three_tensors(
     f: FileBuilder, place: int, *, usual: tuple[str, list[int]] = ("F32", [2]), **other: Any
 ) -> None:
-    """Add tensors a, b and c of the ``usual`` dtype and shape, except at ``place`` (0, 1, 2; -1 for none).
+    """Add tensors a, b and c with the ``usual`` dtype and shape, except the one at ``place`` (-1 for none).
 
-    ``other`` are the ``tensor`` arguments for the exception; ``size`` sets the number of its bytes.
+    ``other`` contains the ``tensor`` arguments for the exception, and ``size`` is its number of bytes.
     """
     for index, name in enumerate("abc"):
         options = {"dtype": usual[0], "shape": usual[1]} | (other if index == place else {})
@@ -111,7 +111,7 @@ def three_tensors(
 
 
 def renamed_field(f: FileBuilder, plain: str, spelled: str) -> None:
-    """Add a tensor whose entry has the field ``plain`` last, under the name ``spelled``."""
+    """Add a tensor whose entry ends with the field ``plain``, but spell its name ``spelled``."""
     texts = {"dtype": '"F32"', "shape": "[2]", "data_offsets": "[0,8]"}
     f.tensor("w", "F32", [2], fields={plain: None, spelled: texts[plain]})
 
@@ -123,7 +123,7 @@ def pad_header(f: FileBuilder, size: int) -> None:
 
 
 def powers(*slugs: str) -> dict[str, int]:
-    """Map slugs such as 2p32, 2p32-plus-8 or 2p64-less-1 to numbers."""
+    """Map slugs such as 2p32, 2p32-plus-8 or 2p64-less-1 to the numbers that they represent."""
     out = {}
     for slug in slugs:
         power, _, rest = slug.removeprefix("2p").partition("-")

@@ -1,4 +1,4 @@
-"""Builder for a file behind an HTTP server."""
+"""Builder for a file on an HTTP server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .file import FileBuilder
 
 @dataclass
 class RemoteBuilder(FileBuilder):
-    """File with a server behaviour; the server first answers ``after`` GET requests correctly."""
+    """A file and a server behaviour. The server answers the first ``after`` GET requests correctly."""
 
     server: Behaviour = "ranges"
     after: int = 0

@@ -1,4 +1,4 @@
-"""Builder for expensive inputs: large headers, many tensors, sparse files, deep nesting."""
+"""Builder for expensive inputs: large headers, many tensors, sparse files and deep nesting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .file import Builder, dtype_features, tensor_row
 
 @dataclass
 class RecipeBuilder(Builder):
-    """Collects the parts of header and data; ``length`` is a wrong length prefix."""
+    """Collects the parts of the header and the data; ``length`` is a wrong length prefix."""
 
     length: int | None = None
     _header: list[dict[str, Any]] = field(default_factory=list)
@@ -35,8 +35,8 @@ class RecipeBuilder(Builder):
     def fill_header(self, size: int, unit: str, ending: str, separator: str = "") -> int:
         """Add as many items as fit into a header of ``size`` bytes, then ``ending`` and spaces.
 
-        In ``unit``, the text of an item, ``{i}`` and ``{next}`` are its number and the next one. Returns the
-        number of items. Raises ValueError if no item fits.
+        In ``unit``, which is the text of an item, the fields ``{i}`` and ``{next}`` are the numbers of this
+        item and the next one. Returns the number of items. Raises ValueError if no item fits.
         """
         room = size - self.header_size - len(ending.encode())
 
@@ -50,7 +50,7 @@ class RecipeBuilder(Builder):
             middle = (low + high + 1) // 2
             low, high = (middle, high) if recipe.size([items(middle)]) <= room else (low, middle - 1)
         if not low:
-            raise ValueError(f"a header of {size:,} bytes has no room for {unit[:40]!r}")
+            raise ValueError(f"a header of {size:,} bytes is too small for {unit[:40]!r}")
         self.header(items(low), ending)
         self.pad_header(size)
         return low
@@ -58,7 +58,7 @@ class RecipeBuilder(Builder):
     def pad_header(self, size: int) -> None:
         missing = size - self.header_size
         if missing < 0:
-            raise ValueError(f"the header has {-missing:,} bytes more than {size:,} already")
+            raise ValueError(f"the header is already {-missing:,} bytes longer than {size:,} bytes")
         if missing:
             self._header.append({"repeat": {"text": " "}, "count": missing})
 
@@ -70,7 +70,7 @@ class RecipeBuilder(Builder):
         self._dtypes.add(dtype)
 
     def expect_count(self, count: int, *dtypes: str) -> None:
-        """Expect only a number of tensors, because listing them would cost more than reading them."""
+        """Expect only a number of tensors, because a list would cost more than reading the file."""
         self._count = count
         self._dtypes.update(dtypes)
 

@@ -1,4 +1,4 @@
-"""Builder for a save in shards into a folder that may contain an earlier model."""
+"""Builder for a sharded save into a folder that may contain an earlier model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .write import WriteBuilder
 
 @dataclass
 class ShardedBuilder(WriteBuilder):
-    """Collects the arguments of a sharded save, and the earlier files in ``folder``.
+    """Collects the arguments of a sharded save and the earlier files in ``folder``.
 
-    ``under`` maps an option of the choice to properties required in addition to ``properties``.
+    ``under`` maps an option of the choice to the properties that it requires in addition to ``properties``.
     """
 
     max_shard_size: int = 32
@@ -26,7 +26,7 @@ class ShardedBuilder(WriteBuilder):
             self.tensor(name, "F32", [4])
 
     def earlier(self, *shards: Sequence[str]) -> None:
-        """Put an earlier model into the folder; ``shards`` lists the tensor names of each shard."""
+        """Put an earlier model into the folder; each of ``shards`` lists the tensor names of one shard."""
         names = [numbered(number, len(shards)) for number in range(1, len(shards) + 1)]
         for name, tensors in zip(names, shards, strict=True):
             self.folder.shard(name, *tensors)

@@ -1,4 +1,4 @@
-"""Builder for a request for a part of a tensor; NumPy computes the expected result."""
+"""Builder for requests for a part of a tensor. NumPy computes the expected result."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .file import FileBuilder, size_of, tensor_row
 
 @dataclass
 class SliceBuilder(FileBuilder):
-    """File with a request; ``expect`` states the result if NumPy cannot compute it.
+    """A file and a request. If NumPy cannot compute the result, ``expect`` must set it.
 
-    By default, the elements of tensors count up, so that all elements of a small file differ.
+    By default, the elements of a tensor are consecutive numbers, so all elements of a small file differ.
     """
 
     _asked: tuple[str, tuple[Any, ...]] | None = None
@@ -25,11 +25,11 @@ class SliceBuilder(FileBuilder):
         return numbered(self.position, size_of(dtype, shape), max(DTYPE_BITS[dtype] // 8, 1))
 
     def ask(self, name: str, *index: Any) -> None:
-        """Request ``tensor[index]``; without an index, the whole tensor."""
+        """Request ``tensor[index]``, or the whole tensor if there is no index."""
         self._asked = (name, index)
 
     def expect(self, shape: list[int], data: bytes, option: str | None = None) -> None:
-        """Set the expected dimensions and bytes in C order, under ``option`` of the choice."""
+        """Set the expected dimensions, and the expected bytes in C order, under ``option`` of the choice."""
         self._answers[option] = (shape, data)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
@@ -39,8 +39,8 @@ class SliceBuilder(FileBuilder):
         if answer is None:
             bits = DTYPE_BITS[tensor.dtype]
             if bits % 8:
-                raise ValueError(f"NumPy has no {tensor.dtype}; state the result with expect")
-            # Opaque items of the right width: only the selection of elements matters.
+                raise ValueError(f"NumPy does not support {tensor.dtype}; set the result with expect")
+            # Opaque items of the right width are sufficient, because only the selection of elements matters.
             import numpy as np  # slow to import, and only the build needs it
 
             array = np.frombuffer(tensor.data, dtype=f"V{bits // 8}").reshape(tensor.shape)
@@ -64,7 +64,7 @@ class SliceBuilder(FileBuilder):
 
 
 def numbers(f: SliceBuilder, shape: Sequence[int] = (4, 6), *, dtype: str = "I16", beside: int = 8) -> None:
-    """Add ``t`` between two tensors of the same dtype with ``beside`` elements each."""
+    """Add the tensor ``t`` between two tensors of the same dtype that have ``beside`` elements each."""
     f.tensor("before", dtype, [beside])
     f.tensor("t", dtype, shape)
     f.tensor("after", dtype, [beside])
@@ -76,9 +76,12 @@ def ask_numbers(f: SliceBuilder, *index: Any, shape: Sequence[int] = (4, 6), bes
 
 
 def numbered(position: int, size: int, width: int) -> bytes:
-    """Return elements of ``width`` bytes that count up from their position in the data buffer.
+    """Return elements of ``width`` bytes that are consecutive numbers.
 
-    The bytes are digits 0x01..0x3c in base 60, the lowest first: finite in every float dtype.
+    The first number follows from the position of the elements in the data buffer.
+
+    The bytes are base-60 digits from 0x01 to 0x3c with the lowest digit first. They are finite in every float
+    dtype.
     """
     places = range(position, position + size)
     return bytes((place // width // 60 ** ((place - position) % width)) % 60 + 1 for place in places)

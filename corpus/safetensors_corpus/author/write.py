@@ -1,4 +1,4 @@
-"""Builder for a save: tensors as views of memory, metadata, target and expected file."""
+"""Builder for a save: tensors as views of memory, metadata, the target and the expected file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SPELLED = 4096
 
 @dataclass(frozen=True)
 class Text:
-    """String too long for the manifest, as the parts of a recipe."""
+    """A string that is too long for the manifest, as the parts of a recipe."""
 
     parts: tuple[dict[str, Any], ...]
 
 
 @dataclass
 class TensorView:
-    """Tensor in the memory of the program that saves it."""
+    """A tensor in the memory of the program that saves it."""
 
     name: Any
     dtype: str
@@ -43,11 +43,11 @@ class WriteBuilder(Builder):
     """Collects the arguments of a save.
 
     Attributes:
-        target: destination of the file, see the manifest schema.
-        properties: required properties of the file beyond its content, see the schema.
+        target: destination of the file, as the manifest schema defines it.
+        properties: properties beyond its content that the file must have, as the schema defines them.
         file_size_limit: maximum file size in bytes that the system allows, or None.
         before: the existing file at the target, for targets that have one.
-        count_only: True to check only the number of tensors, if a list would make the manifest too large.
+        count_only: True to check only the number of tensors if a list would make the manifest too large.
     """
 
     target: str = "new"
@@ -61,7 +61,7 @@ class WriteBuilder(Builder):
     _contents: dict[str | None, tuple[list[str], dict[str, str] | None]] = field(default_factory=dict)
 
     def storage(self, name: str, data: bytes | list[dict[str, Any]]) -> None:
-        """Add memory for tensors: its bytes, or the parts of a recipe."""
+        """Add memory for tensors, given as bytes or as the parts of a recipe."""
         self._storages[name] = recipe.from_bytes(data) if isinstance(data, bytes) else data
 
     def tensor(
@@ -81,14 +81,16 @@ class WriteBuilder(Builder):
 
         Args:
             name: its name, or an object that the writer must reject.
-            dtype: code of the format, or an element type that the format lacks.
+            dtype: dtype code of the format, or an element type that the format does not have.
             shape: dimensions in elements.
             data: bytes of new memory; by default, ``storage`` or a pattern of the right size.
             storage: name of existing memory.
-            offset: position of the first element there, in bytes.
-            strides: bytes between neighbours along each dimension; None for contiguous row-major order.
-            byteorder: order of the bytes of an element in memory.
-            nbytes: bytes passed, if dtype and shape imply another number; only for writers of buffers.
+            offset: position of the first element in the storage, in bytes.
+            strides: distance in bytes between neighbours along each dimension; None for contiguous row-major
+                order.
+            byteorder: byte order of the elements in memory.
+            nbytes: number of bytes to pass if dtype and shape imply another number. Only writers that accept
+                buffers support it.
         """
         shape = [2] if shape is None else shape
         if storage is None:
@@ -103,7 +105,7 @@ class WriteBuilder(Builder):
         self._given.append(TensorView(name, dtype, shape, storage, offset, strides, byteorder, nbytes))
 
     def metadata(self, metadata: Any) -> None:
-        """Pass metadata to the writer, which must reject anything but a map of strings."""
+        """Pass metadata to the writer, which must reject everything except a map of strings."""
         self._metadata = metadata
 
     def expect(self, *names: str, metadata: dict[str, str] | None = None, option: str | None = None) -> None:
@@ -123,19 +125,19 @@ class WriteBuilder(Builder):
         return {"tensors": rows, "metadata": metadata}
 
     def _gather(self, given: TensorView) -> bytes:
-        """Collect the bytes of a tensor in row-major order, with little-endian elements."""
+        """Collect the bytes of a tensor in row-major order with little-endian elements."""
         memory = recipe.expand(self._storages[given.storage])
         if given.strides is None and given.byteorder == "little":
             data = memory[given.offset : given.offset + size_of(given.dtype, given.shape)]
             if len(data) != size_of(given.dtype, given.shape):
-                raise ValueError(f"{given.name!r} reaches outside its storage")
+                raise ValueError(f"{given.name!r} is not completely inside its storage")
             return data
         width = DTYPE_BITS[given.dtype] // 8
         out = bytearray()
         for start in _starts(vars(given), width):
             element = memory[start : start + width]
             if start < 0 or len(element) != width:
-                raise ValueError(f"{given.name!r} reaches outside its storage")
+                raise ValueError(f"{given.name!r} is not completely inside its storage")
             if given.byteorder == "big":  # reverse the element, or both parts of a complex number
                 element = element[3::-1] + element[:3:-1] if given.dtype == "C64" else element[::-1]
             out += element
@@ -183,9 +185,9 @@ def _spelled(value: Any) -> Any:
 
 
 def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
-    """Yield the positions of the bytes of a tensor in its storage of ``size`` bytes.
+    """Yield the positions of the tensor's bytes in its storage, which has ``size`` bytes.
 
-    For an element type of unknown width, yields all positions.
+    If the width of the element type is unknown, yield all positions.
     """
     bits = DTYPE_BITS.get(given["dtype"])
     if bits is None:
@@ -201,7 +203,7 @@ def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
 def _starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
     """Yield the position of each element in row-major order. Raises ValueError for packed elements."""
     if not width:
-        raise ValueError("elements below a byte have no strides and no byte order")
+        raise ValueError("elements smaller than a byte cannot have strides or a byte order")
     shape: Sequence[int] = given["shape"]
     strides = given["strides"]
     if strides is None:

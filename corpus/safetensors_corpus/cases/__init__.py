@@ -1,1 +1,1 @@
-"""Case functions, in one or more modules per area; each function builds one file with one purpose."""
+"""Case functions. Each area has one or more modules, and each function builds a file that tests one thing."""

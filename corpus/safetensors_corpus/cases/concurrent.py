@@ -1,8 +1,8 @@
 """Concurrent: several threads or processes read one file at the same time.
 
-Each reader must return the bytes that it would return on its own. Known failures: readers share the position
-in one open file (ooples/AiDotNet.Tensors#258); a second reader finds half-initialised state; a lock is never
-released; a forked process shares state with its parent unintentionally.
+Each of them must get the same bytes as if it were the only one. Known failures: readers share the position in
+one open file (ooples/AiDotNet.Tensors#258), a second reader sees half-initialised state, a lock is never
+released, or a forked process shares state with its parent unintentionally.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORK = "opened-before-fork"
 SEEK = "https://github.com/ooples/AiDotNet.Tensors/pull/258"
 NAMES = "abcdefgh"
 LARGE = 192 * 1024
-"""Size of a large tensor in bytes: many memory pages, and more than one buffered read."""
+"""Size of a large tensor in bytes. It spans many memory pages and needs more than one buffered read."""
 FEW = {"two": 2, "eight": 8}
 
 
@@ -34,7 +34,7 @@ def large(f: ConcurrentBuilder, names: str = "abcd") -> None:
 
 
 def rotated(f: ConcurrentBuilder, names: str, count: int) -> None:
-    """Add readers that read all tensors, each starting at a different one."""
+    """Add ``count`` readers that read all tensors, each starting at a different one."""
     for place in range(count):
         start = place % len(names)
         f.reader(*names[start:], *names[:start])
@@ -50,7 +50,7 @@ def pages(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, importance="high", over={**FEW, "thirty-two": 32, "forty": 40, "sixty-four": 64})
 def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
-    """Threads ($slug) read the same tensor from an open file that no one has read yet.
+    """Threads ($slug) read the same tensor from an open file that nothing has been read from yet.
 
     All threads race to create whatever the reader initialises on first use.
     """
@@ -63,7 +63,7 @@ def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
 def threads_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
     """Threads ($slug) each read a different tensor.
 
-    If seeking and reading are two steps, a thread reads at the position that another thread set.
+    If seeking and reading are two steps, a thread may read at the position that another thread has set.
     """
     small(f)
     for name in NAMES[:count]:
@@ -72,7 +72,7 @@ def threads_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
 
 @accepts(THREADS, importance="high", issue=SEEK)
 def threads_large_tensors(f: ConcurrentBuilder) -> None:
-    """Four threads each read a tensor of many memory pages, which takes several read calls."""
+    """Four threads each read a tensor that spans many memory pages and takes several read calls."""
     large(f)
     for name in "abcd":
         f.reader(name)
@@ -90,9 +90,9 @@ def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, over={"by-one": "a", "by-all": "h"})
 def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
-    """One tensor is read before the threads start and is read again ($slug).
+    """One tensor is read before the threads start, and again by the threads ($slug).
 
-    A cached answer must not be returned for other tensors.
+    A reader must not return a cached tensor when another one is requested.
     """
     small(f)
     f.taken_before = (first,)
@@ -102,7 +102,7 @@ def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 
 @accepts(THREADS)
 def threads_forwards_and_backwards(f: ConcurrentBuilder) -> None:
-    """Two threads read all tensors in file order, two in reverse order."""
+    """Two threads read all tensors in file order, and two in reverse order."""
     small(f)
     for names in (NAMES, NAMES[::-1]) * 2:
         f.reader(*names)
@@ -117,9 +117,9 @@ def threads_all_tensors_rotated(f: ConcurrentBuilder, count: int) -> None:
 
 @accepts(THREADS)
 def threads_many_tensors(f: ConcurrentBuilder) -> None:
-    """The file has 300 tensors, and four threads read some from every part of it.
+    """The file has 300 tensors, and each of four threads reads some from every part of it.
 
-    A lookup table built from the header on first use takes long enough to race.
+    Building a lookup table from the header on first use takes long enough for threads to race.
     """
     names = [f"layer.{number}.weight" for number in range(300)]
     for name in names:
@@ -130,7 +130,7 @@ def threads_many_tensors(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_tensors_without_bytes_between(f: ConcurrentBuilder) -> None:
-    """Empty tensors are placed between others, so some reads need no bytes."""
+    """There are empty tensors between the others, so some requests do not read any bytes."""
     for name in "abcdef":
         f.tensor(name, "F32", [0 if name in "bde" else 3])
     rotated(f, "abcdef", 6)
@@ -138,7 +138,7 @@ def threads_tensors_without_bytes_between(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_same_shape_and_dtype(f: ConcurrentBuilder) -> None:
-    """All tensors have the same dtype and shape; only their bytes differ."""
+    """All tensors have the same dtype and shape, and differ only in their bytes."""
     for name in NAMES:
         f.tensor(name, "F32", [16])
     for name in NAMES:
@@ -147,7 +147,7 @@ def threads_same_shape_and_dtype(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_many_rounds(f: ConcurrentBuilder) -> None:
-    """Four threads read two tensors each, a hundred times."""
+    """Four threads read two tensors each, a hundred times over."""
     small(f)
     f.times = 100
     for place in range(4):
@@ -156,9 +156,9 @@ def threads_many_rounds(f: ConcurrentBuilder) -> None:
 
 @accepts("API-16 DAT-06 API-02", importance="high", over={"one": 1, "two": 2, "all-but-one": 3})
 def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
-    """A name that the file does not contain is requested by $slug of four threads.
+    """The file does not contain the name that $slug of four threads request.
 
-    The error must affect one request only. A lock that it does not release blocks all other threads.
+    The error must affect only that request. If the reader does not release a lock, all other threads block.
     """
     small(f)
     f.times = 4
@@ -172,7 +172,7 @@ def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
 def threads_closed_meanwhile(f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]) -> None:
     """Three threads read tensors ($slug), and the file is closed during their second read.
 
-    After that a read may fail. Any data it returns must still be correct.
+    Reads after the close may fail, but any data that they return must be correct.
     """
     tensors(f)
     f.times = 3
@@ -198,7 +198,7 @@ def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
     rotated(f, NAMES, count)
 
 
-# Processes that share a file opened before the fork
+# Processes that share a file that was opened before the fork
 
 
 def forked(f: ConcurrentBuilder) -> None:
@@ -207,9 +207,9 @@ def forked(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug) forked while the file is open read the same tensor.
+    """Processes ($slug) that were forked while the file was open read the same tensor.
 
-    A library whose threads do not survive the fork waits for them forever.
+    If the threads of a library do not survive the fork, the library waits for them forever.
     """
     small(f)
     forked(f)
@@ -219,9 +219,9 @@ def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug) forked while the file is open each read a different tensor.
+    """Processes ($slug) that were forked while the file was open each read a different tensor.
 
-    They share the position in the open file.
+    The processes share one position in the open file.
     """
     small(f)
     forked(f)
@@ -231,7 +231,7 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high")
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
-    """Four processes forked while the file is open each read a tensor of many memory pages."""
+    """Four processes that were forked while the file was open each read a tensor of many memory pages."""
     large(f)
     forked(f)
     for name in "abcd":
@@ -240,9 +240,9 @@ def forked_large_tensors(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over={"the-same": "b", "another": "a"})
 def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
-    """One tensor is read before the fork; the processes read $slug.
+    """One tensor is read before the fork, and then the processes read $slug.
 
-    Each process assumes that the file position is where the parent left it.
+    Each process might assume that the file position is still where the parent left it.
     """
     small(f)
     forked(f)
@@ -253,7 +253,7 @@ def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 
 @chooses(FORK, options=FORKED)
 def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
-    """Four processes forked while the file is open read all tensors, each starting at a different one."""
+    """Four processes that were forked while the file was open read all tensors in different orders."""
     small(f)
     forked(f)
     rotated(f, NAMES, 4)
@@ -261,7 +261,7 @@ def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high")
 def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
-    """The parent reads a tensor before the fork, and others after its children have finished."""
+    """The parent reads one tensor before the fork, and others after its children have finished."""
     small(f)
     forked(f)
     f.taken_before = ("a",)
@@ -274,9 +274,9 @@ def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
 def forked_parent_closes_meanwhile(
     f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]
 ) -> None:
-    """The parent closes the file after its children have read $slug tensors once; they continue.
+    """The parent closes the file after its children have read $slug tensors once, and the children continue.
 
-    One process must not release memory that all of them share.
+    A process must not release memory that all of them share.
     """
     tensors(f)
     forked(f)
@@ -287,7 +287,7 @@ def forked_parent_closes_meanwhile(
 
 @chooses(FORK, options=FORKED)
 def forked_unknown_name(f: ConcurrentBuilder) -> None:
-    """One of three processes requests a name that the file does not contain; the others read as usual."""
+    """One of three processes requests a name that the file does not contain. The others read as usual."""
     small(f)
     forked(f)
     f.reader_of_unknown("no such tensor")
@@ -309,7 +309,7 @@ def processes_opening_each(f: ConcurrentBuilder, count: int) -> None:
 
 @accepts(PROCESSES)
 def processes_opening_each_large(f: ConcurrentBuilder) -> None:
-    """Four processes each open the file and read a tensor of many memory pages."""
+    """Four processes each open the file and read a tensor that spans many memory pages."""
     large(f)
     forked(f)
     f.opened = "each"
@@ -319,7 +319,7 @@ def processes_opening_each_large(f: ConcurrentBuilder) -> None:
 
 @accepts(PROCESSES)
 def processes_opening_each_beside_the_parent(f: ConcurrentBuilder) -> None:
-    """The parent has the file open and has read a tensor; its children open the file again."""
+    """The parent has opened the file and read a tensor. Its children open the file again."""
     small(f)
     forked(f)
     f.opened = "each"

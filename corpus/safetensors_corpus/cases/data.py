@@ -1,4 +1,4 @@
-"""Data: byte order, element order and bit-exact values, including the extremes of each dtype."""
+"""Data: byte order, element order and bit-exact values, including the extreme values of each dtype."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
     "U64": ("QQQQ", (0, 1, 0x123456789ABCDEF0, 2**64 - 1)),
     "I64": ("qqqq", (0, 1, -2, -(2**63))),
 }
-"""dtype -> struct codes and four values; BF16 as bit patterns of 1, -2, 0.5 and 3.140625."""
+"""dtype -> struct codes and four values; the values for BF16 are the bit patterns of 1, -2, 0.5 and 3.140625.
+"""
 FLOATS = {"f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
 BOOLS: Options = {"keep": ACCEPT, "normalise": ACCEPT, "reject": reject("UNCLASSIFIED")}
 PARTS = {"F16": (5, 10), "BF16": (8, 7), "F32": (8, 23), "F64": (11, 52)}
-"""dtype -> width of exponent and of fraction in bits."""
+"""dtype -> widths of the exponent and the fraction in bits."""
 
 
 def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> None:
-    """Add a float tensor from (sign, exponent, fraction) bit fields; -1 sets all bits."""
+    """Add a float tensor from bit fields (sign, exponent, fraction). A value of -1 sets all bits of the
+    field.
+    """
     exponent_bits, fraction_bits = PARTS[dtype]
     size = (1 + exponent_bits + fraction_bits) // 8
     data = b""
@@ -53,9 +56,9 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
     | {"i32": ("FB-83", "FB-221"), "u32": ("FB-221",)},
 )
 def known_values(f: FileBuilder, value: str) -> None:
-    """Four known $value elements, least significant byte first.
+    """A tensor has four known $value elements whose least significant byte comes first.
 
-    No element is a palindrome in bytes, so swapped bytes show.
+    No element reads the same in both byte orders, so the case detects swapped bytes.
     """
     codes, numbers = KNOWN[value]
     f.tensor("w", value, [4], struct.pack("<" + codes, *numbers))
@@ -63,15 +66,15 @@ def known_values(f: FileBuilder, value: str) -> None:
 
 @accepts("DTY-08 DAT-01")
 def complex_parts(f: FileBuilder) -> None:
-    """A complex number with real part 1 and imaginary part 2, the real part first."""
+    """The real part of the complex number 1+2i is stored before its imaginary part."""
     f.tensor("w", "C64", [1], struct.pack("<ff", 1.0, 2.0))
 
 
 @accepts("DTY-14 DAT-01", importance="high", bugs=("FB-127",))
 def u16_beside_bf16(f: FileBuilder) -> None:
-    """The same bytes as U16 and as BF16.
+    """Two tensors contain the same bytes, once as U16 and once as BF16.
 
-    Frameworks that lack one of the two have stored it as the other; the dtype must survive.
+    Frameworks that lack one of the two have stored it as the other. Reading must preserve the dtype.
     """
     data = struct.pack("<HHH", 0x3F80, 0x4000, 0xBF80)
     f.tensor("a", "U16", [3], data)
@@ -80,9 +83,9 @@ def u16_beside_bf16(f: FileBuilder) -> None:
 
 @accepts("DAT-02 DAT-03", importance="high", over={"i32": ("I32", "i"), "f64": ("F64", "d")})
 def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
-    """The numbers 0 to 23 of dtype $slug in the shape [2, 3, 4], the last index running fastest.
+    """A tensor of dtype $slug and shape [2, 3, 4] contains the numbers 0 to 23 in row-major order.
 
-    Three different dimensions reveal any exchange of axes.
+    The three dimensions differ, so the case detects any swap of axes.
     """
     dtype, code = value
     f.tensor("w", dtype, [2, 3, 4], struct.pack(f"<24{code}", *range(24)))
@@ -90,7 +93,7 @@ def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("DAT-03 DAT-02")
 def rows_without_padding(f: FileBuilder) -> None:
-    """Five rows of three bytes follow one another without a gap.
+    """Five rows of three bytes follow one another without gaps.
 
     Image and graphics code often aligns rows to four bytes.
     """
@@ -99,9 +102,9 @@ def rows_without_padding(f: FileBuilder) -> None:
 
 @accepts("DAT-04", importance="high", over=FLOATS)
 def nan_payloads(f: FileBuilder, value: str) -> None:
-    """$value NaNs of both signs, quiet and signalling, with payloads.
+    """A tensor contains quiet and signalling $value NaNs with payloads and with both signs.
 
-    Passing a NaN through a floating-point register, or through another width, may change its bits.
+    Passing a NaN through a floating-point register or through another width may change its bits.
     """
     top = 1 << (PARTS[value][1] - 1)
     _bits(f, value, [(0, -1, top), (1, -1, top), (0, -1, top | 5), (0, -1, 1), (1, -1, 3), (1, -1, -1)])
@@ -109,26 +112,26 @@ def nan_payloads(f: FileBuilder, value: str) -> None:
 
 @accepts("DAT-04", over=FLOATS)
 def infinities_and_zeros(f: FileBuilder, value: str) -> None:
-    """Infinity and zero in $value, each with both signs."""
+    """A tensor contains infinity and zero in $value, each with both signs."""
     _bits(f, value, [(0, -1, 0), (1, -1, 0), (0, 0, 0), (1, 0, 0)])
 
 
 @accepts("DAT-04", over=FLOATS)
 def subnormals(f: FileBuilder, value: str) -> None:
-    """The smallest and largest subnormal $value numbers, and the smallest normal one.
+    """A tensor contains the smallest and largest subnormal $value numbers and the smallest normal one.
 
-    Code compiled for fast arithmetic flushes them to zero.
+    Code compiled with fast-math options flushes subnormal numbers to zero.
     """
     _bits(f, value, [(0, 0, 1), (1, 0, 1), (0, 0, -1), (1, 0, -1), (0, 1, 0)])
 
 
 _SPECIAL = [(0, -1, 0), (1, -1, 0), (0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1), (0, 0, -1), (1, 0, -1)]
-"""Infinities, zeros, the smallest and largest subnormal numbers, each with both signs."""
+"""Infinities, zeros, and the smallest and largest subnormal numbers, each with both signs."""
 
 
 @accepts("DAT-04", over=FLOATS)
 def special_values_in_last_of_three(f: FileBuilder, value: str) -> None:
-    """Infinities, zeros and subnormal numbers in $value after two other tensors."""
+    """A $value tensor after two others contains infinities, zeros and subnormal numbers."""
     f.tensor("a", "U8", [4])
     f.tensor("b", "F32", [3])
     _bits(f, value, _SPECIAL)
@@ -136,14 +139,14 @@ def special_values_in_last_of_three(f: FileBuilder, value: str) -> None:
 
 @accepts("DAT-04", over=FLOATS)
 def special_values_among_others(f: FileBuilder, value: str) -> None:
-    """Infinities, zeros and subnormal numbers in $value among ordinary ones, before another tensor."""
+    """A $value tensor before another one mixes infinities, zeros, subnormal and ordinary numbers."""
     _bits(f, value, [(0, 1, 0), *_SPECIAL, (0, 1, 1)])
     f.tensor("a", "F32", [3])
 
 
 @accepts("DTY-08 DAT-04")
 def complex_nan(f: FileBuilder) -> None:
-    """Complex numbers with NaN, infinity or negative zero in one part each."""
+    """In each of three complex numbers, one part is NaN, infinity or negative zero."""
     words = (0x7FA00001, 0x3F800000, 0x7F800000, 0x80000000, 0x80000000, 0xFFC00005)
     f.tensor("w", "C64", [3], struct.pack("<6I", *words))
 
@@ -155,21 +158,21 @@ BYTES = {
 
 @accepts("DAT-06 DAT-04", over=BYTES, ahead=rare(BYTES))
 def every_byte(f: FileBuilder, value: str) -> None:
-    """All 256 byte values in order, then the first 32 in reverse, as $value."""
+    """A $value tensor contains all 256 byte values in order, then the first 32 in reverse."""
     f.tensor("w", value, [(256 + 32) * 8 // DTYPE_BITS[value]], bytes(range(256)) + bytes(range(31, -1, -1)))
 
 
 @accepts("DAT-06", over={"zeros": 0, "ones": 255})
 def one_byte_value(f: FileBuilder, value: int) -> None:
-    """A tensor whose bytes are all $value."""
+    """Every byte of a tensor is $value."""
     f.tensor("w", "F32", [16], bytes([value]) * 64)
 
 
 @accepts("DAT-06 FRM-01")
 def looks_like_header(f: FileBuilder) -> None:
-    """The data begins with a length prefix and a header of its own.
+    """The data begins with another length prefix and header.
 
-    Everything after the header is data; a reader that searches for braces finds a second file.
+    Everything after the first header is data. A reader that searches for braces finds a second file.
     """
     inner = FileBuilder()
     inner.tensor("inner", "F32", [2])
@@ -179,7 +182,7 @@ def looks_like_header(f: FileBuilder) -> None:
 
 @accepts("DAT-06", importance="high")
 def each_tensor_its_own_bytes(f: FileBuilder) -> None:
-    """Twelve tensors of equal size whose name order differs from their order in the file."""
+    """Twelve tensors of equal size are stored in an order that differs from the order of their names."""
     for index in range(12):
         name = f"layer.{index}.weight"
         f.tensor(name, "F16", [2, 3], pattern(name, 12))
@@ -198,27 +201,28 @@ def each_tensor_its_own_bytes(f: FileBuilder) -> None:
     },
 )
 def bool_bytes(f: FileBuilder, value: bytes) -> None:
-    """BOOL elements stored as bytes other than 0 and 1: $slug.
+    """BOOL elements are stored as bytes other than 0 and 1: $slug.
 
-    Languages whose booleans have only two bit patterns must not use such a byte unchanged.
+    Some languages allow only two bit patterns for a boolean. There, a reader must not use such a byte
+    unchanged.
     """
     f.tensor("w", "BOOL", [len(value)], value, views={"normalise": bytes(min(b, 1) for b in value)})
 
 
 @accepts("DAT-04", importance="high", over=FLOATS)
 def nan_with_each_bit(f: FileBuilder, dtype: str) -> None:
-    """NaN values with every single bit of the fraction set, in both signs: $slug.
+    """Each NaN has a single bit of its fraction set, and every bit occurs with both signs: $slug.
 
-    Converting a NaN to a quiet or canonical one loses the bit.
+    Converting a NaN to a quiet or canonical NaN clears that bit.
     """
     _bits(f, dtype, [(sign, -1, 1 << bit) for sign in (0, 1) for bit in range(PARTS[dtype][1])])
 
 
 @accepts("DAT-04", over=FLOATS)
 def largest_and_smallest(f: FileBuilder, dtype: str) -> None:
-    """The largest finite value, the smallest normal value and those next to one, in both signs: $slug.
+    """A tensor has the largest and smallest normal values and the neighbours of one, with both signs: $slug.
 
-    A conversion through a narrower type turns the largest into infinity and the smallest into zero.
+    A conversion through a narrower type turns the largest value into infinity and the smallest into zero.
     """
     exponent, fraction = PARTS[dtype]
     bias, full = (1 << (exponent - 1)) - 1, (1 << fraction) - 1
@@ -228,13 +232,13 @@ def largest_and_smallest(f: FileBuilder, dtype: str) -> None:
 
 @accepts("DAT-04", over={"f16": "F16", "bf16": "BF16"})
 def every_exponent(f: FileBuilder, dtype: str) -> None:
-    """One value for each exponent, including the reserved ones, in both signs: $slug."""
+    """A tensor has one value for each exponent and sign, including the reserved exponents: $slug."""
     _bits(f, dtype, [(sign, e, 1) for sign in (0, 1) for e in range(1 << PARTS[dtype][0])])
 
 
 @accepts("DAT-06 DAT-04")
 def bytes_in_order(f: FileBuilder) -> None:
-    """All 256 byte values in order, as U8."""
+    """A U8 tensor contains all 256 byte values in order."""
     f.tensor("w", "U8", [256], bytes(range(256)))
 
 
@@ -247,7 +251,7 @@ INTEGERS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 @accepts("DAT-06 DAT-01", over=INTEGERS, ahead=rare(INTEGERS))
 def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...]]) -> None:
-    """Integers that floats of the same width cannot represent: $slug."""
+    """A tensor contains integers that floats of the same width cannot represent: $slug."""
     dtype, code, numbers = value
     f.tensor("w", dtype, [4], struct.pack(f"<4{code}", *numbers))
 
@@ -261,9 +265,9 @@ def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...
     },
 )
 def complex_parts_of(f: FileBuilder, value: tuple[int, int]) -> None:
-    """Two complex numbers with unusual parts, and the same parts exchanged: $slug.
+    """Two complex numbers have unusual parts, the second with the two parts swapped: $slug.
 
-    Multiplying by one, or computing the number from its parts, changes some of them.
+    Multiplying a number by one, or computing it from its parts, changes some of these values.
     """
     f.tensor("w", "C64", [2], struct.pack("<4I", *value, *value[::-1]))
 

@@ -1,4 +1,4 @@
-"""Dtypes: the 22 codes, their widths, packing below a byte, and strings that are not codes."""
+"""Dtypes: the 22 codes, their widths, packed elements smaller than a byte, and strings that are not codes."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ REPORTED: dict[str, tuple[str, ...]] = {
     "bf16": ("FB-42", "FB-222"),
     "bool": ("FB-30",),
 }
-"""Codes that programs were reported not to support."""
+"""Slug of a code -> reported bugs of programs that did not support it."""
 SCALARS_ELSEWHERE = ("U8", "F16", "F32", "C64")
-"""Codes whose scalar is in shape/scalar."""
+"""Codes that shape/scalar already tests as scalars."""
 SCALARS = {s: c for s, c in CODES.items() if DTYPE_BITS[c] >= 8 and c not in SCALARS_ELSEWHERE}
 TWO_BY_FOUR = {s: c for s, c in CODES.items() if c != "F4"}
 
 
 @accepts("DTY-05 DTY-01", over=CODES, bugs=REPORTED)
 def eight_elements(f: FileBuilder, value: str) -> None:
-    """A tensor of eight $value elements in one dimension."""
+    """A tensor has eight $value elements in one dimension."""
     f.tensor("w", value, [8])
 
 
 @accepts("SHP-04 DTY-01", ahead=rare(CODES), over=CODES)
 def no_elements(f: FileBuilder, value: str) -> None:
-    """A tensor of $value with a dimension of zero.
+    """A tensor of $value has a dimension of zero.
 
-    The other dimension is even, so that libraries that pack two elements into one can represent it.
+    The other dimension is even so that libraries that pack two elements into one can represent the tensor.
     """
     f.tensor("w", value, [0, 4])
 
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=CODES)
 def one_byte_less(f: FileBuilder, value: str) -> None:
-    """Eight $value elements, but the range and the file are one byte short.
+    """A tensor has eight $value elements, but the range and the file are one byte too short.
 
     A reader that relies on the shape reads past the end of the file.
     """
@@ -50,16 +50,16 @@ def one_byte_less(f: FileBuilder, value: str) -> None:
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
 def one_byte_more(f: FileBuilder, value: str) -> None:
-    """Eight $value elements, but the range and the file have one byte too many.
+    """A tensor has eight $value elements, but the range and the file are one byte too long.
 
-    A reader that copies the range into a buffer sized for the shape writes past its end.
+    A reader that copies the range into a buffer sized for the shape writes past the end of the buffer.
     """
     f.tensor("w", value, [8], pattern("w", size_of(value, [8]) + 1))
 
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
 def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
-    """Two rows of eight $value elements between others; the range has one byte too many."""
+    """The range of a [2, 8] tensor of $value between two others is one byte too long."""
     f.tensor("before", "U8", [3])
     f.tensor("w", value, [2, 8], pattern("w", size_of(value, [2, 8]) + 1))
     f.tensor("behind", "F32", [2])
@@ -74,18 +74,18 @@ def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
     bugs=("FB-220",),
 )
 def f64_with_half_the_bytes(f: FileBuilder) -> None:
-    """Four F64 elements in 16 bytes, the size of four F32 elements.
+    """A tensor has four F64 elements in 16 bytes, which is the size of four F32 elements.
 
-    A reader that narrows wide elements while loading may check the size of the wrong type.
+    A reader that narrows wide elements while loading may check the size of the narrower type.
     """
     f.tensor("w", "F64", [4], pattern("w", 16))
 
 
 @accepts("DTY-01 DTY-07 API-04", importance="high")
 def all_codes_in_one_file(f: FileBuilder) -> None:
-    """One tensor of every dtype.
+    """The file has one tensor of every dtype.
 
-    A dtype that the framework lacks may fail for its own tensor, but not for the others.
+    If the framework lacks a dtype, the reader may fail for that tensor, but not for the others.
     """
     for code in DTYPE_BITS:
         f.tensor(code.lower(), code, [8])
@@ -103,9 +103,9 @@ def all_codes_in_one_file(f: FileBuilder) -> None:
     },
 )
 def packed(f: FileBuilder, value: tuple[str, list[int]]) -> None:
-    """Packed elements that fill whole bytes: $slug.
+    """Packed elements fill whole bytes: $slug.
 
-    The shape counts elements, not the bytes or pairs that hold them.
+    The shape counts elements, not the bytes or pairs in which they are stored.
     """
     f.tensor("w", *value)
 
@@ -142,16 +142,16 @@ def packed_rows_share_bytes(f: FileBuilder, value: tuple[str, list[int]]) -> Non
     },
 )
 def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
-    """Packed elements end inside a byte, and the range is rounded: $slug.
+    """The last packed element ends inside a byte, and the range is rounded: $slug.
 
-    Integer division hides the missing bits, so size and range seem to agree.
+    Integer division discards the missing bits, so size and range seem to agree.
     """
     sized(f, *value)
 
 
 @rejects("DTY-09", codes=("DTY_SUBBYTE", "OFF_SIZE_MISMATCH"), importance="high", over=PLACES)
 def part_of_a_byte_among_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors is F4 with three elements in two bytes."""
+    """The $slug of three tensors has three F4 elements in two bytes."""
     three_tensors(f, value, usual=("U8", [4]), dtype="F4", shape=[3], size=2)
 
 
@@ -173,9 +173,10 @@ def part_of_a_byte_among_three(f: FileBuilder, value: int) -> None:
     },
 )
 def packed_sized_otherwise(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
-    """A packed tensor whose range fits a different way of counting: $slug.
+    """The range of a packed tensor matches a different way of counting elements: $slug.
 
-    Frameworks store two F4 elements in one byte and show the storage shape; files contain the logical shape.
+    Frameworks store two F4 elements in one byte and show the shape of the storage. Files contain the logical
+    shape.
     """
     sized(f, *value)
 
@@ -206,14 +207,16 @@ UNKNOWN = {
     "q4-k": ('"Q4_K"', 4),
     "two-codes": ('"F32|F16"', 4),
 }
-"""slug -> JSON text, bytes per element (for elements that do not fill bytes: bytes of all eight)."""
+"""slug -> JSON text and bytes per element, or the bytes of all eight elements if they do not fill whole
+bytes.
+"""
 
 
 @rejects("DTY-01", codes="DTY_UNKNOWN", over=UNKNOWN, bugs=("FB-117",))
 def unknown_code(f: FileBuilder, value: tuple[str, int]) -> None:
     """The dtype is not one of the 22 codes: $slug.
 
-    Matching is exact. A guess may have the right width, but another reader guesses differently.
+    A dtype must match exactly. A guess may have the right width, but another reader may guess differently.
     """
     text, width = value
     size = width if text in ('"U4"', '"I4"', '"F6"', '"F4_E2M1"') else 8 * width
@@ -222,7 +225,7 @@ def unknown_code(f: FileBuilder, value: tuple[str, int]) -> None:
 
 @rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN")
 def unknown_code_around_f16(f: FileBuilder) -> None:
-    """The dtype is XF16Y, which the pattern of the published JSON schema accepts."""
+    """The dtype is XF16Y, which the pattern in the published JSON schema accepts."""
     f.tensor("w", "F16", [2], fields={"dtype": '"XF16Y"'})
 
 
@@ -243,9 +246,9 @@ def unknown_code_among_three(f: FileBuilder, value: int) -> None:
     bugs=("FB-65",),
 )
 def unknown_code_and_far_range(f: FileBuilder) -> None:
-    """A tensor of unknown dtype whose range is far past the end of the file.
+    """A tensor has an unknown dtype and a range far past the end of the file.
 
-    Without a width the reader cannot check the size, but it can check the bounds.
+    Without an element width the reader cannot check the size, but it can still check the bounds.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [8], b"", begin=2**40, end=2**40 + 8, fields={"dtype": '"F99"'})
@@ -269,7 +272,7 @@ def of_other_type(f: FileBuilder, value: str) -> None:
     over={"u8": "U8", "f32": "F32", "bf16": "BF16"},
 )
 def as_object(f: FileBuilder, value: str) -> None:
-    """The dtype is an object with the single key $value and the value null.
+    """The dtype is an object with the single key $value, whose value is null.
 
     Parsers that map dtypes to an enumeration may read this form as a variant without content.
     """
@@ -301,19 +304,19 @@ def escaped(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("SHP-03 DTY-05", over=SCALARS, ahead=rare(SCALARS))
 def scalar_of(f: FileBuilder, value: str) -> None:
-    """A scalar of $value: an empty shape and one element."""
+    """A scalar of $value has an empty shape and one element."""
     f.tensor("w", value, [])
 
 
 @accepts("DAT-02 DTY-05", ahead=rare(TWO_BY_FOUR), over=TWO_BY_FOUR)
 def two_by_four(f: FileBuilder, value: str) -> None:
-    """A tensor of $value in two rows of four."""
+    """A tensor of $value has two rows of four elements."""
     f.tensor("w", value, [2, 4])
 
 
 @accepts("DTY-09 DTY-10")
 def four_of_f6_e3m2(f: FileBuilder) -> None:
-    """Four F6_E3M2 elements, the smallest number that fills whole bytes."""
+    """A tensor has four F6_E3M2 elements, the smallest number that fills whole bytes."""
     f.tensor("w", "F6_E3M2", [4])
 
 
@@ -324,7 +327,7 @@ def four_of_f6_e3m2(f: FileBuilder) -> None:
     over={"f4-without-bytes": ("F4", 0), "f6-e2m3": ("F6_E2M3", 1), "f6-e3m2-without-bytes": ("F6_E3M2", 0)},
 )
 def scalar_of_packed(f: FileBuilder, value: tuple[str, int]) -> None:
-    """A scalar of a dtype narrower than a byte: $slug.
+    """A tensor is a scalar of a dtype narrower than a byte: $slug.
 
     One element of four or six bits never fills a byte.
     """
@@ -335,14 +338,14 @@ def scalar_of_packed(f: FileBuilder, value: tuple[str, int]) -> None:
 def null_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has null as its dtype.
 
-    A default, or the dtype of a neighbour, would fit the size.
+    A default dtype, or that of a neighbour, would match the size.
     """
     three_tensors(f, value, usual=("F32", [1]), fields={"dtype": "null"})
 
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="critical", over=PLACES)
 def wider_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors of two F32 elements declares F64 instead."""
+    """The $slug of three tensors has two F32 elements but declares F64."""
     three_tensors(f, value, dtype="F64", size=8)
 
 
@@ -358,27 +361,27 @@ def wider_in_one_of_three(f: FileBuilder, value: int) -> None:
     },
 )
 def escaped_text(f: FileBuilder, value: str) -> None:
-    """The dtype is written with escapes and is not a code after decoding: $slug."""
+    """The dtype is written with escapes, and the decoded string is not a code: $slug."""
     f.tensor("w", "U8", [8], fields={"dtype": value})
 
 
 @accepts("ENT-09 DTY-02 DTY-03")
 def names_like_dtype_forms(f: FileBuilder) -> None:
-    """Tensor names look like invalid dtypes; the dtypes are plain strings."""
+    """Tensor names look like invalid dtypes, but the dtypes are plain strings."""
     for name in ('{"U8":null}', '["F32"]', "null", "32", "F32|F16", "float32"):
         f.tensor(name, "U8", [2], fields={"dtype": ' "U8" '})
 
 
 @accepts("DTY-15 DTY-05")
 def codes_absent_from_published_schema(f: FileBuilder) -> None:
-    """One tensor each of BOOL, C64, F4, F6_E2M3 and F6_E3M2, which the published JSON schema omits."""
+    """The file has tensors of BOOL, C64, F4, F6_E2M3 and F6_E3M2, which the published JSON schema omits."""
     for code in ("BOOL", "C64", "F4", "F6_E2M3", "F6_E3M2"):
         f.tensor(code.lower(), code, [8])
 
 
 @rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN", over={"f64s": "F64S", "u128": "U128"})
 def code_near_another(f: FileBuilder, value: str) -> None:
-    """The dtype is $value, part of a code or a code followed by other characters."""
+    """The dtype is $value, which only resembles a code."""
     f.tensor("w", "U8", [16], fields={"dtype": f'"{value}"'})
 
 
@@ -389,5 +392,5 @@ def code_near_another(f: FileBuilder, value: str) -> None:
     over={"two-doubles": 16, "one-float": 4, "two-halves": 4 + 2},
 )
 def complex_sized_as(f: FileBuilder, value: int) -> None:
-    """One C64 element in as many bytes as a wrong element size would take: $slug."""
+    """The range of one C64 element has the size that results from a wrong element width: $slug."""
     f.tensor("w", "C64", [1], pattern("w", value))

@@ -1,7 +1,7 @@
 """Entries: the value of a tensor name, its three fields, and the names themselves.
 
-Some values only resemble an entry. Faults are in the first, the middle or the last of three entries. Some
-names tempt a program to act on them.
+Some values only resemble an entry. Faults occur in the first, the middle or the last of three entries. Some
+names could make a program do something unintended.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..author.parts import ENTRY, PLACES, RARE, header_text, renamed_field, thre
 
 FIELDS = ("dtype", "shape", "data_offsets")
 ONE = ("F32", [1])
-"""Dtype and shape of the tensors beside the one under test."""
+"""Dtype and shape of the tensors that the case does not test."""
 AS_ARRAY: Options = {"reject": reject("ENT_NOT_OBJECT"), "accept": ACCEPT}
 UNKNOWN: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 RENAMED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
 EMPTY = '"dtype":"F32","shape":[0],"data_offsets":[0,0]'
-"""Fields of an empty tensor: skipping its entry leaves no hole."""
+"""Fields of an empty tensor. A reader that skips the entry does not create a hole."""
 
 
 def _beside_two(f: FileBuilder, place: int, value: str) -> None:
@@ -38,7 +38,7 @@ def _beside_two(f: FileBuilder, place: int, value: str) -> None:
 def value_null(f: FileBuilder, value: int) -> None:
     """The $slug of three tensor names has the value null.
 
-    Null is not a tensor. Skipping the name hides the fault.
+    Null is not a tensor, and skipping the name would hide the fault.
     """
     _beside_two(f, value, "null")
 
@@ -49,13 +49,13 @@ def value_null(f: FileBuilder, value: int) -> None:
     over={"string": '"F32"', "number": "0", "true": "true", "entry-text": '"{}"'},
 )
 def value_of_other_type(f: FileBuilder, value: str) -> None:
-    """A tensor name has the value $value instead of an object."""
+    """The value of a tensor name is $value instead of an object."""
     _beside_two(f, 2, value)
 
 
 @chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
 def array_alone(f: FileBuilder) -> None:
-    """The only tensor is written as an array: dtype, shape, data_offsets.
+    """The only tensor is written as an array of dtype, shape and data_offsets.
 
     Parsers that fill a record from JSON often accept an array in field order as well as an object.
     """
@@ -64,7 +64,7 @@ def array_alone(f: FileBuilder) -> None:
 
 @chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
 def array_beside_objects(f: FileBuilder) -> None:
-    """One of three tensors is written as an array, the others as objects."""
+    """One of three tensors is written as an array, and the others are written as objects."""
     three_tensors(f, 1, usual=ONE, value='["F32",[1],[4,8]]')
 
 
@@ -79,7 +79,7 @@ def array_beside_objects(f: FileBuilder) -> None:
     },
 )
 def array_form(f: FileBuilder, value: str) -> None:
-    """A tensor entry is an array, but not of the three fields in order: $slug."""
+    """A tensor entry is an array of something other than the three fields in order: $slug."""
     _beside_two(f, 2, value)
 
 
@@ -99,23 +99,24 @@ def object_empty(f: FileBuilder) -> None:
 def field_missing(f: FileBuilder, value: str) -> None:
     """The entry of the only tensor has no $value.
 
-    The range does not say what the bytes mean; a reader that fills in a default guesses.
+    The range does not define the meaning of the bytes. A reader that uses a default for a missing field
+    guesses.
     """
     f.tensor("w", "F32", [1], fields={value: None})
 
 
 @rejects("ENT-03", codes="ENT_MISSING_FIELD", importance="high", over=PLACES)
 def data_offsets_missing(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors, an empty one, has no data_offsets.
+    """The $slug of three tensors is empty and has no data_offsets.
 
-    Readers that index the missing pair crash; readers that use 0 instead alias another tensor.
+    Readers that index the missing pair crash. Readers that use 0 instead make the tensor alias another one.
     """
     _beside_two(f, value, '{"dtype":"F32","shape":[0]}')
 
 
 @rejects("ENT-03", codes=RENAMED)
 def data_offsets_called_offsets(f: FileBuilder) -> None:
-    """The range has the field name offsets, as in an early draft of the format."""
+    """The range is called offsets, as in an early draft of the format."""
     renamed_field(f, "data_offsets", "offsets")
 
 
@@ -155,7 +156,7 @@ def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
     },
 )
 def unknown_field(f: FileBuilder, value: dict[str, str]) -> None:
-    """An entry has a fourth field after the three known ones: $slug."""
+    """An entry has an unknown field after the three known ones: $slug."""
     f.tensor("w", "F32", [2], fields=value)
 
 
@@ -173,7 +174,7 @@ def unknown_field_in_front(f: FileBuilder) -> None:
 def field_names_escaped(f: FileBuilder) -> None:
     """The three field names are written with JSON escapes.
 
-    Names are compared after decoding; a reader that compares the raw text misses the fields.
+    A reader must compare names after decoding them. If it compares the raw text, it does not find the fields.
     """
     value = '{"d\\u0074ype":"F32","\\u0073hape":[2],"data\\u005foffsets":[0,8]}'
     f.tensor("w", "F32", [2], value=value)
@@ -190,7 +191,7 @@ def field_order(f: FileBuilder, value: tuple[str, ...]) -> None:
 
 @accepts("ENT-07")
 def name_empty(f: FileBuilder) -> None:
-    """A tensor name is the empty string."""
+    """The name of a tensor is the empty string."""
     f.tensor("", "F32", [2])
 
 
@@ -212,9 +213,9 @@ def name_empty(f: FileBuilder) -> None:
     },
 )
 def name_with(f: FileBuilder, value: str) -> None:
-    """A tensor name with unusual characters: $slug.
+    """A tensor name contains unusual characters: $slug.
 
-    The reader must return the name unchanged, without truncating it or replacing characters.
+    The reader must return the name without truncating it or replacing characters.
     """
     f.tensor(value, "F32", [2])
 
@@ -235,9 +236,9 @@ def name_with(f: FileBuilder, value: str) -> None:
     bugs={"parent-path": ("FB-204",), "absolute-path": ("FB-204",), "windows-path": ("FB-204",)},
 )
 def name_like(f: FileBuilder, value: str) -> None:
-    """A tensor name that looks like something to act on: $slug.
+    """A tensor name looks like something that a program could act on: $slug.
 
-    Names are data. Converters have used them as paths below an output folder.
+    Names are only data, but converters have used them as paths below an output folder.
     """
     f.tensor(value, "F32", [2])
 
@@ -246,7 +247,7 @@ def name_like(f: FileBuilder, value: str) -> None:
 def names_of_object_members(f: FileBuilder) -> None:
     """Tensors are named __proto__, constructor, toString and hasOwnProperty.
 
-    In a reader that stores tensors as properties of a plain script object they vanish or replace methods.
+    If a reader stores tensors as properties of a plain JavaScript object, these vanish or replace methods.
     """
     for name in ("__proto__", "constructor", "toString", "hasOwnProperty"):
         f.tensor(name, "F32", [1])
@@ -261,7 +262,7 @@ def names_of_fields(f: FileBuilder) -> None:
 
 @accepts("ENT-09", over={"zeros-in-front": ("007", "7"), "only-zeros": ("0", "00", "000")})
 def names_of_more_digits(f: FileBuilder, names: tuple[str, ...]) -> None:
-    """Tensor names are different digits for the same number: $slug."""
+    """Tensor names are different spellings of the same number: $slug."""
     for number, name in enumerate(names):
         f.tensor(name, "F32", [number + 1])
 
@@ -270,7 +271,7 @@ def names_of_more_digits(f: FileBuilder, names: tuple[str, ...]) -> None:
 def names_of_digits(f: FileBuilder) -> None:
     """Tensors are named 2, 10, 1 and 01.
 
-    Script objects sort integer-like names first and numerically; as numbers, 1 and 01 are equal.
+    JavaScript objects list integer-like names first, in numeric order. As numbers, 1 and 01 are equal.
     """
     for name in ("2", "10", "1", "01"):
         f.tensor(name, "U8", [3])
@@ -292,7 +293,7 @@ def names_of_digits(f: FileBuilder) -> None:
 def two_names(f: FileBuilder, value: tuple[str, str]) -> None:
     """Two names differ only in a detail that a loose comparison ignores: $slug.
 
-    Normalising, trimming or truncating at NUL turns two tensors into one.
+    Normalising or trimming names, or truncating them at NUL, turns two tensors into one.
     """
     f.tensor(value[0], "F32", [1], b"\x00\x00\x80\x3f")
     f.tensor(value[1], "F32", [1], b"\x00\x00\x00\x40")
@@ -300,7 +301,7 @@ def two_names(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("HDR-19 ENT-09")
 def name_is_prefix_of_another(f: FileBuilder) -> None:
-    """A file has the tensor names a, a.b and a/b.
+    """The tensors are named a, a.b and a/b.
 
     Readers that split names at dots or slashes into a tree get a leaf and a branch with the same name.
     """
@@ -310,20 +311,20 @@ def name_is_prefix_of_another(f: FileBuilder) -> None:
 
 @accepts("ENT-10", importance="low", over={"1-kib": 1024, "60-kb": 60_000})
 def name_length(f: FileBuilder, value: int) -> None:
-    """A tensor name of $value characters."""
+    """A tensor name has $value characters."""
     f.tensor("n" * value, "F32", [2])
 
 
 @accepts("ENT-11", importance="low")
 def thousand_tensors(f: FileBuilder) -> None:
-    """A thousand tensors of one byte each."""
+    """The file has a thousand tensors of one byte each."""
     for index in range(1000):
         f.tensor(f"{index:x}", "U8", [1])
 
 
 @rejects("ENT-01", codes="ENT_NOT_OBJECT")
 def value_is_entry_as_text(f: FileBuilder) -> None:
-    """The value is a string that contains the text of a complete entry.
+    """The value of a tensor name is a string that contains the text of a complete entry.
 
     A reader that parses strings a second time, as some do for metadata, finds a tensor there.
     """
@@ -334,7 +335,7 @@ def value_is_entry_as_text(f: FileBuilder) -> None:
 def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
     """The shape is $value, and the range is empty.
 
-    A reader that treats null as zero finds a matching size.
+    A reader that treats null as zero computes a matching size.
     """
     f.tensor("w", "F32", [0], fields={"shape": shape})
 
@@ -345,19 +346,19 @@ def dimension_null_beside_empty_range(f: FileBuilder, shape: str) -> None:
 def strides_of_matrix(f: FileBuilder, strides: str) -> None:
     """An entry has an unknown field that defines strides for a matrix: $slug.
 
-    Elements are stored row by row whatever the field says.
+    Elements are stored in row-major order, whatever the field contains.
     """
     f.tensor("w", "F32", [2, 3], fields={"strides": strides})
 
 
-# One of three, and repeated names
+# Faults in one of three entries, and repeated names
 
 
 @rejects("ENT-03", codes="ENT_MISSING_FIELD", over=PLACES)
 def dtype_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no dtype.
 
-    Reusing the dtype of a neighbour, or a stale variable, fits the size.
+    The dtype of a neighbour, or a stale variable, would match the size.
     """
     three_tensors(f, value, usual=ONE, fields={"dtype": None})
 
@@ -366,7 +367,7 @@ def dtype_missing(f: FileBuilder, value: int) -> None:
 def shape_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no shape.
 
-    A missing shape is not the empty shape of a scalar, although the range would fit one.
+    A missing shape does not mean a scalar, although the range would match one.
     """
     three_tensors(f, value, usual=ONE, fields={"shape": None})
 
@@ -393,7 +394,7 @@ def value_of_another_type(f: FileBuilder, value: str) -> None:
 
 @chooses("entry-as-array", "ENT-02", options=AS_ARRAY, over={"first": 0, "last": 2})
 def array_as(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors is written as an array, the others as objects."""
+    """The $slug of three tensors is written as an array, and the others are written as objects."""
     three_tensors(f, value, usual=ONE, value=f'["F32",[1],[{4 * value},{4 * value + 4}]]')
 
 
@@ -401,7 +402,7 @@ def array_as(f: FileBuilder, value: int) -> None:
 def dtype_twice(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has two dtypes of the same width.
 
-    Either one yields a tensor of the right size, but with different numbers.
+    Either dtype yields a tensor of the right size, but the numbers differ.
     """
     fields = f'"dtype":"F32","shape":[1],"data_offsets":[{4 * value},{4 * value + 4}]'
     three_tensors(f, value, usual=ONE, value=f'{{"dtype":"I32",{fields}}}')
@@ -418,7 +419,7 @@ def other_order_without(f: FileBuilder, value: str) -> None:
 
 @rejects("HDR-12 ENT-06", codes="HDR_DUP_KEY", importance="high")
 def other_order_with_repetition(f: FileBuilder) -> None:
-    """The range appears first and, with the same offsets, again last."""
+    """The range is the first field and appears again, with the same offsets, as the last field."""
     fields = '"data_offsets":[0,8],"shape":[2],"dtype":"F32","data_offsets":[0,8]'
     f.tensor("w", "F32", [2], value="{" + fields + "}")
 
@@ -427,7 +428,7 @@ def other_order_with_repetition(f: FileBuilder) -> None:
 def names_like_file_properties(f: FileBuilder) -> None:
     """Tensors are named metadata, format, version, header and other words that describe a file.
 
-    Every key except the reserved one names a tensor.
+    Every key except the reserved one is the name of a tensor.
     """
     for name in ("metadata", "format", "version", "$schema", "_comment", "header"):
         f.tensor(name, "F32", [1])
@@ -435,7 +436,7 @@ def names_like_file_properties(f: FileBuilder) -> None:
 
 @accepts("ENT-09 ENT-01")
 def names_like_entries(f: FileBuilder) -> None:
-    """Tensor names look like invalid entries: an array, null, a number, an empty object."""
+    """Tensor names look like invalid entries, such as an array, null, a number or an empty object."""
     for name in ('["F32",[1],[0,4]]', "null", "0", "{}", "true", '{"dtype":"U8"}'):
         f.tensor(name, "F32", [1])
 
@@ -444,7 +445,7 @@ def names_like_entries(f: FileBuilder) -> None:
 def names_like_misspelled_fields(f: FileBuilder) -> None:
     """Tensors are named Dtype, SHAPE, dataOffsets and offsets.
 
-    As fields of an entry these are wrong; as names they are valid.
+    These are wrong as fields of an entry, but valid as tensor names.
     """
     for name in ("Dtype", "SHAPE", "dataOffsets", "offsets"):
         f.tensor(name, "U8", [3])
@@ -452,7 +453,7 @@ def names_like_misspelled_fields(f: FileBuilder) -> None:
 
 @rejects("ENT-05", codes=RENAMED, over=PLACES)
 def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
-    """The $slug of three entries spells its shape with a capital letter."""
+    """The $slug of three entries spells the field name shape with a capital letter."""
     three_tensors(f, value, usual=ONE, fields={"shape": None, "Shape": "[1]"})
 
 
@@ -462,7 +463,7 @@ def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
     over={"null": "null", "number": "0", "string": '"F32"'},
 )
 def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
-    """A tensor name appears twice, first with a value that is not an entry ($slug).
+    """A tensor name appears twice, and its first value is not an entry ($slug).
 
     A parser that keeps the last value hides the invalid first one.
     """
@@ -492,9 +493,9 @@ def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     },
 )
 def name_to_act_on(f: FileBuilder, value: str) -> None:
-    """A tensor name that a program might act on: $slug.
+    """A tensor has a name that a program might act on: $slug.
 
-    A reader must return it unchanged.
+    A reader must return the name unchanged.
     """
     f.tensor(value, "F32", [2])
 
@@ -515,9 +516,9 @@ def name_to_act_on(f: FileBuilder, value: str) -> None:
     },
 )
 def name_of(f: FileBuilder, value: str) -> None:
-    """A tensor name with rare characters: $slug.
+    """A tensor name contains rare characters: $slug.
 
-    A name is a sequence of code points, however they are displayed.
+    A name is a sequence of code points, regardless of how it is displayed.
     """
     f.tensor(value, "F32", [2])
 
@@ -540,9 +541,9 @@ def name_of(f: FileBuilder, value: str) -> None:
     },
 )
 def names_apart(f: FileBuilder, value: tuple[str, str]) -> None:
-    """Two names that cleaning, folding or normalising makes equal: $slug.
+    """Cleaning, case folding or normalising would make two names equal: $slug.
 
-    They are two tensors with different content.
+    The names belong to two tensors with different content.
     """
     f.tensor(value[0], "F32", [1], b"\x00\x00\x80\x3f")
     f.tensor(value[1], "F32", [1], b"\x00\x00\x00\x40")
@@ -550,9 +551,9 @@ def names_apart(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("HDR-19 HDR-17")
 def names_sorted_otherwise(f: FileBuilder) -> None:
-    """Two names whose order in UTF-8 differs from their order in UTF-16.
+    """The order of two names in UTF-8 differs from their order in UTF-16.
 
-    A reader that sorts a list in one order and searches it in the other misses a name.
+    A reader that sorts a list in one order and searches it in the other may not find a name.
     """
     for name in ("\U00010000", "\uffee", "\ud7ff", "z"):
         f.tensor(name, "U8", [2])
@@ -560,7 +561,7 @@ def names_sorted_otherwise(f: FileBuilder) -> None:
 
 @accepts("ENT-09")
 def names_of_dtypes(f: FileBuilder) -> None:
-    """Every dtype code is also a tensor name, never with that dtype."""
+    """Every dtype code is also the name of a tensor with a different dtype."""
     for name in DTYPE_BITS:
         f.tensor(name, "I8" if name == "U8" else "U8", [8])
 
@@ -574,21 +575,21 @@ def names_of_language_members(f: FileBuilder) -> None:
 
 @accepts("ENT-09", importance="high")
 def names_that_become_one_path(f: FileBuilder) -> None:
-    """Six names that a file system may treat as one path, including w, ./w, x/../w and W."""
+    """A file system may treat six names as one path, for example w, ./w, x/../w and W."""
     for name in ("w", "./w", "x/../w", "W", "w.", "w/"):
         f.tensor(name, "U8", [2])
 
 
 @accepts("ENT-10 ENT-08", importance="low")
 def name_of_30_kb_of_emoji(f: FileBuilder) -> None:
-    """A tensor name of 7,500 characters of four bytes each.
+    """A tensor name has 7,500 characters of four bytes each.
 
-    Its length differs in characters, UTF-16 units and bytes.
+    The name has a different length in characters, in UTF-16 units and in bytes.
     """
     f.tensor("\U0001f917" * 7500, "F32", [2])
 
 
 @accepts("ENT-10", importance="low", over={"255": 255, "256": 256})
 def name_size(f: FileBuilder, value: int) -> None:
-    """A tensor name of $value characters, a common size of fixed buffers."""
+    """A tensor name has $value characters, close to the size of common fixed buffers."""
     f.tensor("n" * value, "F32", [2])

@@ -1,9 +1,9 @@
 """Framing: the length prefix, the sizes of files and headers, and files of other formats.
 
-The prefix is missing, misplaced, or contradicts the header or the file. Files and headers are tiny, or their
-sizes are at the limits of integers and of first reads. Readers that fetch over a network request the
-beginning of the file first, and the rest of the header only if it is longer. The prefix takes eight bytes of
-that first read; a reader that ignores this loses the end of headers of certain lengths.
+The prefix is missing, misplaced, or contradicts the header or the file. Files and headers are tiny, or have
+sizes at the limits of integers and of first reads. A reader that fetches a file over a network requests the
+beginning first, and the rest of the header only if the header is longer. The prefix uses eight bytes of that
+first read. A reader that ignores this loses the end of headers of certain lengths.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ PAST_END = ("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT")
 NOT_THERE = ("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON")
 COUNTED_WRONG = ("HDR_BAD_PADDING", "HDR_NOT_JSON", "HDR_NOT_UTF8", "OFF_OUT_OF_BOUNDS")
 SHORT_PICKLE = b"\x93."
-"""Pickle opcodes that push an object and stop."""
+"""Two pickle opcodes that push an object and stop."""
 BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
-"""Entry of the only tensor: single bytes, which are aligned wherever the data begins."""
+"""Entry of the only tensor. Its elements are single bytes, which are aligned at every position of the data.
+"""
 PIECES = (65_536, 100_000, 131_072)
-"""Sizes of the first read of real readers, and common buffer sizes."""
+"""Sizes that are common for the first read of a reader, or for buffers."""
 LENGTHS = {str(n): n for n in (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))}
-"""Header lengths from nine bytes below to one byte above each, and beyond for the one in use."""
+"""Header lengths from nine bytes below to one byte above each size, or further above the one in real use."""
 
 
 def _whole(f: FileBuilder, data: bytes) -> None:
@@ -42,7 +43,7 @@ def _byte_tensor(f: FileBuilder, header: int) -> None:
 
 @rejects("FRM-04", codes=NOT_THERE, importance="high", bugs=("FB-02",))
 def length_prefix_alone(f: FileBuilder) -> None:
-    """A correct length prefix with nothing after it."""
+    """The file ends after a correct length prefix."""
     f.header = b""
     f.length = 64
 
@@ -58,7 +59,7 @@ def cut_in_header(f: FileBuilder) -> None:
 def length_one_past_end(f: FileBuilder) -> None:
     """The length prefix reaches one byte past the end of the file.
 
-    The header text is complete, so a reader that clips the range notices nothing.
+    The header text is complete, so a reader that clips the range to the file does not notice the fault.
     """
     f.length = 9
     f.header = b"{}      "
@@ -71,9 +72,9 @@ def length_one_past_end(f: FileBuilder) -> None:
     bugs=("FB-53",),
 )
 def length_counts_file(f: FileBuilder) -> None:
-    """The length prefix contains the size of the whole file.
+    """The length prefix is the size of the whole file.
 
-    A check that forgets the eight bytes of the prefix accepts it and reads past the end.
+    A check that ignores the eight bytes of the prefix accepts this value, and the reader reads past the end.
     """
     f.tensor("w", "F32", [2])
     f.length = len(f.render())
@@ -97,7 +98,7 @@ def length_one_more(f: FileBuilder) -> None:
 def length_one_more_blank(f: FileBuilder) -> None:
     """The length prefix is one too large, and the data byte it includes looks like padding.
 
-    The header stays well-formed; only the last tensor now ends one byte past the end of the file.
+    The header is still well-formed. Only the last tensor now ends one byte past the end of the file.
     """
     f.tensor("w", "U8", [8], b" seven..")
     f.length = len(f.render()) - 8 - 8 + 1
@@ -105,7 +106,7 @@ def length_one_more_blank(f: FileBuilder) -> None:
 
 @rejects("HDR-07 FRM-01", codes=("HDR_NOT_JSON", "OFF_TRAILING", "OFF_HOLE"), importance="high")
 def length_one_less(f: FileBuilder) -> None:
-    """The length prefix is one too small and leaves the closing brace to the data."""
+    """The length prefix is one too small, so the closing brace becomes part of the data."""
     f.padding = b""
     f.tensor("w", "F32", [2])
     f.length = len(f.render()) - 8 - 8 - 1
@@ -121,15 +122,15 @@ def length_prefix_big_endian(f: FileBuilder) -> None:
 
 @rejects("FRM-02", codes=OVER_LIMIT)
 def length_prefix_4_bytes(f: FileBuilder) -> None:
-    """The length prefix has only four bytes, and the header text follows at once."""
+    """The length prefix has only four bytes, and the header text follows immediately."""
     _whole(f, len(ONE).to_bytes(4, "little") + ONE + bytes(8))
 
 
 @rejects("FRM-02 FRM-05", codes=OVER_LIMIT, importance="critical", over={"32": 32, "63": 63})
 def length_bit_added(f: FileBuilder, value: int) -> None:
-    """The length prefix is the true length with bit $value set.
+    """Bit $value is set in the otherwise correct length prefix.
 
-    A reader that keeps 32 bits, or drops the sign, sees a valid file.
+    A reader that keeps only 32 bits, or drops the sign, sees a valid file.
     """
     f.tensor("w", "F32", [2])
     f.length = len(f.render()) - 8 - 8 + 2**value
@@ -148,7 +149,7 @@ def length_bit_added(f: FileBuilder, value: int) -> None:
 def length_prefix_huge(f: FileBuilder, value: int) -> None:
     """The length prefix claims $value bytes.
 
-    As a signed number it is negative or the largest possible; adding 8 may make it wrap around.
+    As a signed number, the length is negative or the largest possible. Adding 8 may make it wrap around.
     """
     f.tensor("w", "F32", [2])
     f.length = value
@@ -162,9 +163,9 @@ def length_prefix_huge(f: FileBuilder, value: int) -> None:
     bugs=("FB-78", "FB-86", "FB-91", "FB-130"),
 )
 def length_over_cap(f: FileBuilder, value: int) -> None:
-    """A file of sixteen bytes whose length prefix claims a header of $value bytes.
+    """A file of sixteen bytes has a length prefix that claims a header of $value bytes.
 
-    A reader must compare the claim with the cap and the file size before it allocates memory.
+    A reader must compare the claimed length with the cap and the file size before it allocates memory.
     """
     f.header = b"{}      "
     f.length = value
@@ -172,9 +173,9 @@ def length_over_cap(f: FileBuilder, value: int) -> None:
 
 @rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical", bugs=("FB-78", "FB-130"))
 def length_at_cap(f: FileBuilder) -> None:
-    """A file of sixteen bytes whose length prefix claims exactly the largest permitted header.
+    """A file of sixteen bytes has a length prefix that claims the largest permitted header.
 
-    The cap does not reject it; only the file size does.
+    The length does not exceed the cap, so only a comparison with the file size rejects the file.
     """
     f.header = b"{}      "
     f.length = CAP
@@ -187,9 +188,9 @@ def length_at_cap(f: FileBuilder) -> None:
     over={"alone": b"", "before-data": bytes(8), "before-object": b"{}      "},
 )
 def length_zero(f: FileBuilder, value: bytes) -> None:
-    """A header length of zero ($slug).
+    """The header length is zero ($slug).
 
-    An empty header is not an empty object; a reader that checks its first byte reads out of bounds.
+    An empty header is not an empty object. A reader that checks its first byte reads out of bounds.
     """
     f.header = b""
     f.trailer = value
@@ -203,7 +204,7 @@ def length_zero(f: FileBuilder, value: bytes) -> None:
     bugs=("FB-106",),
 )
 def length_mod_8(f: FileBuilder, value: int) -> None:
-    """An unpadded header whose length modulo 8 is $value.
+    """The header is not padded, and its length modulo 8 is $value.
 
     A reader that rounds the start of the data up to a boundary returns shifted values.
     """
@@ -213,9 +214,9 @@ def length_mod_8(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-08 FRM-01 HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def data_start_rounded_up(f: FileBuilder) -> None:
-    """Zero bytes outside the header length align the data to a multiple of 64.
+    """Zeros after the header, which its length does not include, align the data to a multiple of 64.
 
-    Offsets count from the end of the header, so readers that do not round see other bytes.
+    Offsets count from the end of the header, so readers that do not round find other bytes there.
     """
     f.padding = b""
     f.gap(-(8 + len(ONE)) % 64)
@@ -225,7 +226,7 @@ def data_start_rounded_up(f: FileBuilder) -> None:
 @rejects("FRM-01", codes=PAST_END, importance="high", over={"nul": b"\0", "line-feed": b"\n"})
 @rejects("FRM-01", codes=OVER_LIMIT, importance="high", over={"byte-order-mark": b"\xef\xbb\xbf"})
 def prefix_byte(f: FileBuilder, value: bytes) -> None:
-    """A valid file with something before its length prefix ($slug)."""
+    """An extra character precedes the length prefix of an otherwise valid file ($slug)."""
     f.tensor("w", "F32", [2])
     f.prefix = value
 
@@ -247,13 +248,13 @@ def length_prefix_twice(f: FileBuilder) -> None:
     },
 )
 def header_comes_first(f: FileBuilder, value: bytes) -> None:
-    """The length prefix is missing ($slug)."""
+    """The file starts with a header that has no length prefix ($slug)."""
     _whole(f, value)
 
 
 @rejects("FRM-01", codes=OVER_LIMIT)
 def no_length_prefix(f: FileBuilder) -> None:
-    """The file starts with the header text, without a length prefix."""
+    """The file starts with the header text instead of a length prefix."""
     _whole(f, ONE + bytes(8))
 
 
@@ -272,9 +273,9 @@ def no_length_prefix(f: FileBuilder) -> None:
     ),
 )
 def length_before_wrap(f: FileBuilder, value: int) -> None:
-    """The length prefix claims a header of $slug bytes; adding 8 reaches or passes a power of two.
+    """The length prefix claims a header of $slug bytes. Adding 8 reaches or passes a power of two.
 
-    The end of the header then becomes zero, one, negative or the largest integer.
+    The computed end of the header then becomes zero, one, negative or the largest integer.
     """
     f.tensor("w", "F32", [2])
     f.length = value
@@ -283,7 +284,7 @@ def length_before_wrap(f: FileBuilder, value: int) -> None:
 @rejects("FRM-02 FRM-04", codes=PAST_END, importance="critical", over={"16": 16, "24": 24})
 @rejects("FRM-02 FRM-05", codes=OVER_LIMIT, importance="critical", over={"31": 31, "40": 40, "62": 62})
 def length_and_bit(f: FileBuilder, value: int) -> None:
-    """The length prefix is the true length with bit $value set as well.
+    """Bit $value is set in addition to the bits of the correct length prefix.
 
     A reader that keeps only the low bytes sees a valid file.
     """
@@ -296,40 +297,40 @@ def length_and_bit(f: FileBuilder, value: int) -> None:
 
 @accepts("FRM-01 DAT-06", smoke=True)
 def one_tensor(f: FileBuilder) -> None:
-    """The smallest ordinary file: one tensor of two floats."""
+    """The smallest ordinary file has one tensor of two floats."""
     f.tensor("w", "F32", [2])
 
 
 @accepts("FRM-09 FRM-04", over={"bare": b"", "padded": b" " * 6})
 def empty_container(f: FileBuilder, value: bytes) -> None:
-    """An empty header object and no data: a container without tensors ($slug).
+    """The file has an empty header object, no tensors and no data ($slug).
 
-    Code that computes the minimum of all offsets, or maps the data buffer, fails on an empty set.
+    Code that computes the minimum of all offsets, or maps the data buffer, may fail if there are no tensors.
     """
     f.padding = value
 
 
 @rejects("OFF-08 FRM-09", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def empty_container_one_byte(f: FileBuilder) -> None:
-    """An empty header object followed by one data byte.
+    """One data byte follows an empty header object.
 
-    A check that runs once per tensor never sees the end of this file.
+    A check that runs once per tensor never runs for this file.
     """
     f.gap(1)
 
 
 @rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", smoke=True, bugs=("FB-02",))
 def no_bytes(f: FileBuilder) -> None:
-    """An empty file has no length prefix."""
+    """An empty file does not have a length prefix."""
     f.header = b""
     f.cut = 8
 
 
 @rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", over={"1": 1, "4": 4, "7": 7}, bugs=("FB-02",))
 def short_file(f: FileBuilder, value: int) -> None:
-    """A file of size $value ends inside the length prefix.
+    """A file of $value bytes ends inside the length prefix.
 
-    Reading eight bytes without checking the count fills the rest with zeros or stale memory.
+    If a reader does not check how many bytes it got, zeros or stale memory fill the rest of the prefix.
     """
     f.header = b""
     f.length = 2
@@ -338,9 +339,9 @@ def short_file(f: FileBuilder, value: int) -> None:
 
 @accepts("FRM-09 HDR-03 FRM-03 FRM-07", over={str(n): n for n in (*range(3, 8), *range(9, 17))})
 def small_header(f: FileBuilder, value: int) -> None:
-    """A file without tensors whose header has $value bytes: two braces and spaces.
+    """A file without tensors has a header of $value bytes, which are two braces and spaces.
 
-    Readers that require a certain minimum size of header or file reject it.
+    Readers that require a larger minimum size of the header or the file reject it.
     """
     f.header = b"{}".ljust(value)
 
@@ -361,7 +362,7 @@ SMALL_BROKEN = {
 def small_header_of(f: FileBuilder, value: bytes) -> None:
     """The header is too short for an object, or is not one: $slug.
 
-    Checking the last or the second byte before the length reads outside the header.
+    A reader that checks the last or second byte before it checks the length reads outside the header.
     """
     f.header = value
 
@@ -371,35 +372,35 @@ def small_header_of(f: FileBuilder, value: bytes) -> None:
 @accepts("FRM-08 FRM-05 FRM-02", over={str(n): n for n in (127, 255)})
 @accepts("FRM-08 FRM-05 FRM-02", over={"32767": 32767}, importance="low")
 def header_size(f: FileBuilder, value: int) -> None:
-    """A header of $value bytes before one tensor.
+    """A header of $value bytes precedes one tensor.
 
-    Around such lengths a byte of the prefix changes its top bit or carries into the next. The data consists
-    of single bytes, which are aligned anywhere.
+    Around such lengths a byte of the prefix changes its top bit or carries into the next byte. The data
+    consists of single bytes, which are aligned at any position.
     """
     _byte_tensor(f, value)
 
 
 @accepts("FRM-09 FRM-04 FRM-06 LIM-02")
 def header_fills_file(f: FileBuilder) -> None:
-    """A file of 64 KiB that consists only of a header.
+    """A file of 64 KiB consists only of a prefix and a header.
 
-    The claimed length is large but correct; one more byte would be wrong.
+    The claimed length is large but correct. A length that is one byte larger would be wrong.
     """
     f.header = b"{}".ljust(65_536 - 8)
 
 
 @rejects("FRM-04 LIM-02", codes=PAST_END, importance="critical")
 def header_fills_file_and_one(f: FileBuilder) -> None:
-    """A file of 64 KiB whose length prefix claims one byte more than the file contains."""
+    """The length prefix of a file of 64 KiB claims one byte more than the file contains."""
     f.header = b"{}".ljust(65_536 - 8)
     f.length = 65_536 - 7
 
 
 @accepts("LIM-10 FRM-08 FRM-01", importance="high", over=LENGTHS)
 def stretched_header_of(f: FileBuilder, value: int) -> None:
-    """A header of $value bytes: an opening brace, many spaces, one entry and the closing brace.
+    """A header of $value bytes has an opening brace, many spaces, one entry and the closing brace.
 
-    Without its last byte the header is not valid JSON.
+    Without its last byte, the header is not valid JSON.
     """
     f.tensor("w", "U8", [8])
     member = f'"w":{BYTES}}}'.encode()
@@ -408,9 +409,9 @@ def stretched_header_of(f: FileBuilder, value: int) -> None:
 
 @accepts("LIM-10 FRM-08 MET-04", importance="high")
 def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
-    """A header of 99,997 bytes, as with a long model card in the metadata.
+    """The header has 99,997 bytes, as with a long model card in the metadata.
 
-    Truncated to 99,993 bytes it ends inside the entry of the only tensor.
+    If it is truncated to 99,993 bytes, it ends inside the entry of the only tensor.
     """
     f.padding = b""
     f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
@@ -422,9 +423,9 @@ def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
     over={str(n): n for n in (65_529, 65_535, 65_536, 65_537, 99_993, 99_999, 100_000, 100_001, 131_072)},
 )
 def padded_header_of(f: FileBuilder, value: int) -> None:
-    """A header of $value bytes, most of which are spaces after the object.
+    """The header has $value bytes, most of which are spaces after the object.
 
-    A reader can lose the end of such a header without an error; its data then begins too early.
+    A reader can lose the end of such a header without an error, and then its data begins too early.
     """
     _byte_tensor(f, value)
 
@@ -438,7 +439,7 @@ def padded_header_of(f: FileBuilder, value: int) -> None:
 def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
     """The file ends one byte before the end of its header of $value bytes, inside the padding.
 
-    A reader that accepts whatever the second request returns does not notice that the file is too short.
+    A reader that does not check the length of the second response does not notice that the file is too short.
     """
     f.header = b"{}" + b" " * (value - 2)
     f.cut = 1
@@ -446,7 +447,7 @@ def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-04 LIM-10", codes="OFF_OUT_OF_BOUNDS", importance="high", over={str(n): n for n in PIECES})
 def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
-    """Header and prefix fill a first read of $value bytes exactly, and the data is one byte short."""
+    """Prefix and header fill a first read of $value bytes exactly, and the data is one byte short."""
     _byte_tensor(f, value - 8)
     f.cut = 1
 
@@ -465,7 +466,7 @@ def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
     bugs={"pickle": ("FB-122",)},
 )
 def other_format(f: FileBuilder, value: bytes) -> None:
-    """A complete small file of another format ($slug), as after renaming it."""
+    """The file is a complete small file of another format ($slug), as if someone had renamed it."""
     _whole(f, value)
 
 
@@ -476,14 +477,14 @@ def other_format(f: FileBuilder, value: bytes) -> None:
 def length_spells_magic(f: FileBuilder, value: int) -> None:
     """The bytes of the length prefix ($value) begin like those of another format ($slug).
 
-    Safetensors has no magic number; a reader that guesses from the first bytes misidentifies this file.
+    Safetensors has no magic number. A reader that guesses from the first bytes misidentifies this file.
     """
     _byte_tensor(f, value)
 
 
 @accepts("FRM-02 FRM-10", issue="https://github.com/promptfoo/modelaudit/pull/1612")
 def length_is_short_pickle(f: FileBuilder) -> None:
-    """The first two bytes of the length prefix are a complete pickle without a protocol mark.
+    """The first two bytes of the length prefix are a complete pickle without a protocol opcode.
 
     A program that tries one format after another stops at the wrong one and scans something else.
     """
@@ -501,9 +502,9 @@ def length_is_short_pickle(f: FileBuilder) -> None:
     },
 )
 def length_starts_like(f: FileBuilder, value: bytes) -> None:
-    """The bytes of the length prefix begin like a file of another format: $slug.
+    """The length prefix begins like a file of another format: $slug.
 
-    A loader that chooses by the first bytes passes this file to the wrong program.
+    A loader that chooses a program by the first bytes passes this file to the wrong one.
     """
     _byte_tensor(f, int.from_bytes(value, "little"))
 
@@ -519,8 +520,8 @@ def length_starts_like(f: FileBuilder, value: bytes) -> None:
     },
 )
 def content_of_other_kind(f: FileBuilder, value: bytes) -> None:
-    """The file contains something else entirely: $slug.
+    """The file has entirely different content: $slug.
 
-    Error pages, pointers and renamed files end up in model folders; a reader must reject all of them.
+    Error pages, pointers and renamed files end up in model folders, and a reader must reject all of them.
     """
     _whole(f, value)

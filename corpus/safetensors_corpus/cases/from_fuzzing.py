@@ -1,7 +1,7 @@
-"""Cases that fuzzing found: data in ``found.toml``, registered like hand-written cases.
+"""Cases that fuzzing found. Their data is in ``found.toml``, and they are registered like hand-written cases.
 
-The table contains the bytes of the file and everything that a reader must report about it; no expectation
-comes from a reader.
+The table contains the bytes of each file and everything that a reader must report about it. Expectations are
+never copied from the output of a reader.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IMPORTANCES = ("low", "medium", "high", "critical")
 
 
 def found_cases(text: str) -> list[CaseFunction]:
-    """Return the cases of a ``found.toml``. Raises ValueError naming the case and the mistake."""
+    """Return the cases of a ``found.toml``. Raises ValueError that names the case and the mistake."""
     out = []
     for number, row in enumerate(tomllib.loads(text).get("case", []), 1):
         try:
@@ -42,12 +42,12 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
     _check(row, _REQUIRED, _OPTIONAL)
     area = row["id"].partition("/")[0]
     if AREAS.get(area) != "read":
-        raise ValueError(f"the cases of area {area!r} are not files to read")
+        raise ValueError(f"area {area!r} has no cases of files to read")
     for key, words in (("level", _LEVELS), ("importance", _IMPORTANCES)):
         if row[key] not in words:
-            raise ValueError(f"{key} is {row[key]!r}, not one of {', '.join(words)}")
+            raise ValueError(f"{key} is {row[key]!r}, which is not one of {', '.join(words)}")
     if not set(row["steps"]) <= {"open", "read"} or not row["steps"]:
-        raise ValueError("steps can be open and read")
+        raise ValueError("the steps can only be open and read")
     if unknown := [rule for rule in row["rules"] if rule not in rule_book().rules]:
         raise ValueError(f"there is no rule {unknown[0]!r}")
     for tensor in row.get("tensor", ()):
@@ -55,13 +55,13 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
         recipe.size(tensor["data"])
     recipe.size(row["bytes"])
     if ("choice" in row) != ("options" in row) or ("choice" in row and "codes" in row):
-        raise ValueError("either codes, or a choice with its options")
+        raise ValueError("needs either codes, or a choice with its options")
     codes_of = row.get("options", {"": row.get("codes", [])})
     source = row["source"]
     return CaseFunction(
         id=row["id"],
         title=row["title"],
-        description=f"A fuzzing run ({source['engine']}) found it with {source['found_on']}.",
+        description=f"A fuzzing run ({source['engine']}) found this file with {source['found_on']}.",
         rules=tuple(row["rules"]),
         choice=row.get("choice"),
         options={option: Reject(tuple(codes)) if codes else ACCEPT for option, codes in codes_of.items()},
@@ -92,7 +92,7 @@ def _check(row: Mapping[str, Any], required: Mapping[str, type], optional: Mappi
 
 
 def _build(f: FileBuilder, row: Mapping[str, Any]) -> None:
-    """Pass the file and its content to the builder, which must add no bytes of its own."""
+    """Pass the file and its content to the builder, which must not add any bytes."""
     f.prefix = recipe.expand(row["bytes"])
     f.header = b""
     for tensor in row.get("tensor", ()):

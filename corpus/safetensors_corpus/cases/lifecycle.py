@@ -1,7 +1,8 @@
 """Lifecycle: an open file stays unchanged, or another program changes, replaces, deletes or truncates it.
 
-Tensors outlive the file. In a mapped file, the rest of the last memory page reads as zeros, and any access
-beyond it kills the process. So each truncation is tested both in a file within one page and in a longer one.
+Tensors must stay valid after the file is closed or changed. In a mapped file, the rest of the last memory
+page reads as zeros, and any access beyond it kills the process. Each truncation is therefore tested both in a
+file that fits into one page and in a longer one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ A = b"\x11" * 8
 B = b"\x22" * 8
 NEW = b"\x33" * 8
 PART = 64 * 1024
-"""Size in bytes of each tensor in the file of many pages: more than any usual page."""
+"""Size in bytes of each tensor in the file of many pages. It is larger than a usual memory page."""
 CUT: Options = {"error": reject("API_TRUNCATED"), "old": ACCEPT}
 CUT_ELSEWHERE: Options = {"tensor": ACCEPT, "error": reject("API_TRUNCATED")}
 REPORT = "https://github.com/NVIDIA/TensorRT-LLM/issues/17368"
@@ -43,7 +44,7 @@ def open_three(f: LifecycleBuilder, metadata: dict[str, str] | None = None) -> N
 
 @accepts("DAT-06 API-02", smoke=True, over={"first": "a", "middle": "b", "last": "c"})
 def one_tensor(f: LifecycleBuilder, name: str) -> None:
-    """Open the file, read the $slug tensor, close it."""
+    """The reader opens the file, reads the $slug tensor and closes the file."""
     open_three(f)
     f.read(name)
     f.close()
@@ -51,7 +52,7 @@ def one_tensor(f: LifecycleBuilder, name: str) -> None:
 
 @accepts("DAT-06", over={"twice": "aa", "forwards": "ab", "backwards": "cba", "back-to-the-first": "aca"})
 def several_tensors(f: LifecycleBuilder, names: str) -> None:
-    """Tensors are read one after the other ($slug); a tensor does not depend on those before it."""
+    """Tensors are read one after the other ($slug), and earlier reads do not affect later ones."""
     open_three(f)
     for name in names:
         f.read(name)
@@ -59,7 +60,7 @@ def several_tensors(f: LifecycleBuilder, names: str) -> None:
 
 @accepts("DAT-06 API-16")
 def opened_twice(f: LifecycleBuilder) -> None:
-    """The file is opened while it is already open; the second handle works like the first."""
+    """The file is opened while it is already open, and the second handle works like the first."""
     open_three(f)
     f.read("a")
     f.open()
@@ -68,7 +69,7 @@ def opened_twice(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-10")
 def opened_again_after_closing(f: LifecycleBuilder) -> None:
-    """Closing ends one handle, not the use of the file."""
+    """The file is closed and opened again. Closing ends only one handle."""
     open_three(f)
     f.read("a")
     f.close()
@@ -78,11 +79,11 @@ def opened_again_after_closing(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-10", importance="high", bugs=("FB-125",))
 def tensor_kept_after_closing(f: LifecycleBuilder) -> None:
-    """A tensor is read, the file is closed, and only then the tensor is checked.
+    """A tensor is read, the file is closed, and only then is the tensor checked.
 
-    If closing releases the memory, the tensor shows whatever was allocated there since, or the process
-    crashes. The tensor fills whole memory pages, which go away with a mapping; a reader might copy a small
-    one.
+    If closing the file releases the memory, the tensor contains whatever was allocated there since, or the
+    process crashes. The tensor fills whole memory pages, which disappear with a mapping. A reader might
+    copy a small tensor instead of mapping it.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [8192])
@@ -94,7 +95,7 @@ def tensor_kept_after_closing(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-10", importance="high", bugs=("FB-125",))
 def tensor_kept_after_closing_and_deleting(f: LifecycleBuilder) -> None:
-    """A tensor is read, the file closed and deleted, and only then the tensor is checked."""
+    """A tensor is read, the file is closed and deleted, and only then is the tensor checked."""
     open_three(f)
     f.read("b")
     f.close()
@@ -103,7 +104,7 @@ def tensor_kept_after_closing_and_deleting(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-10", importance="high")
 def tensor_kept_after_closing_and_replacing(f: LifecycleBuilder) -> None:
-    """A tensor is read, the file closed and replaced, and only then the tensor is checked."""
+    """A tensor is read, the file is closed and replaced, and only then is the tensor checked."""
     open_three(f)
     f.read("b")
     f.close()
@@ -112,7 +113,7 @@ def tensor_kept_after_closing_and_replacing(f: LifecycleBuilder) -> None:
 
 @rejects("API-10", codes="API_CLOSED", importance="high")
 def use_after_closing(f: LifecycleBuilder) -> None:
-    """A tensor is requested after the file was closed."""
+    """A tensor is requested after the file has been closed."""
     open_three(f)
     f.close()
     f.read("a")
@@ -120,7 +121,7 @@ def use_after_closing(f: LifecycleBuilder) -> None:
 
 @rejects("API-10", codes="API_CLOSED", over={"the-same": "a", "another": "c"})
 def use_after_reading_and_closing(f: LifecycleBuilder, name: str) -> None:
-    """One tensor was read before the file was closed; then $slug is requested.
+    """One tensor is read, the file is closed, and then $slug is requested.
 
     A handle that caches tensors must not return them after it is closed.
     """
@@ -158,7 +159,7 @@ def unknown_name_beside_metadata(f: LifecycleBuilder, name: str) -> None:
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"before-nul": "ab", "shorter": "weigh", "number": "0"})
 def unknown_name_beside_similar_ones(f: LifecycleBuilder, name: str) -> None:
-    """The requested name only begins like one in the file, or counts its tensors: $slug."""
+    """The requested name is a prefix of one in the file, or a tensor number: $slug."""
     f.tensor("ab\0c", "U8", [2])
     f.tensor("weight", "U8", [2])
     f.open()
@@ -192,7 +193,7 @@ def data_start(file: bytes) -> int:
 def appended(f: LifecycleBuilder, data: bytes) -> None:
     """Bytes are appended to the open file ($slug).
 
-    A reader that counts from the end, or extends the last tensor to the end, now returns other bytes.
+    If a reader counts from the end, or extends the last tensor to the end, it now returns other bytes.
     """
     open_pair(f)
     f.append(data)
@@ -201,7 +202,7 @@ def appended(f: LifecycleBuilder, data: bytes) -> None:
 
 @chooses("changed-elsewhere-after-open", options=ELSEWHERE)
 def other_tensor_rewritten(f: LifecycleBuilder) -> None:
-    """The bytes of another tensor are overwritten."""
+    """The bytes of a tensor other than the requested one are overwritten."""
     file = open_pair(f)
     f.rewrite(NEW, data_start(file))
     f.read("b")
@@ -230,7 +231,7 @@ def data_rewritten(f: LifecycleBuilder, value: tuple[bytes, int]) -> None:
 
 @chooses("data-rewritten-after-open", options=OLD_NEW)
 def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
-    """The bytes of a tensor are overwritten after another one was read."""
+    """The bytes of a tensor are overwritten after another tensor has been read."""
     file = open_pair(f)
     f.read("a")
     f.rewrite(NEW, data_start(file) + 8)
@@ -240,7 +241,7 @@ def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
-    """A new header of the same length exchanges the ranges of two tensors."""
+    """A header of the same length that swaps the ranges of two tensors overwrites the old one."""
     file = open_pair(f)
     other = FileBuilder()
     other.tensor("b", "F32", [2], A, at=0)
@@ -252,7 +253,7 @@ def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_another_dtype(f: LifecycleBuilder) -> None:
-    """A new header of the same length gives the tensor another dtype of the same width."""
+    """A header of the same length with another dtype of the same width overwrites the old one."""
     file = open_pair(f)
     f.rewrite(file[: data_start(file)].replace(b"F32", b"I32"), 0)
     f.read("b")
@@ -261,7 +262,7 @@ def header_with_another_dtype(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_ONLY, over={"nul": b"\0", "letters": b"x", "brace": b"{"})
 def header_destroyed(f: LifecycleBuilder, fill: bytes) -> None:
-    """The header is overwritten with bytes that are not a header ($slug)."""
+    """The header is overwritten with bytes that do not form a header ($slug)."""
     file = open_pair(f)
     f.rewrite(fill * (data_start(file) - 8), 8)
     f.read("b")
@@ -269,14 +270,14 @@ def header_destroyed(f: LifecycleBuilder, fill: bytes) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_ONLY, importance="high")
 def header_pointing_outside(f: LifecycleBuilder) -> None:
-    """A new header of the same length moves the tensor past the end of the file."""
+    """A header of the same length with a range past the end of the file overwrites the old one."""
     file = open_pair(f)
     f.rewrite(file[: data_start(file)].replace(b"[8,16]", b"[8,99]"), 0)
     f.read("b")
 
 
 def of_four(f: FileBuilder) -> bytes:
-    """A shorter file: ``b`` has four bytes and comes first."""
+    """Add a single tensor ``b`` of four bytes, and return the file."""
     f.tensor("b", "U8", [4], b"\x33" * 4)
     return f.render()
 
@@ -292,7 +293,7 @@ def replaced_by_other_values(f: LifecycleBuilder) -> None:
 
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_another_order(f: LifecycleBuilder) -> None:
-    """The new file has the tensors in the other order: the old offsets point to the wrong tensor."""
+    """The new file has the tensors in the other order, so the old offsets point to the wrong tensor."""
     open_pair(f)
     f.replace(pair(FileBuilder(), NEW, b"\x44" * 8, "ba"))
     f.read("b")
@@ -310,7 +311,7 @@ def replaced_by_a_shorter_file(f: LifecycleBuilder) -> None:
 
 @chooses("replaced-after-open", options=OLD_NEW)
 def replaced_by_a_longer_header(f: LifecycleBuilder) -> None:
-    """The new file has the same tensors after a longer header: the old offsets point into the text."""
+    """The new file has a longer header before the same tensors, so the old offsets point into the header."""
     open_pair(f)
     other = FileBuilder()
     other.metadata({"key": "v" * 64})
@@ -336,9 +337,9 @@ def replaced_by_a_file(f: LifecycleBuilder, other: bytes) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def opened_again_after_replacing(f: LifecycleBuilder) -> None:
-    """The file is closed, replaced and opened again: now the new content counts.
+    """The file is closed, replaced and opened again, and the new content must be returned.
 
-    A header or data cached by path is out of date.
+    A header or data that a reader cached by path is out of date.
     """
     open_pair(f)
     f.read("b")
@@ -351,7 +352,7 @@ def opened_again_after_replacing(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def opened_again_after_rewriting(f: LifecycleBuilder) -> None:
-    """The file is closed, its data is overwritten, and it is opened again: now the new bytes count."""
+    """The file is closed, its data is overwritten, and reopening it must return the new bytes."""
     file = open_pair(f)
     f.read("b")
     f.close()
@@ -373,7 +374,7 @@ def unlinked(f: LifecycleBuilder, before: str) -> None:
 
 @accepts("DAT-06 API-12", over={"deleted": False, "replaced": True})
 def taken_before_the_file_was(f: LifecycleBuilder, replaced: bool) -> None:
-    """A tensor is read, then the file is $slug, then the tensor is checked."""
+    """A tensor is read, then the file is $slug, and then the tensor is checked."""
     open_pair(f)
     f.read("b")
     if replaced:
@@ -389,7 +390,7 @@ def taken_before_the_file_was(f: LifecycleBuilder, replaced: bool) -> None:
     over={"small": 8, "large": 64 * 1024},
 )
 def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) -> None:
-    """The bytes of a tensor are overwritten after it was returned ($slug)."""
+    """The bytes of a tensor ($slug) are overwritten after it was returned."""
     f.tensor("b", "U8", [size], b"\x22" * size)
     f.open()
     f.read("b")
@@ -397,7 +398,7 @@ def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) ->
     f.expect(b"\x33" * size, "new")
 
 
-# The file is opened while a writer is still working
+# The file is opened while a writer is still working on it
 
 STAGES = ("nothing", "part-of-the-length", "part-of-the-header", "header", "part-of-the-data")
 UNFINISHED = {stage: stage for stage in STAGES}
@@ -414,9 +415,9 @@ def unfinished(f: LifecycleBuilder, stage: str) -> bytes:
 
 @accepts("DAT-06 API-12", importance="high", over=UNFINISHED)
 def opened_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
-    """The file is opened when only its beginning is written ($slug), then finished and reopened.
+    """The file is opened after only part of it is written ($slug), then finished and reopened.
 
-    The earlier refusal says nothing about the complete file.
+    An earlier failure to open the file does not mean anything for the complete file.
     """
     rest = unfinished(f, stage)
     f.try_open()
@@ -427,7 +428,7 @@ def opened_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
-    """The file grows in ten pieces, is opened after each, and is complete at the end."""
+    """The file grows in ten pieces and is opened before each of them and when it is complete."""
     rest = unfinished(f, "nothing")
     step = -(-len(rest) // 10)
     for at in range(0, len(rest), step):
@@ -446,7 +447,8 @@ def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
 def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     """The first tensor of a partly written file is requested; written so far: $slug.
 
-    Even if that tensor is complete, the file is not: the reader must reject it on opening or on the request.
+    Even if that tensor is complete, the file is not. The reader must reject it when it is opened or when the
+    tensor is requested.
     """
     unfinished(f, stage)
     f.open()
@@ -455,7 +457,7 @@ def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def renamed_into_place(f: LifecycleBuilder) -> None:
-    """An unfinished file is opened, then another one is renamed into its place and opened."""
+    """An unfinished file is opened, and then a complete one is renamed into its place and opened."""
     unfinished(f, "part-of-the-data")
     f.try_open()
     f.replace(of_four(FileBuilder()))
@@ -466,7 +468,7 @@ def renamed_into_place(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-12")
 def deleted_and_renamed_into_place(f: LifecycleBuilder) -> None:
-    """The file is opened while it is unfinished, after it is deleted, and once it is back."""
+    """The file is opened while it is unfinished, after it is deleted, and after it is back in place."""
     file = pair(f)
     f.truncate(len(file) - 1)
     f.try_open()
@@ -479,7 +481,7 @@ def deleted_and_renamed_into_place(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def truncated_and_written_anew(f: LifecycleBuilder) -> None:
-    """A file is read, closed, emptied, rewritten with other tensors and opened again."""
+    """A file is read, closed, emptied, rewritten with another tensor and opened again."""
     open_pair(f)
     f.read("b")
     f.close()
@@ -493,7 +495,7 @@ def truncated_and_written_anew(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_NEW, importance="high")
 def truncated_and_written_anew_while_open(f: LifecycleBuilder) -> None:
-    """The open file is emptied and rewritten with a header that exchanges the ranges of the tensors."""
+    """The open file is emptied and rewritten with a header that swaps the ranges of the tensors."""
     file = open_pair(f)
     other = FileBuilder()
     other.tensor("b", "F32", [2], A, at=0)
@@ -510,7 +512,7 @@ PLACES = ("last-byte", "half-of-the-tensor", "the-tensor", "all-data", "part-of-
 
 
 def two_tensors(f: LifecycleBuilder, file: str) -> None:
-    """Add two tensors that share a memory page (``small``) or have many pages (``large``)."""
+    """Add two tensors that share a memory page (``small``) or span many pages (``large``)."""
     large = file == "large"
     for name, fill in (("a", b"\x5a"), ("b", b"\xa5")):
         f.tensor(name, "U8", [PART if large else 16], fill * PART if large else None)
@@ -535,7 +537,7 @@ CUTS = {f"{place}-{file}": (file, place) for file in BOTH for place in PLACES}
     over=CUTS,
 )
 def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
-    """The open file is truncated, and the last tensor is requested: $slug is gone."""
+    """The open file is truncated, and the last tensor is requested; missing part: $slug."""
     two_tensors(f, value[0])
     f.open()
     f.truncate(cut_size(f, value[1]))
@@ -544,7 +546,7 @@ def cut(f: LifecycleBuilder, value: tuple[str, str]) -> None:
 
 @chooses("truncated-after-open", options=CUT, level="should", importance="high", over=BOTH)
 def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
-    """The file is truncated after one tensor was read from it and before the next ($slug)."""
+    """The file ($slug) is truncated after one tensor was read and before the next is requested."""
     two_tensors(f, file)
     f.open()
     f.read("a")
@@ -554,7 +556,7 @@ def cut_between_two_tensors(f: LifecycleBuilder, file: str) -> None:
 
 @chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE, over=BOTH)
 def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
-    """The file is truncated after the requested tensor ($slug); all of its bytes are there."""
+    """The file ($slug) is truncated after the end of the requested tensor, which stays complete."""
     two_tensors(f, file)
     f.open()
     f.truncate(cut_size(f))
@@ -563,7 +565,7 @@ def cut_behind_the_tensor(f: LifecycleBuilder, file: str) -> None:
 
 @chooses("changed-elsewhere-after-open", "API-11", options=CUT_ELSEWHERE)
 def cut_and_restored(f: LifecycleBuilder) -> None:
-    """The file is truncated, and the bytes are restored before they are requested."""
+    """The file is truncated, and the bytes are restored before the tensor is requested."""
     two_tensors(f, "small")
     f.open()
     whole = f.render()
@@ -574,19 +576,19 @@ def cut_and_restored(f: LifecycleBuilder) -> None:
 
 @accepts("API-11 DAT-07", importance="critical", over=CUTS, issue=REPORT)
 def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) -> None:
-    """The file is truncated after a tensor was returned and before it is checked: $slug is gone."""
+    """The file is truncated after a tensor was returned and before it is checked; missing part: $slug."""
     two_tensors(f, value[0])
     f.open()
     f.read("b")
     f.truncate(cut_size(f, value[1]))
 
 
-# Refusals and reopening, in other files
+# The same failing requests and reopening, with other files
 
 
 @rejects("API-10", codes="API_CLOSED", importance="high")
 def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
-    """All three tensors were read before the file was closed; then the second is requested again."""
+    """All three tensors are read, the file is closed, and then the second tensor is requested again."""
     open_three(f, {"key": "value"})
     for name in "abc":
         f.read(name)
@@ -596,7 +598,7 @@ def use_after_reading_all_and_closing(f: LifecycleBuilder) -> None:
 
 @rejects("API-10", codes="API_CLOSED", importance="high")
 def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
-    """A file of one large tensor is opened, read and closed twice; then the tensor is requested."""
+    """A file of one large tensor is opened, read and closed twice, and then the tensor is requested."""
     f.tensor("w", "F32", [8192])
     for _ in range(2):
         f.open()
@@ -611,7 +613,7 @@ def use_after_closing_for_the_second_time(f: LifecycleBuilder) -> None:
     over={"empty-metadata": {}, "metadata-between-tensors": {"format": "pt", "w": "text"}},
 )
 def unknown_name_reserved_after_reading(f: LifecycleBuilder, metadata: dict[str, str]) -> None:
-    """After a tensor was read, the metadata is requested as a tensor: $slug."""
+    """A tensor is read, and then the reserved key is requested as a tensor: $slug."""
     f.tensor("w", "BF16", [2, 3])
     f.metadata(metadata)
     if metadata:
@@ -629,7 +631,7 @@ NUMBERS: dict[str, tuple[str, dict[str, str] | None]] = {
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", over=NUMBERS)
 def unknown_name_number(f: LifecycleBuilder, value: tuple[str, dict[str, str] | None]) -> None:
-    """The request uses a number that counts a tensor but names none: $slug."""
+    """The request uses the number of a tensor, which is not a name in the file: $slug."""
     name, metadata = value
     open_three(f, metadata)
     f.read("b")
@@ -646,9 +648,10 @@ REPLACEMENTS: dict[str, tuple[str, dict[str, str] | None]] = {
 def opened_again_after_replacing_by_one(
     f: LifecycleBuilder, value: tuple[str, dict[str, str] | None]
 ) -> None:
-    """A file of three dtypes is read, closed, replaced by one $slug and opened again: the new content counts.
+    """A file of three dtypes is read, closed, replaced by a file $slug and opened again.
 
-    The tensors keep their names, dtypes and shapes, in other places or after a longer header.
+    The reader must return the new content. The tensors keep their names, dtypes and shapes, but are at other
+    positions or after a longer header.
     """
     order, metadata = value
     open_three(f)

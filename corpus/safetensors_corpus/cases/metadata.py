@@ -1,7 +1,7 @@
 """Metadata: the map and its text, the reserved key and similar keys, and effects that the map must not have.
 
-The map varies in place, size and values, or is null. Its text may be invalid JSON, keys may repeat, and
-values may announce features that the format does not have.
+The map varies in position, size and values, or is null. Its text may be invalid JSON, keys may be repeated,
+and values may announce features that the format does not have.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _with_tensor(f: FileBuilder, metadata: dict[str, str] | None, **more: Any) -
 def meaning(f: FileBuilder, value: dict[str, str]) -> None:
     """Metadata could be mistaken for instructions about the tensors ($slug).
 
-    The map is text for people and tools; the tensor stays as its entry describes it.
+    The map is text for people and tools. The tensor must be read as its entry describes it.
     """
     _with_tensor(f, value)
 
@@ -46,7 +46,7 @@ def meaning(f: FileBuilder, value: dict[str, str]) -> None:
     "MET-10", over={"one-value": {"k": "v" * 40_000}, "many-keys": {f"key {n}": str(n) for n in range(1000)}}
 )
 def amount(f: FileBuilder, value: dict[str, str]) -> None:
-    """Tens of kilobytes of metadata before one small tensor ($slug)."""
+    """Tens of kilobytes of metadata precede one small tensor ($slug)."""
     _with_tensor(f, value)
 
 
@@ -57,7 +57,7 @@ def amount(f: FileBuilder, value: dict[str, str]) -> None:
     bugs={"first": ("FB-50",)},
 )
 def place(f: FileBuilder, value: int) -> None:
-    """Metadata as the $slug of three members of the header, beside two tensors.
+    """The metadata is the $slug of three members of the header, beside two tensors.
 
     A hand-written parser that looks for the end of the object may stop at the end of the map.
     """
@@ -68,7 +68,7 @@ def place(f: FileBuilder, value: int) -> None:
 
 @accepts("FRM-09 MET-01", issue="https://github.com/safetensors/safetensors/issues/466")
 def without_tensors(f: FileBuilder) -> None:
-    """A file with only metadata."""
+    """The file has metadata but no tensors."""
     f.metadata({"key": "value"})
 
 
@@ -78,16 +78,16 @@ def without_tensors(f: FileBuilder) -> None:
     bugs=("FB-10", "FB-123"),
 )
 def empty_map(f: FileBuilder) -> None:
-    """An empty metadata map beside a tensor.
+    """The file has an empty metadata map and a tensor.
 
-    Code that tests the map for truth instead of presence treats it as a tensor entry.
+    Code that tests whether the map is empty, instead of whether it exists, treats it as a tensor entry.
     """
     _with_tensor(f, {})
 
 
 @accepts("FRM-09 MET-03")
 def empty_map_without_tensors(f: FileBuilder) -> None:
-    """A file with only an empty metadata map."""
+    """The file has an empty metadata map and no tensors."""
     f.metadata({})
 
 
@@ -98,7 +98,7 @@ def empty_map_without_tensors(f: FileBuilder) -> None:
     bugs=("FB-10",),
 )
 def null(f: FileBuilder) -> None:
-    """The metadata is null beside a tensor, as at least one writer leaves it."""
+    """The metadata is null in a file with a tensor, as written by at least one program."""
     _with_tensor(f, None, raw="null")
 
 
@@ -116,7 +116,7 @@ def null(f: FileBuilder) -> None:
 def not_map(f: FileBuilder, value: str) -> None:
     """The metadata is not an object ($slug).
 
-    Empty and false values pass if a reader tests the metadata only for truth.
+    A reader that ignores metadata that is empty or false accepts some of these values.
     """
     _with_tensor(f, None, raw=value)
 
@@ -150,7 +150,7 @@ def value_type_place(f: FileBuilder, value: int) -> None:
 
 @rejects("MET-01 HDR-16", codes=("HDR_TOO_DEEP", "MET_VALUE_NOT_STRING", "HDR_NOT_JSON"), importance="high")
 def value_nested(f: FileBuilder) -> None:
-    """A metadata value of twenty thousand nested arrays.
+    """A metadata value consists of twenty thousand nested arrays.
 
     Parsing the whole header before checking types can overflow the stack.
     """
@@ -162,13 +162,13 @@ def value_nested(f: FileBuilder) -> None:
     options={"accept": ACCEPT, "reject": reject("MET_NOT_MAP", "MET_VALUE_NOT_STRING")},
 )
 def strings_like_tensor(f: FileBuilder) -> None:
-    """Metadata with the three field names of a tensor entry, all of their values strings."""
+    """The metadata has the three field names of a tensor entry as keys, with strings as values."""
     _with_tensor(f, {"dtype": "F32", "shape": "[2]", "data_offsets": "[0,8]"})
 
 
 @chooses("metadata-null", "FRM-09", options=ABSENT_OR_REFUSED)
 def null_without_tensors(f: FileBuilder) -> None:
-    """A header with only null metadata."""
+    """The metadata is null in a file without tensors."""
     f.metadata(None, raw="null")
 
 
@@ -182,7 +182,7 @@ def null_behind_tensors(f: FileBuilder) -> None:
 
 @chooses("metadata-null", "MET-06", options=ABSENT_OR_REFUSED)
 def null_under_escaped_key(f: FileBuilder) -> None:
-    """Null appears under the metadata key spelled with an escape.
+    """The value of the metadata key is null, and the key is written with an escape.
 
     A reader that recognises only the plain spelling treats it as a tensor without an entry.
     """
@@ -205,7 +205,7 @@ def null_under_escaped_key(f: FileBuilder) -> None:
     },
 )
 def text(f: FileBuilder, value: dict[str, str]) -> None:
-    """Metadata with unusual but permitted text in keys and values ($slug).
+    """Metadata keys and values contain unusual but permitted text ($slug).
 
     Truncating at a NUL, trimming or normalising changes the strings.
     """
@@ -214,7 +214,7 @@ def text(f: FileBuilder, value: dict[str, str]) -> None:
 
 @accepts("HDR-15 MET-04")
 def text_escaped(f: FileBuilder) -> None:
-    """Metadata whose key and value are written with escapes."""
+    """The key and value of the metadata are written with escapes."""
     _with_tensor(f, {"a/b": '\U0001f600"\\\xe9'}, raw=r'{"a\/\u0062":"\ud83d\ude00\"\\\u00E9"}')
 
 
@@ -249,9 +249,9 @@ def text_escaped(f: FileBuilder) -> None:
     },
 )
 def map_text(f: FileBuilder, value: bytes) -> None:
-    """The metadata map is written in a way that JSON does not allow or define ($slug).
+    """The text of the metadata map is invalid JSON or has no defined meaning ($slug).
 
-    People edit metadata by hand; a relaxed parser hides their mistakes.
+    People edit metadata by hand, and a relaxed parser hides their mistakes.
     """
     metadata_with_escapes(f, value)
 
@@ -298,9 +298,9 @@ def map_text(f: FileBuilder, value: bytes) -> None:
     over={"four-bytes-cut": b'{"a":"\xf0\x9f\xa4"}', "overlong-quote": b'{"a":"b\xc0\xa2,"}'},
 )
 def map_form(f: FileBuilder, value: bytes) -> None:
-    """The metadata is written in a way that JSON or UTF-8 does not allow or define: $slug.
+    """The text of the metadata is invalid in JSON or UTF-8, or has no defined meaning: $slug.
 
-    Metadata often comes from text concatenated by hand, and loaders often skip it unread.
+    Programs often build metadata by concatenating text, and loaders often skip it without parsing it.
     """
     metadata_with_escapes(f, value)
 
@@ -320,9 +320,9 @@ def map_form(f: FileBuilder, value: bytes) -> None:
     },
 )
 def text_of(f: FileBuilder, value: dict[str, str]) -> None:
-    """Metadata keys and values of unusual but permitted characters: $slug.
+    """Metadata keys and values consist of unusual but permitted characters: $slug.
 
-    A reader must return the map character for character, with every key.
+    A reader must return every key, and the exact characters of the map.
     """
     _with_tensor(f, value)
 
@@ -337,7 +337,7 @@ def text_of(f: FileBuilder, value: dict[str, str]) -> None:
     },
 )
 def text_with_escapes(f: FileBuilder, value: tuple[str, str]) -> None:
-    """Metadata key and value are written with escapes: $slug."""
+    """The key and value of the metadata are written with escapes: $slug."""
     plain, escaped = value
     _with_tensor(f, {plain: plain}, raw=f'{{"{escaped}":"{escaped}"}}')
 
@@ -347,7 +347,7 @@ def text_with_escapes(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("MET-06", over={"underscore": r"\u005f_metadata__", "letter": r"__meta\u0064ata__"})
 def key_escaped(f: FileBuilder, value: str) -> None:
-    """The reserved key written as `$value`.
+    """The reserved key is written as `$value`.
 
     A reader that compares keys before decoding them sees a tensor entry without fields.
     """
@@ -366,7 +366,7 @@ def key_escaped(f: FileBuilder, value: str) -> None:
 def similar_key(f: FileBuilder, value: str) -> None:
     """A tensor name only resembles the reserved key ($slug).
 
-    Skipping every key that looks like metadata loses the tensor.
+    A reader that skips every key that looks like metadata loses the tensor.
     """
     f.metadata({"key": "value"})
     f.tensor(value, "F32", [2])
@@ -378,7 +378,7 @@ def similar_key(f: FileBuilder, value: str) -> None:
     over={"upper-case": "__METADATA__", "one-underscore-more": "__metadata___"},
 )
 def map_under_similar_key(f: FileBuilder, value: str) -> None:
-    """A map of strings under a key that only resembles the reserved one ($slug)."""
+    """A map of strings appears under a key that only resembles the reserved one ($slug)."""
     f.tensor("w", "F32", [2])
     f.metadata(None, raw='{"format":"pt"}', key=f'"{value}"')
 
@@ -389,13 +389,13 @@ def map_under_similar_key(f: FileBuilder, value: str) -> None:
     issue="https://github.com/safetensors/safetensors/issues/849",
 )
 def tensor_under_key(f: FileBuilder) -> None:
-    """A tensor is saved under the reserved name, with its data."""
+    """A tensor is saved under the reserved key, with its data."""
     f.tensor("__metadata__", "F32", [2])
 
 
 @rejects("MET-07", codes="MET_VALUE_NOT_STRING")
 def empty_tensor_under_key(f: FileBuilder) -> None:
-    """A tensor entry of size zero under the reserved key, beside an ordinary tensor."""
+    """An empty tensor is saved under the reserved key, beside an ordinary tensor."""
     f.tensor("w", "F32", [2])
     f.tensor("__metadata__", "F32", [0])
 
@@ -414,7 +414,7 @@ def empty_tensor_under_key(f: FileBuilder) -> None:
 def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, str]]) -> None:
     """One metadata key appears twice ($slug).
 
-    Two readers can show two different texts for the same file, for example two licences.
+    Two readers can show different text for the same file, for example two different licences.
     """
     raw, first, last = value
     _with_tensor(f, last, raw=raw, views={"first-wins": first, "last-wins": last})
@@ -444,12 +444,12 @@ def reserved_key_twice(f: FileBuilder, value: tuple[str, str, str]) -> None:
 def key_ten_thousand_times(f: FileBuilder) -> None:
     """The metadata contains the empty key 10,002 times, and a tensor follows.
 
-    A list of repetitions must not crowd out later content.
+    If a reader lists repeated keys, the list must not crowd out later content.
     """
     _with_tensor(f, {"": ""}, raw="{" + ",".join(['"":""'] * 10_002) + "}")
 
 
-# What the map must not change
+# Properties that the map must not change
 
 
 @rejects("OFF-07 MET-08", codes="OFF_HOLE", importance="high")
@@ -473,14 +473,14 @@ def trailer_announced(f: FileBuilder) -> None:
 
 @rejects("DTY-01 MET-08", codes="DTY_UNKNOWN", importance="high")
 def dtype_announced(f: FileBuilder) -> None:
-    """The metadata explains the unknown dtype of a tensor."""
+    """The metadata defines the meaning of a dtype that is not one of the 22 codes."""
     f.metadata({"dtypes": "Q8 means U8"})
     f.tensor("w", "U8", [8], fields={"dtype": '"Q8"'})
 
 
 @rejects("OFF-05 MET-08", codes="OFF_SIZE_MISMATCH", importance="high")
 def shape_repeated_otherwise(f: FileBuilder) -> None:
-    """The metadata contains the shape that fits the range, the entry another one."""
+    """The shape in the metadata fits the range, but the shape in the entry does not."""
     f.metadata({"w.shape": "[2]", "w": '{"shape":[2]}'})
     f.tensor("w", "F32", [3], pattern("w", 8))
 
@@ -496,9 +496,9 @@ def shape_repeated_otherwise(f: FileBuilder) -> None:
     },
 )
 def instruction(f: FileBuilder, value: dict[str, str]) -> None:
-    """Metadata names a property of the data that the format does not have: $slug.
+    """The metadata names a property of the data that the format does not have: $slug.
 
-    The tensor is read as its entry says.
+    The tensor must be read as its entry describes it.
     """
     f.metadata(value)
     f.tensor("w", "I16", [2, 3])
@@ -508,7 +508,7 @@ def instruction(f: FileBuilder, value: dict[str, str]) -> None:
 def tensor_under_escaped_key(f: FileBuilder) -> None:
     """A complete tensor entry appears under the reserved key, which is written with escapes.
 
-    A reader that compares undecoded keys finds a valid tensor.
+    A reader that compares keys before decoding them finds a valid tensor.
     """
     f.tensor("w", "F32", [1])
     f.tensor("__metadata__", "F32", [1], key=ESCAPED_KEY)
@@ -516,28 +516,28 @@ def tensor_under_escaped_key(f: FileBuilder) -> None:
 
 @rejects("MET-01 MET-06", codes="MET_VALUE_NOT_STRING", over={"number": "1", "object": '{"a":"b"}'})
 def value_type_under_escaped_key(f: FileBuilder, value: str) -> None:
-    """A metadata value is not a string, and the reserved key is written with escapes: $slug."""
+    """A metadata value is not a string ($slug), and the reserved key is written with escapes."""
     _with_tensor(f, None, raw=f'{{"k":{value}}}', key=ESCAPED_KEY)
 
 
 @accepts("MET-06 MET-03")
 def empty_map_under_escaped_key(f: FileBuilder) -> None:
-    """An empty map appears under the reserved key, every letter of which is escaped."""
+    """An empty map appears under the reserved key, and every character of the key is escaped."""
     _with_tensor(f, {}, key='"' + "".join(f"\\u{ord(c):04x}" for c in "__metadata__") + '"')
 
 
 @accepts("MET-01 MET-07")
 def two_field_names_in_map(f: FileBuilder) -> None:
-    """The map has the keys dtype and data_offsets, with string values.
+    """The metadata has the keys dtype and data_offsets, with strings as values.
 
-    Two of the three field names with string values are metadata, not a broken tensor.
+    Although two field names of an entry appear, the map is metadata and not a broken tensor entry.
     """
     _with_tensor(f, {"dtype": "F32", "data_offsets": "0,8"})
 
 
 @rejects("MET-07 MET-01", codes="MET_VALUE_NOT_STRING", over={"shape": 1, "data-offsets": 2})
 def one_array_in_map(f: FileBuilder, value: int) -> None:
-    """The map resembles a tensor entry, and only $slug is an array instead of a string."""
+    """The metadata resembles a tensor entry, and only $slug is an array instead of a string."""
     texts = ['"F32"', '"[0]"', '"[0,0]"']
     texts[value] = texts[value].strip('"')
     _with_tensor(f, None, raw='{{"dtype":{},"shape":{},"data_offsets":{}}}'.format(*texts))
@@ -545,14 +545,14 @@ def one_array_in_map(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-08 FRM-09", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high")
 def empty_map_and_one_byte(f: FileBuilder) -> None:
-    """An empty map, no tensor, and one data byte."""
+    """The file has an empty metadata map and one data byte, but no tensor."""
     f.metadata({})
     f.gap(1)
 
 
 @rejects("MET-01", codes="MET_NOT_MAP", over={"text": '"{}"'})
 def not_empty_map(f: FileBuilder, value: str) -> None:
-    """The metadata resembles an empty map, in a file without tensors: $slug."""
+    """The metadata of a file without tensors only resembles an empty map: $slug."""
     f.metadata(None, raw=value)
 
 
@@ -569,7 +569,7 @@ PROGRAMS = {
 def value_holds(f: FileBuilder, value: str) -> None:
     """A metadata value contains text that other programs run or parse: $slug.
 
-    It stays text in a map, whatever a program that searches the file makes of it.
+    A reader must treat the value as text, whatever other programs make of it.
     """
     _with_tensor(f, {"description": value})
 
@@ -578,16 +578,16 @@ def value_holds(f: FileBuilder, value: str) -> None:
 def key_twice_first_a_number(f: FileBuilder) -> None:
     """A metadata key appears twice, first with a number and then with a string.
 
-    A parser that keeps the last value hides the invalid one before any check.
+    A parser that keeps the last value drops the invalid one before any check.
     """
     _with_tensor(f, None, raw='{"k":1,"k":"a"}')
 
 
 @accepts("MET-08 DAT-02", over={"np": "np", "pt": "pt", "tf": "tf", "flax": "flax", "mlx": "mlx"})
 def format_beside_matrix(f: FileBuilder, value: str) -> None:
-    """The metadata says that the file was written for another library ($value).
+    """The metadata states that the file was written for another library ($value).
 
-    Dimensions and elements stay in order, whatever that library does in memory.
+    Dimensions and elements keep their order, whatever layout that library uses in memory.
     """
     f.metadata({"format": value})
     f.tensor("a", "F32", [2, 3])

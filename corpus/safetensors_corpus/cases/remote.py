@@ -1,7 +1,7 @@
 """Remote: a file behind a server that sends the requested ranges or misbehaves.
 
-A reader that requests the beginning of a file first receives a short file completely in one request. So the
-cases of unusual answers use both a file of a few hundred bytes and one with a header of 140,000 bytes.
+A reader that requests the beginning of a file first receives all of a short file in one request. The cases of
+unusual answers therefore use both a file of a few hundred bytes and one with a header of 140,000 bytes.
 Readers that return only headers do not have to read the data.
 """
 
@@ -20,15 +20,15 @@ CHANGED_TO_NONE: Options = {
     "error": reject("IO_ERROR", "API_TRUNCATED"),
 }
 LONG = 140_000
-"""Header size in bytes that exceeds a usual first request."""
+"""Header size in bytes that is larger than a usual first request."""
 BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
 SIZES = {"short": "short", "long": "long"}
 
 
 def three(f: FileBuilder, size: str = "short", fill: bytes = b"") -> None:
-    """Write three tensors after a header of a few hundred bytes (``short``) or ``LONG`` bytes (``long``).
+    """Add three tensors after a header of a few hundred bytes (``short``) or ``LONG`` bytes (``long``).
 
-    Their bytes are derived from their names, or are all ``fill``.
+    The bytes of the tensors are derived from their names, or are all ``fill``.
     """
     f.tensor("a", "F32", [2, 3], fill * 24 or None)
     f.tensor("b", "I16", [40], fill * 80 or None)
@@ -38,7 +38,7 @@ def three(f: FileBuilder, size: str = "short", fill: bytes = b"") -> None:
 
 
 def stretched(f: FileBuilder, length: int) -> None:
-    """Write a tensor, and a header of ``length`` bytes that is invalid JSON without its last byte."""
+    """Add a tensor, and a header of ``length`` bytes that is invalid JSON without its last byte."""
     f.tensor("w", "U8", [8])
     member = f'"w":{BYTES}}}'.encode()
     f.header = b"{" + b" " * (length - 1 - len(member)) + member
@@ -49,28 +49,29 @@ def stretched(f: FileBuilder, length: int) -> None:
 
 @accepts("NET-01 DAT-06", smoke=True)
 def one_tensor(f: RemoteBuilder) -> None:
-    """One tensor behind a server that sends the requested ranges."""
+    """The file has one tensor, and the server sends the requested ranges."""
     f.tensor("w", "F32", [2])
 
 
 @accepts("NET-01 DAT-06", importance="high", over=SIZES)
 def three_tensors(f: RemoteBuilder, size: str) -> None:
-    """Three tensors of several dtypes after a $slug header."""
+    """The file has three tensors of several dtypes after a $slug header."""
     three(f, size)
 
 
 @accepts("NET-01 MET-04")
 def metadata(f: RemoteBuilder) -> None:
-    """Metadata beside a tensor."""
+    """The file has metadata and a tensor."""
     f.metadata({"format": "pt", "card": "a long text " * 40})
     f.tensor("w", "F32", [2])
 
 
 @accepts("NET-01 SHP-04", importance="high", over={"first": 0, "between": 1, "last": 2})
 def empty_tensor(f: RemoteBuilder, place: int) -> None:
-    """An empty tensor is $slug, so its range has no bytes.
+    """One of three tensors is empty; its position: $slug.
 
-    The range header for it would end before it begins; a server ignores it and sends the whole file.
+    Its range has no bytes, so an HTTP range request for it would end before it begins. Servers ignore such a
+    request and send the whole file.
     """
     for number, name in enumerate("abc"):
         f.tensor(name, "F32", [0, 4] if number == place else [2])
@@ -78,13 +79,13 @@ def empty_tensor(f: RemoteBuilder, place: int) -> None:
 
 @accepts("NET-01 FRM-09")
 def no_tensors(f: RemoteBuilder) -> None:
-    """A file with only a header without tensors."""
+    """The file has a header without tensors and no data."""
     f.metadata({"k": "v"})
 
 
 @accepts("NET-01 DAT-06")
 def large_tensor(f: RemoteBuilder) -> None:
-    """A tensor of 256 KiB between two small ones, more than a usual read."""
+    """A tensor of 256 KiB, which is larger than a usual read, is between two small ones."""
     f.tensor("a", "U8", [3])
     f.tensor("b", "F32", [256, 256], b"\x01\x02\x03\x04" * (1 << 16))
     f.tensor("c", "U8", [5])
@@ -98,17 +99,17 @@ LENGTHS = {str(n): n for n in sorted({*EDGES.values(), *map(int, CUT), 99_992, 9
 
 @accepts("LIM-10 NET-01", importance="high", over=LENGTHS, bugs={slug: CUT[slug] for slug in CUT})
 def header_of(f: RemoteBuilder, length: int) -> None:
-    """A header of $value bytes that is invalid JSON without its last byte.
+    """The header has $value bytes and is invalid JSON without its last byte.
 
-    Many readers request a fixed number of bytes first, such as 100 kB, and must check whether it covers the
-    prefix and the whole header.
+    Many readers request a fixed number of bytes first, such as 100 kB, and must check whether these include
+    the prefix and the whole header.
     """
     stretched(f, length)
 
 
 @accepts("LIM-10 MET-04", importance="high", bugs=("FB-93",))
 def model_card_up_to_the_first_piece(f: RemoteBuilder) -> None:
-    """A remote header of 99,997 bytes, as with a long model card in the metadata."""
+    """The header has 99,997 bytes, as with a long model card in the metadata."""
     f.padding = b""
     f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
     f.tensor("w", "U8", [8])
@@ -121,18 +122,18 @@ CLAIMS = {"one-byte-more": 3, "a-mebibyte": 1 << 20, "a-tebibyte": 1 << 40, "the
     "FRM-04 LIM-10", codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT"), importance="high", over=CLAIMS
 )
 def header_longer_than_the_file(f: RemoteBuilder, length: int) -> None:
-    """The header claims to be longer than the whole file: $slug."""
+    """The length prefix claims a header that is longer than the whole file: $slug."""
     f.header, f.length = b"{}", length
 
 
 @rejects("FRM-03", codes="FRM_TOO_SHORT", over={"empty": 0, "prefix-cut": 5})
 def no_prefix(f: RemoteBuilder, size: int) -> None:
-    """The file ends before its prefix does: $slug."""
+    """The file ends inside the length prefix: $slug."""
     f.header = b"{}"
     f.cut = 10 - size
 
 
-# Servers that answer differently
+# Servers that answer in unusual ways
 
 
 UNUSUAL: dict[str, tuple[Behaviour, str]] = {
@@ -155,14 +156,14 @@ LATER = {
 
 @chooses("remote-answer", options=ANSWER, importance="high", over=UNUSUAL)
 def answer(f: RemoteBuilder, value: tuple[Behaviour, str]) -> None:
-    """A server with unusual answers, and the part of the file that it has: $slug."""
+    """The server answers in an unusual way: $slug."""
     f.server, size = value
     three(f, size)
 
 
 @chooses("remote-answer", options=ANSWER, importance="high", over=LATER)
 def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
-    """The server answers correctly at first, and then: $slug."""
+    """The server answers correctly at first, and then in an unusual way: $slug."""
     f.server, size, f.after = value
     three(f, size)
 
@@ -172,7 +173,7 @@ FAILING: tuple[Behaviour, ...] = ("unavailable", "not-found", "closed", "redirec
 
 @rejects("NET-01", codes="IO_ERROR", over={name: name for name in FAILING})
 def server(f: RemoteBuilder, behaviour: Behaviour) -> None:
-    """The server has no file: $slug."""
+    """The server does not return the file: $slug."""
     three(f)
     f.server = behaviour
 
@@ -185,7 +186,7 @@ def server(f: RemoteBuilder, behaviour: Behaviour) -> None:
 def page_in_place_of_the_file(f: RemoteBuilder) -> None:
     """The server sends an HTML page instead of the file, as gateways and login pages do.
 
-    The first bytes of the page are a header length far beyond its end.
+    Read as a length prefix, the first bytes of the page claim a header far longer than the page.
     """
     three(f)
     f.server = "error-page"
@@ -200,17 +201,17 @@ GONE: dict[str, tuple[Behaviour, str, int]] = {
 
 @chooses("remote-answer", options=ANSWER, importance="high", over=GONE)
 def failing_later(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
-    """The server answers correctly at first, then fails: $slug."""
+    """The server answers correctly at first and then fails: $slug."""
     f.server, size, f.after = value
     three(f, size)
 
 
-# A different file from the second request on
+# The server sends a different file from the second request on
 
 
 @chooses("remote-file-changed", options=CHANGED, over=SIZES)
 def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
-    """The new file has the same layout and other values, after a $slug header."""
+    """The new file has other values in the same layout, after a $slug header."""
     three(f, size)
     other = FileBuilder()
     three(other, size, b"\x33")
@@ -219,7 +220,7 @@ def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
 
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_a_longer_header(f: RemoteBuilder) -> None:
-    """A second file has the same tensors after a longer header: the old offsets point into the text."""
+    """The new file has a longer header before the same tensors, so the old offsets point into the header."""
     three(f)
     other = FileBuilder()
     other.metadata({"key": "v" * 256})
@@ -229,7 +230,7 @@ def changed_to_a_longer_header(f: RemoteBuilder) -> None:
 
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_another_order(f: RemoteBuilder) -> None:
-    """The new file has two tensors of one size in the other order."""
+    """The new file contains two tensors of equal size in the other order."""
     for name in "ab":
         f.tensor(name, "F32", [4])
     other = FileBuilder()
@@ -240,7 +241,7 @@ def changed_to_another_order(f: RemoteBuilder) -> None:
 
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_a_shorter_file(f: RemoteBuilder) -> None:
-    """The new file has only the first tensor."""
+    """The new file contains only the first tensor of the old one."""
     three(f)
     other = FileBuilder()
     other.tensor("a", "F32", [2, 3])
@@ -249,7 +250,7 @@ def changed_to_a_shorter_file(f: RemoteBuilder) -> None:
 
 @chooses("remote-file-changed", options=CHANGED_TO_NONE, importance="high", over={"empty": 0, "cut": 200})
 def changed_to_half_a_file(f: RemoteBuilder, size: int) -> None:
-    """The new file is the old one truncated ($slug), as during an upload."""
+    """The new file is a truncated copy of the old one ($slug), as during an upload."""
     three(f)
     other = FileBuilder()
     three(other)

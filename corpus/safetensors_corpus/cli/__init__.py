@@ -1,4 +1,4 @@
-"""``stc corpus``: a group that imports each command on first use."""
+"""The ``stc corpus`` group, which imports each command on first use."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import click
 from safetensors_reference.main import of_harness, without_harness
 
 COMMANDS = {
-    "bugs": ("bugs:bugs", "List bugs reported in real readers, and the cases that show them."),
-    "build": ("maintain:build", "Write the case files and corpus.json, byte-identical on every run."),
-    "copy": ("maintain:copy", "Copy the corpus into a folder, to vendor it."),
+    "bugs": ("bugs:bugs", "List bugs reported in real readers and the cases that show them."),
+    "build": ("maintain:build", "Write the case files and corpus.json. Every run writes the same bytes."),
+    "copy": ("maintain:copy", "Copy the corpus into a folder to vendor it."),
     "diff": ("look:diff", "Compare two versions of the corpus."),
-    "list": ("look:list_cases", "List cases by name, rule, choice, kind and more."),
+    "list": ("look:list_cases", "List cases by name, rule, choice, kind and other properties."),
     "packages": ("maintain:packages", "Package the corpus for cargo, npm, Go and Python."),
-    "release": ("maintain:release", "Pack a release: archive, checksums and list of changes."),
-    "show": ("look:show", "Show one case: purpose, rules, expectation and input."),
+    "release": ("maintain:release", "Pack a release: the archive, the checksums and the list of changes."),
+    "show": ("look:show", "Show the purpose, rules, expectation and input of one case."),
     "stats": ("maintain:stats", "Count the cases and show which rules they cover."),
-    "verify": ("maintain:verify", "Check a copy of the corpus: digests, missing and extra files."),
+    "verify": ("maintain:verify", "Check a copy of the corpus for changed, missing and extra files."),
 }
-"""Name -> module and attribute in this package, and short help."""
+"""Maps each command name to its module and attribute in this package, and its short help."""
 
 
 class LazyGroup(click.Group):
-    """Group that imports commands on use, so that a broken module breaks only its own command."""
+    """Group that imports a command on first use, so a broken module breaks only its own command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)

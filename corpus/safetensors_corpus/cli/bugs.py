@@ -1,4 +1,4 @@
-"""``stc corpus bugs``: lists bugs reported in real readers, or writes ``docs/field-bugs.md``."""
+"""``stc corpus bugs``: list bugs reported in real readers, or write ``docs/field-bugs.md``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .common import HELP, UnusableError, folder_option, load, write_page
 
 PAGE = "field-bugs.md"
 CASES_NAMED = 3
-"""Number of cases per bug that the page names; it counts the rest."""
+"""Number of cases per bug that the page names. The page only counts the remaining cases."""
 
 BugRow = Mapping[str, Any]
 
@@ -52,22 +52,24 @@ def cases_of(manifest: Mapping[str, Any]) -> dict[str, list[str]]:
 
 @click.command(context_settings=HELP)
 @click.argument("pattern", default="")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, with the cases.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, including the cases.")
 @click.option("--write", is_flag=True, help=f"Write docs/{PAGE}.")
 @click.option("--check", is_flag=True, help=f"Write nothing; fail if docs/{PAGE} is not current.")
 @folder_option
 def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | None) -> None:
-    """List bugs reported in real readers, and the cases that show them.
+    """List bugs reported in real readers and the cases that show them.
 
-    PATTERN matches part of a bug's id, project, family, trigger or reports, or of a case id.
+    PATTERN selects the bugs whose id, project, family, trigger, reports or cases contain it.
 
     \b
-    Exit status: 0 success; 1 no match, or page not current (--check); 2 page not writable.
+    Exit status: 0 success; 1 no match, or page not current (--check); 2 page cannot be written.
     """
     manifest = load(root).raw
     if write or check:
         if pattern or as_json or (write and check):
-            raise click.UsageError("--write and --check cannot be combined with each other or other options")
+            raise click.UsageError(
+                "--write and --check cannot be combined with each other or with other options"
+            )
         docs = docs_folder()
         if docs is None:
             raise UnusableError("not in a checkout of the project")

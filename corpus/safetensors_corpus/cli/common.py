@@ -1,4 +1,4 @@
-"""Options, errors and formatting shared by the ``stc corpus`` commands."""
+"""Options, errors and formatting that the ``stc corpus`` commands share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from ..document import ManifestError
 from ..manifest import Case, Manifest, load_manifest
 
 HELP = {"help_option_names": ["-h", "--help"]}
-"""Context settings of each command; those of the group do not apply to a command called directly."""
+"""Context settings of each command. The settings of the group do not apply to a command that is called
+directly.
+"""
 folder_option = click.option(
     "-c",
     "--corpus",
@@ -27,14 +29,14 @@ folder_option = click.option(
 
 
 class UnusableError(click.ClickException):
-    """Unusable input; exits 2 (1 means findings)."""
+    """Unusable input. The program exits with status 2, because status 1 means findings."""
 
     exit_code = 2
 
 
 @contextmanager
 def exit_if_unusable(where: Path | str) -> Iterator[None]:
-    """Convert errors to UnusableError; ``where`` is the file name for errors without one."""
+    """Convert errors to UnusableError; ``where`` is the file name for errors that have none."""
     try:
         yield
     except OSError as err:
@@ -51,7 +53,7 @@ def load(root: Path | None = None) -> Manifest:
 
 
 def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
-    """Write a generated page, or with ``check`` exit 1 if it is not current.
+    """Write a generated page or, with ``check``, exit with status 1 if the page is not current.
 
     ``command`` is the command line that writes the page. Raises UnusableError.
     """
@@ -83,7 +85,10 @@ def width_of_terminal() -> int | None:
 
 
 def in_columns(rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
-    """Align rows in columns; truncates or drops the last cells to fit ``width`` (None: no limit)."""
+    """Align rows in columns.
+
+    Truncates or drops the last cells to fit ``width``, unless it is None.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for *cells, last in rows:
         line = "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True))

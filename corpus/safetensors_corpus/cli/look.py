@@ -30,14 +30,16 @@ from .common import (
 
 @click.command("list", context_settings=HELP)
 @click.argument("pattern", default="")
-@click.option("--kind", type=click.Choice(tuple(KINDS)), help="Only cases of this kind.")
-@click.option("--area", metavar="AREA", help="Only cases of this area (the id before the slash).")
-@click.option("--rule", metavar="RULE", help="Only cases that test this rule, such as OFF-07.")
-@click.option("--choice", metavar="CHOICE", help="Only cases of this choice.")
-@click.option("--level", type=click.Choice(["must", "should", "may"]), help="Only cases of this level.")
-@click.option("--heavy/--no-heavy", default=None, help="Only cases with large inputs, or only the others.")
+@click.option("--kind", type=click.Choice(tuple(KINDS)), help="Select cases of this kind.")
+@click.option(
+    "--area", metavar="AREA", help="Select cases of this area (the part of the id before the slash)."
+)
+@click.option("--rule", metavar="RULE", help="Select cases that test this rule, such as OFF-07.")
+@click.option("--choice", metavar="CHOICE", help="Select cases of this choice.")
+@click.option("--level", type=click.Choice(["must", "should", "may"]), help="Select cases of this level.")
+@click.option("--heavy/--no-heavy", default=None, help="Select cases with large inputs, or all other cases.")
 @folder_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def list_cases(
     pattern: str,
     kind: str | None,
@@ -49,9 +51,10 @@ def list_cases(
     root: Path | None,
     as_json: bool,
 ) -> None:
-    """List cases by name, rule, choice, kind and more.
+    """List cases by name, rule, choice, kind and other properties.
 
-    PATTERN matches part of the id, a rule or the choice. A case must match every option.
+    PATTERN selects the cases whose id, rules or choice contain it. The output contains only cases that match
+    all options.
     """
     manifest = load(root)
     cases, raw = manifest.cases, manifest.raw
@@ -84,7 +87,7 @@ def list_lines(cases: list[Case], width: int | None) -> Iterator[str]:
 
 
 def _check_name(kind: str, name: str | None, names: list[str]) -> None:
-    # A mistyped name would otherwise print "0 cases".
+    # Without this check, a mistyped name would print "0 cases".
     if name is not None and name not in names:
         raise click.UsageError(f"no {kind} {name!r}{did_you_mean(name, names)}")
 
@@ -92,12 +95,12 @@ def _check_name(kind: str, name: str | None, names: list[str]) -> None:
 @click.command(context_settings=HELP)
 @click.argument("case_id", metavar="CASE")
 @folder_option
-@click.option("--json", "as_json", is_flag=True, help="Print the entry of corpus.json.")
+@click.option("--json", "as_json", is_flag=True, help="Print the entry of the case in corpus.json.")
 def show(case_id: str, root: Path | None, as_json: bool) -> None:
-    """Show one case: purpose, rules, expectation and input.
+    """Show the purpose, rules, expectation and input of one case.
 
-    Prints the input as bytes, as a recipe or as the files of a directory, then any action beyond opening and
-    reading it.
+    Prints the input as bytes, as a recipe or as the files of a directory. If the case does more than
+    open and read the input, also prints what it does.
     """
     manifest = load(root)
     rows = {r["id"]: r for r in manifest.raw["cases"]}
@@ -124,12 +127,12 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
 @click.command(context_settings=HELP)
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the changes as in changes.json of a release.")
+@click.option("--json", "as_json", is_flag=True, help="Print the changes in the format of changes.json.")
 def diff(old: Path, new: Path, as_json: bool) -> None:
     """Compare two versions of the corpus.
 
-    OLD and NEW are each a corpus.json, a folder that contains one, or a release archive. Changes of bytes and
-    verdicts are listed separately from changes of text. Case ids are permanent: a removed id is an error;
+    OLD and NEW are each a corpus.json, a folder that contains one, or a release archive. Changes to bytes and
+    verdicts are listed separately from changes to texts. Case ids are permanent, so a removed id is an error;
     withdraw the case instead.
 
     \b
@@ -145,8 +148,8 @@ def diff(old: Path, new: Path, as_json: bool) -> None:
     click.echo(text, nl=False)
     if changes.removed:
         click.echo(
-            f"Error: {len(changes.removed)} case ids were removed; "
-            "ids are permanent, withdraw the cases instead",
+            f"Error: {len(changes.removed)} case ids were removed; ids are permanent, so withdraw the "
+            "cases instead",
             err=True,
         )
     raise SystemExit(1 if changes.any else 0)

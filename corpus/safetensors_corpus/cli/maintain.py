@@ -37,7 +37,7 @@ from .common import HELP, UnusableError, exit_if_unusable, folder_option, load, 
 
 @contextmanager
 def _progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar on standard error; yields a function that counts one finished item."""
+    """Show a progress bar on standard error. Yields a function that marks one item as finished."""
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
@@ -47,7 +47,9 @@ def _progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
 @click.command(context_settings=HELP)
 @click.option("--check", is_flag=True, help="Write nothing; fail if a committed file is not current.")
 @click.option(
-    "--allow-removal", is_flag=True, help="Allow case ids to disappear (only before they are published)."
+    "--allow-removal",
+    is_flag=True,
+    help="Allow the build to remove case ids (only before they are published).",
 )
 @click.option(
     "-o",
@@ -56,7 +58,7 @@ def _progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
     help="Output folder.  [default: the project's corpus/]",
 )
 def build(check: bool, allow_removal: bool, output: Path | None) -> None:
-    """Write the case files and corpus.json, byte-identical on every run.
+    """Write the case files and corpus.json. Every run writes the same bytes.
 
     \b
     Exit status: 0 built or current, 1 not current (--check), 2 a case contradicts the rules.
@@ -77,7 +79,8 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
     if lost and not allow_removal:
         names = ", ".join(lost[:5]) + (" …" if len(lost) > 5 else "")
         raise click.ClickException(
-            f"{len(lost)} case ids would disappear ({names}); ids are permanent, withdraw the case instead"
+            f"{len(lost)} case ids would disappear ({names}); ids are permanent, so withdraw the cases "
+            "instead"
         )
     with exit_if_unusable(root):
         written, removed = builder.write(built, root)
@@ -87,15 +90,17 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
 @click.command(context_settings=HELP)
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("pattern", default="")
-@click.option("--recipes", is_flag=True, help="Also make the files described by recipes.")
-@click.option("--large", is_flag=True, help="With --recipes: also files above 256 MiB (holes stay sparse).")
-@click.option("--force", is_flag=True, help="Copy into a folder that is not empty; keep its other files.")
+@click.option("--recipes", is_flag=True, help="Also create the files that recipes describe.")
+@click.option(
+    "--large", is_flag=True, help="With --recipes, also create files above 256 MiB (holes stay sparse)."
+)
+@click.option("--force", is_flag=True, help="Copy into a folder that is not empty, and keep its other files.")
 @folder_option
 def copy(folder: Path, pattern: str, recipes: bool, large: bool, force: bool, root: Path | None) -> None:
-    """Copy the corpus into a folder, to vendor it.
+    """Copy the corpus into a folder to vendor it.
 
-    Writes corpus.json, its schema and the case files to DIR. PATTERN selects the cases whose id, rule or
-    choice contains it; corpus.json then lists only those. To resume an interrupted copy, use --force.
+    Writes corpus.json, its schema and the case files to DIR. PATTERN selects the cases whose id, rules or
+    choice contain it; corpus.json then lists only these cases. To resume an interrupted copy, use --force.
 
     \b
     Exit status: 0 copied, 1 DIR is not empty or the copy was interrupted, 2 error.
@@ -106,7 +111,7 @@ def copy(folder: Path, pattern: str, recipes: bool, large: bool, force: bool, ro
         manifest = load_manifest(root)
     target = folder.resolve()
     if target == manifest.root.resolve() or target in manifest.root.resolve().parents:
-        raise click.UsageError(f"{folder} contains the corpus to copy")
+        raise click.UsageError(f"{folder} contains the corpus that would be copied")
     with exit_if_unusable(folder):
         if folder.exists() and any(folder.iterdir()) and not force:
             raise click.ClickException(f"{folder} is not empty; empty it or use --force")
@@ -119,15 +124,15 @@ def copy(folder: Path, pattern: str, recipes: bool, large: bool, force: bool, ro
     files = f"{len(plan.stored)} files"
     if recipes:
         total = sum(case["input"]["size"] for case in plan.made)
-        files += f", {len(plan.made)} recipe files of {byte_count(total)}"
+        files += f", {len(plan.made)} recipe files of {byte_count(total)} in total"
     cases = len(manifest.cases) if chosen is None else len(chosen)
     click.echo(f"{folder}: {cases} cases of corpus {manifest.version}, {files}; see its README.txt")
     if plan.left_out:
-        click.echo(f"skipped, above 256 MiB (--large makes them): {', '.join(plan.left_out)}")
+        click.echo(f"skipped because they are above 256 MiB (use --large): {', '.join(plan.left_out)}")
 
 
 def _execute(plan: CopyPlan, folder: Path) -> None:
-    """Copy with a progress bar; on Ctrl-C, exit with one line that counts the missing files."""
+    """Copy with a progress bar. On Ctrl-C, exit with a message that counts the missing files."""
     done: list[str] = []
     try:
         with _progress("copying", plan.steps) as tick:
@@ -140,9 +145,9 @@ def _execute(plan: CopyPlan, folder: Path) -> None:
     except KeyboardInterrupt:
         missing = plan.steps - len(done)
         if MANIFEST in done:
-            state = f"the corpus is complete, {missing} recipe files are missing"
+            state = f"the corpus is complete, but {missing} recipe files are missing"
         else:
-            state = f"{missing} of {plan.steps} files are missing, corpus.json among them"
+            state = f"{missing} of {plan.steps} files are missing, including corpus.json"
         raise click.ClickException(
             f"stopped: {state}; to resume, run the command again with --force"
         ) from None
@@ -152,11 +157,11 @@ def _execute(plan: CopyPlan, folder: Path) -> None:
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--heavy", is_flag=True, help="Also check the recipes of heavy cases (slow).")
 def verify(folder: Path | None, heavy: bool) -> None:
-    """Check a copy of the corpus: digests, missing and extra files.
+    """Check a copy of the corpus for changed, missing and extra files.
 
-    DIR is a folder with corpus.json, by default the corpus of this installation. Validates the manifest
-    against its schema and checks the size and SHA-256 of every file. Expands recipes in memory to check their
-    digests, and compares files in recipes/ with their recipes.
+    DIR is a folder with a corpus.json; by default, it is the corpus of this installation. Validates the
+    manifest against its schema, and checks the size and SHA-256 of every file. Expands recipes in memory to
+    check their digests, and compares the files in recipes/ with their recipes.
 
     \b
     Exit status: 0 intact, 1 problems (one line each), 2 no usable corpus.json.
@@ -179,18 +184,18 @@ def verify(folder: Path | None, heavy: bool) -> None:
 
 
 @click.command(context_settings=HELP)
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--check",
     is_flag=True,
-    help="Compare rule coverage with coverage.toml in both directions; print contradictions.",
+    help="Compare the rule coverage with coverage.toml, and print contradictions.",
 )
 @folder_option
 def stats(as_json: bool, check: bool, root: Path | None) -> None:
     """Count the cases and show which rules they cover.
 
-    A rule is covered from two sides if some case expects accept and another expects reject (in a choice,
-    under any option). coverage.toml gives the reason for each missing side.
+    A rule is covered from both sides if at least one case expects accept and at least one expects reject. In
+    a case with a choice, each option counts. coverage.toml gives the reason for each missing side.
 
     \b
     Exit status: 0 success; 1 if a side of a must-rule is neither covered nor explained, or both (--check).
@@ -225,7 +230,7 @@ def _lines(numbers: Mapping[str, Any]) -> Iterator[str]:
     notes = f"{numbers['heavy']} heavy{withdrawn}"
     yield f"corpus {numbers['corpus_version']}: {numbers['cases']:,} cases ({notes})"
     yield (
-        f"stored {byte_count(numbers['stored_bytes'])}, of these {numbers['files']:,} files with "
+        f"stored {byte_count(numbers['stored_bytes'])}, including {numbers['files']:,} files with "
         f"{numbers['file_bytes']:,} bytes; {numbers['recipes']} recipes"
     )
     for name in ("area", "kind", "level", "importance", "outcome", "choice"):
@@ -255,15 +260,15 @@ def _wrapped(label: str, text: str) -> list[str]:
     "--since",
     metavar="OLD",
     type=click.Path(path_type=Path),
-    help="Previous release: its corpus.json, folder or archive. Without it, every case is new.",
+    help="Previous release, as its corpus.json, folder or archive. Without it, every case is new.",
 )
 @folder_option
 def release(dist: Path, since: Path | None, root: Path | None) -> None:
-    """Pack a release: archive, checksums and list of changes.
+    """Pack a release: the archive, the checksums and the list of changes.
 
-    Writes safetensors-corpus-VERSION.tar, corpus.json, changes.json and SHA256SUMS to DIST, all or none of
-    them, byte-identical on every build. Refuses if the corpus is not current, if ids of OLD disappeared, or
-    if the corpus differs from OLD but has the same version.
+    Writes safetensors-corpus-VERSION.tar, corpus.json, changes.json and SHA256SUMS to DIST. Writes either all
+    of them or none, and every run writes the same bytes. Refuses if the corpus is not current, if ids of OLD
+    disappeared, or if the corpus differs from OLD but has the same version.
 
     \b
     Exit status: 0 packed, or DIST already contains this release; 1 refused; 2 read or write error.
@@ -296,18 +301,18 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Output folder, new or empty.",
+    help="Output folder, which must be new or empty.",
 )
-@click.option("--go-module", default=GO_MODULE, show_default=True, help="Go module path.")
+@click.option("--go-module", default=GO_MODULE, show_default=True, help="Module path of the Go package.")
 @folder_option
 def packages(output: Path, go_module: str, root: Path | None) -> None:
     """Package the corpus for cargo, npm, Go and Python.
 
-    Each package contains all cases, their files and a small API. Writes a .crate, a .tgz, a .zip and a wheel,
-    all or none of them, byte-identical on every build. Publishes nothing.
+    Each package contains all cases, their files and a small API. Writes a .crate, a .tgz, a .zip and a wheel:
+    either all of them or none, and every run writes the same bytes. Does not publish anything.
 
     \b
-    Exit status: 0 made, or the folder already contains them; 1 refused; 2 read or write error.
+    Exit status: 0 written, or the folder already contains them; 1 refused; 2 read or write error.
     """
     root = root or corpus_root()
     try:
@@ -320,11 +325,11 @@ def packages(output: Path, go_module: str, root: Path | None) -> None:
     for package in made:
         click.echo(f"{package.registry:<10} {output / package.name}  {byte_count(len(package.data))}")
     if not written:
-        click.echo(f"{output} already contains them")
+        click.echo(f"{output} already contains these packages")
 
 
 def _license(root: Path) -> bytes:
-    # Beside the corpus in a checkout, inside it in an unpacked release.
+    # The licence is beside the corpus in a checkout, and inside it in an unpacked release.
     for folder in (root, root.resolve().parent):
         if (folder / "LICENSE").is_file():
             return (folder / "LICENSE").read_bytes()

@@ -1,1 +1,1 @@
-"""Judging answers: vocabulary, comparison of contents, verdicts."""
+"""Judge answers: the vocabulary, the comparison of contents and the verdicts."""

@@ -1,4 +1,4 @@
-"""Outcome of a step before judging."""
+"""The outcome of a step before it is judged."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ UNSAFE: frozenset[Outcome] = frozenset({"crash", "hang", "exhausted"})
 
 
 class Refused(Exception):  # noqa: N818 - a refusal is an answer and not an error
-    """Raised by an in-process implementation to reject a file; the message names the failed check."""
+    """Raised by an in-process implementation to reject a file. The message names the failed check."""
 
 
 class Flaw(NamedTuple):
-    """Defect of a written file or its folder.
+    """A defect of a written file or its folder.
 
-    ``property`` is ``valid`` (the file breaks ``rule``, possibly a point of ``choice``), ``missing`` (no
-    file) or a key of ``written_folder.RULES_OF``.
+    ``property`` is ``valid`` (the file breaks ``rule``, possibly at a point that ``choice`` leaves open),
+    ``missing`` (there is no file) or a key of ``written_folder.RULES_OF``.
     """
 
     property: str
@@ -28,7 +28,7 @@ class Flaw(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """Exceeded budget: ``seconds``, ``peak_bytes`` or ``read_bytes``."""
+    """An exceeded budget: ``seconds``, ``peak_bytes`` or ``read_bytes``."""
 
     name: str
     used: float
@@ -51,18 +51,18 @@ _EXCESS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """Outcome of one step.
+    """The outcome of one step.
 
     Attributes:
-        message: from the implementation, or from the harness for a crash, hang or harness error.
-        tensors: on accept, dicts with ``name`` and optionally ``dtype``, ``shape``, ``nbytes``, ``sha256``
-            and ``unsupported``; None if not reported. For a writer, the tensors of the written file; None if
-            the file is unreadable.
+        message: message from the implementation, or from the harness for a crash, hang or harness error.
+        tensors: on accept, dicts with ``name`` and optionally ``dtype``, ``shape``, ``nbytes``,
+            ``sha256`` and ``unsupported``; None if the implementation does not report tensors. For a
+            writer, the tensors of the written file; None if the file is unreadable.
         has_metadata: False if the implementation never reports metadata.
-        tensor_count: on accept, if only the count was requested.
+        tensor_count: number of tensors on accept, if only the count was requested.
         flaws: defects of a written file other than its content.
         exception: type of the exception that rejected the file.
-        documented: whether the implementation documents that type; None if unknown.
+        documented: whether the implementation documents that type; None if this is unknown.
     """
 
     outcome: Outcome
@@ -78,7 +78,7 @@ class Answer:
 
     @property
     def content(self) -> dict[str, Any] | None:
-        """Reported content in the form of the manifest, or None without a list of tensors."""
+        """The reported content in the form of the manifest, or None if no tensors were reported."""
         if self.outcome != "accept" or self.tensors is None:
             return None
         metadata = {"metadata": self.metadata} if self.has_metadata else {}

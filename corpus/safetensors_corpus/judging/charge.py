@@ -1,4 +1,7 @@
-"""Choice of the rule that a failure names: the rule certainly broken, not always the first of the case."""
+"""Choose the rule that a failure names.
+
+This is the rule that is certainly broken, which is not always the first rule of the case.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from .demand import Demand, first_rule
 SLICES = "API-05"
 DTYPES = "DTY-01"
 OUTPUT = "WRT-01"
-"""Rule that a written file is valid and contains the given tensors."""
+"""Rule that requires a written file to be valid and to contain the given tensors."""
 LARGE_DIMENSION = 2**31
 """Smallest dimension for which a reader may reject a file (SHP-08)."""
 
@@ -23,7 +26,7 @@ _RULES_OF_HARM: Mapping[tuple[str, ...], str] = {
     ("FRM-02", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
     ("OFF-13", "OFF_OUT_OF_BOUNDS"): "OFF-04",
 }
-"""Rule on parsing a number, resulting fault -> rule on that fault."""
+"""Maps a rule on parsing a number and the fault that results from a mistake to the rule on that fault."""
 _RULES_OF_ACCEPTANCE: Mapping[str, tuple[str, str]] = {
     "FRM-02": ("FRM_HEADER_PAST_EOF", "FRM-04"),
     "FRM-05": ("FRM_HEADER_PAST_EOF", "FRM-04"),
@@ -33,18 +36,19 @@ _RULES_OF_ACCEPTANCE: Mapping[str, tuple[str, str]] = {
     "LIM-05": ("OFF_OVERLAP", "OFF-06"),
     "ENT-05": ("ENT_MISSING_FIELD", "ENT-03"),
 }
-"""Rule on parsing or arithmetic -> resulting fault, and the rule on that fault."""
+"""Maps a rule on parsing or arithmetic to the fault that results from a mistake, and the rule on that fault.
+"""
 FORBIDDING = frozenset({*(f"HDR-{n:02}" for n in range(9, 14)), "OFF-06", "OFF-07", "OFF-08", "OFF-12"})
-"""Rules that only forbid files: rejecting a valid file does not break them."""
+"""Rules that only forbid files. A reader that rejects a valid file does not break them."""
 _DTYPE_RULES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})
-"""Rules on elements of a dtype: a reader that rejects a valid file may lack the dtype altogether."""
+"""Rules on the elements of a dtype. A reader that rejects a valid file may not support the dtype at all."""
 
 
 def rule_of_harm(demand: Case | Demand) -> str:
-    """Return the rule that a crash, hang or exhaustion breaks.
+    """Return the rule that a reader breaks by crashing, hanging or exhausting a resource.
 
-    A case may target one mistake, such as a wrong byte order. A crash does not prove that mistake; it only
-    proves that the reader ignored the resulting fault.
+    A case may be about one mistake, such as a wrong byte order. A crash does not prove this mistake; it only
+    proves that the reader did not handle the fault that results from it.
     """
     first = first_rule(demand)
     codes = demand.expect.codes[:1] if demand.expect is not None else ()
@@ -54,8 +58,8 @@ def rule_of_harm(demand: Case | Demand) -> str:
 def rule_of_acceptance(demand: Case | Demand) -> str:
     """Return the rule that a reader breaks by accepting a broken file.
 
-    A reader that computes correctly but compares nothing also accepts the file, so acceptance only proves
-    that the reader missed the fault.
+    A reader that computes correctly but compares nothing also accepts the file. Acceptance therefore proves
+    only that the reader missed the fault.
     """
     first = first_rule(demand)
     code, rule = _RULES_OF_ACCEPTANCE.get(first, ("", ""))
@@ -75,7 +79,7 @@ def rule_of_refusal(demand: Case | Demand) -> str:
     if first in _DTYPE_RULES:
         return DTYPES
     metadata = _content(demand).get("metadata") or {}
-    # Some loaders reject every metadata map without a format.
+    # Some loaders reject every metadata map that has no format entry.
     any_file = first in FORBIDDING or (metadata and "format" not in metadata)
     return ANY_VALID_FILE if any_file else first
 
@@ -83,7 +87,8 @@ def rule_of_refusal(demand: Case | Demand) -> str:
 def refusal_levels(demand: Case | Demand) -> set[str]:
     """Return the levels of the rules that may have caused the rejection of a valid file.
 
-    If a file combines features, the rejection does not show the cause, so the weakest level counts.
+    If a file combines features, the rejection does not show which feature caused it, so the weakest level
+    counts.
     """
     parts = demand.rules if first_rule(demand) == ANY_VALID_FILE else ()
     dimensions = chain.from_iterable(row["shape"] for row in _content(demand).get("tensors", ()))
@@ -93,7 +98,7 @@ def refusal_levels(demand: Case | Demand) -> set[str]:
 
 
 SHARED = "WRT-16"
-"""Rule on tensors that share memory; a writer may reject all of them."""
+"""Rule on tensors that share memory. A writer may reject all such tensors."""
 
 
 def _content(demand: Case | Demand) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""Comparison of reported content with the content of a file.
+"""Compare reported content with the content of a file.
 
-Content that is too large to record is reduced to its first tensors, and to one digest per field over all
-tensors. Implementations may omit fields; an omitted field is never wrong.
+Content that is too large to record is reduced to its first tensors and to one digest per field over all
+tensors. Implementations may omit fields, and an omitted field is never wrong.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from safetensors_reference.rules.faults import quote, shorten
 from .answer import Answer
 
 FIELDS = ("dtype", "shape", "nbytes", "sha256")
-"""Reported fields of a tensor, besides its name."""
+"""Fields that an implementation reports for a tensor in addition to its name."""
 NAMES, METADATA = "names", "metadata"
 
 _RANK = {part: place for place, part in enumerate(("dtype", "shape", "bytes", "nbytes"))}
 
 
 class Difference(NamedTuple):
-    """Difference between contents; ``text`` is one line.
+    """A difference between contents; ``text`` is one line.
 
     ``part`` is ``count``; ``missing``, ``reported`` or ``twice`` for names; ``bytes``, ``nbytes``, ``shape``
     or ``dtype`` for a tensor; ``metadata``; or ``escapes`` if a name or metadata was not unescaped.
@@ -39,12 +39,12 @@ class Difference(NamedTuple):
 
 
 def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Return the fields that both rows contain with different values."""
+    """Return the fields that both rows contain and that have different values."""
     return [f for f in FIELDS if (x := a.get(f)) is not None and (y := b.get(f)) is not None and x != y]
 
 
 def worst_rows(content: Mapping[str, Any], answer: Answer) -> Answer:
-    """Reduce the rows of several readers to one row per name, preferably a wrong one."""
+    """Reduce the rows of several readers to one row per name, and prefer a wrong row."""
     want = {row["name"]: row for row in content["tensors"]}
     rows: dict[str, dict[str, Any]] = {}
     for row in answer.tensors or ():
@@ -60,9 +60,9 @@ def first_difference(content: Mapping[str, Any], answer: Answer) -> Difference |
 def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
     """Return at most one difference in the tensors and one in the metadata.
 
-    The order of tensors is irrelevant (API-03), and omitted fields are not compared. An empty metadata map
-    equals no metadata, because many languages cannot distinguish them. A wrong dtype or shape takes
-    precedence over wrong bytes, because converted or truncated elements have other bytes.
+    The order of tensors is irrelevant (API-03), and omitted fields are not compared. An empty metadata map is
+    equal to missing metadata, because many languages cannot distinguish them. A wrong dtype or shape takes
+    precedence over wrong bytes, because converted or truncated elements have different bytes.
     """
     if "tensor_count" in content:
         count = answer.tensor_count
@@ -70,7 +70,7 @@ def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
             count = len(answer.tensors)
         if count is None or count == content["tensor_count"]:
             return []
-        return [Difference("count", f"{count:,} tensors, the file has {content['tensor_count']:,}")]
+        return [Difference("count", f"{count:,} tensors instead of {content['tensor_count']:,}")]
     out = []
     if answer.tensors is not None:
         out += _tensors(content["tensors"], answer.tensors)
@@ -95,7 +95,9 @@ def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> 
     for name in got:
         if name not in want:
             return [
-                Difference("reported", f"tensor {quote(name)} is reported, the file has none of that name")
+                Difference(
+                    "reported", f"tensor {quote(name)} is reported, but the file has none of that name"
+                )
             ]
     all_of_rows = [d for name, row in want.items() for d in _tensor(row, got[name])]
     return sorted(all_of_rows, key=lambda difference: _RANK[difference.part])[:1]
@@ -105,10 +107,10 @@ def _tensor(want: dict[str, Any], got: dict[str, Any]) -> Iterator[Difference]:
     for field in differing_fields(want, got):
         if field == "sha256":
             digests = f"sha256 {got[field][:12]}…, not {want[field][:12]}…"
-            text = f"other bytes than the file holds ({digests})"
+            text = f"other bytes than the file contains ({digests})"
         else:
             got_text, want_text = (shorten(str(row[field]), 60) for row in (got, want))
-            text = f"{field} {got_text}, the file says {want_text}"
+            text = f"{field} {got_text} instead of {want_text}"
         part = "bytes" if field == "sha256" else field
         yield Difference(part, f"tensor {quote(want['name'])}: {text}")
 
@@ -127,11 +129,11 @@ def _metadata(want: dict[str, str], got: dict[str, Any]) -> Iterator[Difference]
             return
         if got[key] != value:
             shown = shorten(repr(got[key]), 60)
-            yield Difference("metadata", f"metadata {quote(key)} is {shown}, the file says {quote(value)}")
+            yield Difference("metadata", f"metadata {quote(key)} is {shown} instead of {quote(value)}")
             return
     for key in got:
         if key not in want:
-            text = f"metadata key {quote(key)} is reported, the file has none of that name"
+            text = f"metadata key {quote(key)} is reported, but the file has none of that name"
             yield Difference("metadata", text)
             return
 
@@ -150,7 +152,7 @@ def _spells(spelled: Any, text: str) -> bool:
 
 
 def size_of(content: Mapping[str, Any]) -> float:
-    """Return the length of the content as JSON, infinite if it is nested too deeply."""
+    """Return the length of the content as JSON. It is infinite if the content is nested too deeply."""
     try:
         with suppress(UnicodeEncodeError):  # lone surrogates, which only the json module encodes
             return len(msgspec.json.encode(content))
@@ -162,8 +164,8 @@ def size_of(content: Mapping[str, Any]) -> float:
 def bounded(content: Mapping[str, Any], kept: int) -> dict[str, Any]:
     """Reduce the content to about ``kept`` bytes of JSON.
 
-    Half of them are for the first ``tensors``, half for the first ``metadata``. Adds ``tensor_count``,
-    ``metadata_count`` and ``digests``.
+    Half of these bytes contain the first ``tensors``, and the other half the first ``metadata``. Adds
+    ``tensor_count``, ``metadata_count`` and ``digests``.
     """
     rows, metadata = content.get("tensors"), content.get("metadata")
     out: dict[str, Any] = {"digests": digests(content)}
@@ -185,7 +187,7 @@ def _fitting(values: Iterable[Any], size: int) -> Iterable[Any]:
 
 
 def digests(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return digests of the names, of each field that every tensor has, and of the metadata."""
+    """Return the digests of the names, of each field that every tensor has, and of the metadata."""
     out: dict[str, str] = {}
     rows = content.get("tensors")
     if rows is not None:

@@ -10,7 +10,7 @@ from ..manifest import Case, Expectation
 
 @dataclass(frozen=True)
 class Demand:
-    """Expectation for an input outside the corpus; has the attributes of a ``Case``."""
+    """The expectation for an input outside the corpus. It has the attributes of a ``Case``."""
 
     rules: tuple[str, ...]
     expect: Expectation | None

@@ -1,7 +1,7 @@
-"""Judges the answer to a step of a case, for runs, the proof matrix and the fuzzer.
+"""Judge the answer to a step of a case, for runs, the proof matrix and the fuzzer.
 
-Each failure names the broken rule. The level of the rule distinguishes mistakes from missed recommendations;
-its basis says whether the written format requires it.
+Each failure names the broken rule. The level of the rule distinguishes mistakes from missed recommendations.
+Its basis shows whether the written format requires the rule.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ A = TypeVar("A", bound=Answer)
 
 NOTHING: frozenset[str] = frozenset()
 UNSAFE_RATIO = 2.0
-"""Ratio to the time or memory budget from which a cost counts as unsafe."""
+"""Ratio of a cost to its time or memory budget at which the cost counts as unsafe."""
 
 _RULE_OF_DIFFERENCE: Mapping[str, str] = {
     "missing": "ENT-01",
@@ -38,21 +38,24 @@ _RULE_OF_DIFFERENCE: Mapping[str, str] = {
     "dtype": "DTY-14",
     "metadata": "MET-04",
 }
-"""Differing part of the content -> broken rule."""
+"""Maps each part of the content to the rule that a difference in it breaks."""
 _NAMES = frozenset({"missing", "reported", "twice"})
 _CLOSER_FAMILIES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_NAMES, ("HDR", "ENT", "MET")),
     "metadata": ("MET",),
 }
-"""Part of the content -> families of rules that fit the difference better if a case lists them first.
+"""Maps each part of the content to families of rules that fit the difference better if a case lists them
+first.
 
-Bytes, shapes and dtypes have none: doubles returned as floats prove nothing about byte order."""
+Bytes, shapes and dtypes have no such families. For example, doubles that are returned as floats prove nothing
+about the byte order.
+"""
 _VALIDITY = frozenset({"WRT-05", "WRT-06", "WRT-11", "WRT-16", "WRT-17", "WRT-20"})
-"""Rules on calls from which a careless writer produces an invalid file."""
+"""Rules on calls for which a careless writer produces an invalid file."""
 _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
-"""Rules on arrays whose element order in memory differs from the file."""
+"""Rules on arrays whose elements have another order in memory than in the file."""
 _SILENT_KINDS = frozenset({"concurrent", "lifecycle"})
-"""Kinds on which the text is silent: it describes files, but not handles, threads or changes."""
+"""Kinds on which the written format is silent: it describes files, but not handles, threads or changes."""
 _SAVING = frozenset({"write", "sharded"})
 
 
@@ -61,11 +64,11 @@ class Failure:
     """One defect of an answer.
 
     Attributes:
-        rule: the broken rule; empty if unknown.
+        rule: the broken rule; empty if it is unknown.
         basis: basis of that rule, a key of ``BASES``.
         property: ``outcome``, a part of the content (``bytes``, ``metadata``, ...), ``valid`` or another
             property of a written file, ``cost``, ``exception``, or a check of the step ``device``.
-        detail: one line.
+        detail: description in one line.
     """
 
     verdict: str
@@ -80,10 +83,10 @@ class Judgement(Generic[A]):
     """The verdict on one step.
 
     Attributes:
-        verdict: a key of ``VERDICTS``; ``deviation:<effect>``; or ``choice:<option>``, in which ``|`` joins
-            all options compatible with the answer.
-        detail: one line that names the defects, or the option taken.
-        options: for an open choice, the options compatible with the answer.
+        verdict: a key of ``VERDICTS``; ``deviation:<effect>``; or ``choice:<option>``, in which ``|``
+            separates all options that are compatible with the answer.
+        detail: one line that describes the defects or names the option that the answer takes.
+        options: for an open choice, the options that are compatible with the answer.
         failures: all defects, worst first.
     """
 
@@ -97,8 +100,8 @@ class Judgement(Generic[A]):
 def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
     """Return the reason to ignore a rejection, or an empty string.
 
-    ``lacks`` are the features that the implementation declares missing; ``features`` are those of the input,
-    which are iterated only if needed.
+    ``lacks`` contains the features that the implementation declares missing. ``features`` contains those of
+    the input and is iterated only if necessary.
     """
     lacks = set(lacks) if answer.outcome == "reject" else set()
     lacking = sorted(lacks.intersection(features)) if lacks else []
@@ -118,10 +121,13 @@ def judge_step(
     Args:
         demand: the case or expectation.
         step: the step to judge.
-        answers: the answers to all steps: a reader that accepts in ``open`` may reject in ``read``.
+        answers: the answers to all steps, because a reader that accepts a file in ``open`` may reject it
+            in ``read``.
         lacks: features that the implementation declares missing.
-        profile: profile that decides the choices; None decides only those that the text settles.
-        areas: areas that the implementation claims, empty for all. Failures in other areas are dropped.
+        profile: profile that decides the choices. None decides only those that the written format
+            settles.
+        areas: areas that the implementation claims; if empty, all areas. Failures in other areas are
+            dropped.
     """
     answer = answers[step]
     if answer.outcome == "harness-error":
@@ -179,7 +185,7 @@ def _judge(demand: Case | Demand, step: str, answers: Mapping[str, A], profile: 
     late = [judged for judged in trials.values() if judged.verdict == "late-reject"]
     if unsupported or late:
         return (unsupported or late)[0]
-    # Report the failure under an option with the same outcome, if there is one.
+    # If there is an option with the same outcome, report the failure under this option.
     same = [j for name, j in trials.items() if demand.options[name].outcome == answer.outcome]
     if same:
         return same[0]
@@ -202,11 +208,11 @@ def _against(
         if answer.outcome == "reject":
             detail = f"reject: {answer.message}" if answer.message else "reject"
             if demand.choice is None and "may" in charge.refusal_levels(demand):
-                # A rule that permits a feature in a file does not require readers to support it.
+                # A rule that permits a feature in a file does not require readers to support the feature.
                 return Judgement("unsupported", detail, (), answer)
             return failed(answer, [_outcome(demand, "reject", detail, option, profile)])
         if step == "open" and "read" in answers and answers["read"].outcome == "reject":
-            late = "accepted at open, refused when reading"
+            late = "accepted in open, but rejected in read"
             return failed(answer, [Failure("late-reject", LATE, basis_of(LATE), "outcome", late)])
         count = "" if answer.tensors is None else f", {_tensors(len(answer.tensors))}"
         return failed(answer, [_outcome(demand, "accept", f"accept{count}", option, profile)])
@@ -236,9 +242,9 @@ def basis_of(rule: str) -> str:
 
 
 def failure_of(effect: str, rule: str, level: str, of: str, detail: str, basis: str | None = None) -> Failure:
-    """Build the failure for an effect (``content``, ``accept``, ``reject``, ...) on a rule.
+    """Build the failure for an effect (``content``, ``accept``, ``reject``, ...) and a rule.
 
-    The verdict is ``wrong-...`` only where the written format requires the rule.
+    The verdict is ``wrong-...`` only if the written format requires the rule.
     """
     basis = basis or basis_of(rule)
     if level != "must":
@@ -255,12 +261,13 @@ def _outcome(
 ) -> Failure:
     first, level = first_rule(demand), demand.level
     if demand.kind in _SAVING:
-        # The text allows files; it does not oblige a writer to be able to write each of them.
+        # The written format allows these files, but it does not require a writer to be able to write each of
+        # them.
         saving = (rule for rule in demand.rules if rule.startswith(("WRT", "IDX")))
         rule = first if effect == "reject" else next(saving, charge.OUTPUT)
         basis = _weaker(basis_of(first), "official" if effect == "reject" else basis_of(rule))
     elif option is not None:
-        # The user chose the profile, so its options are musts.
+        # The user chose the profile, so its options are required.
         choice = rule_book().choices[demand.choice or ""]
         if option == choice.positions["text"] and basis_of(first) == "text":
             basis = "text"
@@ -303,16 +310,16 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
         elif first in _LAYOUT_IN_MEMORY and of == "bytes":
             rule = first
         else:
-            # The text specifies the file layout; it does not say that a call writes the given content.
+            # The written format specifies the file layout, but not that a call writes the given content.
             rule, basis = charge.OUTPUT, "official"
     elif demand.kind == "concurrent":
         rule = first
-        if of in ("missing", "reported"):  # other differences break a must: the file itself is valid
+        if of in ("missing", "reported"):  # other differences break a must, because the file itself is valid
             level = demand.level
     elif demand.kind == "slice":
         rule = first if first.startswith("API") else charge.SLICES
     elif demand.kind == "remote" and first.startswith("API"):
-        # A reader may return the old file or the new one, but no content that is in neither.
+        # A reader may return the old file or the new file, but no content that is in neither of them.
         rule = REMOTE_CONTENT
     elif demand.kind in ("index", "lifecycle", "remote"):
         rule = first
@@ -333,25 +340,25 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
 
 ELEMENT_COUNT = "DTY-10"
 REMOTE_CONTENT = "NET-01"
-"""Rule that a reader returns only content of the file, whatever the server sends."""
+"""Rule that requires a reader to return only content of the file, whatever the server sends."""
 PACKED_DTYPES = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
-"""Features of dtypes whose elements share bytes; frameworks count these elements differently."""
+"""Features for dtypes whose elements share bytes. Frameworks differ in how they count these elements."""
 
 
 def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
-    """Return the failure for a flaw of a written file; None if no rule forbids it.
+    """Return the failure for a flaw of a written file, or None if no rule forbids the flaw.
 
-    The failure names a rule on writing; ``flaw.text`` names the rule that the file breaks.
+    The failure names a rule on writing, whereas ``flaw.text`` names the rule that the file breaks.
     """
     if flaw.property == "missing":
         return failure_of("content", charge.OUTPUT, "must", "missing", flaw.text, "official")
     if flaw.property == "valid":
         broken = rule_book().rules[flaw.rule]
         if flaw.choice is not None and rule_book().choices[flaw.choice].expected(profile) != "reject":
-            return None  # implementations differ, and the rest was judged without it
+            return None  # implementations differ, and the rest was judged without the flaw
         basis = broken.basis if profile is None or broken.basis == "text" else "ours"
         first = first_rule(demand)
-        # Rules on an index are rules on saving already.
+        # Rules on an index are already rules on saving.
         rule = flaw.rule if flaw.rule.startswith("IDX") else first if first in _VALIDITY else charge.OUTPUT
         return failure_of(
             "content", rule, _at_most(broken.level), "valid", flaw.text, _weaker(basis, basis_of(rule))
@@ -369,16 +376,17 @@ def _at_most(level: str) -> str:
 
 
 def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
-    # Time and memory far above the budget are unsafe if the text bounds them by the input.
+    # If the written format limits time and memory by the size of the input, costs far above the budget are
+    # unsafe.
     limit = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:
-        # A costly file does not break the rule on the cap, or one that is not about cost.
+        # A costly file breaks neither the rule on the header limit nor a rule that is not about cost.
         costly = limit.startswith("LIM") and limit != "LIM-01"
         rule = limit if costly else _COSTS.get(excess.name, limit)
-        # The text is about memory; a limit on bytes read is our own.
+        # The written format is about memory; the limit on bytes read is our own.
         basis = "ours" if excess.name == "read_bytes" else None
-        detail = f"over budget: {excess}, the lower of two runs"
+        detail = f"over budget: {excess} (the lower of two runs)"
         failure = failure_of("cost", rule, demand.level, "cost", detail, basis)
         far_above = excess.name != "read_bytes" and excess.ratio >= UNSAFE_RATIO
         if far_above and failure.basis == "text" and demand.level == "must":
@@ -388,7 +396,7 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
 
 
 _COSTS = {"peak_bytes": "LIM-03", "seconds": "LIM-04"}
-"""Budget -> rule on the cost of parsing a header."""
+"""Maps each budget to the rule on the cost of parsing a header."""
 EXCEPTIONS = "API-14"
 _KINDS_WITHOUT_API_14 = ("write", "sharded", "remote")
-"""Kinds in which an exception is about a call or a server, not a file."""
+"""Kinds in which an exception is about a call or a server rather than a file."""

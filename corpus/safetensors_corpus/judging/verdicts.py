@@ -1,7 +1,7 @@
-"""Verdicts: their meanings, their order, and whether they fail a run.
+"""The verdicts: their meanings, their order, and whether they fail a run.
 
-Reports keep security verdicts separate from interoperability verdicts, and violations of the written format
-separate from violations of rules on which it is silent.
+Reports separate security verdicts from interoperability verdicts. They also separate violations of the
+written format from violations of rules on which it is silent.
 """
 
 from __future__ import annotations
@@ -10,37 +10,39 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 VERDICTS: dict[str, str] = {
-    "unsafe": "crashed, hung or ran out of its memory limit, whatever was expected",
-    "wrong-content": "accepted, but reported other tensors, bytes or metadata than the file contains",
+    "unsafe": "crashed, hung or exceeded its memory limit, whatever the case expected",
+    "wrong-content": "accepted the file, but reported tensors, bytes or metadata that it does not contain",
     "wrong-accept": "accepted a file that the written format forbids",
     "wrong-reject": "rejected a file that the written format allows",
-    "deviation": "broke a rule on which the written format is silent: the official library follows it, or "
-    "it is our hardening; the effect follows the colon",
+    "deviation": (
+        "broke a rule that comes from the official library or from our hardening, because the written "
+        "format is silent; the effect follows the colon"
+    ),
     "choice-inconsistent": "answers to the cases of one choice contradict each other",
     "harness-error": "the adapter failed; this says nothing about the implementation",
-    "late-reject": "opened a file that must be rejected, and rejected it only on reading",
-    "not-strict": "missed a recommendation (not a must)",
-    "unsupported": "valid, but needs a feature that the implementation lacks",
+    "late-reject": "opened a file that it must reject, and rejected it only in the step read",
+    "not-strict": "missed a recommendation, which is not a must",
+    "unsupported": "the file is valid, but needs a feature that the implementation lacks",
     "choice": "took one of several legitimate options; the option follows the colon",
     "pass": "as expected",
 }
-"""Verdict -> meaning, worst first."""
+"""Maps each verdict to its meaning, worst first."""
 
 DEVIATIONS: dict[str, str] = {
-    "content": "reports or writes other content",
+    "content": "reports or writes other content than expected",
     "accept": "accepts a file that the rule forbids",
     "reject": "rejects a file that the rule allows",
-    "cost": "spends more time, memory or reads than the rule allows",
+    "cost": "uses more time, memory or reads than the rule allows",
     "exception": "rejects with an undocumented exception",
 }
-"""Effect of a deviation, the part after the colon -> meaning, worst first."""
+"""Maps each effect of a deviation (the part after the colon) to its meaning, worst first."""
 
 BASES: dict[str, str] = {
     "text": "the written format requires it",
-    "official": "the written format is silent; the official library does it",
-    "ours": "the written format is silent; it is our hardening, or a convention of loaders",
+    "official": "the written format is silent, but the official library follows the rule",
+    "ours": "the written format is silent; the rule is our hardening or a convention of loaders",
 }
-"""Basis of a rule -> meaning."""
+"""Maps each basis of a rule to its meaning."""
 
 FAILING: frozenset[str] = frozenset(
     {
@@ -59,7 +61,9 @@ STRICT_FAILING: frozenset[str] = FAILING | {"late-reject", "not-strict"}
 """Verdicts that fail a run under ``--strict``."""
 
 SECURITY: frozenset[str] = frozenset({"unsafe", "wrong-content", "wrong-accept"})
-"""Verdicts that an attacker can exploit; expected failures of these need an issue and a review date."""
+"""Verdicts that an attacker can exploit. Expected failures with these verdicts need an issue and a review
+date.
+"""
 
 _ORDER = {verdict: place for place, verdict in enumerate(VERDICTS)}
 _EFFECT_ORDER = {effect: place for place, effect in enumerate(DEVIATIONS)}
@@ -85,7 +89,7 @@ def effect_of(verdict: str) -> str:
 
 @lru_cache(maxsize=1024)
 def badness(verdict: str) -> tuple[int, int]:
-    """Sort key of a verdict, worst first."""
+    """Return the sort key of a verdict, with the worst verdict first."""
     kind, _, effect = verdict.partition(":")
     return _ORDER[kind], _EFFECT_ORDER.get(effect, 0) if kind == "deviation" else 0
 
@@ -96,5 +100,8 @@ def worst(verdicts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def worse(one: str, other: str) -> str:
-    """Return the worse of two verdicts; cached, because some callers compare half a million of them."""
+    """Return the worse of two verdicts.
+
+    Results are cached because some callers compare half a million verdicts.
+    """
     return worst((one, other))

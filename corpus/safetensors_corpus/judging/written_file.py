@@ -1,4 +1,4 @@
-"""Properties of a written file beyond its content, and of its folder."""
+"""Check properties of a written file, other than its content, and of its folder."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from ..manifest import LARGEST_IN_MEMORY
 from .answer import Flaw
 
 MODE = 0o640
-"""Permissions of an existing target file."""
+"""Permissions of an existing file at the target."""
 FOREIGN = 8
-"""Minimum length of foreign bytes to search for; shorter runs occur by chance."""
+"""Minimum length of a run of foreign bytes to search for, because shorter runs occur by chance."""
 
 Save = Callable[[Any, Mapping[str, Any], Path], None]
 
 
 class Property(NamedTuple):
-    """Property that a case can require of a written file.
+    """A property that a case can require of a written file.
 
     ``find_flaw`` returns a description, or None if the file has the property or is too broken to check. A
-    property ``of_folder`` is also checked after a rejection.
+    property ``of_folder`` is also checked after a rejected save.
     """
 
     meaning: str
@@ -45,7 +45,7 @@ class Property(NamedTuple):
 
 @dataclass(frozen=True)
 class _Written:
-    """Result of a save; ``before`` maps the earlier files of the folder to their bytes."""
+    """The result of a save; ``before`` maps the earlier files of the folder to their bytes."""
 
     outcome: str
     implementation: Any
@@ -79,7 +79,7 @@ def flaws_of(
             _ = written.data
         except OSError:
             readable = False  # reported as a missing file
-    # Checks that save again come last: they change the folder.
+    # The checks that save again come last, because they change the folder.
     order = sorted(wanted, key=lambda name: name in ("deterministic", "idempotent"))
     checks = (name for name in order if readable or PROPERTIES[name].of_folder)
     flaws = ((name, PROPERTIES[name].find_flaw(written)) for name in checks)
@@ -95,7 +95,8 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 def bytes_of(path: Path) -> bytes:
     try:
         return read_whole(path, LARGEST_IN_MEMORY)
-    except OSError as err:  # too large, or no longer a regular file: different from every earlier file
+    # too large, or no longer a regular file, and therefore different from every earlier file
+    except OSError as err:
         return str(err).encode()
 
 
@@ -107,7 +108,7 @@ def _target_unchanged(written: _Written) -> str | None:
         if now.get(name) != written.before.get(name):
             if name not in written.before:
                 return "a rejected save leaves a file at the target"
-            return "a rejected save " + ("changes" if name in now else "removes") + " the file that was there"
+            return "a rejected save " + ("changes" if name in now else "removes") + " the existing file"
     return None
 
 
@@ -122,11 +123,11 @@ def _no_foreign_bytes(written: _Written) -> str | None:
     windows = foreign_windows(written.action)
     new = {n: d for n, d in snapshot(written.target.parent).items() if d != written.before.get(n)}
     leaks = any(window in data for data in new.values() for window in windows)
-    return "the file contains bytes of memory that belongs to no tensor" if leaks else None
+    return "the file contains bytes from memory that belongs to no tensor" if leaks else None
 
 
 def foreign_windows(action: Mapping[str, Any]) -> set[bytes]:
-    """Return each run of ``FOREIGN`` bytes in the memory of a write action that belongs to no tensor."""
+    """Return all runs of ``FOREIGN`` bytes in the memory of a write action that belong to no tensor."""
     out: set[bytes] = set()
     for name, parts in action["storages"].items():
         memory = recipe.expand(parts)
@@ -141,7 +142,7 @@ def foreign_windows(action: Mapping[str, Any]) -> set[bytes]:
 
 
 def _deterministic(written: _Written) -> str | None:
-    # Repeated, because a map in random order can produce the same bytes by chance.
+    # Repeat the save, because a map in random order can produce the same bytes by chance.
     for count in range(8):
         again = written.target.with_name(f"again-{count}.safetensors")
         try:
@@ -150,9 +151,9 @@ def _deterministic(written: _Written) -> str | None:
         except (NotImplementedError, MemoryError):
             raise
         except Exception as err:
-            return f"the same save again fails: {type(err).__name__}"
+            return f"saving the same input again fails: {type(err).__name__}"
         if data != written.data:
-            return "saving the same input again gives other bytes"
+            return "saving the same input again produces different bytes"
     return None
 
 
@@ -167,8 +168,8 @@ def _idempotent(written: _Written) -> str | None:
     except (NotImplementedError, MemoryError):
         raise
     except Exception as err:
-        return f"loading and saving it again fails: {type(err).__name__}"
-    return None if same else "loading and saving it again changes the file"
+        return f"loading and saving the file again fails: {type(err).__name__}"
+    return None if same else "loading and saving the file again changes it"
 
 
 def _keeps_mode(written: _Written) -> str | None:
@@ -178,7 +179,7 @@ def _keeps_mode(written: _Written) -> str | None:
         os.umask(umask)
         expected = 0o666 & ~umask
     mode = stat.S_IMODE(written.target.stat().st_mode)
-    return None if mode == expected else f"the file has permissions {mode:04o}, not {expected:04o}"
+    return None if mode == expected else f"the file has permissions {mode:04o} instead of {expected:04o}"
 
 
 def _header_text(data: bytes) -> bytes:
@@ -187,7 +188,7 @@ def _header_text(data: bytes) -> bytes:
 
 def _padded(written: _Written) -> str | None:
     length = len(_header_text(written.data))
-    return None if length % 8 == 0 else f"the header has {length:,} bytes, not a multiple of 8"
+    return None if length % 8 == 0 else f"the header has {length:,} bytes, which is not a multiple of 8"
 
 
 def _aligned(written: _Written) -> str | None:
@@ -198,7 +199,10 @@ def _aligned(written: _Written) -> str | None:
         width = max(DTYPE_BITS[t.dtype] // 8, 1)
         if t.nbytes and (header.data_start + t.begin) % width:
             place = header.data_start + t.begin
-            return f"{quote(t.name)} begins at byte {place:,}, not a multiple of its element size {width}"
+            return (
+                f"{quote(t.name)} begins at byte {place:,}, which is not a multiple of its element size "
+                f"{width}"
+            )
     return None
 
 
@@ -214,7 +218,7 @@ def _compact(written: _Written) -> str | None:
 
 
 def _one_spelling(text: str) -> str:
-    """Normalize escaped control characters: JSON has two spellings, and escaping DEL is optional."""
+    """Normalize escaped control characters, which have two JSON spellings. Escaping DEL is optional."""
     short = {"b": "0008", "t": "0009", "n": "000a", "f": "000c", "r": "000d"}
 
     def spelled(found: re.Match[str]) -> str:
@@ -227,27 +231,32 @@ def _one_spelling(text: str) -> str:
 
 
 PROPERTIES: Mapping[str, Property] = {
-    "header-padded": Property("the header is padded to eight bytes", ("WRT-02",), _padded),
+    "header-padded": Property("the header is padded to a multiple of 8 bytes", ("WRT-02",), _padded),
     "aligned": Property("every tensor begins at a multiple of its element size", ("WRT-04",), _aligned),
     "compact-json": Property("the header has no spaces between its tokens", ("WRT-18",), _compact),
-    "deterministic": Property("the same input gives the same bytes", ("WRT-12",), _deterministic),
+    "deterministic": Property(
+        "saving the same input again produces the same bytes", ("WRT-12",), _deterministic
+    ),
     "idempotent": Property("loading and saving the file again changes nothing", ("WRT-13",), _idempotent),
     "keeps-link": Property(
-        "a symbolic link stays one",
+        "a symbolic link at the target remains a symbolic link",
         ("WRT-15",),
         lambda written: (
-            None if written.target.is_symlink() else "the symbolic link at the target is replaced by a file"
+            None if written.target.is_symlink() else "a file replaced the symbolic link at the target"
         ),
     ),
     "keeps-mode": Property("the file has the usual permissions", ("WRT-15",), _keeps_mode),
     "no-foreign-bytes": Property(
-        "the file contains only given bytes", ("WRT-07", "WRT-08"), _no_foreign_bytes, of_folder=True
+        "the file contains only bytes of the given tensors and metadata",
+        ("WRT-07", "WRT-08"),
+        _no_foreign_bytes,
+        of_folder=True,
     ),
     "one-file": Property(
-        "nothing else is left in the folder", ("WRT-19", "WRT-14"), _one_file, of_folder=True
+        "the save leaves no other files in the folder", ("WRT-19", "WRT-14"), _one_file, of_folder=True
     ),
     "target-unchanged": Property(
-        "the file that was there is unchanged", ("WRT-19",), _target_unchanged, of_folder=True
+        "the existing file is unchanged", ("WRT-19",), _target_unchanged, of_folder=True
     ),
 }
-"""Properties of a written file or its folder, by name."""
+"""Maps the names of properties of a written file or its folder to these properties."""

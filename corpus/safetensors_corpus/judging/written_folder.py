@@ -1,6 +1,6 @@
-"""Check of the folder after a sharded save: the model, its index and other files.
+"""Check the folder after a sharded save: the model, its index and other files.
 
-The index reader is independent of the one in the reference.
+This module reads the index independently of the reference reader.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SUFFIX = ".safetensors"
 COMPLETE, TOTAL_SIZE, OWN_FILES = "IDX-17", "IDX-03", "IDX-20"
 _SHARD = re.compile(r"model-([0-9]{5,})-of-([0-9]{5,})\.safetensors")
 MAX_FLAWS = 5
-"""Maximum number of flaws reported for a model."""
+"""Maximum number of flaws that are reported for a model."""
 
 Reader = Callable[[Path], Answer]
-"""Reads one written file; returns its content and the rules that it breaks."""
+"""Function that reads one written file and returns its content and the rules that it breaks."""
 
 
 class FolderProperty(NamedTuple):
-    """Property of the folder after an accepted save or, with ``rejected``, after a rejected one."""
+    """A property of the folder after an accepted save, or after a rejected save if ``rejected`` is true."""
 
     meaning: str
     rules: tuple[str, ...]
@@ -48,9 +48,9 @@ class _File(NamedTuple):
 
 
 def aged_snapshot(root: Path) -> dict[str, _File]:
-    """Set old timestamps on all files below a folder, and return them by relative path.
+    """Set old timestamps on all files below a folder, and return the timestamps by relative path.
 
-    The timestamps reveal a file that was rewritten with the same bytes.
+    A changed timestamp reveals a file that was rewritten with the same bytes.
     """
     old = time.time() - 3600
     for path in root.rglob("*"):
@@ -73,7 +73,7 @@ def _files(root: Path) -> dict[str, _File]:
 
 @dataclass(frozen=True)
 class _Index:
-    """Parsed index: tensor -> shard, ``total_size`` and flaws."""
+    """A parsed index: the map from tensors to shards, the ``total_size`` and the flaws."""
 
     mapped: Mapping[str, str]
     total_size: Any = None
@@ -93,13 +93,18 @@ def _index(data: bytes) -> _Index:
         return _Index({}, flaws=(_flaw("IDX-01", f"the index is not JSON: {shorten(str(err), 80)}"),))
     mapped = value.get("weight_map") if isinstance(value, dict) else None
     if not isinstance(mapped, dict) or not all(isinstance(shard, str) for shard in mapped.values()):
-        return _Index({}, flaws=(_flaw("IDX-01", "the index has no weight_map from tensors to shards"),))
+        return _Index({}, flaws=(_flaw("IDX-01", "the index has no weight_map that maps tensors to shards"),))
     flaws = [_flaw("IDX-12", f"the key {quote(name)} appears twice in the index") for name in twice[:1]]
     for shard in dict.fromkeys(mapped.values()):
         if flaws:
             break
         if not shard or shard in (".", "..") or any(c in shard for c in "/\\:"):
-            flaws.append(_flaw("IDX-04", f"the index names the shard {quote(shard)}, not a bare file name"))
+            flaws.append(
+                _flaw(
+                    "IDX-04",
+                    f"the index names the shard {quote(shard)}, which is not a file name without folders",
+                )
+            )
         elif not shard.endswith(SUFFIX):
             flaws.append(_flaw("IDX-07", f"the name of the shard {quote(shard)} does not end in {SUFFIX}"))
     metadata = value.get("metadata")
@@ -113,7 +118,7 @@ def _flaw(rule: str, text: str) -> Flaw:
 
 @dataclass(frozen=True)
 class SavedFolder:
-    """Directory after a save into its folder ``model``; ``before`` is its ``aged_snapshot``."""
+    """A directory after a save into its folder ``model``; ``before`` is its earlier ``aged_snapshot``."""
 
     root: Path
     before: Mapping[str, _File]
@@ -137,14 +142,14 @@ class SavedFolder:
 
     @cached_property
     def index(self) -> _Index | None:
-        """The index that the save wrote, if any; an earlier index does not count."""
+        """The index that the save wrote, or None. An earlier index does not count."""
         if INDEX_NAME in self.touched:
             return _index(self.now[MODEL + INDEX_NAME].data)
         return None
 
     @cached_property
     def shards(self) -> dict[str, Answer]:
-        """Existing files of the new model, with their content."""
+        """The existing files of the new model, with their content."""
         if self.index is None:
             names = [SINGLE] if SINGLE in self.touched else []
         else:
@@ -152,7 +157,7 @@ class SavedFolder:
         return {name: self.read(self.root / MODEL / name) for name in names}
 
     def rows(self, shard: str) -> dict[str, dict[str, Any]]:
-        """Return the tensors of a shard by name, none if it is unreadable."""
+        """Return the tensors of a shard by name. An unreadable shard has no tensors."""
         answer = self.shards.get(shard)
         return {} if answer is None else {row["name"]: row for row in answer.tensors or ()}
 
@@ -180,7 +185,7 @@ class SavedFolder:
         named = {SINGLE} if self.index is None else set(self.index.mapped.values())
         if self.index is not None and self.index.flaws:
             yield from self.index.flaws
-            return  # further flaws would be consequences
+            return  # further flaws would only be consequences
         surplus = sorted(name for name in self.touched - named if name.endswith(SUFFIX))
         if surplus:
             yield _flaw(COMPLETE, f"the save leaves {quote(surplus[0])}, which is not part of the model")
@@ -191,7 +196,8 @@ class SavedFolder:
         for name, shard in self.index.mapped.items():
             if shard in self.shards and name not in self.rows(shard):
                 yield _flaw(
-                    COMPLETE, f"the index maps {quote(name)} to {quote(shard)}, which has no such tensor"
+                    COMPLETE,
+                    f"the index maps {quote(name)} to {quote(shard)}, which does not contain that tensor",
                 )
         for shard in self.shards:
             for name in self.rows(shard):
@@ -208,7 +214,7 @@ class SavedFolder:
         stated = self.index.total_size
         if stated is not None and (isinstance(stated, bool) or stated != actual):
             shown = shorten(json.dumps(stated), 40)
-            yield _flaw(TOTAL_SIZE, f"total_size is {shown}, the tensors have {actual:,} bytes")
+            yield _flaw(TOTAL_SIZE, f"total_size is {shown}, but the tensors have {actual:,} bytes")
 
     def _others(self) -> Iterator[Flaw]:
         for path in sorted({*self.before, *self.now}):
@@ -252,7 +258,9 @@ def _within_limit(saved: SavedFolder) -> str | None:
     for name in saved.shards:
         sizes = [row["nbytes"] for row in saved.rows(name).values() if row["nbytes"]]
         if sum(sizes) > limit and len(sizes) > 1:
-            return f"{quote(name)} has {sum(sizes):,} bytes in {len(sizes)} tensors, the limit is {limit:,}"
+            return (
+                f"{quote(name)} has {sum(sizes):,} bytes in {len(sizes)} tensors, but the limit is {limit:,}"
+            )
     return None
 
 
@@ -261,17 +269,17 @@ def _conventional(saved: SavedFolder) -> str | None:
     usual = [[SINGLE], [numbered(number, len(names)) for number in range(1, len(names) + 1)]]
     if not names or sorted(names) in usual:
         return None
-    return f"the shards are called {', '.join(map(quote, sorted(names)[:3]))}"
+    return f"the shards have unusual names: {', '.join(map(quote, sorted(names)[:3]))}"
 
 
 def _removed(saved: SavedFolder) -> str | None:
     left = sorted(name for name in saved.earlier() if MODEL + name in saved.now)
-    return f"{quote(left[0])} of the earlier model is left" if left else None
+    return f"{quote(left[0])} of the earlier model was not removed" if left else None
 
 
 def _kept(saved: SavedFolder) -> str | None:
     lost = sorted(name for name, same in saved.earlier().items() if not same)
-    return f"{quote(lost[0])} of the earlier model is changed or removed" if lost else None
+    return f"{quote(lost[0])} of the earlier model was changed or removed" if lost else None
 
 
 def _no_mixture(saved: SavedFolder) -> str | None:
@@ -280,27 +288,30 @@ def _no_mixture(saved: SavedFolder) -> str | None:
         return None
     index = _index(saved.now[path].data)
     if INDEX_NAME in saved.touched:
-        return "a failed save leaves an index of its own"
+        return "a failed save leaves a new index"
     for shard in dict.fromkeys(index.mapped.values()):
         if shard in saved.touched or MODEL + shard not in saved.now:
             state = "replaced" if shard in saved.touched else "missing"
-            return f"a failed save leaves the earlier index, but its shard {quote(shard)} is {state}"
+            return (
+                f"a failed save leaves the earlier index, but the shard {quote(shard)} that it names is "
+                f"{state}"
+            )
     return None
 
 
 FOLDER_PROPERTIES: Mapping[str, FolderProperty] = {
-    "within-limit": FolderProperty("no shard exceeds the limit", ("IDX-18",), _within_limit),
+    "within-limit": FolderProperty("no shard exceeds the size limit", ("IDX-18",), _within_limit),
     "conventional-names": FolderProperty("the files have the usual names", ("IDX-15",), _conventional),
-    "earlier-removed": FolderProperty("nothing of an earlier model is left", ("IDX-19",), _removed),
-    "earlier-kept": FolderProperty("an earlier model stays as it was", ("IDX-19",), _kept),
+    "earlier-removed": FolderProperty("no files of an earlier model remain", ("IDX-19",), _removed),
+    "earlier-kept": FolderProperty("an earlier model is unchanged", ("IDX-19",), _kept),
     "no-mixture": FolderProperty(
         "no index describes a mixture of two saves", ("IDX-21",), _no_mixture, rejected=True
     ),
 }
-"""Properties of a folder after a sharded save, by name."""
+"""Maps the names of properties of a folder after a sharded save to these properties."""
 RULES_OF = {n: p.rules for n, p in PROPERTIES.items()} | {n: p.rules for n, p in FOLDER_PROPERTIES.items()}
-"""Property of a written file or folder -> rules that require it."""
+"""Maps each property of a written file or folder to the rules that require it."""
 MEANINGS = {n: p.meaning for n, p in PROPERTIES.items()} | {
     n: p.meaning for n, p in FOLDER_PROPERTIES.items()
 }
-"""Property of a written file or folder -> its description."""
+"""Maps each property of a written file or folder to its description."""

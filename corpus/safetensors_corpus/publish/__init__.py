@@ -1,1 +1,1 @@
-"""Building, verifying, counting, showing, copying and releasing the corpus."""
+"""Build, verify, count, show, copy and release the corpus."""

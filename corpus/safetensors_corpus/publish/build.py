@@ -1,4 +1,4 @@
-"""Build of the corpus: calls the case functions, and renders the files and the manifest."""
+"""Build the corpus: call the case functions, and render the files and the manifest."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "resource": RecipeBuilder,
     "concurrent": ConcurrentBuilder,
 }
-"""Kind of case -> its builder."""
+"""Maps each kind of case to its builder."""
 
 
 @dataclass(frozen=True)
 class BuiltCorpus:
-    """Corpus in memory; ``files`` maps relative paths to bytes, and includes the manifest."""
+    """The corpus in memory. ``files`` maps relative paths to bytes and includes the manifest."""
 
     files: dict[str, bytes]
     cases: int
@@ -109,7 +109,7 @@ _CHOICE_FIELDS = ("id", "title", "rule", "description", "options", "positions", 
 
 
 ESCAPE = "escape-in-key"
-"""Feature: a key contains an escape although the case is not about escapes."""
+"""Feature of a case that contains an escape in a key although it is not about escapes."""
 _ESCAPED_KEY = re.compile(rb'"[^"\\]*\\(?:[^"\\]|\\.)*"\s*:', re.DOTALL)
 _ABOUT_ESCAPES = ("HDR-14", "HDR-15")
 
@@ -187,7 +187,7 @@ def _expect(demand: Accept | Reject, builder: Builder, option: str | None) -> di
 
 
 def lost_ids(built: BuiltCorpus, root: Path) -> list[str]:
-    """Return the ids in the manifest of ``root`` that the new manifest lacks."""
+    """Return the ids that the manifest in ``root`` contains and the new manifest does not."""
     try:
         old = json.loads((root / "corpus.json").read_bytes())
         before = {row["id"] for row in old["cases"]}
@@ -198,7 +198,7 @@ def lost_ids(built: BuiltCorpus, root: Path) -> list[str]:
 
 
 def write(built: BuiltCorpus, root: Path) -> tuple[int, int]:
-    """Write changed files and remove stale ones. Returns the number of written and of removed files."""
+    """Write changed files and remove stale ones. Returns the number of written files and of removed files."""
     written = 0
     for name, data in built.files.items():
         target = root / name

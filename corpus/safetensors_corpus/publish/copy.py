@@ -1,4 +1,4 @@
-"""Copying the corpus or a selection into another project, and verifying such copies."""
+"""Copy the corpus or a selection into another project, and verify such copies."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ SCHEMA = "schema/corpus.schema.json"
 LARGEST_SCHEMA = 1 << 20
 """Maximum size of a schema in bytes."""
 
-README = """\
-Conformance corpus of the safetensors format, version {version}
-{cases} cases, {selection}
-
-corpus.json     every case: its input, its rules and the expected outcome
-schema/         JSON Schema of corpus.json, which explains every field
-files/          stored inputs; corpus.json has the size and SHA-256 of each
-recipes/        inputs made from recipes, with --recipes
-
-Do not edit these files; replace all of them to update. Case ids are permanent, so that lists of
-expected failures stay valid. To check that nothing is missing or changed, run the command of the
-suite (safetensors-conformance)
-
-    stc corpus verify .
-
-or compare the SHA-256 of each file with the one in corpus.json.
-
-Most files are broken on purpose. Keep them away from programs that open files automatically, and
-mark them as binary for version control: add "files/** binary" to .gitattributes.
-
-Apache-2.0.
-"""
+README = (
+    "Conformance corpus of the safetensors format, version {version}\n"
+    "{cases} cases, {selection}\n"
+    "\n"
+    "corpus.json     all cases with their inputs, their rules and the expected outcomes\n"
+    "schema/         JSON Schema of corpus.json, which explains every field\n"
+    "files/          stored inputs; corpus.json contains their sizes and SHA-256 digests\n"
+    "recipes/        inputs that --recipes created from recipes\n"
+    "\n"
+    "Do not edit these files; replace all of them to update. Case ids are permanent, so lists of\n"
+    "expected failures remain valid. To check whether files are missing or changed, run the command of\n"
+    "the suite (safetensors-conformance)\n"
+    "\n"
+    "    stc corpus verify .\n"
+    "\n"
+    "or compare the SHA-256 of each file with the one in corpus.json.\n"
+    "\n"
+    "Most files are broken on purpose. Keep them away from programs that open files automatically, and\n"
+    'mark them as binary for version control: add "files/** binary" to .gitattributes.\n'
+    "\n"
+    "Apache-2.0.\n"
+)
 
 
 class CopyError(ManifestError):
-    """A failed copy; the message names the file and the reason."""
+    """A copy failed. The message names the file and the reason."""
 
 
 @dataclass
 class CopyPlan:
-    """Contents of a copy; ``stored`` and ``digests`` map relative paths to digests.
+    """The contents of a copy; ``stored`` and ``digests`` map relative paths to digests.
 
-    ``digests`` contains every file that may exist, including recipe files. ``left_out`` are the ids of cases
-    whose recipe file is too large.
+    ``digests`` contains every file that may exist, including recipe files. ``left_out`` contains the ids of
+    the cases whose recipe file is too large.
     """
 
     root: Path
@@ -96,9 +96,9 @@ def recipe_name(case_id: str) -> str:
 def plan_copy(
     root: Path, chosen: set[str] | None = None, *, recipes: bool = False, large: bool = False
 ) -> CopyPlan:
-    """Plan a copy of the ``chosen`` cases, by default all. Raises ManifestError and OSError.
+    """Plan a copy of the ``chosen`` cases or, by default, of all cases. Raises ManifestError and OSError.
 
-    ``recipes`` also expands recipes, ``large`` also those of files above 256 MiB.
+    ``recipes`` also expands recipes, and ``large`` includes the recipes of files above 256 MiB.
     """
     document = checked(read_document(root / MANIFEST))
     data, raw = document.text, document.raw
@@ -123,14 +123,14 @@ def plan_copy(
 def execute(plan: CopyPlan, target: Path, tick: Callable[[str], None] = lambda _: None) -> None:
     """Execute a plan. Raises ManifestError.
 
-    Skips files that already have the right content, so that an interrupted copy can be resumed. Writes
+    Skips files that already have the right content, so an interrupted copy can be resumed. Writes
     ``corpus.json`` after the files that it names, and recipe files last.
     """
     try:
         target.mkdir(parents=True, exist_ok=True)
-        # Remove an older manifest first, so that it never describes a mixture of two versions.
+        # Remove an older manifest first, so that no manifest ever describes a mixture of two versions.
         try:
-            # Validated, because these files are going to be removed.
+            # Validate the old manifest, because the files that it names will be removed.
             older = _digests(checked(read_document(target / MANIFEST)).raw["cases"])
         except ManifestError:
             older = {}
@@ -196,7 +196,7 @@ def _make(case: dict[str, Any], path: Path) -> None:
 
 
 def matches_recipe(path: Path, given: dict[str, Any]) -> bool:
-    """Compare a file with a recipe, without reading the holes. Raises OSError."""
+    """Compare a file with a recipe without reading the holes. Raises OSError."""
     if path.stat().st_size != given["size"]:
         return False
     with path.open("rb") as file:
@@ -223,9 +223,9 @@ class Problem:
 def problems(
     root: Path, raw: dict[str, Any], *, heavy: bool = False, tick: Callable[[str], None] = lambda _: None
 ) -> Iterator[Problem]:
-    """Yield the problems with the corpus in ``root`` and its manifest ``raw``.
+    """Yield the problems with the corpus in ``root`` and with its manifest ``raw``.
 
-    ``heavy`` also checks the recipes of heavy cases; ``tick`` receives the id of each finished case.
+    ``heavy`` also checks the recipes of heavy cases. ``tick`` receives the id of each case that was checked.
     """
     broken = list(_schema_problems(root, raw))
     broken = broken or [Problem("schema", MANIFEST, str(fault)) for fault in faults(raw, root)]
@@ -250,7 +250,7 @@ def problems(
 
 
 def _schema_problems(root: Path, raw: dict[str, Any], most: int = 20) -> Iterator[Problem]:
-    # Use our own schema: a foreign one could contain URLs, or patterns that run endlessly.
+    # Use our own schema, because a foreign schema could contain URLs or patterns that never finish matching.
     ours = json.loads((corpus_root() / SCHEMA).read_bytes())
     if not (root / SCHEMA).exists():
         yield Problem("missing", SCHEMA, "the schema of the manifest does not exist")
@@ -290,7 +290,7 @@ def _file_problems(path: Path, name: str, digest: str, size: int) -> Iterator[Pr
     try:
         actual = path.stat().st_size
         if actual != size:
-            yield Problem("different", name, f"{actual:,} bytes, the manifest says {size:,}")
+            yield Problem("different", name, f"it has {actual:,} bytes, but the manifest says {size:,}")
         elif hashlib.sha256(read_whole(path, size)).hexdigest() != digest:
             yield Problem("different", name, "SHA-256 differs from the manifest")
     except FileNotFoundError:

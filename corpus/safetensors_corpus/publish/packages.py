@@ -1,6 +1,6 @@
-"""Packages of the corpus for cargo, npm, Go and Python, ready to publish.
+"""Create packages of the corpus for cargo, npm, Go and Python that are ready to publish.
 
-Their code is in ``corpus/packages/``; ``{{placeholders}}`` mark values that depend on the version.
+Their code is in ``corpus/packages/``. ``{{placeholders}}`` in it mark values that depend on the version.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ NAME = "safetensors-corpus-data"
 LARGEST_PACKAGE = 2 << 20
 """Maximum compressed size of a package in bytes."""
 GO_MODULE = f"safetensors-conformance.example/{NAME}"
-"""Default Go module path; not a real address."""
+"""Default Go module path. It is not a real address."""
 _MODULE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 TEMPLATES = "packages"
 
 
 @dataclass(frozen=True)
 class Package:
-    """Package file and its registry."""
+    """A package file and its registry."""
 
     name: str
     registry: str
@@ -40,9 +40,9 @@ class Package:
 
 
 def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> list[Package]:
-    """Return all packages, byte-identical on every build. Raises ReleaseError and ManifestError.
+    """Return all packages. Every run returns the same bytes. Raises ReleaseError and ManifestError.
 
-    ``root`` is the corpus folder, which also contains the templates.
+    ``root`` is the corpus folder, which also contains the templates of the packages.
     """
     if not _MODULE.fullmatch(go_module):
         raise ReleaseError(f"{go_module!r} is not a Go module path such as {GO_MODULE}")
@@ -74,7 +74,7 @@ def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> lis
     ]
     for package in out:
         if (size := len(package.data)) > LARGEST_PACKAGE:
-            raise ReleaseError(f"{package.name} has {size:,} bytes, the maximum is {LARGEST_PACKAGE:,}")
+            raise ReleaseError(f"{package.name} has {size:,} bytes, but the maximum is {LARGEST_PACKAGE:,}")
     return out
 
 
@@ -117,7 +117,10 @@ def _zip(prefix: str, members: Mapping[str, bytes], date: int) -> bytes:
 
 
 def _wheel(members: dict[str, bytes], version: str, date: int) -> Package:
-    """Build the wheel: data in the package, licence and readme in its metadata, no tests."""
+    """Build the wheel.
+
+    The data is in the package, and the licence and readme are in its metadata. It contains no tests.
+    """
     package = NAME.replace("-", "_")
     info = f"{package}-{version}.dist-info"
     readme, license_text = members.pop("README.md"), members.pop("LICENSE")

@@ -1,4 +1,4 @@
-"""Comparison of two versions of the corpus, and reproducible release files."""
+"""Compare two versions of the corpus, and create reproducible release files."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ CHANGES_SCHEMA = "schema/changes.schema.json"
 
 
 class ReleaseError(Exception):
-    """A release cannot be made; the message gives the reason."""
+    """A release cannot be created. The message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """Version of the corpus: the JSON and digest of ``corpus.json``."""
+    """A version of the corpus: the JSON and the digest of ``corpus.json``."""
 
     raw: dict[str, Any]
     sha256: str
@@ -51,7 +51,7 @@ class Version:
 
 @dataclass
 class TableChanges:
-    """Added, removed and changed ids; ``changed`` maps ids to the differing fields, such as ``a.b``."""
+    """Added, removed and changed ids; ``changed`` maps ids to the fields that differ, such as ``a.b``."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -60,7 +60,7 @@ class TableChanges:
 
 @dataclass
 class Changes:
-    """All differences; ``changes.schema.json`` explains the fields."""
+    """All differences between two versions. ``changes.schema.json`` explains the fields."""
 
     schema_version: int
     old: dict[str, str] | None
@@ -87,7 +87,7 @@ class Changes:
 
 
 def read_version(path: Path) -> Version:
-    """Read ``corpus.json``, also from its folder or a release archive. Raises ManifestError."""
+    """Read ``corpus.json`` from its path, its folder or a release archive. Raises ManifestError."""
     place = path / MANIFEST if path.is_dir() else path
     try:
         source = PathSource(place)
@@ -120,7 +120,7 @@ def _from_archive(path: Path) -> bytes:
 
 
 def compare(old: Version | None, new: Version) -> Changes:
-    """Compare two versions; without an old one, all cases are new."""
+    """Compare two versions. Without an old version, all cases are new."""
     cases = _table(old, new, "cases")
     out = Changes(
         schema_version=1,
@@ -145,7 +145,7 @@ def compare(old: Version | None, new: Version) -> Changes:
         if _bytes(was) != _bytes(now):
             out.input.append(name)
         reported = ("status", *(f for f in fields if f.startswith("input.") and name in out.input))
-        # Another path or recipe of the same bytes comes last.
+        # A changed path or recipe for the same bytes comes last.
         if others := sorted((f for f in fields if f not in reported), key=lambda f: f.startswith("input.")):
             out.changed[name] = others
     return out
@@ -180,13 +180,13 @@ def _bytes(case: Mapping[str, Any]) -> object:
         return None
     if "directory" in given:
         return (given["open"], [(f["path"], f["sha256"], f.get("template", False)) for f in given["files"]])
-    # The digest of a recipe excludes its holes, so compare recipes with holes as a whole.
+    # Compare recipes with holes as a whole, because the digest of a recipe excludes its holes.
     holes = [part for part in given.get("recipe", ()) if "zeros" in part]
     return (given["sha256"], given["size"], len(holes) and given["recipe"])
 
 
 def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Yield the fields in which two JSON values differ; recurses into objects, but not into lists."""
+    """Yield the fields in which two JSON values differ. Recurses into objects, but not into lists."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         if old != new:
             yield path
@@ -200,9 +200,9 @@ def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
 
 
 def release_files(root: Path, license_text: bytes, old: Version | None) -> dict[str, bytes]:
-    """Return the files of a release by name, byte-identical on every build. ``old`` is the previous release.
+    """Return the files of a release by name. Every run returns the same bytes.
 
-    Raises ReleaseError, and ManifestError for an unusable corpus.
+    ``old`` is the previous release. Raises ReleaseError, and ManifestError for an unusable corpus.
     """
     new = read_version(root)
     changes = compare(old, new)
@@ -226,15 +226,15 @@ def _permitted(old: Version | None, new: Version, changes: Changes) -> None:
     if changes.removed:
         names = ", ".join(changes.removed[:5]) + (" …" if len(changes.removed) > 5 else "")
         raise ReleaseError(
-            f"{len(changes.removed)} case ids of {old.number if old else ''} disappeared ({names}); "
-            "ids are permanent, withdraw the case instead"
+            f"{len(changes.removed)} case ids of {old.number if old else ''} disappeared ({names}); ids "
+            "are permanent, so withdraw the cases instead"
         )
     if old is None or old.sha256 == new.sha256:
         return
     if _order(new.number) <= _order(old.number):
         raise ReleaseError(
-            f"the corpus differs from {old.number}, but has version {new.number}; "
-            "raise CORPUS_VERSION in safetensors_corpus/publish/build.py and build"
+            f"the corpus differs from {old.number}, but has version {new.number}; raise CORPUS_VERSION "
+            "in safetensors_corpus/publish/build.py and run: stc corpus build"
         )
 
 
@@ -254,7 +254,7 @@ def archive_members(root: Path, raw: dict[str, Any], license_text: bytes) -> dic
 
 
 def archive(name: str, members: dict[str, bytes], version: str) -> bytes:
-    """Build a ustar archive of a folder ``name``, dated by the corpus version. Raises ReleaseError."""
+    """Build a ustar archive of a folder ``name`` with the date of the corpus version. Raises ReleaseError."""
     year, month = _order(version)[:2]
     return tar_bytes(name, members, calendar.timegm((year, month, 1, 0, 0, 0)))
 
@@ -276,16 +276,16 @@ def tar_bytes(folder: str, members: Mapping[str, bytes], date: int) -> bytes:
 def check_target(target: Path) -> None:
     """Raise NotADirectoryError if the target exists but is not a folder.
 
-    Renaming a folder over it would fail too, but that error would name a temporary folder.
+    Renaming a folder over the target would also fail, but that error would name a temporary folder.
     """
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
 
 
 def write_release(files: dict[str, bytes], target: Path) -> bool:
-    """Write the files to folder ``target`` atomically. Returns False if they already exist.
+    """Write the files to the folder ``target`` atomically. Returns False if they already exist.
 
-    Raises ReleaseError if the folder contains anything else, NotADirectoryError and OSError.
+    Raises ReleaseError if the folder contains anything else, and also NotADirectoryError and OSError.
     """
     check_target(target)
     if target.is_dir() and any(target.iterdir()):
@@ -303,7 +303,7 @@ def write_release(files: dict[str, bytes], target: Path) -> bool:
                 os.fsync(file.fileno())
             (folder / name).chmod(0o644)
         folder.chmod(0o755)
-        # Atomic; also replaces an empty folder.
+        # Renaming is atomic, and it also replaces an empty folder.
         folder.replace(target)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Description of cases as text: purpose, expectation, input and action."""
+"""Describe cases as text: purpose, expectation, input and action."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..server import BEHAVIOURS
 from ..templates import render
 
 SHOWN = 512
-"""Maximum number of bytes shown of a file."""
+"""Maximum number of bytes of a file to show."""
 SHOWN_TEXT = 2000
-"""Maximum number of characters shown of an index."""
+"""Maximum number of characters of an index to show."""
 SHOWN_TENSORS = 8
-"""Maximum number of tensors shown of an expected content."""
+"""Maximum number of expected tensors to show."""
 
 
 def byte_count(size: int) -> str:
-    """Format a size exactly; from one kibibyte on, add a rounded value."""
+    """Format a size exactly. From one kibibyte on, add a rounded value."""
     if size < 1024:
         return f"{size} bytes"
     value, unit = float(size), "bytes"
@@ -36,7 +36,10 @@ def byte_count(size: int) -> str:
 
 
 def case_lines(case: Case, raw: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the description of a case in the manifest ``raw``. Raises ManifestError if its files differ."""
+    """Yield the description of a case in the manifest ``raw``.
+
+    Raises ManifestError if the files of the case differ from the manifest.
+    """
     text = render(
         "case.txt.jinja",
         case=case,
@@ -56,12 +59,12 @@ def case_lines(case: Case, raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def input_lines(case: Case) -> Iterator[str]:
-    """Yield the description of an input. Raises ManifestError if its files differ."""
+    """Yield the description of an input. Raises ManifestError if its files differ from the manifest."""
     given = case.input
     if given.files:
         yield from _directory(case)
     elif given.recipe:
-        yield f"input    {byte_count(given.size)}, not stored, described by a recipe"
+        yield f"input    {byte_count(given.size)}, not stored but described by a recipe"
         note = "without the zero bytes " if any("zeros" in part for part in given.recipe) else ""
         yield f"  SHA-256 {note}{given.sha256}"
         yield from (f"  part   {line}" for line in recipe.describe(given.recipe).splitlines())
@@ -83,10 +86,10 @@ def _directory(case: Case) -> Iterator[str]:
     base = given.files[0].source
     for _ in given.files[0].path.split("/"):
         base = base.parent
-    yield f"input    directory {base}; to open: {given.entry}"
+    yield f"input    directory {base}; file to open: {given.entry}"
     width = max(len(file.path) for file in given.files)
     for file in given.files:
-        notes = ", @ROOT@ replaced by the directory's path" if file.template else ""
+        notes = ", with @ROOT@ replaced by the directory's path" if file.template else ""
         yield f"  {file.path:<{width}}  {file.size:>8,} bytes{notes}"
     yield f"{given.entry}:"
     for file in given.files:
@@ -103,7 +106,7 @@ def _directory(case: Case) -> Iterator[str]:
         yield hexview(data, 0, 0, limit=SHOWN)
         return
     shown = text[:SHOWN_TEXT]
-    # Escape control characters, which could affect the terminal.
+    # Escape control characters, because they could affect the terminal.
     yield "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in shown)
     if len(text) > SHOWN_TEXT:
         yield f"… {len(text) - SHOWN_TEXT:,} more characters"
@@ -136,7 +139,7 @@ def action_lines(case: Case) -> Iterator[str]:
 
 
 SHOWN_READERS = 8
-"""Maximum number of readers shown, and of names per reader."""
+"""Maximum number of readers, and of names per reader, to show."""
 
 
 def _concurrent(action: Mapping[str, Any]) -> Iterator[str]:
@@ -171,7 +174,7 @@ def index_text(item: Any) -> str:
 
 _TARGETS = {
     "new": "a path that does not exist",
-    "input": "over the input file, which is loaded first and whose tensors are written",
+    "input": "over the input file, which the program loads first and whose tensors it writes",
     "file": "over the input file",
     "missing-folder": "a path in a folder that does not exist",
     "link": "through a symbolic link to the input file",
@@ -179,7 +182,7 @@ _TARGETS = {
 
 
 SHOWN_GIVEN = 20
-"""Maximum number of memory blocks and of tensors shown of a write."""
+"""Maximum number of memory blocks, and of tensors, to show for a write."""
 
 
 def _given(action: Mapping[str, Any]) -> Iterator[str]:
@@ -205,7 +208,7 @@ def _given(action: Mapping[str, Any]) -> Iterator[str]:
 
 
 def spelled_text(value: Any) -> str:
-    """Format a name or metadata passed to a writer; describes strings given in parts."""
+    """Format a name or metadata that is passed to a writer, and describe strings given in parts."""
     if isinstance(value, Mapping) and set(value) == {"parts"}:
         return f"(text of {' then '.join(recipe.describe(value['parts']).splitlines())})"
     if isinstance(value, Mapping) and set(value) == {"items"}:

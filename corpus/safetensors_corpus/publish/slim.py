@@ -1,19 +1,19 @@
 """Compact form of the corpus for packages, with all bytes deduplicated in one file.
 
 ``corpus.json`` is the manifest without descriptions, sources and reported bugs, and with inputs in another
-form. Each file is ``{"size": S, "parts": [...]}``, with consecutive parts:
+form. Each file is ``{"size": S, "parts": [...]}`` with consecutive parts:
 
 ``[AT, N]``
-    N bytes at AT of ``files.bin``
+    N bytes at position AT of ``files.bin``
 ``[AT, N, TIMES]``
-    these bytes, repeated TIMES times
+    these bytes repeated TIMES times
 ``{"each": "t{i}:0", "count": N, "first": F, "separator": ","}``
     as in recipes
 ``{"zeros": N}``
-    zero bytes
+    N zero bytes
 
 ``input`` is such a file, ``{"open": PATH, "files": [...]}`` with a ``path`` for each file, or null. A string
-that JSON cannot represent is ``{"hex": ...}``, its bytes in UTF-8.
+that JSON cannot represent is ``{"hex": ...}`` with its bytes in UTF-8.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from ..document import MANIFEST, checked, read_document
 from ..manifest import LARGEST_IN_MEMORY, read_stored
 
 FORMAT = 1
-"""Incremented by changes that break readers of the previous format."""
+"""Number that increases with each change that breaks readers of the previous format."""
 KEPT = ("kind", "title", "rules", "level", "features", "steps", "action", "budget")
-"""Fields copied unchanged; empty ones are omitted."""
+"""Fields that are copied unchanged. Empty fields are omitted."""
 
 
 class Pool:
-    """Deduplicated bytes."""
+    """The deduplicated bytes."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self._places: dict[bytes, int] = {}
 
     def place(self, data: bytes) -> list[int]:
-        """Return the position of the bytes as ``[AT, N]``, and append new bytes."""
+        """Return the position of the bytes as ``[AT, N]``, and append the bytes if they are new."""
         if data not in self._places:
             self._places[data] = len(self.data)
             self.data += data
@@ -52,7 +52,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class PackageData:
-    """Version ``number``, active ``cases`` and the two files of a package."""
+    """The version ``number``, the active ``cases`` and the two files of a package."""
 
     number: str
     cases: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Statistics of the corpus, and its rule coverage."""
+"""Statistics of the corpus and its rule coverage."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SIDES = ("accept", "reject")
 
 @dataclass(frozen=True)
 class RuleCoverage:
-    """Coverage of a rule by active cases.
+    """The coverage of a rule by active cases.
 
-    ``sides`` are the outcomes that some case expects, under any option of its choice; ``reasons`` maps
+    ``sides`` contains the outcomes that some case expects, under any option of its choice. ``reasons`` maps
     missing sides to reasons.
     """
 
@@ -45,7 +45,7 @@ def demanded_sides(case: dict[str, Any]) -> set[str]:
 
 
 def load_reasons() -> dict[str, dict[str, str]]:
-    """Load ``coverage.toml``: rule -> side (or ``both``) -> reason for its absence."""
+    """Load ``coverage.toml``, which maps rules and sides (or ``both``) to the reason for the missing side."""
     path = Path(__file__).with_name("coverage.toml")
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
@@ -75,7 +75,7 @@ def rule_coverage(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) ->
 def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[str]:
     """Return one line for each contradiction between the cases and ``coverage.toml``.
 
-    Each side of a must-rule needs a case or a reason; a covered side must not have a reason.
+    Each side of a must-rule needs a case or a reason, and a covered side must not have a reason.
     """
     out = []
     rule_ids = {rule["id"] for rule in raw["rules"]}
@@ -92,13 +92,13 @@ def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) 
         if set(row.reasons) == set(SIDES) and "both" not in reasons.get(row.id, {}) and not row.sides:
             out.append(f"coverage.toml: {row.id}: use one reason under both")
         out += [
-            f"{row.id}: the side {side} is covered, but coverage.toml has a reason why not"
+            f"{row.id}: the side {side} is covered, but coverage.toml contains a reason why it is not"
             for side in row.sides
             if side in row.reasons
         ]
         if row.level == "must":
             out += [
-                f"{row.id}: no case expects {side}, and coverage.toml has no reason"
+                f"{row.id}: no case expects {side}, and coverage.toml does not contain a reason"
                 for side in row.missing
                 if side not in row.reasons
             ]
@@ -137,6 +137,6 @@ def statistics(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> di
 
 
 def stored_bytes(root: Path) -> int:
-    """Return the size of manifest, schemas and files. Raises OSError."""
+    """Return the size of the manifest, the schemas and the files. Raises OSError."""
     paths = [root / MANIFEST, *(root / "schema").rglob("*"), *(root / "files").rglob("*")]
     return sum(path.stat().st_size for path in paths if path.is_file())

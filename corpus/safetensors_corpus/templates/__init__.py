@@ -1,4 +1,4 @@
-"""Text and Markdown from the templates in this folder."""
+"""Render text and Markdown from the templates in this folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def reference_link(reference: str) -> str:
-    """Return a Markdown link to a report, or the unchanged name of a document."""
+    """Return a Markdown link to a report, or the name of a document unchanged."""
     url = reference_url(reference)
     return escape(reference) if url is None else f"[{escape(reference)}]({url})"
 

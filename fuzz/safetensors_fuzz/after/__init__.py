@@ -1,1 +1,1 @@
-"""Former place of ``safetensors_fuzz.findings.replay``; removed after one release."""
+"""Former location of ``safetensors_fuzz.findings.replay``. It will be removed after one release."""

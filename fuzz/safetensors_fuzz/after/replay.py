@@ -1,4 +1,4 @@
-"""Names that tests of earlier findings import."""
+"""Names that the tests in existing finding folders import."""
 
 from ..findings.replay import failure
 

@@ -37,32 +37,41 @@ MAX_JOBS = 64
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation to test, as for stc run; repeatable.  [default: reference]",
+    help="Implementation to test, in the same form as for stc run. Can be given several times.  [default: "
+    "reference]",
 )
 @click.option(
-    "--steps", default="read", show_default=True, help=f"Comma-separated steps to run: {','.join(STEPS)}."
+    "--steps",
+    default="read",
+    show_default=True,
+    help=f"Steps to run, separated by commas: {','.join(STEPS)}.",
 )
 @click.option(
     "--max-execs",
     type=click.IntRange(1),
-    help=f"Number of inputs.  [default: {DEFAULT_EXECS:,}; unlimited with --time]",
+    help=f"Number of inputs to run.  [default: {DEFAULT_EXECS:,}; unlimited with --time]",
 )
-@click.option("--time", "seconds", type=SecondsRange(0.1), help="Time limit in seconds.")
+@click.option("--time", "seconds", type=SecondsRange(0.1), help="Stop after this many seconds.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default="outcome",
     show_default=True,
-    help="Engine that generates the inputs. With atheris, the reference runs only its proving path.",
+    help="Engine that generates the inputs. The atheris engine runs only the proving path of the reference.",
 )
 @click.option(
     "--jobs",
     "-j",
     type=click.IntRange(1, MAX_JOBS),
-    help="Processes, each with its own seed.  [default: 1; one per core with --time and no --max-execs]",
+    help="Number of processes. Each one uses its own seed.  [default: 1; one per core with --time and no "
+    "--max-execs]",
 )
 @click.option(
-    "--seed", type=int, default=1, show_default=True, help="Seed; the same seed generates the same inputs."
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Seed of the random generator. The same seed generates the same inputs.",
 )
 @click.option(
     "--profile",
@@ -73,31 +82,31 @@ MAX_JOBS = 64
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the findings, each with input, description, drawing and test.",
+    help="Write each finding to this folder, with its input, a description, a drawing and a test.",
 )
 @click.option(
     "--corpus",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of initial inputs; the run adds inputs that show new behaviour.",
+    help="Start from the inputs in this folder, and add inputs that show new behaviour.",
 )
 @click.option(
     "--triage",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File of known signatures to omit, as for stc diff.",
+    help="Omit the known signatures listed in this file, as in stc diff.",
 )
 @click.option(
     "--time-limit",
     type=SecondsRange(),
     default=2.0,
     show_default=True,
-    help="Time limit per answer, in seconds.",
+    help="Time limit for each answer, in seconds.",
 )
 @click.option(
     "--memory-limit",
     type=click.IntRange(16),
     default=2048,
     show_default=True,
-    help="Memory limit in MiB, in addition to the memory in use after the start.",
+    help="Memory limit in MiB, on top of the memory that the implementation uses after startup.",
 )
 @confinement_options
 @click.pass_context
@@ -118,12 +127,13 @@ def fuzz(
     memory_limit: int,
     confinement: Confinement,
 ) -> None:
-    """Generate inputs from the rules of the format, and find wrong answers.
+    """Generate inputs from the rules of the format, and report wrong answers.
 
     Every implementation runs in a worker with limits, so crashes, hangs and excessive memory use are findings
-    too. The command shrinks each wrong answer, confirms it three times in fresh processes, and reports it
-    once per signature, i.e. per fault of the input and outcome of each implementation. Where the format
-    leaves a choice, every answer is right.
+    too. The command shrinks the input of each wrong answer and confirms the answer three times in fresh
+    processes. It groups wrong answers by signature, i.e. by the fault of the input and the outcome of each
+    implementation, and reports each signature only once. Where the format leaves a choice, every answer is
+    right.
 
     \b
     stc fuzz --impl mylib -o findings
@@ -137,7 +147,8 @@ def fuzz(
     if max_execs is None and seconds is None:
         max_execs = DEFAULT_EXECS
     if jobs is None:
-        # More jobs change the inputs of a seed, so only runs that a time limit makes irreproducible use them.
+        # With more jobs, the same seed gives different inputs. A run with a time limit is not reproducible
+        # anyway, so only such a run uses several jobs by default.
         jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MAX_JOBS)
     config = FuzzConfig(
         impls=impls or ("reference",),
@@ -173,7 +184,8 @@ def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str
     if output is not None:
         try:
             output.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=output):  # fail before the run, not after the first finding
+            # report the error before the run instead of after the first finding
+            with tempfile.TemporaryFile(dir=output):
                 pass
         except OSError as err:
             raise RunError(f"-o {output}: {err.strerror or err}; give a writable folder") from err
@@ -185,8 +197,8 @@ def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str
             return
         try:
             places[finding.signature] = write(finding, output)
-        except (FindingError, OSError) as err:  # continue: the report still lists the finding
-            message = f"Error: {finding.slug} cannot be written: {visible(str(err), 300)}"
+        except (FindingError, OSError) as err:  # the report at the end still lists this finding
+            message = f"Error: cannot write {finding.slug}: {visible(str(err), 300)}"
             console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -197,7 +209,7 @@ def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str
             progress.update(
                 task,
                 description=f"{now.execs:,} inputs · {rate:,.0f}/s · {now.tuples:,} outcome tuples · "
-                f"{len(now.rules)} rules broken · {len(now.findings)} findings",
+                f"{len(now.rules)} broken rules · {len(now.findings)} findings",
             )
 
         Run(config, keep, show, tally).do()
@@ -210,21 +222,21 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
     if tally.execs and any(tally.stages.values()):
         share = {stage: f"{100 * tally.stages[stage] / tally.execs:.0f} %" for stage in STAGES}
         lines.append(
-            f"  past JSON {share['json']} · past the schema {share['schema']} · valid {share['accepted']} · "
-            f"{len(tally.rules)} rules broken · {tally.tuples:,} outcome tuples"
+            f"  passed JSON {share['json']} · passed the schema {share['schema']} · valid "
+            f"{share['accepted']} · {len(tally.rules)} broken rules · {tally.tuples:,} outcome tuples"
         )
     lines += [f"  {count:>9,}  {vector}" for vector, count in tally.outcomes.most_common(12)]
     if config.note:
         lines.append(f"  {config.note}")
     if config.corpus is not None:
-        lines.append(f"  {tally.kept:,} inputs kept as bases in {config.corpus}")
-    known = f", {len(tally.known)} known ones left out" if tally.known else ""
+        lines.append(f"  {tally.kept:,} inputs kept in {config.corpus} as starting points")
+    known = f", {len(tally.known)} known ones omitted" if tally.known else ""
     lines.append(f"{len(tally.findings)} findings{known}")
     for signature, finding in tally.findings.items():
         where = f"  {places[signature]}" if signature in places else ""
         lines.append(f"  {finding.verdict:<13} {visible(signature, 160)}  {finding.size:,} bytes{where}")
     lines += [
-        f"  unstable, not kept: {visible(signature, 160)}: repeated in {count} of 3 fresh processes"
+        (f"  unstable, omitted: {visible(signature, 160)}: {count} of 3 fresh processes gave the same answer")
         for signature, count in tally.unstable.items()
     ]
     if tally.findings and not places:

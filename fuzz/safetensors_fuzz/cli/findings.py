@@ -29,22 +29,23 @@ from ..findings.texts import reason
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation to run; repeatable.  [default: the known implementations in the finding]",
+    help="Implementation to run. Can be given several times.  [default: the known implementations in the "
+    "finding]",
 )
 @click.option(
     "--times",
     type=click.IntRange(1, 100),
     default=REPLAYS,
     show_default=True,
-    help="Number of attempts, each in a fresh process.",
+    help="Number of attempts. Each one runs in a fresh process.",
 )
-@click.option("--profile", type=click.Choice(PROFILES), help=f"Profile of the reference; {TEXT_ANSWERS}.")
+@click.option("--profile", type=click.Choice(PROFILES), help=f"Profile of the reference: {TEXT_ANSWERS}.")
 @click.option(
     "--time-limit",
     type=SecondsRange(),
     default=10.0,
     show_default=True,
-    help="Time limit per answer, in seconds.",
+    help="Time limit for each answer, in seconds.",
 )
 @confinement_options
 def replay(
@@ -57,10 +58,10 @@ def replay(
 ) -> None:
     """Run the finding in FOLDER again, and report whether the answer is still wrong.
 
-    A finding may come from an untrusted source, so it cannot select a program. Without --impl, the command
-    runs only those implementations in the finding that stc impl list shows. It runs programs, Python adapters
-    (cmd:, exit:, py:) and versions that are not installed only if --impl names them. It prints the
-    implementations before it starts them.
+    A finding may come from an untrusted source, so it must not choose the programs to run. Without --impl,
+    the command runs only those implementations in the finding that stc impl list shows. It runs programs and
+    Python adapters (cmd:, exit:, py:) and versions that are not installed only if --impl names them. It
+    prints the names of the implementations before it starts them.
 
     \b
     stc fuzz replay findings/off-hole-1a2b3c4d
@@ -80,7 +81,7 @@ def replay(
         click.echo(f"  {'because' if finding.rules else 'rule':<9} {visible(why[1], 300)}")
     click.echo(f"  expected  {visible(finding.expected, 300)}")
     if not impls and not finding.got:
-        raise UnusableError(f"{finding.slug} names no implementation; give --impl SELECTOR")
+        raise UnusableError(f"{finding.slug} names no known implementation; give --impl SELECTOR")
     answers = replay_finding(
         finding,
         impls,

@@ -1,1 +1,1 @@
-"""Engines, which generate inputs, and the processes that run them."""
+"""Engines that generate inputs, and the processes in which they run."""

@@ -1,8 +1,9 @@
-"""The campaign: generates questions, runs every implementation, and records wrong answers.
+"""A campaign generates questions, runs every implementation, and records wrong answers.
 
-Files come from the outcome-tuple engine or an external engine; plans follow. A file becomes a base for others
-if its outcome tuple, i.e. the rules it breaks and all answers, is new. This process generates and judges
-files while the implementations read others in their own processes.
+Files come from the outcome-tuple engine or an external engine. After the files, the campaign runs plans. A
+file becomes a base for others if its outcome tuple, i.e. the set of rules that it breaks and all answers, is
+new. This process generates and judges files while the implementations read other files in their own
+processes.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from ..plans import PLAN_KINDS, plan_of
 from ..plans.question import PlanError, mistake_of
 
 BATCH = 64
-"""Number of inputs per round trip; waking a process takes longer than reading a small file."""
+"""Number of inputs sent in one batch. Waking up a process takes longer than reading a small file."""
 POOL = 4000
 EXPLAIN_EVERY = 8
-"""Interval at which inputs that subjects rejected with known messages are explained nevertheless."""
+"""One in this many inputs is explained even if the subjects rejected it with known messages."""
 MESSAGE_CACHE = 4096
 LARGEST_BASE = 4096
 
 
 @dataclass(slots=True)
 class Sample:
-    """An input in progress."""
+    """An input that the campaign is processing."""
 
     file: File
     data: bytes
@@ -62,7 +63,7 @@ class Campaign:
         store: Callable[[bytes], None] = lambda _: None,
         tally: Tally | None = None,
     ) -> None:
-        """``keep`` receives every finding, ``store`` every input that becomes a base."""
+        """Create a campaign that calls ``keep`` with every finding and ``store`` with every base."""
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings
@@ -86,7 +87,7 @@ class Campaign:
         self._began = 0.0
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
-        """Run files until the settings stop it, starting with the inputs ``start`` of an earlier run."""
+        """Run files until the settings stop the run. The inputs ``start`` from an earlier run come first."""
         self._began = time.monotonic()
         with Slots(3 * BATCH) as slots:
             try:
@@ -107,15 +108,20 @@ class Campaign:
                 self.tally.seconds = time.monotonic() - self._began
 
     def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
-        """Run plans for each step in turn, up to a number or a time; the seed determines the plans.
+        """Run plans for each step in turn until the limit on their number or time is reached.
 
-        Raises StepError for a step without plans, or if no subject supports any of the steps.
+        The seed determines the plans. Raises StepError for a step without plans, or if no subject supports
+        any of the steps.
         """
         if lacking := [step for step in steps if step not in PLAN_KINDS]:
-            raise StepError(f"no plans for step {', '.join(lacking)}; there are: {', '.join(PLAN_KINDS)}")
+            raise StepError(
+                f"no plans for step {', '.join(lacking)}; the steps with plans are: {', '.join(PLAN_KINDS)}"
+            )
         usable = [step for step in steps if any(step in subject.plan_steps for subject in self._subjects)]
         if not usable:
-            raise StepError(f"none of the implementations has a step of {', '.join(steps) or 'none'}")
+            raise StepError(
+                f"none of the implementations supports any of the steps {', '.join(steps) or 'none'}"
+            )
         tally = self.tally
         began, before, first = time.monotonic(), tally.seconds, tally.execs
         for turn in itertools.count():
@@ -145,7 +151,7 @@ class Campaign:
     def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
         """Run an input of an external engine, and return whether it became a base.
 
-        ``file`` is the tree of the input, if available.
+        ``file`` is the tree of the input, if there is one.
         """
         before = self.tally.kept
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
@@ -275,12 +281,12 @@ def class_of(message: str) -> str:
 
 
 def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
-    """Return a key for invalid inputs that every subject rejected, or None for other inputs.
+    """Return a key for an invalid input that every subject rejected, or None for any other input.
 
-    The rejection of an invalid file is right, and explaining the file takes most of the time, so the campaign
-    explains only the first input of each key and samples the others. Inputs with one fault share a key if
-    fault and messages are the same. With more faults, the messages are sufficient, because most pairs of
-    faults occur only once and never become bases.
+    Rejecting an invalid file is right, and explaining the file takes most of the time. The campaign therefore
+    explains only the first input of each key and a sample of the others. Inputs with one fault have the same
+    key if they have the same fault and messages. For inputs with more faults, the key consists of the
+    messages only, because most pairs of faults occur only once and never become bases.
     """
     if not faults or faults == EARLIER:
         return None
@@ -299,7 +305,7 @@ def _base(data: bytes) -> File:
 
 
 def stage_of(codes: Iterable[str]) -> int:
-    """Return how many stages an input with these faults passes: JSON, schema."""
+    """Return how many of the two stages, JSON and schema, an input with these faults passes."""
     stage = 2
     for code in codes:
         if code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")):

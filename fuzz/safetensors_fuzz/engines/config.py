@@ -20,12 +20,13 @@ STEPS = (*FILE_STEPS, *PLAN_KINDS, *INNER)
 
 
 class RunError(Exception):
-    """The run is impossible; the message gives the reason and a remedy."""
+    """The run is impossible. The message gives the reason and a remedy."""
 
 
 PROVING_PATH = (
-    "this engine runs only the proving path of the reference, in this process: unsupported means not "
-    "proved; the other engines run the whole reference, in a worker"
+    "this engine runs only the proving path of the reference, in its own process; the outcome "
+    "'unsupported' means that the path proved nothing; the other engines run the whole reference in a "
+    "worker"
 )
 
 
@@ -47,7 +48,7 @@ class FuzzConfig:
 
     @property
     def note(self) -> str:
-        """Remark about an unusual interpretation of the options, or an empty string."""
+        """Note on an unusual effect of the options, or an empty string."""
         limited = (
             self.engine == "atheris" and "reference" in self.impls and not set(INNER).issuperset(self.steps)
         )
@@ -59,13 +60,13 @@ class FuzzConfig:
 
     @property
     def families(self) -> int:
-        """Number of groups that share the number of inputs: files, plans, or both."""
+        """Number of groups that share the limit on inputs. The groups are files and plans."""
         return bool(self.plan_steps) + (len(self.plan_steps) < len(self.steps))
 
     def targets(self) -> list[Target]:
         """Resolve the selectors and install missing implementations. Raises RunError."""
         if not self.steps:
-            raise RunError(f"no step to run; available steps: {', '.join(STEPS)}")
+            raise RunError(f"no steps to run; available steps: {', '.join(STEPS)}")
         unknown = [step for step in self.steps if step not in STEPS]
         if unknown:
             raise RunError(f"unknown step {unknown[0]!r}; available steps: {', '.join(STEPS)}")

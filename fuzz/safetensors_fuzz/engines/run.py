@@ -35,23 +35,23 @@ LARGEST = 256 << 20
 SHUTDOWN_SECONDS = 15.0
 REPORT_SECONDS = 0.25
 MAX_EXAMPLES = 1_000_000_000
-"""Number of examples of a Hypothesis run with a time limit."""
+"""Number of examples for a Hypothesis run with a time limit."""
 SHOW_EVERY = 50
 
 
 class _StopError(Exception):
-    """The time limit or the first finding ends a Hypothesis run."""
+    """Stops a Hypothesis run at the time limit or the first finding."""
 
 
 class StoreError(Exception):
-    """The folder is unusable; the message contains its path and the reason."""
+    """The folder is unusable. The message contains its path and the reason."""
 
 
 class Store:
-    """A folder of inputs with names derived from their digests."""
+    """A folder of inputs whose file names derive from their digests."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Create the folder if necessary; None stores nothing. Raises StoreError."""
+        """Create the folder if necessary. If it is None, nothing is stored. Raises StoreError."""
         self.folder = folder
         if folder is not None:
             try:
@@ -60,7 +60,7 @@ class Store:
                 raise StoreError(f"{folder}: {err.strerror or err}") from err
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the inputs sorted by name, independently of the file system. Raises StoreError."""
+        """Yield the inputs sorted by name, regardless of the order in the file system. Raises StoreError."""
         for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
             try:
                 yield read_whole(path, LARGEST)
@@ -74,7 +74,8 @@ class Store:
         if path.exists():
             return
         try:
-            temporary = path.with_suffix(f".{os.getpid()}.part")  # another job may store the same input
+            # another job may store the same input at the same time
+            temporary = path.with_suffix(f".{os.getpid()}.part")
             temporary.write_bytes(data)
             temporary.replace(path)
         except OSError as err:
@@ -83,11 +84,11 @@ class Store:
 
 @dataclass
 class Run:
-    """A run of a configuration; its tally is valid even after Ctrl-C."""
+    """A run of one configuration. Its tally is valid even after Ctrl-C."""
 
     config: FuzzConfig
     keep: Callable[[Finding], None]
-    """Receives the first finding of each signature."""
+    """Called with the first finding of each signature."""
     progress: Callable[[Tally], None]
     tally: Tally
     _parts: dict[int, Tally] = field(default_factory=dict)
@@ -99,7 +100,8 @@ class Run:
         if config.max_execs is not None:
             if config.max_execs < config.families:
                 raise RunError(
-                    f"{config.max_execs} input: files and plans take turns, so give at least 2 inputs"
+                    f"{config.max_execs} input is too few: files and plans share the inputs, so give at "
+                    "least 2"
                 )
             self.config = config = replace(config, jobs=min(config.jobs, config.max_execs // config.families))
         if config.engine == "atheris":
@@ -112,7 +114,7 @@ class Run:
             self.here(targets)
 
     def here(self, targets: Sequence[Target]) -> None:
-        """Execute the run in this process, first with files, then with plans. Raises RunError."""
+        """Execute the run in this process. Files come before plans. Raises RunError."""
         config = self.config
         subjects: list[Subject] = []
         try:
@@ -156,11 +158,12 @@ class Run:
         config = self.config
         if config.plan_steps:
             raise RunError(
-                f"the engine atheris generates only files, which the step {config.plan_steps[0]} cannot use"
+                f"the engine atheris generates only files, but the step {config.plan_steps[0]} does not "
+                "use files"
             )
         if config.limits.confinement.sandbox is not None:
             raise RunError(
-                "the engine atheris imports the tested library outside any sandbox; choose another engine"
+                "the engine atheris imports the tested library outside the sandbox; choose another engine"
             )
         known = known_signatures(config.triage, [target.plain() for target in targets])
         with tempfile.TemporaryDirectory(prefix="stc-atheris-") as scratch:
@@ -178,7 +181,7 @@ class Run:
         try:
             self._listen(processes, messages)
         except KeyboardInterrupt:
-            # Ctrl-C interrupted the processes too, but they still report their results.
+            # Ctrl-C also interrupted the worker processes, but they still report their results.
             with contextlib.suppress(KeyboardInterrupt):
                 self._listen(processes, messages, time.monotonic() + SHUTDOWN_SECONDS)
             raise
@@ -229,16 +232,16 @@ def _job(config: FuzzConfig, job: int, messages: Any) -> None:
     try:
         with contextlib.suppress(KeyboardInterrupt):
             Run(config, lambda f: messages.put(("finding", job, f)), report, tally).here(config.targets())
-    except Exception as err:  # the parent process prints it
+    except Exception as err:  # the parent process prints the message
         text = str(err) if isinstance(err, RunError) else f"{type(err).__name__}: {err}"
         messages.put(("problem", job, text))
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the final report must reach the parent
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the final report must reach the parent process
         messages.put(("done", job, replace(tally, findings={})))
 
 
 def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str], bool]:
-    """Return a predicate for known signatures that are not overdue. Raises RunError."""
+    """Return a predicate for the known signatures that are not overdue. Raises RunError."""
     try:
         entries = load_triage(triage or shipped(), sorted({*names, REFERENCE})).entries
     except TriageError as err:
@@ -249,17 +252,20 @@ def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str
 
 
 def run_hypothesis(campaign: Campaign) -> None:
-    """Draw and judge inputs until the settings stop it; the seed determines the inputs.
+    """Draw and judge inputs until the settings stop the run. The seed determines the inputs.
 
     Raises RunError if Hypothesis is not installed.
     """
     try:
-        # Imported late, because it takes half a second.
+        # Import Hypothesis here, because the import takes half a second.
         import hypothesis
 
         from ..grammar.strategies import files
     except ModuleNotFoundError as err:
-        text = "the engine hypothesis needs the extra: pip install 'safetensors-conformance[fuzz]'"
+        text = (
+            "the engine hypothesis needs an optional dependency; install it with: pip install "
+            "'safetensors-conformance[fuzz]'"
+        )
         raise RunError(text) from err
     began = time.monotonic()
     settings, tally = campaign.settings, campaign.tally

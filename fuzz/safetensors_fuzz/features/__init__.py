@@ -1,4 +1,4 @@
-"""Features of valid files that can cause a wrong rejection."""
+"""Features of valid files that can cause a reader to reject them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from .header import HEADER, TEXTS
 from .tensors import TENSORS
 
 FEATURES: tuple[Feature, ...] = (*HEADER, *TEXTS, *TENSORS)
-"""Features of the header layout, of strings, and of tensors, in report order, the most special first."""
+"""Features of the header layout, of strings, and of tensors. Reports list them in this order, which starts
+with the most specific feature.
+"""
 ROUNDS = 4
-"""Maximum number of rounds to remove features that the removal of others restores."""
+"""Maximum number of rounds. Removing one feature can restore another, which the next round removes."""
 
 
 def within(data: bytes) -> tuple[Feature, ...]:
@@ -20,7 +22,7 @@ def within(data: bytes) -> tuple[Feature, ...]:
 
 
 def without(data: bytes, features: Iterable[Feature]) -> bytes | None:
-    """Return a valid file without these features, or None if that is impossible."""
+    """Return a valid file without these features, or None if there is no such file."""
     features = tuple(features)
     for _ in range(ROUNDS):
         left = [feature for feature in features if feature.within(data)]

@@ -1,4 +1,4 @@
-"""A feature of valid files, and a helper to remove features."""
+"""A feature of valid files, and a function that removes features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..grammar.draft import Draft
 
 T = TypeVar("T")
 Remover = Callable[[Draft], bool]
-"""Removes a feature from a draft in place; returns False if the draft does not have it."""
+"""Removes a feature from a draft in place. Returns False if the draft does not have the feature."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Feature:
         return draft is not None and self.remove(draft)
 
     def without(self, data: bytes) -> bytes | None:
-        """Return the most similar valid file without the feature, or None if there is none."""
+        """Return the most similar valid file without the feature, or None if there is no such file."""
         draft = Draft.of(data)
         if draft is None:
             return None

@@ -1,4 +1,4 @@
-"""Features of the header's layout, tensor names and metadata."""
+"""Features of the header layout, of tensor names and of metadata."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .feature import Feature, Remover, change
 
 BLANKS = b" \t\n\r"
 LONG_PADDING = 8
-"""Smallest number of spaces that exceeds padding to a multiple of 8."""
+"""Smallest number of spaces that padding to a multiple of 8 does not explain."""
 FIELDS = ("dtype", "shape", "data_offsets")
 LONG = 60
 _UNIT = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
-"""One character of a raw string: an escaped surrogate pair, an escape, or the character itself."""
+"""Matches one character of a raw string: an escaped surrogate pair, an escape, or the character itself."""
 _ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
-"""Parts of names that some programs interpret as a path, pattern, number, code or inherited property."""
+"""Matches parts of names that some programs treat as a path, pattern, number, code or inherited property."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
 # ---- layout ----
@@ -90,17 +90,17 @@ HEADER = (
         lambda d: _unescape([d.metadata] if d.metadata is not None else [], 0),
     ),
     Feature("fields in an unusual order", "ENT-06", _field_order),
-    Feature("blanks between tokens", "HDR-08", _blanks),
+    Feature("whitespace between tokens", "HDR-08", _blanks),
     Feature("8 or more spaces after the header object", "HDR-03", _long_padding),
     Feature("spaces after the header object", "HDR-03", _padding),
-    Feature("a header length that 8 does not divide", "FRM-08", _odd_length),
+    Feature("a header length that is not a multiple of 8", "FRM-08", _odd_length),
 )
 
 # ---- strings ----
 
 
 class Unit(NamedTuple):
-    """One character of a string in its raw and decoded form."""
+    """One character of a string in its raw and its decoded form."""
 
     raw: str
     char: str
@@ -224,7 +224,7 @@ _SPELLING = (
         _respell(_texts, lambda u: len(u.raw) == 2, lambda u: f"\\u{ord(u.char):04x}"),
     ),
     Feature(
-        "an escaped character that needs no escape",
+        "an escaped character that does not need an escape",
         "HDR-15",
         _respell(_texts, lambda u: u.escaped and not u.control and not u.syntax, lambda u: u.char),
     ),
@@ -245,7 +245,7 @@ _SPELLING = (
 _NAMES = (
     Feature("names that differ only in case or Unicode normal form", "HDR-19", _alike_names),
     Feature(
-        "a character beyond printable ASCII in a name",
+        "a character outside printable ASCII in a name",
         "ENT-08",
         _respell(_names, lambda u: u.wide, _escaped_a),
     ),
@@ -274,7 +274,7 @@ _NAMES = (
 )
 _METADATA = (
     Feature(
-        "a character beyond printable ASCII in the metadata",
+        "a character outside printable ASCII in the metadata",
         "MET-04",
         _respell(_metadata, lambda u: u.wide, _escaped_a),
     ),
@@ -282,11 +282,13 @@ _METADATA = (
         "an empty string in the metadata", "MET-04", _reword(_metadata, lambda text: not text, lambda _: "a")
     ),
     Feature(
-        "a metadata key that is a field of an entry",
+        "a metadata key that is also the name of an entry field",
         "MET-07",
         _reword(_keys, lambda key: key in FIELDS, lambda _: "a"),
     ),
-    Feature("the metadata key format", "MET-09", _reword(_keys, lambda key: key == "format", lambda _: "a")),
+    Feature(
+        "the key format in the metadata", "MET-09", _reword(_keys, lambda key: key == "format", lambda _: "a")
+    ),
     Feature(
         "a long string in the metadata",
         "MET-10",

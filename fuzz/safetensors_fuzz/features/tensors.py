@@ -1,4 +1,4 @@
-"""Features of the bytes, shapes, dtypes, number and order of tensors."""
+"""Features of tensors: their bytes, shapes, dtypes, number and order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MANY = 5
 MUCH = 64
 LONG_SIDE = 1000
 PLAIN = "F32"
-"""Replacement for all other dtypes; every reader supports it."""
+"""Replacement for all other dtypes. Every reader supports this dtype."""
 
 
 def _refill(chosen: Callable[[Row], object], how: Callable[[Row], bytes]) -> Remover:
@@ -54,7 +54,7 @@ def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
 
 
 def _unaligned(draft: Draft) -> bool:
-    """Put wide elements first; if the header length is not a multiple of 8, keep it so."""
+    """Put wide elements first. If the header length is not a multiple of 8, preserve that."""
     if all(at % row.width == 0 for row, at in draft.positions()):
         return False
     _rearrange(draft, sorted(draft.rows, key=lambda row: -row.width))
@@ -75,7 +75,7 @@ def _disorder(draft: Draft) -> bool:
 def _nothing(draft: Draft) -> bool:
     empty = not draft.rows
     if empty:
-        draft.add(0, "U8", [1])  # aligned at every position
+        draft.add(0, "U8", [1])  # such a dtype is aligned at every position
     return empty
 
 
@@ -112,12 +112,12 @@ _BYTES = (
         ),
     ),
     Feature(
-        "data that begins like another format",
+        "data that begins with the magic bytes of another format",
         "FRM-10",
         _refill(lambda row: row.data.startswith(MAGIC), _without_magic),
     ),
     Feature(
-        "a byte of data other than 0",
+        "a data byte other than 0",
         "DAT-04",
         _refill(lambda row: any(row.data), lambda row: bytes(len(row.data))),
     ),
@@ -131,9 +131,9 @@ _SHAPES = (
             lambda row: [min(dim, 1) for dim in row.shape],
         ),
     ),
-    Feature("several empty tensors in one place", "OFF-10", _crowded_empties),
+    Feature("several empty tensors at the same offset", "OFF-10", _crowded_empties),
     Feature(
-        "an empty tensor after others",
+        "an empty tensor after other tensors",
         "OFF-09",
         lambda draft: _rearrange(draft, sorted(draft.rows, key=lambda row: not row.empty)),
     ),
@@ -145,12 +145,12 @@ _SHAPES = (
         _reshape(lambda row: row.packed and row.shape[-1] % 2, lambda row: [row.count]),
     ),
     Feature(
-        "a packed tensor whose number of elements 8 does not divide",
+        "a packed tensor whose number of elements is not a multiple of 8",
         "DTY-09",
         _reshape(lambda row: row.packed and row.count % 8, lambda row: _eights(row, row.count)),
     ),
     Feature(
-        "a dimension of 1 among others",
+        "a dimension of size 1 among others",
         "SHP-11",
         _reshape(
             lambda row: len(row.shape) > 1 and 1 in row.shape,
@@ -165,13 +165,13 @@ _SHAPES = (
     ),
 )
 _PLACES = (
-    Feature("a tensor that is not aligned", "OFF-11", _unaligned),
-    Feature("a header in another order than the data", "HDR-17", _disorder),
+    Feature("an unaligned tensor", "OFF-11", _unaligned),
+    Feature("a header whose order differs from the order of the data", "HDR-17", _disorder),
     Feature("no tensors", "FRM-09", _nothing),
     Feature("many tensors", "ENT-11", lambda draft: len(draft.rows) >= MANY and _keep(draft, FEW)),
 )
 _DTYPES = (
-    Feature("tensors of several dtypes", "API-04", _mixed),
+    Feature("tensors with different dtypes", "API-04", _mixed),
     *(Feature(f"dtype {name}", "DTY-05", _replace_dtype(name)) for name in DTYPE_BITS if name != PLAIN),
 )
 TENSORS = (

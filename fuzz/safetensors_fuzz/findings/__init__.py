@@ -1,1 +1,1 @@
-"""Findings, their folders, and their replay."""
+"""Findings, the folders that store them, and their replay."""

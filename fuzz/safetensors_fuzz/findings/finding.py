@@ -1,4 +1,4 @@
-"""A finding: an input on which an implementation gives a wrong answer or terminates abnormally.
+"""A finding: an input for which an implementation gives a wrong answer or terminates abnormally.
 
 Engines produce findings, ``folder`` stores them, and ``replay`` runs them again.
 """
@@ -12,41 +12,44 @@ from typing import Any
 
 ENTRY = "input.safetensors"
 REPLAYS = 3
-"""Number of confirmations of a finding, each in a fresh process."""
+"""Number of attempts to confirm a finding, each in a fresh process."""
 ANY_ANSWER = "any orderly answer"
-"""Expectation if the format leaves the answer open."""
-AGREEMENT = "the same content from all that accept it"
-"""Expectation if acceptance is optional but the content is not."""
+"""Expected answer if the format leaves it open."""
+AGREEMENT = "the same content from all implementations that accept it"
+"""Expected answer if a reader may accept or reject the file, but all accepting readers must agree on the
+content.
+"""
 ADAPTER_ERROR = "adapter-error"
-"""Outcome in the signature of an adapter failure; other missing answers have none."""
+"""Outcome that appears in a signature if the adapter failed. Other missing answers have no outcome."""
 
 NOT_KNOWN = "not known"
 
 
 def bare(signature: str) -> str:
-    """Return the part of a signature that ``stc diff`` writes, without brackets."""
+    """Return the part of a signature that ``stc diff`` writes, i.e. without the brackets."""
     return signature.partition(" [")[0]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """An input, its expectation and the answers.
+    """An input, the expected answer, and the answers of the implementations.
 
     Attributes:
         verdict: a failing key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
-        signature: deduplication key; it begins like a signature of ``stc diff``.
-        rules: ids of the rules that the input or the answer breaks, the main one first; empty if unknown.
-        got: selector -> answer in one line.
-        files: path in the input's folder -> bytes; empty for a write, which has only an ``action``.
+        signature: key for deduplication; it begins like a signature of ``stc diff``.
+        rules: ids of the rules that the input or the answer breaks, the main rule first; empty if unknown.
+        got: answer of each selector, in one line.
+        files: content of each file by its path in the input's folder; empty for a write, which has only an
+            ``action``.
         action: in the form of the manifest.
-        expectation: in the form of the manifest. With the outcome ``open``, any orderly answer is right;
-            ``agree`` requires that all implementations in ``got`` that accept the input report the same
+        expectation: in the form of the manifest. With the outcome ``open``, any orderly answer is right. If
+            ``agree`` is set too, all implementations in ``got`` that accept the input must report the same
             content.
         where: byte range of ``entry`` that breaks the first rule, if known.
         execs: number of the input in its run.
         size_found: size of the input before shrinking, in bytes.
-        replays: number of confirmations out of ``REPLAYS``.
-        cause: reason for ``rules``, or for their absence, in one line; empty if obvious.
+        replays: number of attempts that confirmed the finding, at most ``REPLAYS``.
+        cause: why ``rules`` were chosen, or why they are unknown, in one line; empty if this is obvious.
     """
 
     step: str
@@ -71,7 +74,7 @@ class Finding:
 
     @property
     def split(self) -> bool:
-        """Whether two implementations disagree and neither is wrong by itself."""
+        """Whether two implementations disagree although neither is wrong by itself."""
         return self.expectation.get("agree") is True
 
     @property
@@ -89,7 +92,7 @@ class Finding:
 
     @property
     def slug(self) -> str:
-        """Name of the finding's folder: first code or rule, and eight digits of a digest.
+        """Name of the finding's folder, which combines the first code or rule with eight digits of a digest.
 
         The digest covers the signature too, because several implementations may fail on the same input.
         """

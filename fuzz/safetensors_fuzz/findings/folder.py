@@ -1,6 +1,6 @@
-"""The folder of a finding: input, description, drawing, test and README.
+"""The folder of a finding, with its input, description, drawing, test and README.
 
-The content depends only on the finding, so writing a finding twice gives the same bytes.
+The content depends only on the finding, so writing the same finding twice produces the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DRAWING = "layout.svg"
 README = "README.md"
 SCHEMA = 1
 INPUT = "input"
-"""Folder of the input's files, unless the input is a single file."""
+"""Folder of the input's files. An input that consists of one file needs no folder."""
 
 
 LARGEST_DOCUMENT = 64 << 20
@@ -37,7 +37,7 @@ LARGEST_INPUT = 256 << 20
 
 
 class FindingError(Exception):
-    """The folder contains no usable finding; the message names the file and the key, if any."""
+    """The folder contains no usable finding. The message names the file and the key, if any."""
 
 
 def write(finding: Finding, root: Path) -> Path:
@@ -52,7 +52,7 @@ def write(finding: Finding, root: Path) -> Path:
     contents = _contents(finding)
     root.mkdir(parents=True, exist_ok=True)
     target = root / finding.slug
-    # In the same folder, so that the rename is atomic.
+    # Create the temporary folder next to the target so that the rename is atomic.
     temporary = root / f".{finding.slug}.{secrets.token_hex(4)}"
     try:
         for path, data in contents.items():
@@ -70,7 +70,7 @@ def _install(temporary: Path, target: Path) -> None:
         temporary.rename(target)
         return
     if not target.is_dir():
-        raise FindingError(f"{target}: a file of that name exists")
+        raise FindingError(f"{target}: a file with that name exists")
     old = target.with_name(f"{temporary.name}.old")
     target.rename(old)
     temporary.rename(target)
@@ -131,7 +131,8 @@ def describe(finding: Finding) -> dict[str, Any]:
         same = json.loads(json.dumps(document, allow_nan=False)) == document
     except (TypeError, ValueError) as err:
         raise FindingError(f"finding {finding.slug}: JSON cannot represent it: {err}") from err
-    if not same:  # e.g. a tuple or a key that is not a string, which would change when read back
+    # a tuple, for example, or a key that is not a string would change when the file is read back
+    if not same:
         raise FindingError(f"finding {finding.slug}: JSON would change its action or expectation")
     _checked(document, f"finding {finding.slug}")
     return document
@@ -145,13 +146,13 @@ def _rule(rule_id: str) -> dict[str, str]:
 
 
 def reproduce(finding: Finding) -> str:
-    """Return the command line that replays the finding from the parent of its folder."""
+    """Return the command line that replays the finding. It must run in the parent of the finding's folder."""
     selectors = filter(None, (blamed_selector(finding), disagreeing_selector(finding)))
     return " ".join([f"stc fuzz replay {finding.slug}", *(f"--impl {shlex.quote(s)}" for s in selectors)])
 
 
 def stored_path(finding: Finding, path: str) -> str:
-    """Return the path of an input file in the finding's folder. Raises FindingError."""
+    """Return the path of an input file inside the finding's folder. Raises FindingError."""
     return _inside(path) if list(finding.files) == [ENTRY] else f"{INPUT}/{_inside(path)}"
 
 
@@ -167,7 +168,7 @@ def name_of_test(finding: Finding) -> str:
 
 
 def drawn(finding: Finding) -> str | None:
-    """Draw the first file with a fault, or else the entry file. Returns None without files."""
+    """Draw the first file with a fault, or otherwise the entry file. Returns None without files."""
     names = [n for n in (finding.entry, *sorted(finding.files)) if n in finding.files]
     names = [n for n in dict.fromkeys(names) if not n.endswith(".json")]
     faulty = (n for n in names if explain(finding.files[n]).faults)
@@ -176,7 +177,7 @@ def drawn(finding: Finding) -> str | None:
 
 
 def load(path: Path) -> Finding:
-    """Load a finding from its folder or ``finding.json``. Raises FindingError."""
+    """Load a finding from its folder or from its ``finding.json``. Raises FindingError."""
     path = path if path.name == DOCUMENT else path / DOCUMENT
     try:
         document = json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
@@ -219,11 +220,11 @@ def _read_files(path: Path, rows: Sequence[FileRow]) -> Iterator[tuple[str, byte
     for row in rows:
         file = path.parent / row.stored
         try:
-            # The document is untrusted and must not refer to other files.
+            # The document is untrusted and must not refer to files outside its folder.
             if not file.resolve().is_relative_to(path.parent.resolve()):
                 raise FindingError(f"{path}: files: {row.stored!r} is outside the folder")
             data = read_whole(file, min(row.size, LARGEST_INPUT))
-        except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: a cycle of links
+        except (OSError, ValueError, RuntimeError) as err:  # resolve raises RuntimeError for a cycle of links
             raise FindingError(f"{file}: {getattr(err, 'strerror', None) or err}") from err
         if len(data) != row.size or hashlib.sha256(data).hexdigest() != row.sha256:
             raise FindingError(f"{file}: does not match {DOCUMENT} (files: sha256, size)")

@@ -33,12 +33,12 @@ State = Literal["as expected", "still wrong", "cannot be run"]
 
 
 class ReplayError(Exception):
-    """The implementation cannot run; the message gives the reason."""
+    """The implementation cannot run. The message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Current behaviour of one implementation on a finding."""
+    """The current behaviour of one implementation on a finding."""
 
     selector: str
     version: str = ""
@@ -48,14 +48,14 @@ class Answer:
 
     @property
     def state(self) -> State:
-        """State of the finding; a single wrong answer makes it ``still wrong``."""
+        """State of the finding. A single wrong answer makes the state ``still wrong``."""
         if self.problem:
             return "cannot be run"
         return "still wrong" if any(is_wrong(v) for v in self.verdicts) else "as expected"
 
     @property
     def got(self) -> str:
-        """Worst answer in one line, with its count if attempts differ."""
+        """The worst answer in one line, with its count if the attempts differ."""
         if self.problem:
             return self.problem
         verdict = worst(v.verdict for v in self.verdicts)
@@ -64,7 +64,7 @@ class Answer:
         result = chosen[0].result
         row = {"outcome": result.outcome, "verdict": verdict, "message": result.message}
         text = got_text({**row, "detail": chosen[0].detail, "content": result.content})
-        # Remove the path of the temporary folder, which varies.
+        # Remove the path of the temporary folder from the message, because it varies.
         return re.sub(r"\S*/stc-fuzz-[^/\s]+/", "", text) + often
 
 
@@ -73,7 +73,7 @@ def is_wrong(judged: StepVerdict) -> bool:
 
 
 def finding_case(finding: Finding, folder: Path) -> Case:
-    """Write the input of a finding into ``folder`` and return the case. Raises as ``case_from`` does."""
+    """Write the input of a finding into ``folder`` and return the case. Raises like ``case_from``."""
     f = finding
     return case_from(f.step, f.files, f.entry, f.action, f.expectation, f.rules, folder)
 
@@ -81,7 +81,8 @@ def finding_case(finding: Finding, folder: Path) -> Case:
 def run_finding(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
     """Run the case of a finding in a fresh process, and judge the answer.
 
-    A missing step gives ``unsupported``. Raises StartError, ValueError or OSError.
+    If the implementation lacks the step, the outcome is ``unsupported``. Raises StartError, ValueError or
+    OSError.
     """
     with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
         case = finding_case(finding, Path(folder))
@@ -103,9 +104,9 @@ def replay(
 ) -> list[Answer]:
     """Run the case of a finding again, and return one answer for each selector, in order.
 
-    Without selectors, or with only one for a split, those of the finding run too. Selectors from a finding
-    run only if they are known implementations, so that a finding cannot select a program. Each attempt runs
-    in a fresh process. ``say`` is called with each selector before the first one runs.
+    If no selectors are given, or only one for a split, the selectors in the finding run too. They run only if
+    they are known implementations, so that a finding cannot choose a program to run. Each attempt runs in a
+    fresh process. ``say`` is called with each selector before the first one runs.
     """
     given = list(dict.fromkeys(selectors))
     named = list(finding.got) if not given or (finding.split and len(given) < 2) else []
@@ -129,10 +130,10 @@ def _resolved(how: Callable[[str], Target], selector: str) -> Target | Answer:
 
 
 def _compare_answers(answers: Sequence[Answer]) -> Iterator[Answer]:
-    """Yield the answers to a split; an answer is wrong if another one contains different content."""
+    """Yield the answers to a split. An answer is wrong if another answer contains different content."""
     usable = [answer for answer in answers if not answer.problem]
     if len(usable) < 2:
-        problem = "nothing to compare with; give another implementation"
+        problem = "there is no other answer to compare with; give another implementation"
         yield from (answer if answer.problem else replace(answer, problem=problem) for answer in answers)
         return
     rounds = [
@@ -178,7 +179,7 @@ def _run_once(target: Target, finding: Finding, limits: Limits, profile: str | N
 
 
 def exit_status(answers: Sequence[Answer]) -> int:
-    """Return 1 if an answer is still wrong, 2 if an implementation could not run, else 0."""
+    """Return 1 if an answer is still wrong, 2 if an implementation could not run, and 0 otherwise."""
     states = {answer.state for answer in answers}
     return 1 if "still wrong" in states else 2 if "cannot be run" in states or not states else 0
 
@@ -195,18 +196,18 @@ def failure(
     profile: str | None = None,
     against: str | None = None,
 ) -> str | None:
-    """Run an implementation once in a fresh process, and describe the error in its answer.
+    """Run an implementation once in a fresh process, and describe what is wrong with its answer.
 
     Args:
-        selector: implementation, as for ``--impl``.
+        selector: implementation, in the same form as for ``--impl``.
         step: open, read, slice, write or index.
-        files: path in the input's folder -> bytes.
-        expectation: expectation in the form of the corpus manifest.
-        rules: relevant rules; the returned text names the first.
+        files: content of each file by its path in the input's folder.
+        expectation: in the form of the corpus manifest.
+        rules: rules that apply; the returned text names the first one.
         entry: path of the file to open.
         action: action of the step, in the form of the manifest.
         profile: profile of the reference.
-        against: second implementation, for the expectation that both agree.
+        against: second implementation, if the two are expected to agree.
 
     Returns:
         A description, or None if the answer is right.

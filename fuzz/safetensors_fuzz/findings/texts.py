@@ -1,4 +1,4 @@
-"""README and regression test of a finding."""
+"""The README and the regression test of a finding."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from safetensors_reports.text import code, visible
 from .finding import NOT_KNOWN, Finding
 
 EMBEDDED = 4096
-"""Largest input in bytes that the test embeds; it reads larger inputs from the folder."""
+"""Size in bytes of the largest input that the test embeds. The test reads larger inputs from the folder."""
 SPELLED = 512
-"""Largest input in bytes that the test embeds in hexadecimal; it embeds larger inputs in base64."""
+"""Size in bytes of the largest input that the test embeds in hexadecimal. It embeds larger inputs in base64.
+"""
 ANSWERS = 6
 
 
@@ -31,15 +32,15 @@ def blamed_selector(finding: Finding) -> str:
 
 
 def disagreeing_selector(finding: Finding) -> str:
-    """Return the second selector of a split, or an empty string if an answer is wrong by itself."""
+    """Return the second selector of a split, or an empty string if one answer is wrong by itself."""
     return next((s for s in finding.got if s != blamed_selector(finding)), "") if finding.split else ""
 
 
 def reason(finding: Finding) -> tuple[str, str] | None:
-    """Return label and text of the reason for the rules or their absence, or None if it is obvious."""
+    """Return a label and the reason for the rules, or why they are unknown. Returns None if it is obvious."""
     if finding.rules:
         return ("why this rule", finding.cause) if finding.cause else None
-    return "rule", finding.cause or f"{NOT_KNOWN}: the cause in the input was not determined"
+    return "rule", finding.cause or f"{NOT_KNOWN}: the cause in the input could not be determined"
 
 
 def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawing: str | None) -> str:
@@ -59,24 +60,31 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
         lines.append("- exposes a reader to " + ", ".join(f"CWE-{w['id']}" for w in document["cwe"][:4]))
     lines.append(
         f"- found by {code(finding.engine or 'hand')}, seed {finding.seed}, input {finding.execs:,}; "
-        f"{finding.size_found:,} bytes, shrunk to {finding.size:,}; repeated in {finding.replays} of 3 runs"
+        f"shrunk from {finding.size_found:,} bytes to {finding.size:,}; repeated in {finding.replays} of "
+        "3 runs"
     )
     if drawing is not None:
         lines += ["", f"![The bytes of the file]({drawing})"]
     lines += [
         "",
-        "To replay it, run this in the parent folder, where a relative path after `--impl` starts too:",
+        (
+            "To replay the finding, run this command in the parent folder. A relative path after `--impl` "
+            "starts in that folder."
+        ),
         "",
         f"    {visible(document['reproduce'], 1000)}",
         "",
     ]
-    beside = "" if finding.size <= EMBEDDED else ", with the input beside it"
+    beside = "" if finding.size <= EMBEDDED else " together with the input"
     lines.append(f"`{test}` fails until this is fixed. Commit it to your tests{beside}.")
     return "\n".join(lines) + "\n"
 
 
 def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -> str:
-    """Return the test. ``stored_path`` maps a file of the input to its path relative to the test."""
+    """Return the source of the test.
+
+    ``stored_path`` maps a file of the input to its path relative to the test.
+    """
     embedded = finding.size <= EMBEDDED
     imports = [] if embedded else ["from pathlib import Path", ""]
     if embedded and any(len(data) > SPELLED for data in finding.files.values()):
@@ -85,12 +93,14 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
     rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.findings.replay import failure", ""]
     rows.append(f"IMPLEMENTATION = {_literal(blamed_selector(finding))}")
     rows.append(
-        '"""Selector as for ``--impl``; a relative path starts at the working directory of pytest."""\n'
+        '"""Selector as for ``--impl``. A relative path starts at the working directory of pytest."""\n'
     )
     other = disagreeing_selector(finding)
     if other:
         rows.append(f"AGAINST = {_literal(other)}")
-        rows.append('"""Implementation that it must agree with; either may be wrong."""\n')
+        rows.append(
+            '"""Second implementation, which must agree with the first. Either one may be wrong."""\n'
+        )
     if not embedded:
         rows.append("HERE = Path(__file__).parent")
     rows.append("FILES = {")
@@ -128,7 +138,7 @@ def _docstring(finding: Finding) -> str:
 
 
 def _literal(value: object, indent: str = "") -> str:
-    """Return a JSON value as Python source in ASCII; long values have one member per line."""
+    """Return a JSON value as ASCII Python source, with one line for each member of a long value."""
     if isinstance(value, str):
         source = ascii(value)
         if source[0] == "'":

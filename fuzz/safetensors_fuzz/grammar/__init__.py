@@ -1,6 +1,6 @@
-"""The grammar: files as trees, valid or with deliberate faults.
+"""The grammar describes files as trees. The files are valid or have deliberate faults.
 
-``model`` defines the tree, ``valid`` generates bases, and ``vocabulary`` contains all words. ``faults``,
-``extent`` and ``variations`` contain the mutations. Each names the rules that it targets; generic mutations
-target none.
+``model`` defines the tree, ``valid`` generates valid files to start from, and ``vocabulary`` contains all
+words. ``faults``, ``extent`` and ``variations`` contain the mutations. Each mutation names the rules that it
+targets, except for generic mutations, which target no rule.
 """

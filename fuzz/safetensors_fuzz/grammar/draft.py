@@ -1,6 +1,6 @@
-"""A decomposed valid file, in which one property can change while everything else keeps its spelling.
+"""A valid file, decomposed so that one property can change while everything else keeps its spelling.
 
-Rendering computes offsets and data from the tensors, and preserves the header length modulo 8, so that no
+Rendering computes offsets and data from the tensors. It preserves the header length modulo 8, so that no
 change affects the alignment of the data by accident.
 """
 
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
 
 
 def decode_string(raw: Value) -> str:
-    """Decode a raw string with its quotes and surrounding blanks."""
+    """Decode a raw string, including its quotes and any whitespace around them."""
     assert type(raw) is bytes
     text = json.loads(raw.decode())
     assert isinstance(text, str)
@@ -37,7 +37,7 @@ def written(text: str) -> bytes:
 
 
 def fold_name(name: str) -> str:
-    """Normalize case and Unicode normal form of a name."""
+    """Normalize the case and the Unicode normal form of a name."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
@@ -54,7 +54,7 @@ def _is_plain(name: str) -> bool:
 
 
 class Row:
-    """One tensor of a draft; ``member`` is its ``[key, value]`` in the header object."""
+    """One tensor of a draft. ``member`` is its ``[key, value]`` pair in the header object."""
 
     def __init__(self, member: list[Value], dtype: str, shape: list[int], data: bytes) -> None:
         self.member, self.dtype, self.shape, self.data = member, dtype, shape, data
@@ -88,7 +88,7 @@ class Row:
         return next(member for member in self.fields.members if decode_string(member[0]) == name)
 
     def retype(self, dtype: str, shape: list[int]) -> None:
-        """Change dtype and shape, and truncate the bytes or pad them with zeros."""
+        """Change the dtype and shape, and truncate the bytes or pad them with zeros to fit."""
         if dtype != self.dtype:
             exchange(self.field("dtype"), 1, written(dtype))
         if shape != self.shape:
@@ -127,7 +127,7 @@ def _header(data: bytes) -> Header | None:
 
 
 class Draft:
-    """A valid file under change.
+    """A valid file that is being changed.
 
     Attributes:
         rows: tensors in data order.
@@ -188,7 +188,7 @@ class Draft:
 
     @property
     def orderly(self) -> bool:
-        """Whether the header lists the metadata first, followed by the tensors in data order."""
+        """Whether the header lists the metadata first and then the tensors in data order."""
         return self.members == self._sorted()
 
     def sort(self) -> None:
@@ -202,7 +202,7 @@ class Draft:
         self.members.remove(row.member)
 
     def add(self, at: int, dtype: str, shape: list[int]) -> None:
-        """Insert a tensor of zeros at index ``at``."""
+        """Insert a zero-filled tensor at index ``at``."""
         fields = Obj([[b'"dtype"', written(dtype)], [b'"shape"', numbers()], [b'"data_offsets"', numbers()]])
         member: list[Value] = [self.free("a"), fields]
         row = Row(member, dtype, [], b"")
@@ -228,7 +228,7 @@ class Draft:
         self._file.data = b"".join(row.data for row in self.rows)
         self._file.padding = b""
         missing = (self.rest - len(self._file.header())) % 8
-        # A header without padding must stay without, so a plain name changes its length.
+        # A header without padding must stay unpadded, so change the length of a name instead.
         if (
             not self.spaces
             and missing
@@ -244,7 +244,7 @@ class Draft:
         return self._file.render()
 
     def grow(self) -> None:
-        """Make the header eight bytes longer without other relevant changes."""
+        """Make the header eight bytes longer without any other relevant change."""
         if not self._rename(lambda name: name + b"a" * 8):
             self.spaces += 8
 

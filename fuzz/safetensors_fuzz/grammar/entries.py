@@ -1,4 +1,4 @@
-"""Access to the tensor entries and values in a file's tree."""
+"""Access to the tensor entries and values in the tree of a file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def header(file: File) -> Obj:
 
 @dataclass(slots=True)
 class TensorEntry:
-    """A plainly written tensor entry; ``member`` is its ``[key, value]`` in the header object."""
+    """A plainly written tensor entry. ``member`` is its ``[key, value]`` pair in the header object."""
 
     member: list[Value]
     obj: Obj
@@ -82,7 +82,7 @@ def integers(value: Value) -> list[int] | None:
 
 
 def entry_of(member: list[Value]) -> TensorEntry | None:
-    """Return the tensor entry of a member, or None for other members and spellings."""
+    """Return the tensor entry of a member. Returns None for other members, or if the spelling is unusual."""
     obj = member[1]
     if type(obj) is not Obj or member[0] == RESERVED:
         return None
@@ -109,7 +109,7 @@ def entries(file: File) -> list[TensorEntry]:
 def whole(file: File) -> tuple[list[TensorEntry], list[list[Value]]]:
     """Return all entries of a file, and the members of its header.
 
-    Raises NoPlaceError if a member has another spelling, because a change could then break the layout.
+    Raises NoPlaceError if a member has an unusual spelling, because a change could then break the layout.
     """
     found = entries(file)
     if type(file.root) is not Obj or len(found) + (metadata(file) is not None) != len(members(file)):
@@ -132,7 +132,10 @@ def metadata(file: File) -> list[Value] | None:
 
 
 def size(dtype: bytes, shape: list[int]) -> int | None:
-    """Return the size of a tensor in bytes, or None for an unknown dtype or a partial byte."""
+    """Return the size of a tensor in bytes.
+
+    Returns None if the dtype is unknown or the bits do not fill whole bytes.
+    """
     bits = BITS.get(dtype)
     if bits is None:
         return None
@@ -143,7 +146,7 @@ def size(dtype: bytes, shape: list[int]) -> int | None:
 def shift(file: File, position: int, by: int, *, but: TensorEntry | None = None) -> None:
     """Move every range that begins at ``position`` or later.
 
-    A reversed range keeps its length and does not end below zero, which would be another fault.
+    A reversed range keeps its length. It never ends below zero, because that would be another fault.
     """
     for entry in entries(file):
         if entry.begin >= position and (but is None or entry.member is not but.member):
@@ -152,9 +155,9 @@ def shift(file: File, position: int, by: int, *, but: TensorEntry | None = None)
 
 
 def resize(file: File, entry: TensorEntry, count: int) -> None:
-    """Resize an entry's range and move all later ones, so that the layout stays contiguous."""
+    """Resize an entry's range and move all later ranges, so that the layout stays contiguous."""
     old = entry.end
-    if not entry.begin <= old <= len(file.data):  # an earlier fault
+    if not entry.begin <= old <= len(file.data):  # an earlier fault has changed this entry
         entry.move(entry.begin, entry.begin + count)
         return
     by = entry.begin + count - old
@@ -166,7 +169,7 @@ def resize(file: File, entry: TensorEntry, count: int) -> None:
 
 
 def strings(file: File) -> list[tuple[list[Value], int]]:
-    """Return every string that is a key or value of a member, as (member, 0 or 1)."""
+    """Return the strings among the keys and values of all members, as pairs (member, 0 or 1)."""
     out: list[tuple[list[Value], int]] = []
     todo: list[Value] = [file.root]
     while todo:
@@ -181,12 +184,12 @@ def strings(file: File) -> list[tuple[list[Value], int]]:
 
 
 def spoilable(rng: random.Random, file: File) -> list[tuple[list[Value], int]]:
-    """Return strings to corrupt: mostly free strings, so that nothing else breaks."""
+    """Return strings to corrupt. Most may contain any text, so that the change breaks nothing else."""
     return strings(file) if rng.random() < 0.4 else free_strings(file) or strings(file)
 
 
 def free_strings(file: File) -> list[tuple[list[Value], int]]:
-    """Return the strings with arbitrary text: tensor names, and keys and values of the metadata."""
+    """Return the strings that may contain any text: tensor names, and the keys and values of the metadata."""
     if type(file.root) is not Obj or file.raw is not None:
         return []
     out: list[tuple[list[Value], int]] = []
@@ -225,7 +228,7 @@ def trees(file: File) -> list[Obj | Arr]:
 
 
 def values(file: File) -> list[tuple[list[Value], int]]:
-    """Return every value inside an object or array, as (list, index)."""
+    """Return every value inside an object or array, as pairs (list, index)."""
     out: list[tuple[list[Value], int]] = []
     for tree in trees(file):
         if type(tree) is Obj:

@@ -1,7 +1,7 @@
 """Variations with similar names, and with large strings, tensors and headers.
 
-They reach rare code paths of readers, e.g. prefix comparisons, buffers, and counters in a byte. Large files
-take time, so they are rare.
+They reach rare code paths of readers, e.g. prefix comparisons, buffers, and one-byte counters. Large files
+take time, so the grammar uses these variations rarely.
 """
 
 from __future__ import annotations
@@ -19,26 +19,28 @@ from .model import File, Obj, Value, text
 from .valid import content, entry_tree
 
 EDGES = (15, 16, 17, 23, 24, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257)
-"""String lengths in characters at which a block or buffer ends or a counter overflows."""
+"""Lengths of strings, in characters, at which a block or buffer ends or a counter overflows."""
 LONG_EDGES = (1023, 1024, 4095, 4096, 4097)
 TAILS = (
     b"b", b"\\u0000", b"\\u0000b", b"\xc3\xa9", b"\xc3\x9f", b"e\xcc\x81", b"\xe6\x9d\x83",
     b"\xf0\x9f\x98\x80", b"\\n", b"\\u00e9", b"\\ud83d\\ude00", b"\\ud83d\\uDE00", b" ", b"/", b"\\\\",
 )  # fmt: skip
 SIZES = (4096, 4096, 8192, 65535, 65536, 65537, 65544, 69632)
-"""Sizes of large tensors in bytes: whole pages, and sizes above 16 bits."""
+"""Sizes of large tensors in bytes. They are whole pages or do not fit in 16 bits."""
 COUNTS = (255, 256, 257, 300)
-"""Numbers of tensors near and above the range of a byte."""
+"""Numbers of tensors near or above the range of a byte."""
 HEADERS = (65535, 65536, 65537, 99_992, 100_000, 100_001)
-"""Lengths of long headers in bytes, near 16 bits and near a typical fetch of 100,000 bytes."""
+"""Lengths of long headers in bytes, near the 16-bit limit and near a typical fetch size of 100,000 bytes."""
 PAGES = (504, 512, 1016, 1024, 4088, 4089, 4096, 4097, 8192)
-"""Header lengths in bytes at which a block ends, with or without the length prefix."""
+"""Header lengths in bytes with which the header, with or without the length prefix, ends at the end of a
+block.
+"""
 WIDE = (2**31, 2**32, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 3, 2**60 + 1)
-"""Dimensions near and above 32 bits or the 53 bits of a double."""
+"""Dimensions near or above 32 bits, or near or above the 53 bits of a double."""
 TWINS = 6
 FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC", "NFKD")
 ACCENTS = ("\u00e9", "e\u0301", "\u212b", "\ufb01", "\ud55c")
-"""Strings that change in another normal form."""
+"""Strings that change when they are converted to another Unicode normal form."""
 
 
 def _alike(rng: random.Random, name: str) -> str:
@@ -58,7 +60,7 @@ def _alike(rng: random.Random, name: str) -> str:
 
 
 def _decoded(raw: Value) -> str:
-    """Decode a plain string. Raises NoPlaceError if it has escapes, which may be invalid."""
+    """Decode a plain string. Raises NoPlaceError if the string has escapes, because they may be invalid."""
     found = text(raw).strip(b" \t\r\n")
     if b"\\" in found or not found.startswith(b'"'):
         raise NoPlaceError
@@ -70,7 +72,7 @@ def _decoded(raw: Value) -> str:
 
 @variation("HDR-19", "ENT-08")
 def near_twin(rng: random.Random, file: File) -> None:
-    """Add a tensor with a similar name, or give two names a long common prefix."""
+    """Add a tensor with a similar name, or give the names of two tensors a long common prefix."""
     found, rows = whole(file)
     entry = one(rng, found)
     old, how = _decoded(entry.member[0]), rng.random()
@@ -93,7 +95,7 @@ def near_twin(rng: random.Random, file: File) -> None:
 
 @variation("MET-08", "HDR-19", "MET-10")
 def near_keys(rng: random.Random, file: File) -> None:
-    """Add a metadata key that resembles another key or a tensor's name."""
+    """Add a metadata key that resembles another key or a tensor name."""
     rows, member = whole(file)[1], metadata(file)
     if member is None:
         member = [words.RESERVED, Obj([[b'"a"', b'"b"']])]
@@ -122,14 +124,14 @@ def long_text(rng: random.Random, file: File) -> None:
         raise NoPlaceError
     tail = rng.choice(TAILS)
     want = rng.choice(EDGES if rng.random() < 0.95 else LONG_EDGES) - rng.choice((0, 0, 1, len(tail)))
-    # The number keeps names distinct.
+    # The number makes names distinct.
     head = b"%d" % rng.randrange(1000)
     member[place] = b'"%b%b%b"' % (head, rng.choice((b"n", b"n", b"/", b"\xc3\xa9")) * max(want, 1), tail)
 
 
 @variation("FRM-08", "LIM-10")
 def header_of_a_page(rng: random.Random, file: File) -> None:
-    """Make the unpadded header as long as a block."""
+    """Make the header as long as a block, without padding."""
     entry = some(rng, file, lambda entry: b"\\" not in text(entry.member[0]))
     name = text(entry.member[0]).strip(b" \t\r\n")
     file.padding = b""
@@ -144,7 +146,7 @@ def header_of_a_page(rng: random.Random, file: File) -> None:
 
 @variation("FRM-08", "LIM-10", rare=True)
 def header_of_many_pages(rng: random.Random, file: File) -> None:
-    """Make the header about as long as a fetch, with padding or a long metadata value."""
+    """Make the header about as long as a fetch, by adding padding or a long metadata value."""
     if file.raw is not None or len(file.header()) > 4096:
         raise NoPlaceError
     want, member = rng.choice(HEADERS), metadata(file)
@@ -181,7 +183,7 @@ def large_tensor(rng: random.Random, file: File) -> None:
 
 @variation("ENT-11", "DAT-06", rare=True)
 def hundreds_of_tensors(rng: random.Random, file: File) -> None:
-    """Add hundreds of small tensors, so that a byte cannot count them."""
+    """Add hundreds of small tensors, so that a one-byte counter overflows."""
     rows, begin = whole(file)[1], len(file.data)
     if len(rows) > 8:
         raise NoPlaceError
@@ -196,7 +198,10 @@ def hundreds_of_tensors(rng: random.Random, file: File) -> None:
 
 @variation("SHP-08", "SHP-04")
 def wide_dimension(rng: random.Random, file: File) -> None:
-    """Add an empty tensor with a dimension near or above 32 or 53 bits; the others fit 64 bits."""
+    """Add an empty tensor with one dimension near or above 32 or 53 bits.
+
+    Without the zero, the size of the tensor in bits would fit in 64 bits.
+    """
     found, rows = whole(file)
     dtype = rng.choice((b"U8", b"F32", b"F4", b"BOOL"))
     wide = rng.choice([dim for dim in WIDE if dim * words.BITS[dtype] < words.U64])
@@ -213,7 +218,7 @@ _NANS = {
     b"F32": (b"\x01\x00\x80\x7f", b"\x01\x00\xa0\xff", b"\x00\x00\x80\x7f", b"\x00\x00\x00\x80"),
     b"F64": (b"\x01\0\0\0\0\0\xf0\x7f", b"\0\0\0\0\0\0\xf0\xff", b"\0\0\0\0\0\0\0\x80"),
 }
-"""Bytes of signalling NaNs, infinities and negative zero (DAT-01, DAT-04)."""
+"""Bytes that represent signalling NaNs, infinities and negative zero (DAT-01, DAT-04)."""
 
 
 @variation("DAT-04", "DAT-01")

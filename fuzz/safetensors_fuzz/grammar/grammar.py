@@ -1,4 +1,4 @@
-"""The grammar as a source of inputs."""
+"""The grammar as a generator of inputs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from .variations import GENERIC
 
 _MODULES = (faults_text, faults_entries, faults_ranges, variations, extent)
 MAX_FAULTS = 2
-"""Maximum number of faults of an input; more would obscure the cause of an answer."""
+"""Maximum number of faults in one input. With more faults, the cause of an answer would be unclear."""
 GENERIC_SHARE = 0.12
-"""Share of faults that target no rule."""
+"""Share of faults that come from generic mutations, which target no rule."""
 POOL_SHARE = 0.3
-"""Share of inputs that start from earlier ones."""
+"""Share of inputs that start from an earlier input."""
 _ADVERSE = (0, 0, 1, 1, 1, 1, 1, 2)
 _TRIES = 8
 RARELY = 20
-"""Frequency of an ordinary variation relative to a rare one."""
+"""Frequency of an ordinary variation divided by that of a rare one."""
 BASES = 256
-"""Number of stored valid files; generating a file takes five times as long as copying it."""
+"""Number of valid files to keep for reuse. Generating a file takes five times as long as copying one."""
 _EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-14", "HDR-15")
-"""Rules that stop a reader before the first entry, and that faults therefore target less often."""
+"""Rules that stop a reader before the first entry if they are broken. Faults target these rules less often.
+"""
 
 
 @cache
@@ -40,7 +41,9 @@ def mutations() -> tuple[Mutation, ...]:
     assert all(_MODULES)
     names = [m.name for m in MUTATIONS]
     if len(set(names)) != len(names):
-        raise ValueError(f"two mutations are called {next(n for n in names if names.count(n) > 1)}")
+        raise ValueError(
+            f"there are two mutations with the name {next(n for n in names if names.count(n) > 1)}"
+        )
     return tuple(sorted(MUTATIONS, key=lambda m: m.name))
 
 
@@ -61,7 +64,7 @@ def company() -> tuple[Mutation, ...]:
 
 
 def early(rule: str) -> bool:
-    """Return whether breaking the rule stops a reader before the first entry."""
+    """Return whether a reader stops before the first entry if the rule is broken."""
     return rule.startswith(_EARLY)
 
 
@@ -71,7 +74,7 @@ def _weighed() -> tuple[tuple[Mutation, ...], ...]:
 
 
 class Grammar:
-    """A source of inputs that the random generator determines."""
+    """A generator of inputs. The random generator determines its output."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -99,20 +102,20 @@ class Grammar:
         return pick(self.rng, self._bases)
 
     def input(self, pool: Sequence[File] = ()) -> File:
-        """Return an input with at most ``MAX_FAULTS`` faults, sometimes based on a file of the pool.
+        """Return an input with at most ``MAX_FAULTS`` faults. Some inputs start from a file in the pool.
 
-        The caller must not change it, because it may be a base or part of the pool.
+        The caller must not change the returned file, because other inputs may be copied from it.
         """
         rng = self.rng
         file = pick(rng, pool) if pool and rng.random() < POOL_SHARE else self.base()
         more = min(pick(rng, _ADVERSE), MAX_FAULTS - len(file.faults))
         if more <= 0 and not file.faults:
-            return file  # skip the copy
+            return file  # an unchanged file need not be copied
         file = file.copy()
         for _ in range(more):
             self.break_one(file)
         if file.faults and rng.random() < 0.15:
-            pick(rng, self._allowed).apply(rng, file)  # a fault in combination with a variation
+            pick(rng, self._allowed).apply(rng, file)  # combine the fault with a variation
         return file
 
     def alone(self) -> File:
@@ -123,7 +126,7 @@ class Grammar:
         return file
 
     def break_one(self, file: File) -> None:
-        """Add one fault. The frequency of a rule does not depend on the number of its mutations."""
+        """Add one fault. How often a rule is chosen does not depend on how many mutations target it."""
         rng = self.rng
         for _ in range(_TRIES):
             generic = rng.random() < GENERIC_SHARE
@@ -139,7 +142,7 @@ _RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
 
 @cache
 def reported_rules() -> tuple[str, ...]:
-    """Extract the rules that the strict reader reports from its source."""
+    """Return the rules that the strict reader reports, extracted from its source code."""
     root = files("safetensors_reference.header")
     texts = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
     return tuple(sorted({rule for text in texts for rule in _RULE.findall(text)}))

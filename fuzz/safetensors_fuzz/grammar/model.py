@@ -1,4 +1,4 @@
-"""A file as a tree, which preserves the spelling of unchanged parts.
+"""A tree that represents a file and preserves the spelling of its unchanged parts.
 
 The leaves are raw bytes and may be invalid.
 """
@@ -9,7 +9,7 @@ import re
 from typing import Any, TypeAlias
 
 Value: TypeAlias = "bytes | Obj | Arr"
-"""A JSON value or its replacement, as a tree or as raw text with surrounding whitespace."""
+"""A JSON value or its replacement, as a tree or as raw text that includes any whitespace around it."""
 
 _SPACE = rb"[ \t\n\r]*+"
 _STRING = re.compile(_SPACE + rb'"(?:[^"\\]++|\\.)*+"' + _SPACE, re.DOTALL)
@@ -20,15 +20,15 @@ _CLOSE_OBJECT = re.compile(rb"\}" + _SPACE)
 _CLOSE_ARRAY = re.compile(rb"\]" + _SPACE)
 _TEXT_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]' + _SPACE, re.DOTALL)
 LEAD = 16
-"""Maximum number of junk bytes before the opening brace of a tree."""
+"""Maximum number of bytes that may precede the opening brace of a tree."""
 EARLIER = ("earlier",)
-"""Faults of a file from elsewhere, which counts as a file with one fault."""
+"""The faults of a file that the grammar did not generate. It counts as a file with one fault."""
 DEPTH = 64
-"""Maximum nesting depth of a tree; a deeper value stays raw text."""
+"""Maximum nesting depth of a tree. Deeper values remain raw text."""
 
 
 class Obj:
-    """A JSON object; its members are lists ``[key, value]`` with raw keys."""
+    """A JSON object. Its members are lists ``[key, value]`` with raw keys."""
 
     __slots__ = ("foot", "head", "members")
 
@@ -61,7 +61,7 @@ def text(value: Value) -> bytes:
     if type(value) is bytes:
         return value
     if type(value) is Obj:
-        # Most values are leaves, and checking their type here is faster than a recursive call.
+        # Most values are leaves. Checking their type here is faster than a recursive call.
         rows = [
             (key if type(key) is bytes else text(key)) + b":" + (item if type(item) is bytes else text(item))
             for key, item in value.members
@@ -96,7 +96,7 @@ class File:
         root: header object, or arbitrary bytes.
         padding: bytes after the header object, within the header.
         data: bytes after the header.
-        length: declared header length; None for the true length.
+        length: declared header length; None stands for the actual length.
         raw: the whole file if it has no usable framing; overrides the other fields.
         faults: names of the deliberate faults, in order.
         modest: whether all offsets and sizes are small; None if not yet computed.
@@ -144,14 +144,14 @@ class File:
 
 
 def parse(file: bytes) -> File:
-    """Parse arbitrary bytes; ``parse(file).render() == file`` always holds."""
+    """Parse arbitrary bytes. ``parse(file).render() == file`` is always true."""
     if len(file) < 8:
         return File(b"", raw=file)
     length = int.from_bytes(file[:8], "little")
     declared: int | None = None
     if length <= len(file) - 8:
         header, data = file[8 : 8 + length], file[8 + length :]
-    else:  # only the text may show where the header ends
+    else:  # only the text itself can show where the header ends
         declared, header, data = length, file[8:], b""
     tree = _tree(header)
     if tree is None:

@@ -34,7 +34,7 @@ REPORTED = frozenset(reported_rules())
 
 @st.composite
 def files(draw: st.DrawFn) -> File:
-    """Draw the tree of a file with at most two faults; ``render()`` returns its bytes."""
+    """Draw the tree of a file with at most two faults. Its method ``render()`` returns the bytes."""
     return Grammar(draw(_randoms())).alone()
 
 
@@ -54,8 +54,8 @@ def valid_files(draw: st.DrawFn) -> bytes:
 def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
     """Draw the bytes of a file that readers must reject.
 
-    ``rule`` is the id of a rule that the file breaks, possibly among others; None means any rule. Raises
-    ValueError if no mutation targets the rule.
+    ``rule`` is the id of a rule that the file breaks, possibly in addition to other rules. If it is None, the
+    file may break any rule. Raises ValueError if no mutation targets the rule.
     """
     if rule is not None and rule not in faults_by_rule():
         raise ValueError(f"no fault targets {rule!r}; available rules: {', '.join(faults_by_rule())}")

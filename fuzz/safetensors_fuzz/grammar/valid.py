@@ -1,4 +1,4 @@
-"""Valid files, from which all other inputs derive."""
+"""Valid files, from which all other inputs are derived."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .vocabulary import BITS, DTYPES, META_KEYS, META_VALUES, NAMES, RESERVED
 
 T = TypeVar("T")
 LARGEST = 96
-"""Maximum size of a tensor in bytes; small files reveal the same faults as large ones, but faster."""
+"""Maximum size of a tensor in bytes. Small files reveal the same faults as large files and run faster."""
 _COUNTS = (0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 6)
 _DIMS = (0, 1, 1, 2, 2, 3, 4, 5, 8)
 _RANKS = (0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5)
 
 
 def valid_file(rng: random.Random) -> File:
-    """Return a valid file of up to six small tensors, mostly in the plainest spelling."""
+    """Return a valid file with up to six small tensors. Most files have the plainest spelling."""
     file = File(Obj([]))
     assert type(file.root) is Obj
     rows: list[list[Value]] = file.root.members
@@ -33,7 +33,7 @@ def valid_file(rng: random.Random) -> File:
         rows.append([b'"%b"' % name, entry_tree(dtype, shape, len(data), len(data) + count)])
         data += content(rng, dtype, count)
     if len(rows) > 1 and rng.random() < 0.4:
-        rng.shuffle(rows)  # the order of the header has no meaning (HDR-17)
+        rng.shuffle(rows)  # the order of the header is not significant (HDR-17)
     if rng.random() < 0.35:
         rows.insert(rng.choice((0, len(rows))), [RESERVED, metadata_tree(rng)])
     file.data = bytes(data)
@@ -46,9 +46,9 @@ def valid_file(rng: random.Random) -> File:
 
 
 def pick(rng: random.Random, words: Sequence[T]) -> T:
-    """Return a random word, much faster than ``choice``.
+    """Return a random word. This function is much faster than ``choice``.
 
-    Hypothesis must choose itself: it prefers simple numbers, which would mostly select the first word.
+    Hypothesis must use ``choice``: it prefers simple numbers, which would mostly select the first word.
     """
     if type(rng) is not random.Random:
         return rng.choice(words)
@@ -79,11 +79,11 @@ def small_shape(rng: random.Random, dtype: bytes) -> list[int]:
 
 
 def content(rng: random.Random, dtype: bytes, count: int) -> bytes:
-    """Return random data for a tensor; BOOL gets only zeros and ones (DAT-05)."""
+    """Return random data for a tensor. BOOL tensors contain only zeros and ones (DAT-05)."""
     data = rng.randbytes(count)
     return bytes(b & 1 for b in data) if dtype == b"BOOL" else data
 
 
 def pad(file: File) -> None:
-    """Pad the header with spaces to a multiple of eight bytes, like most writers (WRT-02)."""
+    """Pad the header with spaces to a multiple of eight bytes, as most writers do (WRT-02)."""
     file.padding = b" " * (-len(file.header()) % 8)

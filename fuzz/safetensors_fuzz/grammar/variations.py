@@ -1,7 +1,7 @@
-"""Mutations that target no violation: valid variations, and generic mutations.
+"""Mutations that break no rule on purpose: valid variations and generic mutations.
 
-After a variation, a reader must read the same content as before and any additions. Generic mutations change
-tokens and bytes, and so reach rules that targeted mutations miss.
+After a variation, a reader must return the same content as before, plus any additions. Generic mutations
+change tokens and bytes, so they can break rules that targeted mutations miss.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def other_order(rng: random.Random, file: File) -> bool:
 
 @variation("ENT-06")
 def other_field_order(rng: random.Random, file: File) -> None:
-    """Shuffle the fields of one entry, or of all in the same way."""
+    """Shuffle the fields of one entry, or the fields of all entries in the same way."""
     found = entries(file)
     for entry in found if found and rng.random() < 0.3 else [one(rng, found)]:
         rng.shuffle(entry.obj.members)
@@ -79,13 +79,13 @@ def other_field_order(rng: random.Random, file: File) -> None:
 
 @variation("FRM-08", "HDR-04", "OFF-11")
 def other_padding(rng: random.Random, file: File) -> None:
-    """Change the number of padding spaces, so that the data may begin at any offset."""
+    """Change the number of padding spaces. The data may then begin at any offset."""
     file.padding = b" " * rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 64, 200))
 
 
 @variation("FRM-08", "LIM-10")
 def long_header(rng: random.Random, file: File) -> bool:
-    """Pad the header to a length at which an integer type or buffer may end."""
+    """Pad the header to a length at the limit of an integer type or buffer."""
     want = rng.choice((255, 256, 257, 511, 512, 1023, 1024, 1025, 4095, 4096, 4097))
     file.padding = b""
     file.padding = b" " * max(want - len(file.header()), 0)
@@ -105,46 +105,46 @@ def other_name(rng: random.Random, file: File) -> None:
 
 @variation("HDR-15", "HDR-10")
 def escaped_name(rng: random.Random, file: File) -> bool:
-    """Write one character of a name as an escape."""
+    """Write one character of a name as an escape sequence."""
     return escape(rng, some(rng, file).member, 0)
 
 
 @variation("DTY-04")
 def escaped_dtype(rng: random.Random, file: File) -> bool:
-    """Write one character of a dtype as an escape."""
+    """Write one character of a dtype as an escape sequence."""
     entry = some(rng, file)
     return any(escape(rng, member, 1) for member in entry.obj.members if member[0] == b'"dtype"')
 
 
 @variation("ENT-05", "HDR-15")
 def escaped_field(rng: random.Random, file: File) -> bool:
-    """Write one character of a field's name as an escape."""
+    """Write one character of a field name as an escape sequence."""
     entry = some(rng, file)
     return escape(rng, rng.choice(entry.obj.members), 0)
 
 
 @variation("MET-06")
 def escaped_reserved(rng: random.Random, file: File) -> bool:
-    """Write one character of the reserved key as an escape."""
+    """Write one character of the reserved key as an escape sequence."""
     member = metadata(file)
     return member is not None and escape(rng, member, 0)
 
 
 @variation("MET-03", "MET-04", "MET-08", "MET-09", "MET-05")
 def with_metadata(rng: random.Random, file: File) -> None:
-    """Add metadata, or remove it."""
+    """Add or remove the metadata."""
     rows, member = header(file).members, metadata(file)
     if member is not None:
         rows.remove(member)
     else:
-        whole(file)  # raises if metadata exists in another spelling
+        whole(file)  # raises NoPlaceError if the metadata key has an unusual spelling
         rows.insert(rng.randint(0, len(rows)), [words.RESERVED, metadata_tree(rng)])
 
 
 @variation("HDR-15", "HDR-19", "MET-04")
 def escapes(rng: random.Random, file: File) -> None:
-    """Put an escape into a name or into the metadata."""
-    # The reserved key may have another spelling, so keys with escapes stay.
+    """Put an escape sequence into a name or into the metadata."""
+    # The reserved key may be written with escapes, so do not change keys that contain escapes.
     spots = [s for s in free_strings(file) if s[1] == 1 or b"\\" not in text(s[0][0])]
     into_string(rng, *one(rng, spots), rng.choice(words.ESCAPED))
 
@@ -184,7 +184,7 @@ def more_dimensions(rng: random.Random, file: File) -> None:
 
 @variation("OFF-10", "SHP-04", "OFF-09")
 def empty_tensor(rng: random.Random, file: File) -> None:
-    """Add an empty tensor on a boundary between tensors."""
+    """Add an empty tensor at a boundary between tensors."""
     found, rows = whole(file)
     at = rng.choice([0, *(e.end for e in found)])
     shape = rng.choice(([0], [0, 3], [2, 0], [0, 0], [0, 0, 1]))
@@ -223,7 +223,7 @@ def other_dtype_of_same_width(rng: random.Random, file: File) -> None:
 
 @variation("ENT-11")
 def many_tensors(rng: random.Random, file: File) -> None:
-    """Add several small tensors, so that the header exceeds small buffers."""
+    """Add several small tensors, which makes the header larger than small buffers."""
     rows, begin = whole(file)[1], len(file.data)
     if len(rows) > 6:
         raise NoPlaceError
@@ -245,7 +245,7 @@ def long_name(rng: random.Random, file: File) -> None:
 
 @variation("FRM-10", "DAT-04")
 def foreign_bytes(rng: random.Random, file: File) -> None:
-    """Begin the data of a tensor with the magic bytes of another format."""
+    """Replace the start of a tensor's data with the magic bytes of another format."""
     entry = one(rng, [e for e in entries(file) if e.end - e.begin >= 2 and e.dtype != b"BOOL"])
     magic = rng.choice((*words.MAGIC, b'{"a":', bytes(8), b"\xff" * 8))[: entry.end - entry.begin]
     file.data = file.data[: entry.begin] + magic + file.data[entry.begin + len(magic) :]
@@ -262,7 +262,7 @@ def no_tensors(rng: random.Random, file: File) -> None:
 
 @variation("OFF-14", "SHP-11", "OFF-05")
 def larger_tensor(rng: random.Random, file: File) -> None:
-    """Enlarge the first dimension of a tensor, its range and all later ranges."""
+    """Enlarge the first dimension of a tensor, and adjust its range and all later ranges."""
     entry = one(rng, [e for e in whole(file)[0] if e.shape and 0 not in e.shape and size(e.dtype, e.shape)])
     old, before = entry.end, size(entry.dtype, entry.shape) or 0
     shape = [entry.shape[0] * rng.choice((2, 3, 16, 17)), *entry.shape[1:]]
@@ -283,7 +283,7 @@ TOKENS = (
 
 
 def flip_byte(rng: random.Random, file: File) -> bool:
-    """Change one byte, most often in the header."""
+    """Change one byte, usually in the header."""
     data = bytearray(file.render())
     if not data:
         return False
@@ -336,7 +336,7 @@ def cut_or_grow(rng: random.Random, file: File) -> bool:
 
 
 def move_value(rng: random.Random, file: File) -> None:
-    """Exchange two values of the tree, or replace one with a copy of another."""
+    """Exchange two values of the tree, or replace one with a copy of the other."""
     spots = values(file)
     if len(spots) < 2:
         raise NoPlaceError
@@ -390,4 +390,4 @@ _ALL: tuple[Change, ...] = (
     cut_or_grow, move_value, remove_or_repeat_part, other_word,
 )  # fmt: skip
 GENERIC: tuple[Mutation, ...] = tuple(map(mutation, _ALL))
-"""Generic mutations, which ``MUTATIONS`` omits because they target no rule."""
+"""Generic mutations. ``MUTATIONS`` does not include them, because they target no rule."""

@@ -22,25 +22,25 @@ NO_DTYPES = (
     + (b"float32", b"FLOAT", b"bfloat16", b"bool", b"int64", b"torch.float32", b"<f4", b"Q4_0", b"NF4")
     + (b"F32\\u0000", b"F\\u0000", b"\\u00a0F32", b"F32\xef\xbb\xbf", b"\xef\xbc\xa632", b"null", b"0")
 )
-"""Invalid dtypes: other case, other widths, other spellings, and names from other formats (DTY-01)."""
+"""Invalid dtypes: wrong case, width or spelling, and names from other formats (DTY-01)."""
 
 LENGTHS = (
     HEADER_CAP + 1, HEADER_CAP + 8, 2**31 - 1, 2**31, 2**32 - 8, 2**32 - 1, 2**32, 2**53, 2**62,
     2**63 - 9, 2**63 - 1, 2**63, 2**64 - 16, 2**64 - 9, 2**64 - 8, 2**64 - 1,
 )  # fmt: skip
-"""Header lengths above the cap (LIM-01, FRM-02, FRM-05, FRM-06)."""
+"""Header lengths above the limit (LIM-01, FRM-02, FRM-05, FRM-06)."""
 
 BIG = (
     2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**53 - 1, 2**53, 2**53 + 1, 2**60, 2**61 - 1, 2**61,
     2**62, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 8, 2**64 - 1,
 )  # fmt: skip
-"""Numbers below 2^64 near the limits of numeric types (SHP-05, OFF-13)."""
+"""Numbers below 2^64 that are near the limits of numeric types (SHP-05, OFF-13)."""
 
 TOO_BIG = (
     b"18446744073709551616", b"18446744073709551617", b"18446744073709551624", b"1" + b"0" * 20,
     b"36893488147419103232", b"9" * 25, b"340282366920938463463374607431768211456", b"1" + b"0" * 400,
 )  # fmt: skip
-"""Numbers of 2^64 and more (SHP-07)."""
+"""Numbers of 2^64 and above (SHP-07)."""
 
 
 def spellings(number: int) -> tuple[bytes, ...]:
@@ -56,7 +56,7 @@ OTHER_DIGITS = tuple(
     str.maketrans("0123456789", digits)
     for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "०१२३४५६७८९", "⁰¹²³⁴⁵⁶⁷⁸⁹", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")
 )
-"""Digits of other scripts, some of which programming languages parse as numbers."""
+"""Non-ASCII digits. Some programming languages accept some of them in numbers."""
 
 
 def bad_spellings(number: int) -> tuple[bytes, ...]:
@@ -72,7 +72,7 @@ WORDS = (
     b"null", b"true", b"false", b"0", b"1", b"-1", b"1.5", b'""', b'"x"', b"[]", b"{}", b"[0]",
     b'{"a":0}',
 )  # fmt: skip
-"""JSON values of every type."""
+"""One or more JSON values of each type."""
 BAD_WORDS = (
     b"", b"nul", b"NULL", b"None", b"True", b"tRue", b"undefined", b"'x'", b"x", b"//c", b"/*c*/0",
     b"nan",
@@ -87,17 +87,19 @@ NO_SPACES = (
     b"\x00", b"\x0b", b"\x0c", b"\xc2\xa0", b"\xe2\x80\xa8", b"\xe3\x80\x80", b"\xef\xbb\xbf", b"\x1a",
     b"\x7f",
 )  # fmt: skip
-"""Characters that some programs, but not JSON, treat as whitespace (HDR-03, HDR-07)."""
+"""Characters that some programs treat as whitespace although JSON does not (HDR-03, HDR-07)."""
 
 NOT_UTF8 = (
     b"\xff", b"\xfe", b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xc3", b"\xe0\x80\x80", b"\xe2\x82",
     b"\xed\xa0\x80", b"\xed\xb0\x80", b"\xed\xa0\xbd\xed\xb8\x80", b"\xf0\x80\x80\x80", b"\xf0\x9f\x98",
     b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80",
 )  # fmt: skip
-"""Invalid UTF-8: lone bytes, overlong and truncated sequences, surrogates, too large values (HDR-01)."""
+"""Invalid UTF-8: stray bytes, overlong and truncated sequences, surrogates, and code points that are too
+large (HDR-01).
+"""
 
 CONTROLS = (b"\x00", b"\x01", b"\x08", b"\t", b"\n", b"\x0b", b"\x0c", b"\r", b"\x1b", b"\x1f")
-"""Characters that a string must escape (HDR-14)."""
+"""Characters that must be escaped in a string (HDR-14)."""
 BAD_ESCAPES = (
     b"\\x41", b"\\u12", b"\\u", b"\\u12g4", b"\\U00000041", b"\\'", b"\\0", b"\\a", b"\\v", b"\\ ",
     b"\\\n", b"\\ud800", b"\\udfff", b"\\ud83d", b"\\ud83dx", b"\\ude00\\ud83d", b"\\ud83d\\ud83d",
@@ -119,7 +121,7 @@ NEAR_RESERVED = (
     b'"__metadata__ "', b'" __metadata__"', b'"__meta_data__"', b'"__metadata__\\u0000"',
     b'"__metadata___"',
 )  # fmt: skip
-"""Tensor names similar to the reserved key (MET-05)."""
+"""Tensor names that resemble the reserved key (MET-05)."""
 NEAR_FIELDS = {
     b'"dtype"': (b'"Dtype"', b'"DTYPE"', b'"dtype "', b'" dtype"', b'"d_type"', b'"type"', b'"dtype\\u0000"'),
     b'"shape"': (b'"Shape"', b'"SHAPE"', b'"shape "', b'"shapes"', b'"dims"', b'"shap"'),
@@ -131,7 +133,7 @@ NEAR_FIELDS = {
         b'"data-offsets"',
     ),
 }
-"""Field name -> similar names (ENT-05)."""
+"""Similar names for each field name (ENT-05)."""
 
 NAMES = (
     b"w", b"a", b"b", b"model.layers.0.weight", b"model.layers.10.weight", b"x/y", b"../x",
@@ -145,7 +147,7 @@ NAMES = (
 SPECIAL_NAMES = frozenset(
     {"dtype", "shape", "data_offsets", "constructor", "null", "weight_map", "F32", "metadata"}
 )
-"""Alphanumeric names with a special meaning elsewhere (ENT-09, MET-05)."""
+"""Alphanumeric names that have a special meaning elsewhere (ENT-09, MET-05)."""
 META_KEYS = (
     b"format", b"", b"a", b"b", b"\xc3\xa9", b"x.y", b"license", b"e\xcc\x81", b"\\u0041", b"dtype",
     b"__metadata__", b"shape",
@@ -156,12 +158,12 @@ ESCAPED = (
     b"\\uD83D\\uDE00", b"\\uDB40\\uDD00", b"\\ud800\\udfff", b"\\uDBFF\\uDC00", b"\\uabcd", b"\\uEF01",
     b"\\ud89a\\udf23", b"\\uDA67\\udeBC", b"\\uD945\\uddef", b"\\ud83d\\uDE00",
 )  # fmt: skip
-"""All kinds of valid escapes (HDR-15)."""
+"""Valid escapes of all kinds (HDR-15)."""
 META_VALUES = (
     b"pt", b"", b"np", b"{}", b"null", b"\xf0\x9f\x98\x80", b"\\u0000", b"a\\nb", b'\\"q\\"',
     b"x" * 300, b'{\\"a\\": [1, 2]}', b"[1, 2]", b" 1.0 ", b"e\xcc\x81", *ESCAPED,
 )  # fmt: skip
-"""Raw keys and values of metadata, without quotes (MET-03, MET-04, MET-09)."""
+"""Raw keys and values of the metadata, without quotes (MET-03, MET-04, MET-09)."""
 UNKNOWN_FIELDS = (b'"x"', b'""', b'"strides"', b'"__metadata__"', b'"w"', b'"dtype\\u0020"', b'"\xc3\xa9"')
 HUGE_NUMBERS = (b"1e309", b"-1e999", b"1E400", b"1" + b"0" * 310, b"123e1000000")
 """Numbers outside the range of a double (HDR-18)."""

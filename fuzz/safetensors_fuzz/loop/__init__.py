@@ -1,1 +1,1 @@
-"""The loop: runs implementations, judges answers, shrinks inputs and records findings."""
+"""The loop runs implementations, judges answers, shrinks inputs and records findings."""

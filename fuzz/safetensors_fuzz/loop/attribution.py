@@ -1,7 +1,7 @@
-"""Attribution of a wrong rejection to the feature that causes it.
+"""Finds the feature of a valid file that causes a reader to reject it.
 
-It ignores the reader's message, which may be misleading. Instead, it removes features from the file one at a
-time and observes the answers.
+The reader's message may be misleading, so it is ignored. Instead, the search removes features from the file
+one at a time and observes the answers.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def cause_of_refusal(
 ) -> Cause:
     """Find the features of a valid file that make a reader reject it.
 
-    A feature is a cause if the reader accepts the file without it. If no single removal helps, the search
-    tries each feature by itself in the plainest file, and finally looks for a minimal combination.
+    A feature is a cause if the reader accepts the file without it. If removing a single feature never helps,
+    the search adds each feature by itself to the plainest file, and finally looks for a minimal combination.
 
-    The file must be valid under the profile, by default ``hardened``. ``questions`` limits the calls of
-    ``accepts``, which runs the reader.
+    The file must be valid under the profile, which is ``hardened`` by default. The function calls
+    ``accepts``, which runs the reader, at most ``questions`` times.
     """
     search = _Search(accepts, questions)
     try:
@@ -45,11 +45,11 @@ def cause_of_refusal(
             return search.cause(data)
         return search.tolerated(data, profile or "hardened")
     except _SpentError:
-        return unknown(f"not determined within {questions} runs")
+        return unknown(f"the cause was not found within {questions} runs")
 
 
 class _SpentError(Exception):
-    """The limit of runs is reached."""
+    """The limit on the number of runs has been reached."""
 
 
 class _Search:
@@ -79,9 +79,9 @@ class _Search:
         variants = _variants(data)
         present, contained = tuple(variants), _contained(variants)
         if not self.accepts(plainest(data)):
-            return unknown("the plainest form of the file is not accepted either")
+            return unknown("the reader does not accept the plainest form of the file either")
         if self.accepts(longer(data)):
-            return unknown("changing only the length of the file changes the answer")
+            return unknown("the answer changes if only the length of the file changes")
         causes = _closest([f for f, v in variants.items() if self.accepts(v)], contained)
         if not causes:
             return self._alone(data, present, contained)
@@ -123,7 +123,7 @@ class _Search:
         needed = [feature for feature, variant in variants.items() if self.accepts(variant)]
         causes = _closest(needed, _contained(variants))
         if not causes or len(causes) > MAX_CAUSES:
-            return unknown("neither a single feature nor a pair of features explains the refusal")
+            return unknown("neither a single feature nor a pair of features explains the rejection")
         if not self._stays({data: False, variants[causes[0]]: True}):
             return unknown("the answers vary")
         return _cause_of(causes)
@@ -177,7 +177,7 @@ def _cause_of(causes: Iterable[Feature], how: str = "accepted without") -> Cause
 
 
 def strict_twin(data: bytes, profile: ProfileName) -> bytes | None:
-    """Return a plainly written file with the same content and no fault, or None if that is impossible."""
+    """Return a plainly spelled file with the same content and no fault, or None if there is no such file."""
     header = explain(data, profile).header
     if header is None:
         return None

@@ -1,6 +1,7 @@
 """Comparison of two implementations that both accept a file that readers may reject.
 
-If the format is clear, the strict reader judges each answer. Otherwise, the answers can only be compared.
+If the content of the file is unambiguous, the strict reader judges each answer. Otherwise, the answers can
+only be compared with each other.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ VECTOR = {"a": "accept:0", "b": "accept:1"}
 
 
 def difference_of(one: StepResult, other: StepResult) -> Difference | None:
-    """Return the first difference of ``other`` from ``one`` if both accept the file, or None.
+    """Return the first difference between ``one`` and ``other`` if both accept the file, or None.
 
-    The comparison ignores properties that either answer does not report.
+    The comparison ignores properties that one of the answers does not report.
     """
     content, against = one.content, other.content
     if content is None or against is None:
@@ -47,15 +48,18 @@ def difference_of(one: StepResult, other: StepResult) -> Difference | None:
 
 
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
-    """Return the difference between two accepting answers from the viewpoint of each."""
+    """Return the difference between two accepting answers from the viewpoint of each, if any."""
     of_one, of_other = difference_of(other, one), difference_of(one, other)
-    # A name that one answer reports twice is a difference only in that answer.
+    # If only one answer reports a name twice, there is a difference in one direction only.
     either = of_one or of_other
     return None if either is None else (of_one or either, of_other or either)
 
 
 def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
-    """Return name -> first other implementation that reports different content, and the difference."""
+    """Find the implementations whose content differs from that of another implementation.
+
+    Returns, for each such name, the first implementation with different content, and the difference.
+    """
     out: dict[str, tuple[str, str]] = {}
     for name, other in permutations(answers, 2):
         found = differences(answers[name], answers[other])
@@ -77,7 +81,7 @@ class ContentDisagreement(Mistake):
 
 @dataclass
 class PairQuestion(FileQuestion):
-    """A file that two subjects may reject but must not read differently."""
+    """A file that two subjects may reject but, if both accept it, must read in the same way."""
 
     first: Subject = field(kw_only=True)
     second: Subject = field(kw_only=True)
@@ -123,7 +127,7 @@ class PairQuestion(FileQuestion):
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
         """Return the mistakes on the valid twin, or None if the subjects do not differ there in the same way.
 
-        If they do, the choice is not the cause, and the finding is that a subject misreads the valid file.
+        If they do differ there, the choice is not the cause; instead, a subject misreads the valid file.
         """
         twin = self.twin
         if twin is None or self._on_twin(mistake, examiner) != "the same":
@@ -167,9 +171,9 @@ class PairQuestion(FileQuestion):
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
         if self._on_twin(mistake, examiner) not in ("none", "another"):
-            return unknown("no similar valid file that both accept is available for comparison")
+            return unknown("there is no similar valid file that both accept and that could be compared")
         rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
-        return Cause(rules, "the two do not differ in this way on the nearest valid file")
+        return Cause(rules, "the two do not differ in this way on the most similar valid file")
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
         assert isinstance(mistake, ContentDisagreement)

@@ -1,4 +1,4 @@
-"""A file as a question, with the opinion of the strict reader and the open choices of the format."""
+"""A file as a question, with the judgement of the strict reader and the open choices of the format."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .subjects import content, quick_header
 REFERENCE = "reference"
 Expected = Literal["accept", "reject", "open"]
 HIGH_RANK = 8
-"""Highest rank that every reader must accept (SHP-10, choice ``high-rank``)."""
+"""Highest rank that every reader must support (SHP-10, choice ``high-rank``)."""
 
 
 @dataclass
 class FileQuestion(Question):
-    """A file and the opinion of the strict reader."""
+    """A file and the judgement of the strict reader."""
 
     data: bytes
     required: Expected
@@ -44,7 +44,7 @@ class FileQuestion(Question):
     choices: tuple[str, ...]
     """Open choices that affect the answer."""
     header: Header | None
-    """Header of a file that is valid under the profile."""
+    """Header of the file if it is valid under the profile."""
     profile: ProfileName | None = None
 
     entry: ClassVar[str] = ENTRY
@@ -63,15 +63,15 @@ class FileQuestion(Question):
         return "+".join(self.codes) or "valid"
 
     def content(self) -> dict[str, Any]:
-        """Return the required content of a valid file, in the form of the manifest."""
+        """The required content of a valid file, in the form of the manifest."""
         if self.header is None:
             raise ValueError("a file with faults has no content")
         return content(self.data, self.header)
 
     def demand(self, outcome: str) -> Demand:
-        """Return the expectation for the judge, with the content if the reader accepts the file."""
+        """Return the expectation for the judge, including the content if the reader must accept the file."""
         if self.required == "reject":
-            # Violations of the written format come first.
+            # Violations of the format itself come first.
             rules = sorted(self.rules, key=lambda rule: rule_book().rules[rule].basis != "text")
             return Demand(tuple(rules), Expectation("reject", None, self.codes))
         content = self.content() if outcome == "accept" and self.header is not None else {"tensors": []}
@@ -109,7 +109,7 @@ class FileQuestion(Question):
         )
 
     def mistake_in(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
-        """Return the mistake in an answer, or None if it is right."""
+        """Return the mistake in an answer, or None if the answer is right."""
         if self.required == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
             return None
         if result.outcome == self.required == "reject":
@@ -117,7 +117,7 @@ class FileQuestion(Question):
         judged = judge_step(self.demand(result.outcome), "read", {"read": result}, lacks)
         if judged.verdict == "harness-error":
             return Mistake("harness-error", result.message, message_class(result.message))
-        # An undocumented exception type does not depend on the input.
+        # An undocumented exception type is the same bug for every input.
         failures = [failure for failure in judged.failures if failure.property != "exception"]
         if not failures or not fails(failures[0].verdict):
             return None
@@ -160,7 +160,7 @@ class FileQuestion(Question):
         return f"{text} [{mistake.kind}]" if mistake.kind else text
 
     def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the keys of the single faults in an accepted combination of faults.
+        """Return the keys of the single faults in a combination of faults that the reader accepts.
 
         A fault that a reader also accepts by itself may hide the others, so the combination is redundant.
         """
@@ -179,16 +179,16 @@ class FileQuestion(Question):
 
     def cause_of(self, mistake: Mistake, accepts: Callable[[bytes], bool]) -> Cause:
         if effect_of(mistake.verdict) in ("accept", "content"):
-            # The fault itself or the difference is the cause.
+            # The cause is the fault itself or the difference.
             return Cause(tuple(dict.fromkeys((*mistake.rules, *self.rules))))
         if self.faults:
             if len(self.rules) == 1:
                 return Cause(self.rules)
-            return unknown("the file breaks several rules, and the decisive one was not determined")
+            return unknown("the file breaks several rules, and it is unknown which one caused the answer")
         if mistake.verdict == "harness-error":
-            return unknown("the adapter failed, not the implementation")
+            return unknown("the adapter failed; the implementation itself may be right")
         if mistake.kind.split()[:1] in (["hang"], ["exhausted"]):
-            return unknown("the file has no fault, and each further test would run into the limits")
+            return unknown("the file has no fault, and each further attempt would run until the limit")
         return cause_of_refusal(self.data, accepts, self.profile)
 
     def verdict(self, mistake: Mistake, cause: Cause) -> str:
@@ -198,9 +198,9 @@ class FileQuestion(Question):
 
 
 def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:
-    """Return the question of a file, with its required answer.
+    """Return the question about a file, including its required answer.
 
-    ``likely_valid`` tries the faster proving path first; the opinion is the same.
+    ``likely_valid`` tries the faster proving path first. The result is the same.
     """
     if likely_valid:
         header = quick_header(data)
@@ -214,7 +214,7 @@ def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bo
     open_choices = {f.choice for f in faults if f.choice is not None and _open(f.choice, profile)}
     binding = [f for f in faults if f.choice not in open_choices]
     required: Expected = "reject" if binding else "open"
-    # The reader reports faults independently of one another, so each binding fault counts by itself.
+    # The reader reports faults independently of each other, so each binding fault counts separately.
     choices = tuple(sorted(c for c in open_choices if c))
     return FileQuestion(data, required, tuple(binding or faults), choices, None, profile)
 
@@ -230,7 +230,7 @@ def _of_valid(data: bytes, header: Header, profile: ProfileName | None) -> FileQ
 
 
 def _points(data: bytes, header: Header) -> Iterable[str]:
-    """Yield the choices that let a reader reject a valid file or read it differently."""
+    """Yield the choices that allow a reader to reject a valid file or to read it differently."""
     start = header.data_start
     for tensor in header.tensors.values():
         if len(tensor.shape) > HIGH_RANK:

@@ -1,4 +1,4 @@
-"""Questions, i.e. files and plans, and the examiner that runs an implementation on them."""
+"""Questions, i.e. files and plans, and the examiner that presents them to an implementation."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Mistake:
     kind: str
     """Classification in one word."""
     rules: tuple[str, ...] = ()
-    """Violated rules that the judge names."""
+    """Rules that the answer violates according to the judge."""
     outcome: str = ""
-    """Outcome, unless the kind implies it."""
+    """Outcome of the answer, unless ``kind`` already implies it."""
     reports: bool = False
-    """Whether an accepting answer reports any content."""
+    """Whether the implementation accepted the input and reported content."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Attribution of a wrong answer to rules, the main one first, with a reason in one line."""
+    """Explains a wrong answer by rules, the main rule first, and gives the reason in one line."""
 
     rules: tuple[str, ...] = ()
     words: str = ""
@@ -42,10 +42,10 @@ def unknown(why: str) -> Cause:
 
 
 class Question(ABC):
-    """An input and its expectation, with fields as in a ``Finding``."""
+    """An input and its expected answer. The fields have the same meaning as in a ``Finding``."""
 
     if TYPE_CHECKING:
-        # A property at run time would prevent subclasses from defining a field.
+        # A property that exists at run time would prevent subclasses from defining a field.
         @property
         def rules(self) -> tuple[str, ...]: ...
         @property
@@ -64,25 +64,25 @@ class Question(ABC):
         def where(self) -> tuple[int, int] | None: ...
 
     engine: ClassVar[str] = ""
-    """Engine of the questions; empty for the engine of the run."""
+    """Engine that generates the questions. If it is empty, the engine of the run applies."""
 
     @property
     @abstractmethod
     def expected(self) -> str:
-        """Expectation in one line."""
+        """The expected answer in one line."""
 
     @property
     def size(self) -> int:
-        """Size of all files in bytes; for a write, the length of its action."""
+        """Size of all files in bytes. For a write, it is the length of the action."""
         return sum(map(len, self.files.values())) or len(repr(self.action))
 
     @abstractmethod
     def examine(self, examiner: Examiner) -> Mistake | None:
-        """Run the examiner's subject, and return the mistake in its answer or None."""
+        """Run the examiner's subject. Returns the mistake in its answer, or None if the answer is right."""
 
     @abstractmethod
     def shrink(self, same: Callable[[Question], bool], seconds: float) -> Question:
-        """Return the simplest question found that satisfies ``same``."""
+        """Return the simplest question found for which ``same`` returns True."""
 
     @abstractmethod
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
@@ -90,7 +90,7 @@ class Question(ABC):
 
     @abstractmethod
     def signature(self, name: str, mistake: Mistake) -> str:
-        """Return the deduplication key of findings; ``name`` is the name of the implementation."""
+        """Return the key for the deduplication of findings. ``name`` is the name of the implementation."""
 
     def dedup_key(self, step: str, name: str, mistake: Mistake) -> str:
         return f"{step} {self.signature(name, mistake)}"
@@ -106,7 +106,10 @@ class Question(ABC):
         return ()
 
     def flaky_key(self, mistake: Mistake) -> str:  # noqa: ARG002
-        """Return a key of similar abnormal terminations, of which a run examines only a few, or ``""``."""
+        """Return a key for similar abnormal terminations, or ``""``.
+
+        A run examines only a few terminations with the same key.
+        """
         return ""
 
     @abstractmethod
@@ -117,7 +120,7 @@ class Question(ABC):
 
 
 class Examiner:
-    """One implementation, or two to compare, and one step."""
+    """Runs one step of one implementation, or of two implementations whose answers are compared."""
 
     def __init__(self, subjects: Sequence[Subject], step: str, profile: ProfileName | None) -> None:
         self.subjects, self.step, self.profile = subjects, step, profile
@@ -128,7 +131,7 @@ class Examiner:
         return self.subjects[0]
 
     def path(self, data: bytes) -> str:
-        """Write a file for the subject, which exists until the next call or ``close``."""
+        """Write a file for the subject. The file exists until the next call or ``close``."""
         self._slots = self._slots or Slots(1)
         return self._slots.put(data)
 

@@ -1,4 +1,4 @@
-"""Conversion of wrong answers to findings: shrinking, confirmation and deduplication."""
+"""Turns wrong answers into findings by shrinking, confirming and deduplicating them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ STAGES = ("json", "schema", "accepted")
 
 @dataclass
 class Tally:
-    """Counts and findings of a run, updated in place so that they are valid even after Ctrl-C."""
+    """Counts and findings of a run. They are updated in place so that they are valid even after Ctrl-C."""
 
     execs: int = 0
     skipped: int = 0
     """Number of plans that raised PlanError."""
     seconds: float = 0.0
     stages: Counter[str] = field(default_factory=Counter)
-    """Stage -> number of inputs that passed it."""
+    """Number of inputs that passed each stage."""
     rules: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
-    """Outcomes of all subjects, or step and verdict of a plan -> number of inputs."""
+    """Number of inputs for each combination of outcomes or, for plans, for each step and verdict."""
     tuples: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
     known: Counter[str] = field(default_factory=Counter)
     unstable: dict[str, int] = field(default_factory=dict)
-    """Signature -> number of fresh processes that repeated the answer."""
+    """For each signature, the number of fresh processes that repeated the answer."""
     kept: int = 0
     """Number of inputs that became bases."""
 
     def sum_up(self, parts: Iterable[Tally]) -> None:
-        """Replace the counts with the sums over several processes, and keep the findings."""
+        """Replace the counts with sums over several processes. The findings stay as they are."""
         rows = list(parts)
         for name in ("execs", "skipped", "kept"):
             setattr(self, name, sum(getattr(row, name) for row in rows))
@@ -118,12 +118,12 @@ class Recorder:
 
         name = examiner.subject.plain
         if len(question.rules) <= 1 and self._is_known(question.signature(name, mistake)):
-            # With several rules, one of the combined faults may be new by itself.
+            # If the input breaks several rules, one of the combined faults may be new by itself.
             self._marks.update(question.subsumes(name, mistake))
             return
         small = question.shrink(same, self._settings.shrink_seconds)
         again = small.examine(examiner)
-        if again is None:  # the cause was the state of the process, not the input
+        if again is None:  # the wrong answer depended on the state of the process
             small, again = question, mistake
         signature, marks = small.signature(name, again), small.subsumes(name, again)
         if self._is_known(signature):
@@ -132,7 +132,7 @@ class Recorder:
         if signature in self._tally.findings or self._is_covered(name, small, again):
             return
         replays = sum(self._is_repeated(examiner, small, again) for _ in range(REPLAYS))
-        if replays < REPLAYS:  # the run does not keep an unstable finding, so its cause is irrelevant
+        if replays < REPLAYS:  # an unstable finding is not kept, so its cause is irrelevant
             self._tally.unstable[signature] = replays
             return
         cause = small.cause(again, examiner)

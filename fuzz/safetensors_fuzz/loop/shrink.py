@@ -1,4 +1,4 @@
-"""Shrinking of an input that triggers a wrong answer: parts first, then strings, then bytes."""
+"""Shrinks an input that triggers a wrong answer. It simplifies parts first, then strings, then bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..grammar.vocabulary import BITS
 MOST_TRIES = 4000
 MAX_SECONDS = 1.0
 LEAST_TRIES = 300
-"""Number of tries for which a slow reader may exceed the time limit."""
+"""Number of tries up to which a slow reader may exceed the time limit."""
 MIN_TRIES = 10
 """Factor by which a slow reader may exceed the time limit."""
 _WORDS = (b"0", b"1", b'""', b'"a"')
@@ -22,7 +22,7 @@ _WORDS = (b"0", b"1", b'""', b'"a"')
 
 T = TypeVar("T", bound=Hashable)
 Phase = Callable[[T], Iterator[T]]
-"""Yields simpler inputs, the most drastic changes first."""
+"""Yields simpler inputs, starting with the most drastic changes."""
 
 
 def shrink(
@@ -39,9 +39,10 @@ def simplest(
     tries: int = MOST_TRIES,
     seconds: float = MAX_SECONDS,
 ) -> T:
-    """Return the simplest input found that satisfies ``same``, starting from ``best``.
+    """Return the simplest input found for which ``same`` returns True, starting from ``best``.
 
-    Each phase runs until it makes no more progress; all phases repeat until none makes progress.
+    Each phase runs until it makes no more progress. All phases are repeated until none of them makes
+    progress.
     """
     began, tried = time.monotonic(), {best}
 
@@ -117,7 +118,7 @@ def _parts(file: File) -> Iterator[File]:
 
 
 def _closer(file: File, at: int) -> Iterator[File]:
-    """Yield the file without some bytes before an entry, which shrinks a hole."""
+    """Yield the file with bytes removed before an entry, which shrinks a hole."""
     begin = entries(file)[at].begin
     for by in dict.fromkeys((begin - 1, begin // 2, 8, 1)):
         if 0 < by <= begin <= len(file.data):

@@ -1,4 +1,4 @@
-"""Subjects of a run: implementations in workers, and functions of this process."""
+"""Subjects of a run. A subject is an implementation in a worker or a function in this process."""
 
 from __future__ import annotations
 
@@ -30,30 +30,31 @@ from safetensors_reference.rules.book import HEADER_CAP
 FILE_STEPS = ("open", "read")
 PROVE = "prove"
 INNER = (PROVE, "check")
-"""Steps that only the reference has: its proving path and ``stc check``."""
+"""Steps that only the reference has. They run its proving path and ``stc check``."""
 SARIF_EVERY = 16
-"""Interval of inputs that get a SARIF log, which takes ten times as long as the rest."""
+"""The SARIF log is created for about one in this many inputs, because it takes ten times as long as the rest.
+"""
 
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108
-"""Folder for inputs if it exists, because writing a file there takes only 2 µs."""
+"""Folder for inputs, if it exists. Writing a file there takes only 2 µs."""
 
 
 class StepError(ValueError):
-    """No subject has the step; the message lists the available steps."""
+    """No subject has the step. The message lists the available steps."""
 
 
 def folder_in_memory() -> Path | None:
     """Return an in-memory folder for temporary files, or None for the default folder.
 
-    Programs in a sandbox see only the folder of the run.
+    Programs in a sandbox see only the folder of the run, so it takes precedence.
     """
     return run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
 
 
 class Slots:
-    """A ring of input files, which saves the creation of a file for each input.
+    """A ring of input files. Reusing the files avoids creating a new one for each input.
 
-    A ring without files, for subjects that read none, has an empty folder and empty paths.
+    For subjects that read no files, the ring has no files, and its folder and paths are empty.
     """
 
     def __init__(self, count: int) -> None:
@@ -90,18 +91,18 @@ class Slots:
 
 
 class Subject:
-    """An implementation under test. One in this process only needs ``answer``."""
+    """An implementation under test. A subject in this process only needs the method ``answer``."""
 
     name: str
     plain: str
-    """Name without version, for signatures."""
+    """Name without the version, for signatures."""
     version: str
     lacks: frozenset[str] = frozenset()
     """Features that the implementation declares as missing."""
     steps: tuple[str, ...]
-    """Steps for files."""
+    """Steps that run on files."""
     plan_steps: tuple[str, ...] = ()
-    """Steps for plans."""
+    """Steps that run on plans."""
 
     def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
         """Announce the bytes and paths of the next inputs, in order."""
@@ -113,7 +114,7 @@ class Subject:
         raise NotImplementedError
 
     def renew(self) -> None:
-        """Drop all state, so that the next answer comes from a fresh process."""
+        """Drop all state, so that a fresh process gives the next answer."""
 
     def close(self) -> None:
         pass
@@ -122,9 +123,9 @@ class Subject:
 def run_case(
     worker: Worker, implementation: Implementation, case: Case, step: str, profile: str | None
 ) -> StepVerdict:
-    """Run a case in a worker and judge the answer; a missing step gives ``unsupported``."""
+    """Run a case in a worker and judge the answer. If the step is missing, the outcome is ``unsupported``."""
     if step not in implementation.steps:
-        result = StepResult("unsupported", f"{implementation.label} has no step {step}")
+        result = StepResult("unsupported", f"{implementation.label} does not have the step {step}")
     elif step in FILE_STEPS:
         result = worker.ask(step, str(case.path))
     else:
@@ -133,12 +134,12 @@ def run_case(
 
 
 class WorkerSubject(Subject):
-    """An implementation in a worker with limits."""
+    """An implementation that runs in a worker with limits."""
 
     def __init__(
         self, target: Target, steps: Sequence[str], limits: Limits, profile: str | None = None
     ) -> None:
-        """Start the worker. Raises StartError, or StepError if it has none of the steps."""
+        """Start the worker. Raises StartError, or StepError if the implementation has none of the steps."""
         self._coming: deque[Request] = deque()
         self._requests: dict[tuple[str, str], Request] = {}
         self._worker = make_worker(target, limits, profile)
@@ -163,7 +164,7 @@ class WorkerSubject(Subject):
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         if self._coming and self._coming[0] is self._request(step, path):
-            # The death of the process or another question discards requests sent ahead.
+            # If the process dies or receives another question, requests that were sent ahead are lost.
             if self._worker.in_flight != len(self._coming):
                 self._worker.send_ahead(self._coming)
             self._coming.popleft()
@@ -189,7 +190,7 @@ class WorkerSubject(Subject):
 class CallSubject(Subject):
     """A function that returns content in the form of the manifest, or raises an exception.
 
-    An exception in ``rejections`` counts as a rejection, any other exception as a crash.
+    An exception in ``rejections`` counts as a rejection. Any other exception counts as a crash.
     """
 
     def __init__(
@@ -213,7 +214,7 @@ class CallSubject(Subject):
             return StepResult("reject", f"{type(err).__name__}: {err}")
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as err:  # every other exception is an outcome of the reader
+        except BaseException as err:  # any other exception is an outcome of the reader
             return StepResult("crash", f"{type(err).__name__}: {err}")
         return StepResult(
             "accept",
@@ -224,7 +225,7 @@ class CallSubject(Subject):
 
 
 def content(data: bytes, header: Header) -> dict[str, Any]:
-    """Return the content of a file with this header, in the form of the manifest."""
+    """Return the content of a file that has this header, in the form of the manifest."""
     start = header.data_start
     rows = [
         tensor_row(t.name, t.dtype, t.shape, data[start + t.begin : start + t.end])
@@ -234,7 +235,7 @@ def content(data: bytes, header: Header) -> dict[str, Any]:
 
 
 def quick_header(data: bytes) -> Header | None:
-    """Return the header of a file if the proving path can prove it, else None."""
+    """Return the header of a file if the proving path can prove that it is valid, and None otherwise."""
     if len(data) < 8:
         return None
     length = int.from_bytes(data[:8], "little")
@@ -244,7 +245,7 @@ def quick_header(data: bytes) -> Header | None:
 
 
 class ProveSubject(Subject):
-    """The proving path; the explaining path must confirm everything that it proves."""
+    """The proving path. The explaining path must confirm everything that it proves."""
 
     plain, version = "reference", version("safetensors-conformance")
     name = "reference (proving path)"
@@ -255,15 +256,15 @@ class ProveSubject(Subject):
         size = int.from_bytes(data[:8], "little")
         fast = prove_fast(data[8 : 8 + size], len(data) - 8 - size) if 0 < size <= len(data) - 8 else None
         if header is not None and fast is not None and dict(fast.tensors) != dict(header.tensors):
-            return StepResult("crash", "the two proving paths disagree")
-        proved = header if fast is None else fast  # each may prove files that the other cannot
+            return StepResult("crash", "the two implementations of the proving path disagree")
+        proved = header if fast is None else fast  # each implementation may prove files that the other cannot
         if proved is None:
             return StepResult("unsupported", "not proved")
         return StepResult("accept", **content(data, proved), has_metadata=True)
 
 
 class CheckSubject(Subject):
-    """``stc check`` with its verdict and its three renderers."""
+    """``stc check``, including its verdict and its three output formats."""
 
     plain, version = "reference", ProveSubject.version
     name = "reference (stc check)"
@@ -277,17 +278,17 @@ class CheckSubject(Subject):
                 log = SarifLog("hardened")
                 log.add(result)
                 log.to_text(0)
-        except Exception as err:  # each would have reached the user
+        except Exception as err:  # a user would have seen any of these exceptions
             return StepResult("crash", f"{type(err).__name__}: {err}")
         if result.status == "unreadable":
-            return StepResult("harness-error", f"{Path(path).name} cannot be read")
+            return StepResult("harness-error", f"cannot read {Path(path).name}")
         return StepResult("accept" if result.status == "valid" else "reject")
 
 
 def complete(subjects: list[Subject], steps: Sequence[str]) -> None:
-    """Make the names of the subjects unique, and add the reference for its own steps."""
+    """Make the names of the subjects unique, and add subjects for the steps that only the reference has."""
     names = [subject.plain for subject in subjects]
     for subject in subjects:
         if names.count(subject.plain) > 1:
-            subject.plain = subject.name  # e.g. with version
+            subject.plain = subject.name  # for example, this name includes the version
     subjects += [kind() for step, kind in ((PROVE, ProveSubject), ("check", CheckSubject)) if step in steps]

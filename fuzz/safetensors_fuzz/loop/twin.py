@@ -1,7 +1,7 @@
-"""The valid twin of a file that readers may reject, in which only the disputed part differs.
+"""The valid twin of a file that readers may reject. The twin differs only in the disputed part.
 
-Order, blanks, escapes, names, bytes and the header length stay the same. If a subject reads the twin
-correctly, none of them is the reason that it misreads the original.
+Order, whitespace, escapes, names, bytes and the header length stay the same. If a subject reads the twin
+correctly, none of these properties is the reason why it misreads the original.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..grammar.model import Arr, File, Obj, Value, parse, text
 from ..grammar.vocabulary import FIELDS, RESERVED
 
 MAX_RANK = 8
-"""Highest rank that every reader must accept (SHP-10)."""
+"""Highest rank that every reader must support (SHP-10)."""
 BESIDE_ZERO = 7
-"""Smallest dimension that replaces large ones of an empty tensor; distinct ones stay distinct."""
+"""Smallest replacement for large dimensions of an empty tensor. Distinct dimensions remain distinct."""
 _NAMES = frozenset(map(decode_string, FIELDS))
 _HALF = re.compile(r"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\[^u])|\\u[dD][89a-fA-F]..")
-"""A surrogate pair or short escape, which stays, or a lone surrogate."""
+"""Matches a surrogate pair or short escape, which stays as it is, or a lone surrogate."""
 _LETTER = r"\u0061"
 
 
 def valid_twin(data: bytes) -> bytes | None:
-    """Return the most similar valid file, or None if there is none."""
+    """Return the most similar valid file, or None if there is no such file."""
     file = parse(data)
     root = file.root
     if type(root) is not Obj:
@@ -45,7 +45,7 @@ def valid_twin(data: bytes) -> bytes | None:
             elif type(value) is Obj:
                 value.members[:] = [field for field in value.members if decode_string(field[0]) in _NAMES]
                 _entry(file, {decode_string(field[0]): field for field in value.members})
-    except ValueError:  # not a JSON string
+    except ValueError:  # the name is not a JSON string
         return None
     file.padding = b" " * max(length - len(text(root)), 0)
     made = file.render()
@@ -53,7 +53,7 @@ def valid_twin(data: bytes) -> bytes | None:
 
 
 def _metadata(value: Value) -> Value:
-    """Return metadata that does not resemble an entry; ``null`` becomes an empty map (MET-02)."""
+    """Rename metadata keys that look like fields of an entry. ``null`` becomes an empty map (MET-02)."""
     if type(value) is not Obj:
         return Obj([]) if text(value).strip() == b"null" else value
     for pair in value.members:
@@ -71,7 +71,7 @@ def _without_lone_surrogates(value: Value) -> Value:
 
 
 def _entry(file: File, fields: dict[str, list[Value]]) -> None:
-    """Write a shape that every reader must accept, and valid BOOL bytes (DAT-05)."""
+    """Write a shape that every reader must support, and valid BOOL bytes (DAT-05)."""
     if fields.keys() != _NAMES:
         return
     shape, offsets = (
@@ -94,7 +94,7 @@ def _entry(file: File, fields: dict[str, list[Value]]) -> None:
 def _shape(shape: list[int], size: int, width: int) -> list[int]:
     """Return a shape with few dimensions (SHP-10), all of them small in an empty tensor (SHP-06, SHP-08).
 
-    An overflow together with a zero makes the size ambiguous, so the size of a non-empty range decides.
+    If a shape with a zero also overflows, its size is ambiguous. A non-empty range then decides the size.
     """
     if 0 in shape and size > 0:
         return [size // width]

@@ -1,7 +1,8 @@
-"""Plans: fuzzing of slices, writes and loading through an index.
+"""Fuzzing of slices, writes and loading through an index, based on plans.
 
-A *plan* is JSON that describes a question. Shrinking changes the plan; the corpus builders and the rules then
-compute the expectation again. The reference is not an oracle here; it runs like any other implementation.
+A *plan* is a JSON value that describes a question. Shrinking changes the plan; the corpus builders and the
+rules then compute the expectation again. The reference is not an oracle here: it runs like any other
+implementation.
 """
 
 from __future__ import annotations

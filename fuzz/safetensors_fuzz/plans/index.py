@@ -1,10 +1,13 @@
 """Indexes: a folder with shards, and an index that maps tensors to them.
 
-Keys of a plan: ``shards`` (``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
-and ``shape``, ``metadata``, and ``fault``, which is None for a valid shard), ``map`` (pairs of tensor and
-shard, in file order), ``metadata`` (JSON text of the index's metadata or None, with ``$n`` for the total size
-of all tensors), ``text`` (layout or fault of the index file) and ``others`` (name and kind of each additional
-file in the folder).
+A plan has these keys:
+
+- ``shards``: each has a ``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
+  and ``shape``, ``metadata``, and a ``fault``, which is None for a valid shard.
+- ``map``: pairs of tensor and shard, in file order.
+- ``metadata``: JSON text of the index's metadata, or None. ``$n`` stands for the total size of all tensors.
+- ``text``: layout or fault of the index file.
+- ``others``: name and kind of each additional file in the folder.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from .simplification import dtypes, each, fewer, field, fixed, rows, shapes, tex
 from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
 
 PAST_ANY_END = 60_000
-"""Header length in bytes that exceeds every shard."""
+"""A header length, in bytes, that is larger than any shard."""
 USUAL = '{"total_size":$n}'
 PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
 OTHERS = {
@@ -63,7 +66,7 @@ def _check(plan: Plan) -> None:
         if not _is_path(name) or kind not in OTHERS:
             raise PlanError(f"invalid path or kind of a file: {name!r}, {kind!r}")
     if any(a != b and b.startswith(a + "/") for a in names for b in names):
-        raise PlanError("a file has the path of a folder")
+        raise PlanError("a file has the same path as a folder")
 
 
 def _is_path(name: str) -> bool:
@@ -74,7 +77,7 @@ def _is_path(name: str) -> bool:
 
 
 def _total(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return the total size in bytes of all mapped tensors that exist in their shards. Raises PlanError."""
+    """Return the total size in bytes of the mapped tensors that exist in their shards. Raises PlanError."""
     sizes = {}
     for name, shard in shards.items():
         for tensor in shard["tensors"]:
@@ -102,14 +105,14 @@ def _add_shard(builder: IndexBuilder, name: str, shard: Mapping[str, Any]) -> No
     if fault is None:
         return
     if (fault == "name-twice" and not shard["tensors"]) or (fault == "overlap" and made.position < 4):
-        raise PlanError("the shard has nothing to break")
+        raise PlanError("the shard contains nothing that the fault could break")
     first = shard["tensors"][0]["name"] if shard["tensors"] else FAULTY_NAME
     break_shard(made, fault, first=first, last=FAULTY_NAME, length=PAST_ANY_END)
 
 
 def _without_shards(plan: Plan) -> Iterator[Plan]:
     for shards in fewer(plan["shards"]):
-        # A list, because names in the map may be unhashable values.
+        # This is a list because names in the map may be unhashable values.
         gone = [shard["name"] for shard in plan["shards"] if shard not in shards]
         yield {**plan, "shards": shards, "map": [pair for pair in plan["map"] if pair[1] not in gone]}
         yield {**plan, "shards": shards}
@@ -158,7 +161,7 @@ TENSORS = (
 LEADS = (
     "x.safetensors", "sub/y.safetensors", "../outside/x.safetensors", "../owner/repository/x.safetensors",
 )  # fmt: skip
-"""Shards at the targets of bad names, so that a loader that follows such a name finds a file."""
+"""Shards at the paths that bad names refer to. A loader that follows such a name finds a file there."""
 BAD = (
     "../outside/x.safetensors", "sub/../../outside/x.safetensors", "../model/x.safetensors",
     "....//outside/x.safetensors", "sub/../x.safetensors", "@ROOT@/outside/x.safetensors",
@@ -203,7 +206,7 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda name: f"{name}#a",
     lambda name: f"{name}\0{name}",
 )
-"""Path spellings that lead to the shard only in a loader that decodes, normalizes or truncates paths."""
+"""Spellings of a path that lead to the shard only if a loader decodes, normalizes or truncates paths."""
 ODD_VALUES: tuple[Any, ...] = (None, 2, True, 1.5, ["x.safetensors"], {"file": "x.safetensors"})
 METADATA = (
     None, "{}", "null", '"16"', "[]", "7", '{"total_size":0}', '{"total_size":1$n}', '{"total_size":-$n}',
@@ -336,7 +339,7 @@ def _missing(rng: Dice, out: Plan) -> None:
     else:
         shard["name"] = where + shard["name"]
     if rng.random() < 0.5 and out["shards"]:
-        # The tensors still exist, but in a shard to which the map does not assign them.
+        # The tensors still exist, but the map does not assign them to the shard that now contains them.
         out["shards"][0]["tensors"] += [t for t in shard["tensors"] if out["shards"][0] is not shard]
 
 

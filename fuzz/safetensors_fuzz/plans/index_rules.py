@@ -1,4 +1,4 @@
-"""Expected result of loading a checkpoint: rejection, a choice of the loader, or its tensors."""
+"""The expected result of loading a checkpoint: a rejection, a choice of the loader, or its tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class IndexParts:
     """Parts of an index."""
 
     pairs: Sequence[tuple[str, Any]]
-    """Tensor and shard of each member of the map; the shard may be any JSON value."""
+    """Tensor and shard of each member of the map. The shard may be any JSON value."""
     metadata: str | None
     total: int
 
@@ -39,13 +39,13 @@ class IndexParts:
 
     @property
     def first(self) -> str:
-        """JSON string of the first tensor's name. Raises PlanError."""
+        """The first tensor's name as a JSON string. Raises PlanError if the map is empty."""
         if not self.pairs:
             raise PlanError("the map has no tensor to change")
         return json_text(self.pairs[0][0])
 
     def whole(self, *, metadata: str | None = None, members: Sequence[str] = ()) -> str:
-        """Return the JSON text of the index, optionally with other metadata and additional members."""
+        """Return the JSON text of the index, optionally with different metadata and additional members."""
         metadata = self.metadata if metadata is None else metadata
         head = [] if metadata is None else [f'"metadata":{metadata}']
         return "{" + ",".join([*head, f'"weight_map":{self.map()}', *members]) + "}"
@@ -146,11 +146,11 @@ FAULTY: dict[str, tuple[PlanFault, Callable[[IndexParts], str | bytes]]] = {
     "two-maps-other-first": (TWICE, lambda p: _maps(p, _turned(p.pairs), p.pairs)),
     "two-maps-split": (TWICE, lambda p: _maps(p, p.pairs[:1], p.pairs[1:])),
 }
-"""Invalid texts of an index: the fault, and the function that renders the text."""
+"""Invalid index texts. Each has a fault and a function that renders the text."""
 
 
 def metadata_choice(text: str | None, total: int) -> str | None:
-    """Return the choice that covers the metadata of an index. Raises PlanError for text that is not JSON."""
+    """Return the choice that covers the metadata of an index. Raises PlanError if the text is not JSON."""
     if text is None:
         return "index-metadata"
 
@@ -182,7 +182,7 @@ ORDER = (
     "index-total-size", "index-tensor-twice", "index-empty-map", "index-unknown-members", "index-several",
     "index-metadata-type", "index-metadata", "index-total-size-type",
 )  # fmt: skip
-"""Choices in order of precedence; those that the hardened profile rejects come first."""
+"""Choices in order of precedence. Choices that the hardened profile rejects come first."""
 CODES = {
     "index-surplus-tensor": "IDX_TENSOR_UNINDEXED",
     "index-tensor-twice": "IDX_TENSOR_DUPLICATE",
@@ -192,13 +192,13 @@ CODES = {
     "index-flat-map": "IDX_NO_WEIGHT_MAP",
     "index-total-size": "IDX_SIZE_MISMATCH",
 }
-"""Choice -> code of the rejection, for choices that have their own code."""
+"""Error code for each choice that has its own code."""
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """Expected result of loading a checkpoint, with its mapped and unmapped tensors."""
+    """Expected result of loading a checkpoint, with the mapped and unmapped tensors."""
 
     ruling: Ruling
     found: list[Pair]
@@ -206,7 +206,7 @@ class LoadResult:
 
 
 def resolve_shard(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None] | PlanFault:
-    """Return the file that a shard name refers to and the choice that covers it, or the fault of the name."""
+    """Return the file that a shard name refers to and the choice that covers it, or the name's fault."""
     if not isinstance(name, str):
         return PlanFault(("IDX-01",), ("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"))
     plain = not any(c in "\\:" or c < " " or c == "\x7f" for c in name)
@@ -238,7 +238,7 @@ def judge_checkpoint(plan: Plan, shards: Mapping[str, Mapping[str, Any]], total:
         faults.append(PlanFault(("IDX-12",), ("HDR_DUP_KEY", "IDX_TENSOR_DUPLICATE", "IDX_BAD_FILENAME")))
     for tensor, name in plan["map"]:
         if names.count(tensor) > 1:
-            continue  # the shard is ambiguous
+            continue  # it is ambiguous which shard applies
         where = resolve_shard(name, shards)
         if isinstance(where, PlanFault):
             faults.append(where)
@@ -284,7 +284,7 @@ def metadata_text(plan: Plan, total: int) -> str | None:
 
 
 def _surplus(found: Sequence[Pair], shards: Mapping[str, Mapping[str, Any]]) -> Iterator[Pair]:
-    """Yield the unmapped tensors of the mapped shards. Raises PlanError for duplicates."""
+    """Yield the unmapped tensors of the mapped shards. Raises PlanError if two of them have the same name."""
     mapped, seen = {tensor for tensor, _ in found}, set()
     for shard in dict.fromkeys(shard for _, shard in found):
         for row in shards[shard]["tensors"]:

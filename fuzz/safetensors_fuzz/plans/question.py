@@ -1,4 +1,4 @@
-"""Questions of plans, and the corpus cases that they become."""
+"""Questions of plans, and the corpus cases that are built from them."""
 
 from __future__ import annotations
 
@@ -36,21 +36,23 @@ _FAULT = re.compile(r"\(([A-Z]{2,3}_[A-Z0-9_]+)\)")
 
 
 class PlanError(ValueError):
-    """The plan is inconsistent, or no rule decides it. The campaign skips it."""
+    """The plan is inconsistent, or no rule decides it. The campaign skips such a plan."""
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """Behaviour that the rules require for a question."""
+    """The behaviour that the rules require for a question."""
 
     rules: tuple[str, ...]
     codes: tuple[str, ...]
     choice: str | None
     options: Mapping[str, Accept | Reject]
-    """Option -> required behaviour; without a choice, the only key is ``""``."""
+    """Required behaviour for each option. Without a choice, the only key is ``""``."""
     level: str
     parts: frozenset[str]
-    """Code and rule of each fault; without faults, all choices; without choices, the first rule."""
+    """The code and rule of each fault. Without faults, the names of all choices that apply; without choices,
+    the first rule.
+    """
 
     @property
     def subject(self) -> str:
@@ -89,14 +91,14 @@ def choice_ruling(
     level: str = "may",
     beside: Iterable[str] = (),
 ) -> Ruling:
-    """Return the ruling where ``choice`` decides; the choices in ``beside`` may also apply."""
+    """Return the ruling if ``choice`` decides. The choices in ``beside`` may also apply."""
     rules = tuple(dict.fromkeys((rule_book().choices[choice].rule, *rules)))
     return Ruling(rules, (), choice, options, level, frozenset({choice, *beside}))
 
 
 @dataclass(frozen=True, eq=False)
 class PlanQuestion(Question):
-    """The question of a plan; questions with the same step and plan are equal."""
+    """The question of a plan. Questions with the same step and plan are equal."""
 
     kind: PlanKind
     plan: Plan
@@ -170,32 +172,32 @@ class PlanQuestion(Question):
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
         """Return the rules that explain the answer.
 
-        If the judge names no rule because a valid request was rejected, this method simplifies the plan. A
-        rule is a cause if the answer becomes right when the rule no longer applies.
+        The judge names no rule if a valid request was rejected. In that case, this method simplifies the
+        plan. A rule is a cause if the answer becomes right when the rule no longer applies.
         """
         if mistake.verdict == "harness-error":
-            return unknown("the adapter failed, not the implementation")
+            return unknown("the adapter failed; the implementation itself may be right")
         if "choice" in self.expectation or self.expectation["outcome"] == "reject":
             return Cause(self.rules)
         if mistake.rules:
             return Cause(mistake.rules)
         if mistake.outcome in ("hang", "exhausted"):
-            return unknown("the request is valid, and each further test would run into the limits")
+            return unknown("the request is valid, and each further attempt would run until the limit")
         gone: dict[str, str] = {}
         for simpler in itertools.islice(self.smaller(), TRIES):
             lost = [rule for rule in self.rules if rule not in simpler.rules]
             sound = simpler.expectation.get("outcome") == "accept"
             if len(lost) == 1 and lost[0] not in gone and sound and not fails(simpler.run(examiner).verdict):
-                gone[lost[0]] = f"answered correctly without the part that {lost[0]} covers"
+                gone[lost[0]] = f"the answer is right without the part that {lost[0]} covers"
         if gone:
             return Cause(tuple(gone), "; ".join(gone.values()))
         return unknown("no single simplification of the request makes the answer right")
 
 
 def mistake_of(judged: StepVerdict) -> Mistake | None:
-    """Return the mistake in an answer, or None if it is right.
+    """Return the mistake in an answer, or None if the answer is right.
 
-    A wrong exception type is not a mistake here: it depends on the call, and the corpus covers it.
+    A wrong exception type is not a mistake here, because it depends on the call and the corpus covers it.
     """
     if not fails(judged.verdict) or judged.verdict == "deviation:exception":
         return None
@@ -274,11 +276,12 @@ def _expected(required: Accept | Reject, builder: Builder, option: str | None) -
 
 
 class PlanKind(ABC):
-    """Source of the plans for one step."""
+    """The generator of plans for one step."""
 
     step: ClassVar[str]
     simpler: ClassVar[tuple[Simpler, ...]]
-    """Simplifications, the most drastic first. Their results may be invalid, repeated or unchanged."""
+    """Simplifications, starting with the most drastic. Their results may be invalid, repeated or unchanged.
+    """
 
     @abstractmethod
     def draw(self, rng: Dice) -> Plan:
@@ -286,7 +289,7 @@ class PlanKind(ABC):
 
     @abstractmethod
     def question(self, plan: Plan) -> PlanQuestion:
-        """Build the question of a plan. Raises PlanError."""
+        """Return the question of a plan. Raises PlanError."""
 
     def plan(self, rng: random.Random) -> Plan:
         return self.draw(Dice(rng))
@@ -296,7 +299,7 @@ class PlanKind(ABC):
 
 
 CASE_KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
-"""Step -> kind of case, for the steps that have random inputs."""
+"""Kind of case for each step that supports random inputs."""
 AREAS = {"slice": "slice", "write": "writer", "index": "index"}
 
 
@@ -311,10 +314,12 @@ def case_from(
 ) -> Case:
     """Write the files into ``folder`` and return the case that opens them.
 
-    Raises ValueError for an unknown step or a malformed expectation or action, and OSError.
+    Raises ValueError if the step is unknown or the expectation or action is malformed, and OSError.
     """
     if step not in CASE_KINDS:
-        raise ValueError(f"step {step!r} has no input; steps with one: {', '.join(CASE_KINDS)}")
+        raise ValueError(
+            f"step {step!r} does not support inputs; the steps that do are: {', '.join(CASE_KINDS)}"
+        )
     try:
         options = {k: Expectation.from_json(dict(v)) for k, v in expectation.get("options", {}).items()}
         expect = None if options else Expectation.from_json(dict(expectation))
@@ -352,7 +357,7 @@ READ_AREAS |= {"OFF": "layout", "MET": "metadata", "DAT": "data"}
 
 
 def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:
-    if not files and CASE_KINDS[step] == "write":  # its input is its action
+    if not files and CASE_KINDS[step] == "write":  # the action is the input of a write
         return Input()
     rows = []
     inside = folder.resolve()
@@ -361,7 +366,7 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
         if not target.resolve().is_relative_to(inside):
             raise ValueError(f"the input's file {path!r} is outside its folder")
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Create a new file, because a process may still map the old one.
+        # Create a new file, because a process may still have the old file mapped.
         target.unlink(missing_ok=True)
         target.write_bytes(data)
         template = path == entry and ROOT_MARK in data
@@ -369,6 +374,7 @@ def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> I
     opened = next((row for row in rows if row.path == entry), None)
     if opened is None:
         raise ValueError(
-            f"the input has no file {entry!r} to open, only {', '.join(sorted(files)) or 'none'}"
+            f"the input does not contain the entry file {entry!r}; its files are: "
+            f"{', '.join(sorted(files)) or 'none'}"
         )
     return Input(opened.source, (), opened.sha256, opened.size, tuple(rows) if step == "index" else (), entry)

@@ -1,4 +1,4 @@
-"""Simplification of values, and combinators for the parts of a plan."""
+"""Simplification of values, and functions that apply it to the parts of a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 Simpler = Callable[[Any], Iterator[Any]]
-"""Yields simpler values, the most drastic first."""
+"""Yields simpler values, starting with the most drastic simplification."""
 
 
 def ways(*simpler: Simpler) -> Simpler:
@@ -79,6 +79,6 @@ def texts(text: str) -> Iterator[str]:
 
 
 def dtypes(dtype: str) -> Iterator[str]:
-    """Yield more common dtypes, or nothing for an unknown dtype."""
+    """Yield dtypes that are more common, or nothing for an unknown dtype."""
     usual = ("U8", "F32")
     yield from usual[: usual.index(dtype) if dtype in usual else None] if dtype in DTYPE_BITS else ()

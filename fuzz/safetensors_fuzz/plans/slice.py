@@ -1,8 +1,13 @@
 """Slices: a file, one of its tensors, and an index.
 
-Keys of a plan: ``tensors`` (``name``, ``dtype`` and ``shape``, in data order), ``backwards`` (the header
-lists the tensors in reverse order), ``pad`` (number of spaces after the 8-byte-aligned header), ``fault``
-(fault of an additional last tensor, or None), ``ask`` (tensor name) and ``index`` (as in the manifest).
+A plan has these keys:
+
+- ``tensors``: ``name``, ``dtype`` and ``shape`` of each tensor, in data order.
+- ``backwards``: whether the header lists the tensors in reverse order.
+- ``pad``: number of spaces after the header, which is already aligned to 8 bytes.
+- ``fault``: fault of an additional last tensor, or None.
+- ``ask``: name of the tensor to slice.
+- ``index``: in the form of the manifest.
 """
 
 from __future__ import annotations
@@ -51,7 +56,7 @@ def _break(builder: SliceBuilder, fault: str) -> None:
         builder.gap(4)
     back = 4 if fault == "overlap" else 0
     if builder.position < back:
-        raise PlanError("no earlier bytes to overlap")
+        raise PlanError("there are no earlier bytes to overlap")
     size = 3 if fault == "other-size" else 2
     builder.tensor(FAULTY_NAME, "I32", [size], pattern("other", 8 - back), begin=builder.position - back)
     builder.cut = 4 if fault == "cut-off" else 0
@@ -106,14 +111,14 @@ BROKEN = {
     "other-size": ("OFF-05", "OFF_SIZE_MISMATCH"),
     "trailing": ("OFF-08", "OFF_TRAILING"),
 }
-"""Fault of the last tensor, which the plan does not slice -> rule and code."""
+"""Rule and code for each fault of the last tensor, which the plan does not slice."""
 
 Tensor = dict[str, Any]
 Twist = Callable[[Dice, Plan, Tensor], None]
 
 
 def _clean(rng: Dice, tensor: Tensor) -> list[Any]:
-    """Return an index within the bounds. Most indexes of packed tensors are byte-aligned."""
+    """Return an index within the bounds. For packed tensors, most of these indexes are aligned to bytes."""
     shape = tensor["shape"]
     unit = 1 if rng.random() < 0.3 else elements_of_a_byte(tensor["dtype"])
     parts: list[Any] = []
@@ -156,7 +161,7 @@ def _range(start: Any = None, stop: Any = None, step: Any = None) -> dict[str, A
 
 
 def _place(rng: Dice, out: Plan, tensor: Tensor) -> tuple[int, int]:
-    """Choose an index item, adding missing items; return its position and the size of its dimension."""
+    """Choose an index item and return its position and the size of its dimension. Adds missing items."""
     shape, index = tensor["shape"], out["index"]
     if "..." in index:
         index.remove("...")
@@ -263,7 +268,7 @@ TWISTS: tuple[Twist, ...] = (
     _outside, _outside, _extra, _strange, _dots,
     lambda rng, out, _: out.update(fault=rng.choice(tuple(BROKEN))), _unknown,
 )  # fmt: skip
-"""Changes to a clean index: the first ten mostly lead to choices, the others to faults."""
+"""Changes to a valid index. The first ten mostly lead to choices, and the others to faults."""
 
 
 class Slices(PlanKind):

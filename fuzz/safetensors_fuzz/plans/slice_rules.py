@@ -1,7 +1,7 @@
-"""Expected result of a slice: rejection, a choice of the reader, or the selection of NumPy.
+"""The expected result of a slice: a rejection, a choice of the reader, or the selection that NumPy makes.
 
-The rules API-02 to API-09 and the choices of the rule book define what a reader may reject, and how packed
-elements behave.
+The rules API-02 to API-09 and the choices of the rule book define which requests a reader may reject, and how
+packed elements behave.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling
 OUT = ("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
 NOT_OFFERED = ("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
 HUGE = 2**31
-"""Smallest bound that does not fit a signed 32-bit integer."""
+"""Smallest bound that does not fit in a signed 32-bit integer."""
 HUGE_STEP = 2**63
-"""Smallest step that does not fit a signed 64-bit integer."""
+"""Smallest step that does not fit in a signed 64-bit integer."""
 CHOICES = (
     "slice-bool", "slice-new-axis", "slice-list", "slice-negative-step", "slice-huge-bounds", "slice-bounds",
     "slice-negative-beyond", "slice-negative-bounds", "slice-reversed", "slice-empty-at-end",
     "slice-zero-dimension", "slice-step",
 )  # fmt: skip
-"""Choices in order of precedence; those that more profiles reject come first."""
+"""Choices in order of precedence. Choices that more profiles reject come first."""
 
 UNEVEN = ("slice-step", "slice-bounds", "slice-negative-beyond", "slice-huge-bounds")
-"""Choices that ``slice-packed`` replaces for packed elements."""
+"""Choices that are replaced by ``slice-packed`` for packed elements."""
 
 Part = tuple[list[int], bytes]
 
 
 @dataclass
 class IndexAnalysis:
-    """Faults of an index, and choices that cover it."""
+    """The faults of an index, and the choices that cover it."""
 
     faults: list[PlanFault] = field(default_factory=list)
     choices: set[str] = field(default_factory=set)
@@ -57,7 +57,7 @@ def analyse_index(shape: Sequence[int], items: Sequence[Any]) -> IndexAnalysis:
     used = [item for item in items if item is not None and item is not Ellipsis]
     if len(used) > len(shape):
         if any(isinstance(item, bool) for item in used):
-            raise PlanError("no rule says whether a Boolean uses up a dimension")
+            raise PlanError("no rule says whether a Boolean consumes a dimension")
         found.faults.append(PlanFault(("API-07",), OUT))
     if found.faults:
         return found
@@ -83,7 +83,7 @@ def _check_item(found: IndexAnalysis, item: Any) -> None:
     elif isinstance(item, slice):
         bounds = (item.start, item.stop, item.step)
         if any(isinstance(bound, bool) for bound in bounds):
-            raise PlanError("no rule defines a Boolean bound")
+            raise PlanError("no rule defines a Boolean as a bound")
         if any(bound is not None and not isinstance(bound, int) for bound in bounds):
             found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
         elif item.step == 0:
@@ -137,7 +137,7 @@ def _range(found: IndexAnalysis, size: int, item: slice) -> None:
 
 
 def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
-    """Exclude combinations that array libraries interpret differently. Raises PlanError."""
+    """Reject combinations that array libraries interpret differently. Raises PlanError."""
     fancy = [at for at, item in enumerate(items) if isinstance(item, (bool, list))]
     if any(isinstance(item, int) and not isinstance(item, bool) for item in items):
         raise PlanError("lists together with integers")
@@ -151,7 +151,7 @@ def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
 def ruling_on(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[PlanFault]
 ) -> tuple[Ruling, dict[str | None, Part]]:
-    """Return the ruling, and the result for each accepting option; without a choice, the key is None.
+    """Return the ruling, and the result for each accepting option. Without a choice, the key is None.
 
     ``broken`` contains the faults outside the index. Raises PlanError if the rules do not decide.
     """
@@ -199,9 +199,9 @@ def _truth(
 
 
 def pick(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:
-    """Return NumPy's selection, or None if it begins or ends inside a byte. Raises PlanError.
+    """Return the elements that NumPy selects, or None if they begin or end inside a byte. Raises PlanError.
 
-    NumPy selects element numbers rather than elements, so this works for packed elements too.
+    NumPy selects element numbers instead of elements, so this also works for packed elements.
     """
     numbers = np.arange(prod(shape)).reshape(shape)
     index = tuple(np.array(item, np.int64) if isinstance(item, list) else item for item in items)

@@ -11,7 +11,9 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 Plan = dict[str, Any]
-"""A question as JSON; each kind of plan documents its keys. Finished plans are immutable and share parts."""
+"""A question as a JSON value. Each kind of plan documents its keys. Finished plans are immutable and share
+parts.
+"""
 
 RESERVED = "__metadata__"
 FAULTY_NAME = "\u00a7"
@@ -27,7 +29,7 @@ BASIC = ("U8", "I64", "F16", "F32")
 class Dice(random.Random):
     """A random generator with its own selection of dtypes.
 
-    Most frameworks lack some dtypes, and a plan full of those would test little else.
+    Most frameworks do not support all dtypes, so a plan with many unsupported dtypes would test little else.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -55,7 +57,7 @@ def whole_bytes(shape: list[int], dtype: str, place: Callable[[], int] = lambda:
 
 
 Twist = Callable[[Dice, Plan], None]
-"""Changes a plan under construction in one way."""
+"""Changes one aspect of a plan under construction."""
 
 
 def drawing(key: str, values: Sequence[Any]) -> Twist:

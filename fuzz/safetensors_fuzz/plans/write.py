@@ -1,10 +1,16 @@
 """Writes: the arguments of a writer, and the target file.
 
-Keys of a plan: ``storages`` (name -> ``size`` in bytes, ``fill`` with repeated hexadecimal bytes or ``""``
-for a pattern, and ``guard`` for surrounding foreign memory), ``tensors`` (as in the manifest; ``offset``
-starts after the guard, and ``nbytes`` is None for the size of the shape), ``metadata`` (None,
-``{"items": pairs}``, or ``{"value": v}`` for a value that is not a map), ``target``, ``before`` (``name``,
-``dtype`` and ``shape`` of the tensors in an existing file), ``properties`` and ``file_size_limit``.
+A plan has these keys:
+
+- ``storages``: maps names to ``size`` in bytes, ``fill`` with repeated hexadecimal bytes or ``""`` for a
+  pattern, and ``guard``, which adds foreign memory around the storage.
+- ``tensors``: in the form of the manifest. ``offset`` starts after the guard, and ``nbytes`` is None if the
+  size follows from the shape.
+- ``metadata``: None, ``{"items": pairs}``, or ``{"value": v}`` for a value that is not a map.
+- ``target``: kind of the target.
+- ``before``: ``name``, ``dtype`` and ``shape`` of the tensors in an existing file.
+- ``properties``: required and recommended properties to check.
+- ``file_size_limit``: limit in bytes, or None.
 """
 
 from __future__ import annotations
@@ -71,15 +77,15 @@ SPECIAL = {
     "U64": "ffffffffffffffff0100000000002000", "F8_E8M0": "ff00", "F8_E4M3FNUZ": "8000", "F8_E4M3": "ff7f80",
     "F8_E5M2": "fd7d80", "F8_E5M2FNUZ": "80", "BOOL": "000101",
 }  # fmt: skip
-"""Dtype -> bytes that a conversion would change: NaNs with a payload, negative zero, extremes."""
+"""Bytes of each dtype that a conversion would change: NaNs with a payload, negative zero, extreme values."""
 WRAPS: tuple[tuple[str, list[int], int], ...] = (
     ("U8", [2**32, 2**32], 0), ("U8", [2**62 + 1, 4], 4), ("F64", [2**61], 0), ("F32", [2**62 + 1], 4),
     ("U8", [2**61], 0), ("U8", [2**61 + 1], 1), ("F4", [2**62], 0), ("U8", [2**16, 2**16], 0),
     ("F32", [2**30 + 1], 4), ("F16", [2**63 + 2], 4), ("U8", [2**64 + 3], 3), ("F6_E2M3", [2**63], 0),
 )  # fmt: skip
-"""Shapes with a size that overflows a machine word: dtype, shape, and the truncated size in bytes."""
+"""Shapes whose size overflows a machine word, as dtype, shape, and truncated size in bytes."""
 DISK = 4096
-"""File size limit in bytes that simulates a full disk."""
+"""Limit of the file size in bytes that simulates a full disk."""
 
 
 def _add(out: Plan, name: Any, dtype: str, shape: list[int], storage: str, **more: Any) -> None:
@@ -102,7 +108,7 @@ def _add_own(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **mo
 
 
 def _guarded(rng: Dice, out: Plan) -> bool:
-    """Decide whether foreign memory surrounds a storage, which repeated bytes would hide."""
+    """Decide whether to put foreign memory around a storage. Repeated bytes would hide such memory."""
     guard = rng.random() < 0.7 and not any(s["fill"] for s in out["storages"].values())
     if guard and "no-foreign-bytes" not in out["properties"]:
         out["properties"].append("no-foreign-bytes")
@@ -122,7 +128,7 @@ def contiguous(rng: Dice, out: Plan) -> None:
     offset = rng.choice((0, width, 2 * width, 3))
     strides = None
     if rng.random() < 0.6:
-        # The strides of dimensions of size 1 do not matter; in an empty tensor, no stride matters.
+        # The stride of a dimension of size 1 has no effect. In an empty tensor, no stride has an effect.
         odd = (999, -8, 0, 4096)
         strides = [
             rng.choice((stride, *odd)) if n == 1 or 0 in shape else stride
@@ -133,7 +139,7 @@ def contiguous(rng: Dice, out: Plan) -> None:
 
 
 def strided(rng: Dice, out: Plan) -> None:
-    """Add a non-contiguous view: apply random steps to a contiguous array."""
+    """Add a non-contiguous view by applying random steps to a contiguous array."""
     dtype = rng.choice((*rng.whole, "BOOL"))
     width = DTYPE_BITS[dtype] // 8
     shape = [rng.randint(2, 5) for _ in range(rng.choice((1, 2, 2, 3, 3)))]
@@ -150,7 +156,7 @@ def strided(rng: Dice, out: Plan) -> None:
 
 
 def _stride_step(rng: Dice, shape: list[int], strides: list[int]) -> int:
-    """Change a view in place like an array library, and return the change of its offset."""
+    """Change a view in place as an array library does, and return how much its offset changes."""
     dim = rng.randrange(len(shape))
     kind = rng.choice(("axes", "axes", "every", "back", "crop", "repeat", "windows"))
     if kind == "axes":
@@ -184,7 +190,7 @@ def big_endian(rng: Dice, out: Plan) -> None:
 
 
 def parts(rng: Dice, out: Plan) -> None:
-    """Add tensors that share a storage but no bytes."""
+    """Add tensors that use different bytes of the same storage."""
     dtype = rng.choice(rng.whole)
     width = DTYPE_BITS[dtype] // 8
     lengths = [rng.randint(0, 3) for _ in range(rng.randint(2, 3))]
@@ -208,7 +214,7 @@ def shared(rng: Dice, out: Plan) -> None:
 
 
 def shape_for(rng: Dice, dtype: str, rank: int | None = None) -> list[int]:
-    """Return a small shape; packed elements fill whole bytes."""
+    """Return a small shape. Packed elements fill whole bytes."""
     rank = rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 7, 8)) if rank is None else rank
     shape = [rng.choice((0, 1, 2, 2, 3, 3, 4, 5) if rank < 4 else (1, 1, 2, 3)) for _ in range(rank)]
     whole_bytes(shape, dtype)

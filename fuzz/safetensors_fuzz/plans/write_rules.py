@@ -1,4 +1,4 @@
-"""Expected result of a write: rejection, a choice of the writer, or a file.
+"""The expected result of a write: a rejection, a choice of the writer, or a file.
 
 It depends only on the arguments: names, metadata, element types, sizes, and memory layouts of views.
 """
@@ -21,7 +21,7 @@ from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling
 from .values import RESERVED, Plan
 
 OTHER_TYPES = ("C128", "F128", "OBJECT", "STRING", "DATETIME", "VOID", "U4", "I4", "F8_E3M4")
-"""Corpus names of element types that the format lacks."""
+"""Names that the corpus uses for element types that the format lacks."""
 WIDEST = 16
 WRAPS = 1 << 30
 """Size in bytes above which a shape counts as an overflow."""
@@ -35,10 +35,10 @@ SHOULD = {
     "keeps-link": "WRT-15",
     "compact-json": "WRT-18",
 }
-"""Recommended property of a written file -> its rule."""
+"""The rule of each recommended property of a written file."""
 MUST = ("no-foreign-bytes", "target-unchanged")
 CANARY = b"foreign memory! " * 4
-"""Bytes around the arguments that expose a writer that reads past their end."""
+"""Bytes around the arguments. If they appear in the file, the writer has read past the end of an argument."""
 LARGEST = 48 << 10
 TARGETS = ("new", "file", "link", "input", "missing-folder")
 REFUSE_NAME = PlanFault(("WRT-10",), ("WRT_BAD_NAME",))
@@ -52,7 +52,8 @@ def has_lone_surrogate(text: str) -> bool:
 def ruling_on(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Ruling:
     """Return the ruling for a plan. Raises PlanError if the rules do not decide.
 
-    ``memory`` maps storages to their bytes with guards; ``tensors`` have offsets into those bytes.
+    ``memory`` maps storages to their bytes, including guards. The offsets of ``tensors`` refer to these
+    bytes.
     """
     should = [SHOULD[name] for name in plan["properties"] if name in SHOULD]
     if faults := list(_faults(plan, tensors)):
@@ -129,7 +130,7 @@ def is_contiguous(tensor: Mapping[str, Any]) -> bool:
 def _choice(
     plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> tuple[str, dict[str, Accept | Reject], tuple[str, ...]] | None:
-    """Return the choice that covers a plan without faults, its options, and additional rules."""
+    """Return the choice that covers a plan without faults, its options, and any additional rules."""
     big = any(t["byteorder"] == "big" for t in tensors)
     views = not all(map(is_contiguous, tensors))
     groups = _sharing(memory, tensors)
@@ -156,7 +157,7 @@ Group = Sequence[tuple[str, frozenset[int]]]
 
 
 def _sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Return the groups of tensors that share bytes. Raises PlanError if one of them is a view."""
+    """Return the groups of tensors that share bytes. Raises PlanError if a tensor in a group is a view."""
     groups: list[list[tuple[Mapping[str, Any], frozenset[int]]]] = []
     for tensor in tensors:
         places = frozenset(covered(tensor, len(memory[tensor["storage"]])))
@@ -187,7 +188,7 @@ def content_stored_once(
     kept = {name: _keepers(group)[0] for group in groups for name, _ in group}
     left = {name: keeper for name, keeper in kept.items() if name != keeper}
     if set(left) & set(metadata or {}):
-        raise PlanError("a note has the name of a metadata key")
+        raise PlanError("a note has the same name as a metadata key")
     stored = [tensor["name"] for tensor in tensors if tensor["name"] not in left]
     builder.expect(*stored, metadata=metadata, option="once")
     builder.expect(*stored, metadata={**(metadata or {}), **left}, option="noted")
@@ -209,7 +210,7 @@ def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
-    """Return the bytes of each storage with guards, and the tensors with offsets into them.
+    """Return the bytes of each storage, including guards, and the tensors with offsets into these bytes.
 
     Raises PlanError for an inconsistent plan.
     """
@@ -231,15 +232,15 @@ def _check(plan: Plan) -> None:
     if plan["target"] not in TARGETS:
         raise PlanError(f"unknown target {plan['target']!r}")
     if plan["before"] and plan["target"] not in ("file", "link", "input"):
-        raise PlanError("an existing file at a new target")
+        raise PlanError("there is an existing file, but the target is new")
     if plan["target"] == "input" and (plan["tensors"] or plan["metadata"] is not None or plan["properties"]):
-        raise PlanError("a file that is saved again takes no other arguments")
+        raise PlanError("the plan saves a file again, so it takes no other arguments")
     if unknown := set(plan["properties"]) - {*SHOULD, *MUST}:
         raise PlanError(f"unknown properties {sorted(unknown)}")
     if "idempotent" in plan["properties"] and plan["metadata"] is not None:
         raise PlanError("saving again drops metadata")
     if "keeps-link" in plan["properties"] and plan["target"] != "link":
-        raise PlanError("no link to keep")
+        raise PlanError("there is no link to keep")
     names = [row["name"] for row in plan["before"]]
     if len({*names, RESERVED}) != len(names) + 1:
         raise PlanError("the old file has a duplicate or reserved name")
@@ -248,7 +249,7 @@ def _check(plan: Plan) -> None:
     if "no-foreign-bytes" in plan["properties"]:
         guarded = [s for s in plan["storages"].values() if s["guard"]]
         if not guarded or any(s["fill"] for s in plan["storages"].values()):
-            raise PlanError("foreign memory is indistinguishable from the arguments")
+            raise PlanError("foreign memory cannot be distinguished from the arguments")
 
 
 def metadata_argument(metadata: Mapping[str, Any] | None) -> Any:
@@ -271,14 +272,14 @@ ELEMENTS = 16_384
 
 
 def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
-    """Check that a tensor fits its memory. Raises PlanError."""
+    """Check that a tensor fits into its memory. Raises PlanError."""
     shape = tensor["shape"]
     if min(shape, default=0) < 0 or not 0 <= tensor["offset"] <= len(memory):
         raise PlanError("invalid shape or offset")
     if tensor["strides"] is not None and (
         len(tensor["strides"]) != len(shape) or tensor["nbytes"] is not None
     ):
-        raise PlanError("strides with another rank, or together with a size")
+        raise PlanError("the strides do not match the shape, or the tensor also has a size")
     if tensor["nbytes"] is not None:
         if tensor["dtype"] not in DTYPE_BITS or not 0 <= tensor["nbytes"] <= len(memory) - tensor["offset"]:
             raise PlanError("the size exceeds the memory")
@@ -288,9 +289,9 @@ def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
         raise PlanError("too large")
     elif tensor["dtype"] not in DTYPE_BITS:
         if tensor["strides"] is not None or tensor["byteorder"] == "big":
-            raise PlanError("an unknown type in an unusual view")
+            raise PlanError("a view with strides or big-endian bytes has an unknown type")
         if tensor["offset"] + WIDEST * max(prod(tensor["shape"]), 1) > len(memory):
-            raise PlanError("too little memory for every possible type")
+            raise PlanError("the memory is too small for some of the possible types")
     else:
         _check_view(tensor, memory)
 
@@ -298,7 +299,7 @@ def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
 def _check_view(tensor: Mapping[str, Any], memory: bytes) -> None:
     bits, unusual = DTYPE_BITS[tensor["dtype"]], tensor["strides"] is not None or tensor["byteorder"] == "big"
     if bits % 8 and unusual:
-        raise PlanError("packed elements have neither strides nor a byte order")
+        raise PlanError("packed elements cannot have strides or a byte order")
     needed = prod(tensor["shape"]) * bits
     if needed % 8:
         raise PlanError("the elements do not fill whole bytes")
@@ -320,7 +321,7 @@ def check_foreign(
         whole = memory[tensor["storage"]]
         data = bytes(whole[place] for place in covered(tensor, len(whole)))
         if any(data[at : at + FOREIGN] in windows for at in range(len(data) - FOREIGN + 1)):
-            raise PlanError("foreign memory is indistinguishable from the arguments")
+            raise PlanError("foreign memory cannot be distinguished from the arguments")
 
 
 def check_limit(limit: int, tensors: Sequence[Mapping[str, Any]]) -> None:

@@ -1,1 +1,1 @@
-"""Small implementations that do everything right, from which broken ones are made."""
+"""Small correct implementations, from which the broken ones are derived."""

@@ -1,7 +1,7 @@
-"""A small, plain and correct reader of a file behind a server, made to be broken: every step is a method.
+"""A small and correct reader of a file on a server. Every step is a method, so that a variant can break it.
 
-It asks for the prefix, for the header and for each tensor, and believes no answer that does not say that it
-is what was asked for.
+It requests the length prefix, the header and each tensor, and accepts a response only if the response says
+that it is the requested range.
 """
 
 from __future__ import annotations
@@ -21,32 +21,35 @@ _WHERE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 class NotTheFileError(Exception):
-    """An answer, or what it holds, is not what was asked for."""
+    """The response or its content is not the requested range."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """An answer of the server; the names of ``fields`` are in lower case."""
+    """A response of the server; the names in ``fields`` are in lower case."""
 
     status: int
     fields: dict[str, str]
     body: bytes
 
     def where(self) -> tuple[int, int, str]:
-        """Return first and last byte and the total of the Content-Range. Raises NotTheFileError."""
+        """Return the first byte, the last byte and the total from Content-Range. Raises NotTheFileError."""
         found = _WHERE.fullmatch(self.fields.get("content-range", ""))
         if found is None:
-            raise NotTheFileError("the answer does not say which range it is")
+            raise NotTheFileError("the response does not say which range it contains")
         return int(found[1]), int(found[2]), found[3]
 
 
 class Fetcher:
-    """Reads tensors by ranges."""
+    """Reads each tensor with a range request."""
 
     most_redirects = 5
 
     def remote(self, url: str) -> dict[str, Any]:
-        """Return tensors and metadata. Raises NotTheFileError, OSError, HTTPException and ValueError."""
+        """Return the tensors and the metadata.
+
+        Raises NotTheFileError, OSError, HTTPException and ValueError.
+        """
         self.url = url
         self.seen: set[tuple[str, str]] = set()
         start, header = self.header()
@@ -84,7 +87,7 @@ class Fetcher:
         return self.not_empty(response.body[first : first + count])
 
     def of_part(self, response: Response, first: int, count: int) -> bytes:
-        """Return the bytes of a range, as far as they are those asked for."""
+        """Return the requested bytes that a partial response contains."""
         begin, last, total = response.where()
         if begin != first or len(response.body) != last + 1 - begin:
             raise NotTheFileError("another range")
@@ -92,19 +95,19 @@ class Fetcher:
         return self.not_empty(response.body[:count])
 
     def not_empty(self, data: bytes) -> bytes:
-        """Refuse an answer that brings nothing."""
+        """Reject a response without bytes."""
         if not data:
-            raise NotTheFileError("the file ends before")
+            raise NotTheFileError("the file ends earlier")
         return data
 
     def known(self, response: Response, total: str) -> None:
-        """Refuse a file that is another one than before."""
+        """Reject a response from a file that has changed since the first response."""
         self.seen.add((response.fields.get("etag", ""), total))
         if len(self.seen) > 1:
             raise NotTheFileError("the file has changed")
 
     def get(self, first: int, count: int) -> Response:
-        """Ask for a range, also at another address."""
+        """Request a range, and follow redirects."""
         url = self.url
         for _ in range(self.most_redirects):
             response = self.asked(url, f"bytes={first}-{first + count - 1}")
@@ -114,9 +117,9 @@ class Fetcher:
         raise NotTheFileError("too many redirects")
 
     def decoded(self, response: Response) -> Response:
-        """Refuse content codings, which were not asked for."""
+        """Reject content codings, because the request asked for none."""
         if response.fields.get("content-encoding", "identity") != "identity":
-            raise NotTheFileError("the answer is compressed")
+            raise NotTheFileError("the response is compressed")
         return response
 
     def asked(self, url: str, which: str) -> Response:

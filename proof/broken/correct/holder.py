@@ -1,6 +1,7 @@
-"""A small, plain and correct holder of an open file, made to be broken: every step is a method.
+"""A small and correct holder of an open file. Every step is a method, so that a variant can break it.
 
-It checks the header when it opens the file, keeps the file open and reads each tensor into memory of its own.
+It checks the header when it opens the file, keeps the file open, and reads each tensor into memory of its
+own.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Answer = tuple[str, list[int], Any]
 
 
 class GoneError(Exception):
-    """What is asked for is not there."""
+    """The requested data is not available."""
 
 
 class Handle:
-    """A file held open."""
+    """A file that is kept open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,12 +36,12 @@ class Handle:
         return os.open(self.path, os.O_RDONLY)
 
     def read_header(self) -> None:
-        """Read and check the header, as far as the files of these cases need it."""
+        """Read the header, and check what matters for the files of these cases."""
         self.start = 8 + int.from_bytes(self.bytes_at(0, 8), "little")
         self.entries = self.parsed(self.bytes_at(8, self.start - 8))
         end = max((entry["data_offsets"][1] for entry in self.entries.values()), default=0)
         if os.fstat(self.fd).st_size != self.start + end:
-            raise GoneError("the file has another size")
+            raise GoneError("the size of the file does not match its header")
 
     def parsed(self, header: bytes) -> dict[str, Any]:
         return {name: entry for name, entry in json.loads(header).items() if name != RESERVED}
@@ -62,7 +63,7 @@ class Handle:
         return self.bytes_at(self.start + begin, end - begin)
 
     def bytes_at(self, start: int, count: int) -> bytes:
-        """Read ``count`` bytes. Raises GoneError when there are fewer."""
+        """Read ``count`` bytes. Raises GoneError if the file contains fewer."""
         data = os.pread(self.fd, count, start)
         if len(data) != count:
             raise GoneError("the file became shorter")
@@ -74,7 +75,7 @@ class Handle:
             os.close(self.fd)
 
     def __del__(self) -> None:
-        """Close a handle that was left open."""
+        """Close the file if the caller has not closed it."""
         if not getattr(self, "closed", True) and hasattr(self, "fd"):
             self.close()
 
@@ -89,5 +90,5 @@ class SmallHolder:
         return self.handle(path)
 
     def share(self, path: Path) -> Handle:
-        """Open a file for several threads and processes: each read says where it begins."""
+        """Open a file for several threads and processes: each read specifies its own position."""
         return self.hold(path)

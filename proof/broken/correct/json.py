@@ -1,8 +1,8 @@
-"""A small JSON parser whose every production can be broken by itself.
+"""A small JSON parser in which every production can be broken on its own.
 
-What a production accepts is a field of ``Grammar``; what it demands is a named check. A broken parser is this
-code with one field exchanged or one check left out. ``Checked`` is what all of these implementations have in
-common: checks with names, and steps that can be exchanged.
+``Grammar`` has a field for what each production accepts, and a named check for each requirement. A broken
+parser is this parser with one field replaced or one check left out. ``Checked`` is the base of all correct
+implementations in this package: it provides named checks and replaceable steps.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 
 
 def refusing(when: Callable[..., object], error: type[BaseException] = Refused) -> Callable[..., Any]:
-    """Return a step for ``changed`` that raises an error when something is true of what it is given."""
+    """Return a step for ``changed`` that raises an error if ``when`` is true for its arguments."""
 
     def step(right: Callable[..., Any], *given: Any) -> Any:
         if when(*given):
-            raise error("refused by this one alone")
+            raise error("rejected only by this variant")
         return right(*given)
 
     return step
@@ -38,19 +38,19 @@ def refusing(when: Callable[..., object], error: type[BaseException] = Refused) 
 def refusing_result(
     when: Callable[[Any], object], error: type[BaseException] = Refused
 ) -> Callable[..., Any]:
-    """Return a step for ``changed`` that raises an error when something is true of the right answer."""
+    """Return a step for ``changed`` that raises an error if ``when`` is true for the correct result."""
 
     def step(right: Callable[..., Any], *given: Any) -> Any:
         found = right(*given)
         if when(found):
-            raise error("refused by this one alone")
+            raise error("rejected only by this variant")
         return found
 
     return step
 
 
 def answering(error: type[BaseException], answer: Callable[[], object]) -> Callable[..., Any]:
-    """Return a step for ``changed`` that answers where the right step raises an error."""
+    """Return a step for ``changed`` that returns a result where the correct step raises an error."""
 
     def step(right: Callable[..., Any], *given: Any) -> Any:
         try:
@@ -63,9 +63,10 @@ def answering(error: type[BaseException], answer: Callable[[], object]) -> Calla
 
 @dataclass(frozen=True)
 class Checked:
-    """What makes named checks, each of which can be left out, in steps that can be exchanged.
+    """Base class with named checks that can be left out and steps that can be replaced.
 
-    ``left_out`` names the checks that one object does not make, ``lacks`` those that a whole class does not.
+    ``left_out`` names the checks that one object leaves out, and ``lacks`` those that a whole class leaves
+    out.
     """
 
     lacks: ClassVar[frozenset[str]] = frozenset()
@@ -78,7 +79,7 @@ class Checked:
         return replace(self, left_out=self.left_out | set(checks))
 
     def changed(self, **steps: Callable[..., Any]) -> Self:
-        """Return the same with other steps; each gets the step that it replaces before its arguments."""
+        """Return a copy with replaced steps; each new step receives the old one as its first argument."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         return changed(type(self), **steps)(**parts)
 
@@ -88,24 +89,24 @@ class Checked:
 
 
 class Number(str):
-    """A JSON number as it is spelled: shapes and offsets depend on the spelling."""
+    """A JSON number in its original spelling, on which the checks of shapes and offsets depend."""
 
     __slots__ = ()
 
 
 class Pairs(list[tuple[str, object]]):
-    """A JSON object with repeated keys, in the order of the text."""
+    """A JSON object that may have repeated keys, in the order of the text."""
 
 
 def number_in_range(text: str) -> object:
-    """Keep the spelling, refuse what is beyond double precision (HDR-18)."""
+    """Keep the spelling of a number, but reject a number beyond double precision (HDR-18)."""
     if abs(float(text)) == float("inf"):
         raise Refused("number-range")
     return Number(text)
 
 
 def join_surrogates(text: str) -> str:
-    r"""Join the halves that ``\u`` escapes left, refuse a half on its own (HDR-15)."""
+    r"""Join the surrogates that ``\u`` escapes produced, and reject a lone surrogate (HDR-15)."""
     if not HALF.search(text):
         return text
     joined = paired(text)
@@ -125,11 +126,11 @@ def _astral(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Grammar(Checked):
-    """RFC 8259, with the parts exchangeable.
+    """The grammar of RFC 8259 with replaceable parts.
 
-    ``space`` is what separates tokens, ``raw`` the characters that a string may not hold unescaped,
-    ``finish`` is applied to every string, ``convert`` to every number, and ``deep`` is the grammar of values
-    from level ``deep_from`` on, the header object being level 1.
+    ``space`` matches the characters that may separate tokens, ``raw`` the characters that a string must not
+    contain unescaped. ``finish`` is applied to every string and ``convert`` to every number. ``deep`` is the
+    grammar of values from level ``deep_from`` on, where the header object is level 1.
     """
 
     space: str = r"[ \t\n\r]*"
@@ -148,7 +149,7 @@ class Grammar(Checked):
 
     @cached_property
     def patterns(self) -> dict[str, re.Pattern[str]]:
-        """The exchangeable parts, compiled; under each quote the characters that stand for themselves."""
+        """Return the compiled patterns; the patterns for strings are stored under the quote character."""
         sources = {"space": self.space, "number": self.number, "hex4": self.hex4, "bare_key": self.bare_key}
         sources["comma"] = f"{self.space},{self.space}"
         sources["word"] = "|".join(sorted(self.words, reverse=True))
@@ -156,7 +157,7 @@ class Grammar(Checked):
         return {name: re.compile(source) for name, source in sources.items()}
 
     def value(self, text: str, at: int, level: int = 1) -> tuple[object, int]:
-        """Return the value that begins at ``at`` and the place behind it. Raises Refused."""
+        """Return the value that begins at ``at``, and the position after it. Raises Refused."""
         if self.deep is not None and level >= self.deep_from:
             return self.deep.value(text, at, level)
         first = text[at : at + 1]
@@ -169,14 +170,14 @@ class Grammar(Checked):
             return self.convert(match[0]), match.end()
         if match := self.patterns["word"].match(text, at):
             return self.words[match[0]], match.end()
-        # Only in front of a comma or bracket, so that a broken parser too gets on in every step.
+        # Only before a comma or bracket, so that even a broken parser makes progress in every step.
         if first not in (",", "}", "]"):
             raise Refused("value")
         self.demand("value", False)
         return None, at
 
     def members(self, text: str, at: int, level: int) -> tuple[object, int]:
-        """Return an object as pairs and the place behind its closing brace."""
+        """Return an object as pairs, and the position after its closing brace."""
         found = Pairs()
         at = self.skip(text, at)
         self.demand("cut-off", at < len(text))
@@ -203,7 +204,7 @@ class Grammar(Checked):
         return match[0], match.end()
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
-        """Return the elements of an array and the place behind its closing bracket."""
+        """Return the elements of an array, and the position after its closing bracket."""
         found: list[object] = []
         at = self.skip(text, at)
         more = text[at : at + 1] != "]"
@@ -216,7 +217,7 @@ class Grammar(Checked):
         return found, at
 
     def after(self, text: str, at: int, closing: str) -> tuple[int, bool]:
-        """Behind an element: return the place to go on, and whether another element begins there."""
+        """Return the position after an element and its comma, and whether another element begins there."""
         if match := self.patterns["comma"].match(text, at):
             at = match.end()
             last = text.startswith(closing, at)
@@ -236,7 +237,7 @@ class Grammar(Checked):
         return match.end() if match else at
 
     def string(self, text: str, at: int, quote: str) -> tuple[str, int]:
-        """Return the decoded string whose opening quote stands before ``at``, and the place behind it."""
+        """Return the decoded string whose opening quote precedes ``at``, and the position after it."""
         plain, parts = self.patterns[quote], []
         while True:
             match = plain.match(text, at)
@@ -251,7 +252,7 @@ class Grammar(Checked):
         return self.finish("".join(parts)), at + 1
 
     def escape(self, text: str, at: int) -> tuple[str, int]:
-        """Return the character that an escape stands for; ``at`` is behind the backslash."""
+        """Return the character that an escape represents; ``at`` is the position after the backslash."""
         letter = text[at : at + 1]
         if letter == "u" and (match := self.patterns["hex4"].match(text, at + 1)):
             return chr(int(match[0], 16)), match.end()

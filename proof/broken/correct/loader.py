@@ -1,7 +1,7 @@
-"""A small, plain and correct loader of sharded checkpoints, made to be broken.
+"""A small and correct loader of sharded checkpoints, from which broken loaders are derived.
 
-The index decides what is loaded; what else the shards hold is checked with them and left there. Checks have
-names and can be left out (``left_out``); the steps of the work are methods.
+The index decides which tensors are loaded. The loader also checks the other tensors in the shards, but does
+not load them. Checks have names and can be left out (``left_out``), and the steps are methods.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ SUFFIX = ".safetensors"
 
 @dataclass(frozen=True)
 class SmallLoader(Checked):
-    """The loader."""
+    """A loader of sharded checkpoints."""
 
     grammar: Grammar = field(default_factory=Grammar)
     reader: SmallReader = READER
 
     def index(self, path: Path) -> dict[str, Any]:
-        """Return the tensors of a checkpoint as the manifest writes them. Raises Refused and OSError."""
+        """Return the tensors of a checkpoint in the form of the manifest. Raises Refused and OSError."""
         pairs = self.mapping(path.read_bytes())
         shards = self.shards(path.parent, list(dict.fromkeys(shard for _, shard in pairs)))
         return {"tensors": self.chosen(pairs, shards)}
 
     def mapping(self, raw: bytes) -> list[tuple[str, str]]:
-        """Return the map from tensors to shards (IDX-01, IDX-12)."""
+        """Return the map from tensor names to shards (IDX-01, IDX-12)."""
         members = self.members(self.decode(raw))
         self.demand("member-twice", len(dict(members)) == len(members))
         pairs = self.weight_map(dict(members))
@@ -69,10 +69,10 @@ class SmallLoader(Checked):
         ]
 
     def check_metadata(self, members: Mapping[str, object], pairs: Sequence[tuple[str, str]]) -> None:
-        """Look at the metadata; this loader does not need them (IDX-02, IDX-03)."""
+        """Check the metadata, which this loader does not need (IDX-02, IDX-03)."""
 
     def unique(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return the pairs; of a repeated tensor, which only a broken loader lets pass, the last."""
+        """Return the pairs as a map. Only broken loaders accept a repeated name, whose last value wins."""
         return list(dict(pairs).items())
 
     def shard_name(self, name: object) -> str:
@@ -92,7 +92,7 @@ class SmallLoader(Checked):
         return folder / name
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
-        """Return the tensors that the index names, each out of its shard (IDX-09 to IDX-11, IDX-14)."""
+        """Return the tensors that the index names, each from its own shard (IDX-09 to IDX-11, IDX-14)."""
         self.demand("tensor-missing", all(tensor in shards[shard] for tensor, shard in pairs))
         return [shards[shard][tensor] for tensor, shard in pairs if tensor in shards[shard]]
 

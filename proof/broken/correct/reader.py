@@ -1,6 +1,6 @@
-"""A small, plain and correct reader of the hardened profile, made to be broken.
+"""A small and correct reader of the hardened profile, from which broken readers are derived.
 
-Checks have names and can be left out (``left_out``); pieces are fields and can be exchanged. It shares
+Checks have names and can be left out (``left_out``); other parts are fields and can be replaced. It shares
 neither code nor tables with the reference reader, so that the two can check each other.
 """
 
@@ -29,13 +29,13 @@ WIDTHS = {
     **dict.fromkeys(["I32", "U32", "F32"], 32),
     **dict.fromkeys(["I64", "U64", "F64", "C64"], 64),
 }
-"""Bits of one element (DTY-05)."""
+"""Number of bits of one element (DTY-05)."""
 PLAIN = re.compile("0|[1-9][0-9]{0,19}")
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An entry as far as it is read: offsets in bytes from the start of the data buffer."""
+    """A checked tensor entry; the offsets count bytes from the start of the data buffer."""
 
     name: str
     dtype: str
@@ -56,7 +56,7 @@ def utf8(header: bytes) -> str:
 
 
 def plain_integer(value: object) -> int:
-    """Return a dimension or offset, which is written in digits alone and below 2^64 (SHP-02, SHP-07)."""
+    """Return a dimension or offset, which must consist of digits and be below 2^64 (SHP-02, SHP-07)."""
     if not isinstance(value, Number) or not PLAIN.fullmatch(value):
         raise Refused("integer")
     if int(value) >= 2**64:
@@ -65,12 +65,12 @@ def plain_integer(value: object) -> int:
 
 
 def exact_bits(width: int, shape: Sequence[int]) -> int:
-    """Return the size of a tensor in bits. Raises Refused when it leaves 64 bits (SHP-05, SHP-06)."""
+    """Return the size of a tensor in bits. Raises Refused if it exceeds 64 bits (SHP-05, SHP-06)."""
     elements, without_zeros = 1, 1
     for dim in shape:
         elements *= dim
         without_zeros *= dim or 1
-        # Stopping early keeps a hostile shape from growing the product without bound.
+        # Stopping early keeps the product of a hostile shape from growing without limit.
         if without_zeros >= 2**64:
             raise Refused("overflow")
     if elements * width >= 2**64:
@@ -79,7 +79,7 @@ def exact_bits(width: int, shape: Sequence[int]) -> int:
 
 
 def whole_bytes(width: int, shape: Sequence[int]) -> int:
-    """Return the size of a tensor in bytes, which its bits must fill (DTY-09)."""
+    """Return the size of a tensor in bytes. Raises Refused if its bits do not fill whole bytes (DTY-09)."""
     bits = exact_bits(width, shape)
     if bits % 8 != 0:
         raise Refused("part-of-a-byte")
@@ -99,7 +99,7 @@ def is_reserved(key: str) -> bool:
 
 
 def last_wins(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    """Return the pairs as a map; of a repeated key, which only a broken reader lets pass, the last."""
+    """Return the pairs as a map. Only broken readers accept a repeated key, whose last value wins."""
     return dict(pairs)
 
 
@@ -109,7 +109,7 @@ def raw_bytes(_tensor: Tensor, data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class SmallReader(Checked):
-    """The reader. Its fields are the pieces, ``left_out`` names the checks that are not made."""
+    """A reader whose parts are fields; ``left_out`` names the checks that it leaves out."""
 
     grammar: Grammar = field(default_factory=Grammar)
     cap: int = CAP
@@ -134,7 +134,7 @@ class SmallReader(Checked):
         return self.content(path.read_bytes())
 
     def content(self, file: bytes) -> dict[str, Any]:
-        """Return what a file says. Raises Refused."""
+        """Return the content of the bytes of a file. Raises Refused."""
         header, data = self.split(file)
         tensors, metadata = self.entries(self.members(header))
         self.check_layout(tensors, len(data))
@@ -185,7 +185,7 @@ class SmallReader(Checked):
         return {k: self.metadata_text(v) if type(v) is str else v for k, v in self.unique(pairs).items()}
 
     def entry(self, name: str, value: object) -> Tensor | None:
-        """Return the tensor that an entry describes; a broken reader may return None to pass over it."""
+        """Return the tensor that an entry describes; a broken reader may return None to skip it."""
         if not isinstance(value, Pairs):
             self.demand("entry-object", False)
             return None
@@ -197,7 +197,7 @@ class SmallReader(Checked):
         return self.tensor(name, fields)
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
-        """Return the tensor of the three fields (DTY, SHP, OFF-01 to OFF-05)."""
+        """Return the tensor that the three fields describe (DTY, SHP, OFF-01 to OFF-05)."""
         dtype = self.dtype(fields["dtype"])
         shape = self.shape(fields["shape"])
         begin, end = self.offsets(fields["data_offsets"])
@@ -218,14 +218,14 @@ class SmallReader(Checked):
         return tuple([self.dimension(item) for item in value])
 
     def offsets(self, value: object) -> tuple[int, int]:
-        """Return the first byte and the byte behind the last one."""
+        """Return the position of the first byte and the position after the last byte."""
         if not isinstance(value, list) or isinstance(value, Pairs) or len(value) < 2:
             raise Refused("offsets-array")
         self.demand("offsets-pair", len(value) == 2)
         return self.offset(value[0]), self.offset(value[1])
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
-        """Demand that the ranges cover the data buffer without hole, overlap and rest (OFF-04 to OFF-09)."""
+        """Check that the ranges cover the data buffer exactly (OFF-04 to OFF-09)."""
         place = 0
         for tensor in self.order(tensors):
             self.demand("hole", tensor.begin <= place)
@@ -248,4 +248,4 @@ class SmallReader(Checked):
 READER = SmallReader()
 """The correct reader."""
 IGNORING = READER.without("field-unknown")
-"""The correct reader of the other option of ENT-04: it skips unknown fields, so faults inside them show."""
+"""The correct reader with the other option of ENT-04: it skips unknown fields, so faults inside them show."""

@@ -1,6 +1,7 @@
-"""A small, plain and correct writer of sharded models, made to be broken: every step is a method.
+"""A small and correct writer of sharded models. Every step is a method, so that a variant can break it.
 
-It removes what an earlier save left, and says so by its index going first: a save that fails has none.
+It removes the files of an earlier save before it writes, beginning with the index. A save that fails
+therefore leaves no index.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Shards = Mapping[str, Sequence[Row]]
 
 
 class SmallSharder:
-    """Saves models with ``save_sharded``: as one file, or as shards with an index."""
+    """Saves models with ``save_sharded``, either as one file or as shards with an index."""
 
     def __init__(self) -> None:
         self.writer = SmallWriter()
@@ -45,16 +46,16 @@ class SmallSharder:
             self.writer.store(self.place(folder, name), self.writer.file(list(rows), None))
 
     def rows(self, tensors: Sequence[GivenTensor]) -> list[Row]:
-        """Return what is to be written; texts among the tensors are refused."""
+        """Return the tensors to be written. Raises RefusedError for a string among the tensors."""
         if any(tensor.dtype == "STRING" for tensor in tensors):
-            raise RefusedError("a text is no tensor")
+            raise RefusedError("a string is not a tensor")
         return self.writer.rows(tensors)
 
     def size(self, row: Row) -> int:
         return len(row.data)
 
     def divided(self, rows: Sequence[Row], limit: int) -> list[list[Row]]:
-        """Divide the tensors in their order; one above the limit gets a shard of its own."""
+        """Divide the tensors in their order; a tensor above the limit gets a shard of its own."""
         out: list[list[Row]] = []
         room = -1
         for row in rows:
@@ -80,7 +81,7 @@ class SmallSharder:
         return folder / name
 
     def clean(self, folder: Path, shards: Shards) -> None:
-        """Remove what an earlier save left, the index first."""
+        """Remove the files of an earlier save, beginning with the index."""
         (folder / INDEX).unlink(missing_ok=True)
         for path in sorted(folder.iterdir()):
             if self.is_earlier(path.name) and path.name not in shards:

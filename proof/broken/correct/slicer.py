@@ -1,7 +1,7 @@
-"""A small, plain and correct slicer, made to be broken.
+"""A small and correct slicer, from which broken slicers are derived.
 
-It counts elements one by one and knows no array library, so that it checks the expectations taken from NumPy.
-Checks have names and can be left out (``left_out``); the steps of the work are methods.
+It counts elements one by one and uses no array library, so it checks the expectations taken from NumPy.
+Checks have names and can be left out (``left_out``), and the steps are methods.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .json import Checked
 from .reader import READER, SmallReader, Tensor
 
 Axis = tuple[Sequence[int], bool]
-"""Positions wanted along one dimension, and whether the dimension stays in the result."""
+"""The selected positions along one dimension, and whether the dimension remains in the result."""
 Slice = tuple[str, Sequence[int], bytes]
 
 
 @dataclass(frozen=True)
 class SmallSlicer(Checked):
-    """The slicer: ranges as in NumPy, with any step; no lists, masks and new dimensions."""
+    """A slicer with NumPy's ranges and any step, but without lists, masks and new dimensions."""
 
     reader: SmallReader = READER
 
     def slice(self, path: Path, name: str, index: tuple[Any, ...]) -> Slice:
-        """Return dtype, shape and bytes of a part of a tensor. Raises Refused and OSError."""
+        """Return the dtype, shape and bytes of a part of a tensor. Raises Refused and OSError."""
         tensors, data = self.tensors(path.read_bytes())
         tensor = self.named(tensors, name)
         axes = self.axes(tensor.shape, self.parts(tensor.shape, index))
@@ -38,7 +38,7 @@ class SmallSlicer(Checked):
         return tensor.dtype, self.shape(axes), raw
 
     def tensors(self, file: bytes) -> tuple[list[Tensor], bytes]:
-        """Return the tensors of a file, checked as a whole, and its data buffer."""
+        """Check a whole file, and return its tensors and its data buffer."""
         header, data = self.reader.split(file)
         tensors, _ = self.reader.entries(self.reader.members(header))
         self.reader.check_layout(tensors, len(data))
@@ -68,7 +68,7 @@ class SmallSlicer(Checked):
         ]
 
     def axis(self, size: int, part: Any, dim: int) -> Axis:  # noqa: ARG002 - broken ones look at it
-        """Return the positions wanted along one dimension of ``size`` elements."""
+        """Return the selected positions along one dimension of ``size`` elements."""
         if isinstance(part, slice):
             step = 1 if part.step is None else self.number(part.step)
             self.demand("step-zero", step != 0)
@@ -95,7 +95,7 @@ class SmallSlicer(Checked):
         return range(first, last, step)
 
     def bound(self, size: int, value: Any, low: int, high: int, default: int) -> int:
-        """Return a bound, counted from the front and fitted to the dimension."""
+        """Return a bound, counted from the front and clamped to the dimension."""
         if value is None:
             return default
         bound = self.number(value)
@@ -105,14 +105,14 @@ class SmallSlicer(Checked):
         return [len(positions) for positions, stays in axes if stays]
 
     def strides(self, shape: Sequence[int]) -> list[int]:
-        """Return by how many elements the neighbours along each dimension are apart: row-major order."""
+        """Return the distance in elements between neighbours along each dimension in row-major order."""
         out = [1]
         for size in reversed(shape[1:]):
             out.insert(0, out[0] * size)
         return out[: len(shape)]
 
     def gather(self, tensor: Tensor, axes: Sequence[Axis], data: bytes, begin: int) -> bytes:
-        """Return the bytes of the elements wanted, in row-major order."""
+        """Return the bytes of the selected elements in row-major order."""
         strides = self.strides(tensor.shape)
         width = self.width(tensor.dtype)
         out = []
@@ -127,7 +127,7 @@ class SmallSlicer(Checked):
         return self.reader.widths[dtype]
 
     def runs(self, axes: Sequence[Axis], strides: Sequence[int]) -> list[tuple[int, int]]:
-        """Return runs of neighbouring elements: (first, how many)."""
+        """Return runs of neighbouring elements as pairs of the first element and the number of elements."""
         runs: list[tuple[int, int]] = []
         for places in product(*(positions for positions, _ in axes)):
             element = sum(place * stride for place, stride in zip(places, strides, strict=False))

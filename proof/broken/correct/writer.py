@@ -1,7 +1,8 @@
-"""A small, plain and correct writer, made to be broken: every step is a method that a variant replaces.
+"""A small and correct writer. Every step is a method, so that a variant can replace it.
 
-It shares neither code nor tables with the reference writer. It takes buffers as well as views, copies what is
-not contiguous, turns big-endian elements around, and stores a copy of each tensor that shares memory.
+It shares neither code nor tables with the reference writer. It accepts buffers as well as views, copies
+elements that are not contiguous, swaps the bytes of big-endian elements, and stores a copy of each tensor
+that shares memory.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ RESERVED = "__metadata__"
 
 
 class RefusedError(Exception):
-    """What was given cannot be written."""
+    """The tensors or the metadata cannot be written."""
 
 
 @dataclass
 class Row:
-    """A tensor ready to be written."""
+    """A tensor that is ready to be written."""
 
     name: str
     dtype: str
@@ -39,9 +40,9 @@ class Row:
 
 
 class SmallWriter:
-    """Writes files with ``write`` and loads and saves them with ``resave``.
+    """Writes files with ``write``, and loads and saves them again with ``resave``.
 
-    ``only_heavy`` is true for a variant whose fault shows only in files of the size of the header cap.
+    ``only_heavy`` is true for a variant whose fault shows only in files as large as the header cap.
     """
 
     only_heavy = False
@@ -51,7 +52,7 @@ class SmallWriter:
         self.store(path, self.file(self.rows(tensors), self.checked_metadata(metadata)))
 
     def resave(self, path: Path) -> None:
-        """Load the file and save what it holds to the same path, without its metadata."""
+        """Load the file and save its content to the same path, without its metadata."""
         rows = self.loaded(path.read_bytes())
         self.store(path, self.file(rows, None))
 
@@ -64,7 +65,7 @@ class SmallWriter:
                 out.append(Row(name, entry["dtype"], entry["shape"], data[start + begin : start + end]))
         return out
 
-    # What is given
+    # The input
 
     def rows(self, tensors: Sequence[GivenTensor]) -> list[Row]:
         """Check every tensor and collect its bytes."""
@@ -74,7 +75,7 @@ class SmallWriter:
 
     def distinct(self, names: Sequence[str]) -> None:
         if len(set(names)) != len(names):
-            raise RefusedError("a name stands twice")
+            raise RefusedError("a name appears twice")
 
     def text(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -94,7 +95,7 @@ class SmallWriter:
         if metadata is None:
             return None
         if not isinstance(metadata, Mapping):
-            raise RefusedError("metadata is no map")
+            raise RefusedError("the metadata is not a map")
         return {self.metadata_key(key): self.metadata_value(value) for key, value in metadata.items()}
 
     def metadata_key(self, value: Any) -> str:
@@ -120,10 +121,10 @@ class SmallWriter:
         return b"".join(elements)
 
     def size(self, tensor: GivenTensor) -> int:
-        """Return the bytes that a tensor needs. Refuses a buffer of another size."""
+        """Return the size of a tensor in bytes. Raises RefusedError for a buffer of another size."""
         bits = self.bits(tensor)
         if bits % 8 or tensor.nbytes not in (None, bits // 8):
-            raise RefusedError("the buffer does not fit the shape")
+            raise RefusedError("the size of the buffer does not match the shape")
         return bits // 8
 
     def bits(self, tensor: GivenTensor) -> int:
@@ -133,13 +134,13 @@ class SmallWriter:
         return bytes(tensor.storage[tensor.offset : tensor.offset + size])
 
     def places(self, tensor: GivenTensor, width: int) -> list[int]:
-        """Return where each element begins, in row-major order."""
+        """Return the position of each element in row-major order."""
         strides = self.strides(tensor, width)
         grid = itertools.product(*(range(n) for n in tensor.shape))
         return [tensor.offset + sum(i * s for i, s in zip(at, strides, strict=True)) for at in grid]
 
     def strides(self, tensor: GivenTensor, width: int) -> Sequence[int]:
-        """Return the bytes between neighbours along each dimension."""
+        """Return the distance in bytes between neighbours along each dimension."""
         if tensor.strides is not None:
             return tensor.strides
         return [width * prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
@@ -148,7 +149,7 @@ class SmallWriter:
         return bytes(tensor.storage[start : start + width])
 
     def swapped(self, element: bytes, dtype: str) -> bytes:
-        """Turn an element around; a complex number is two of them."""
+        """Swap the bytes of an element; a complex number consists of two numbers."""
         if dtype == "C64":
             return element[3::-1] + element[:3:-1]
         return element[::-1]
@@ -162,7 +163,7 @@ class SmallWriter:
         return self.length(header) + header + b"".join(row.data for row in ordered)
 
     def order(self, rows: list[Row]) -> list[Row]:
-        """Sort the tensors: wide elements first, packed ones last, then by name."""
+        """Sort the tensors: wide elements first, packed elements last, then by name."""
         return sorted(rows, key=lambda row: (-WIDTHS.get(row.dtype, 8), row.name))
 
     def header(self, rows: list[Row], metadata: dict[str, str] | None) -> bytes:
@@ -202,7 +203,7 @@ class SmallWriter:
         return len(header).to_bytes(8, "little")
 
     def store(self, path: Path, data: bytes) -> None:
-        """Put the file in its place as a whole: build it beside the target and rename it."""
+        """Write a new file beside the target and rename it, so that the target is replaced as a whole."""
         target = path.resolve()
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         temporary = target.with_name(target.name + ".part")

@@ -1,4 +1,4 @@
-"""Broken readers for the cases about cost. They look at little, so that large inputs cost them little."""
+"""Broken readers for the cases about cost. They read only a little, so large inputs are cheap for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from proof.planted import Planted
 
 LIMIT = 2048
-"""Longest header in bytes that the impatient reader takes."""
+"""Longest header in bytes that ``RefusesLongHeaders`` accepts."""
 
 
 def _claimed(path: Path) -> int:
@@ -18,7 +18,7 @@ def _claimed(path: Path) -> int:
 
 
 class RefusesLongHeaders:
-    """Refuses every header above a few kilobytes."""
+    """Rejects every header above a few kilobytes."""
 
     def read(self, path: Path) -> dict[str, Any]:
         if _claimed(path) > LIMIT:
@@ -27,17 +27,17 @@ class RefusesLongHeaders:
 
 
 class MakesRoomFirst:
-    """Makes room for the header before it knows that the file has one of that length."""
+    """Allocates memory for the header before it checks that the file contains a header of that length."""
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Stand for the allocation by the error that it ends in."""
+        """Raise the error in which the allocation would end."""
         if _claimed(path) > path.stat().st_size:
             raise MemoryError("room for the claimed header")
         return {"tensors": [], "metadata": None}
 
 
 class BelievesEverything:
-    """Parses the header with a lenient parser and checks nothing."""
+    """Parses the header with a lenient parser, and checks nothing."""
 
     def read(self, path: Path) -> dict[str, Any]:
         data = path.read_bytes()
@@ -57,17 +57,17 @@ class BelievesEverything:
 
 
 class FindsNothing:
-    """Takes every file and finds no tensor in it."""
+    """Accepts every file, and finds no tensors in it."""
 
     def read(self, path: Path) -> dict[str, Any]:  # noqa: ARG002 - it does not look
         return {"tensors": [], "metadata": None}
 
 
 class DiesOfDepth:
-    """Runs out of stack in a header that nests deeply."""
+    """Overflows its stack if a header is nested deeply."""
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Count brackets that are open at once."""
+        """Count the open brackets."""
         data = path.read_bytes()
         if data.count(b"[[[[") > 100 or data.count(b'{"a":') > 100:
             raise RecursionError("nested too deeply")
@@ -77,10 +77,10 @@ class DiesOfDepth:
 VARIANTS = tuple(
     Planted(f"resource/{name}", about, "resource", make)
     for name, about, make in (
-        ("refuses-long-headers", "Refuses headers above two kilobytes.", RefusesLongHeaders),
-        ("makes-room-first", "Makes room for what the length prefix claims.", MakesRoomFirst),
-        ("believes-everything", "Checks nothing that the header says.", BelievesEverything),
-        ("finds-nothing", "Takes every file and finds nothing in it.", FindsNothing),
-        ("dies-of-depth", "Runs out of stack.", DiesOfDepth),
+        ("refuses-long-headers", "Rejects headers above two kilobytes.", RefusesLongHeaders),
+        ("makes-room-first", "Allocates as much memory as the length prefix claims.", MakesRoomFirst),
+        ("believes-everything", "Does not check the header.", BelievesEverything),
+        ("finds-nothing", "Accepts every file, and finds no tensors in it.", FindsNothing),
+        ("dies-of-depth", "Overflows its stack.", DiesOfDepth),
     )
 )

@@ -1,4 +1,4 @@
-"""Broken readers: the bytes of a tensor (DAT)."""
+"""Broken readers with a fault in the bytes of a tensor (DAT)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOATS = {"F16": ("e", 5, 10), "BF16": ("", 8, 7), "F32": ("f", 8, 23), "F64": (
 
 
 def swapped(tensor: Tensor, data: bytes) -> bytes:
-    """Turn the bytes of every element round."""
+    """Reverse the bytes of every element."""
     width = WIDTHS[tensor.dtype] // 8 or 1
     if tensor.dtype == "C64":
         width = 4
@@ -70,12 +70,12 @@ def _no_infinity(word: int, exponent: int, fraction: int) -> int:
 
 
 CHANGES: tuple[tuple[str, str, Callable[[int, int, int], int]], ...] = (
-    ("nan-canonical", "Replaces NaN by one NaN in {}.", _canonical_nan),
-    ("nan-quiet", "Makes signalling NaN quiet in {}.", _quiet_nan),
-    ("subnormals-flushed", "Replaces subnormals by zero in {}.", _flushed),
-    ("minus-zero-lost", "Drops the sign of zero in {}.",
+    ("nan-canonical", "Replaces every NaN in {} by the same NaN.", _canonical_nan),
+    ("nan-quiet", "Makes signalling NaNs in {} quiet.", _quiet_nan),
+    ("subnormals-flushed", "Replaces subnormal numbers in {} by zero.", _flushed),
+    ("minus-zero-lost", "Drops the sign of zeros in {}.",
      lambda word, exponent, fraction: 0 if word == 1 << exponent + fraction else word),
-    ("infinity-clamped", "Replaces infinity by the largest number in {}.", _no_infinity),
+    ("infinity-clamped", "Replaces infinity in {} by the largest number.", _no_infinity),
 )  # fmt: skip
 
 
@@ -142,16 +142,16 @@ def _large_integers(tensor: Tensor, data: bytes) -> bytes:
 
 
 class DataOfFirst(SmallReader):
-    """Returns the bytes of the first tensor for all."""
+    """Returns the bytes of the first tensor for every tensor."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
         return super().described(replace(tensor, begin=0, end=tensor.end - tensor.begin), data)
 
 
 class DataInHeaderOrder(SmallReader):
-    """Cuts the data in the order of the header.
+    """Divides the data among the tensors in the order of the header.
 
-    It goes by size.
+    It uses the size of each tensor and ignores the offsets.
     """
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
@@ -165,9 +165,9 @@ class DataInHeaderOrder(SmallReader):
 
 
 class DataAsHeader(SmallReader):
-    """Takes what looks like a header for one.
+    """Treats data that looks like a header as the header.
 
-    Of several it takes the last.
+    If there are several, it uses the last.
     """
 
     def content(self, file: bytes) -> dict[str, Any]:
@@ -185,33 +185,34 @@ def _floats() -> Iterator[Planted]:
 SWAPPABLE = ("I16", "U16", "F16", "BF16", "I32", "U32", "F32", "I64", "U64", "F64", "C64")
 VALUES: tuple[tuple[str, str, Callable[[Tensor, bytes], bytes]], ...] = (
     *(
-        (f"{code.lower()}-swapped", f"Returns the bytes of {code} turned round.", _swapped(code))
+        (f"{code.lower()}-swapped", f"Returns the bytes of {code} elements in reverse order.", _swapped(code))
         for code in SWAPPABLE
     ),
-    ("column-major", "Returns matrices column by column.", _column_major),
-    ("rows-padded", "Expects rows at multiples of four bytes.", _padded_rows),
-    ("nibbles-swapped", "Swaps the halves of packed bytes.", _nibbles),
+    ("column-major", "Returns matrices in column-major order.", _column_major),
+    ("rows-padded", "Expects every row to begin at a multiple of four bytes.", _padded_rows),
+    ("nibbles-swapped", "Swaps the two halves of packed bytes.", _nibbles),
     ("packed-unpacked", "Returns one byte for each packed element.", _unpacked),
-    ("parts-swapped", "Returns imaginary before real parts.", _parts_swapped),
-    ("seven-bits", "Clears the top bit of bytes.",
+    ("parts-swapped", "Returns the imaginary part before the real part.", _parts_swapped),
+    ("seven-bits", "Clears the highest bit of every byte.",
      lambda tensor, data: bytes(byte & 0x7F for byte in data) if WIDTHS[tensor.dtype] == 8 else data),
-    ("until-nul", "Cuts the data at the first NUL.", lambda _tensor, data: data.split(b"\0")[0]),
-    ("text-mode", "Reads the file as text.", lambda _tensor, data: data.replace(b"\r\n", b"\n")),
-    ("f8-negative-zero", "Drops the sign of zero in F8.",
+    ("until-nul", "Ends the data at the first NUL.", lambda _tensor, data: data.split(b"\0")[0]),
+    ("text-mode", "Reads the file in text mode.", lambda _tensor, data: data.replace(b"\r\n", b"\n")),
+    ("f8-negative-zero", "Drops the sign of zeros in F8.",
      lambda tensor, data: data.replace(b"\x80", b"\0") if tensor.dtype.startswith("F8") else data),
-    ("u8-clamped", "Clamps bytes at 127.", _through_half),
-    ("i64-through-doubles", "Passes 64-bit integers through doubles.", _large_integers),
+    ("u8-clamped", "Clamps bytes to 127.", _through_half),
+    ("i64-through-doubles", "Converts 64-bit integers to doubles and back.", _large_integers),
 )  # fmt: skip
 
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
-    reading("data-other-format-refused", "Refuses data that holds another format.",
+    reading("data-other-format-refused", "Rejects data that contains another format.",
             READER.changed(split=refusing_result(
                 lambda found: b"%PDF" in found[1] or b"PK\x03\x04" in found[1]))),
     *_floats(),
     *(reading(f"data-{name}", about, replace(READER, values=change)) for name, about, change in VALUES),
-    reading("data-bool-lowest-bit", "Takes the lowest bit of BOOL.", _bool(lambda byte: byte & 1)),
+    reading("data-bool-lowest-bit", "Uses only the lowest bit of a BOOL element.",
+            _bool(lambda byte: byte & 1)),
     reading("data-bool-all-ones", "Returns 255 for true.", _bool(lambda byte: 255 if byte else 0)),
-    reading("data-bool-crash", "Crashes on BOOL bytes that are neither 0 nor 1.", _bool(_crash_on_bool)),
+    reading("data-bool-crash", "Crashes on BOOL bytes other than 0 and 1.", _bool(_crash_on_bool)),
 )  # fmt: skip

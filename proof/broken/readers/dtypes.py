@@ -1,4 +1,4 @@
-"""Broken readers: dtype codes and their widths (DTY), generated for every code."""
+"""Broken readers with a fault in dtype codes and their widths (DTY), generated for every code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALIASES = {
 
 @dataclass(frozen=True)
 class _Renaming(SmallReader):
-    """Changes the code before or after it is checked."""
+    """Changes the dtype code before or after it is checked."""
 
     read_as: Callable[[str], str] = str
     told_as: Callable[[str], str] = str
@@ -41,7 +41,7 @@ class _Renaming(SmallReader):
 
 
 class DtypeUnknownSkipped(SmallReader, without=("hole", "trailing")):
-    """Passes over tensors of unknown dtype."""
+    """Skips tensors with an unknown dtype."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if (
@@ -54,7 +54,7 @@ class DtypeUnknownSkipped(SmallReader, without=("hole", "trailing")):
 
 
 class DtypeFirstKey(SmallReader):
-    """Takes the first string inside the dtype."""
+    """Uses the first string inside the dtype."""
 
     def dtype(self, value: object) -> str:
         while isinstance(value, list) and value:
@@ -64,7 +64,7 @@ class DtypeFirstKey(SmallReader):
 
 
 class _ByNumber(SmallReader):
-    """Takes a number for an index into its table."""
+    """Interprets a number as an index into its table of dtypes."""
 
     def dtype(self, value: object) -> str:
         if isinstance(value, Number | bool):
@@ -102,16 +102,16 @@ def _even_rows(width: int, shape: Sequence[int]) -> int:
 PACKED: tuple[tuple[str, str, Callable[[int, Sequence[int]], int]], ...] = (
     ("rounded-down", "Rounds sizes down to whole bytes.", rounded_down),
     ("rounded-up", "Rounds sizes up to whole bytes.", rounded_up),
-    ("rows-rounded-up", "Begins every row of a packed dtype at a byte.", _rows_rounded),
-    ("one-per-byte", "Takes one byte for each packed element.",
+    ("rows-rounded-up", "Begins every row of a packed dtype at a byte boundary.", _rows_rounded),
+    ("one-per-byte", "Counts one byte for each packed element.",
      lambda width, shape: whole_bytes(max(width, 8), shape)),
-    ("pairs-counted", "Takes the shape of F4 to count bytes.",
+    ("pairs-counted", "Interprets the shape of F4 as a number of bytes.",
      lambda width, shape: whole_bytes(8 if width == 4 else width, shape)),
-    ("six-as-four", "Takes four bits for the codes of six.",
+    ("six-as-four", "Uses four bits for the six-bit codes.",
      lambda width, shape: whole_bytes(4 if width == 6 else width, shape)),
-    ("six-in-groups", "Rounds the codes of six bits up to groups of four elements.", _groups_of_four),
-    ("even-rows", "Refuses packed dtypes whose rows do not fill bytes.", _even_rows),
-    ("width-in-bytes", "Holds widths as whole bytes, nothing for packed dtypes.",
+    ("six-in-groups", "Rounds the six-bit codes up to groups of four elements.", _groups_of_four),
+    ("even-rows", "Rejects packed dtypes whose rows do not fill whole bytes.", _even_rows),
+    ("width-in-bytes", "Stores widths in whole bytes, so packed dtypes have a width of zero.",
      lambda width, shape: whole_bytes(width // 8 * 8, shape)),
 )  # fmt: skip
 
@@ -124,11 +124,11 @@ def _per_code() -> Iterator[Planted]:
     for code, width in WIDTHS.items():
         others = {other: w for other, w in WIDTHS.items() if other != code}
         yield reading(
-            f"dtype-{_slug(code)}-missing", f"Does not know {code}.", replace(READER, widths=others)
+            f"dtype-{_slug(code)}-missing", f"Does not know the code {code}.", replace(READER, widths=others)
         )
-        yield reading(f"dtype-{_slug(code)}-too-wide", f"Takes twice the width for {code}.",
+        yield reading(f"dtype-{_slug(code)}-too-wide", f"Uses twice the width for {code}.",
                       replace(READER, widths=WIDTHS | {code: 2 * width}))  # fmt: skip
-        yield reading(f"dtype-{_slug(code)}-unchecked", f"Does not compare range and size of {code}.",
+        yield reading(f"dtype-{_slug(code)}-unchecked", f"Does not compare range and size for {code}.",
                       _unsized(code))  # fmt: skip
         other = TAKEN_FOR[code]
         yield reading(f"dtype-{_slug(code)}-as-{_slug(other)}", f"Returns {code} as {other}.",
@@ -141,17 +141,17 @@ def _prefix(code: str) -> str:
 
 
 READ_AS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
-    ("any-case", "Takes dtypes in any case.", str.upper),
+    ("any-case", "Accepts dtypes in any case.", str.upper),
     ("stripped", "Strips dtypes.", str.strip),
-    ("until-nul", "Cuts dtypes at NUL.", lambda code: code.split("\0")[0]),
-    ("prefix", "Takes dtypes by their beginning.", _prefix),
-    ("contained", "Looks for a code inside the dtype.",
+    ("until-nul", "Ends dtypes at the first NUL.", lambda code: code.split("\0")[0]),
+    ("prefix", "Accepts dtypes that begin with a code.", _prefix),
+    ("contained", "Searches for a code inside the dtype.",
      lambda code: next((known for known in sorted(WIDTHS, key=len, reverse=True) if known in code), code)),
-    ("aliases", "Takes the names that frameworks use.", lambda code: ALIASES.get(code, code)),
-    ("compatibility", "Folds wide letters in dtypes.",
+    ("aliases", "Accepts the dtype names of frameworks.", lambda code: ALIASES.get(code, code)),
+    ("compatibility", "Converts full-width letters in dtypes to ASCII.",
      lambda code: "".join(chr(ord(c) - 0xFEE0) if "\uff01" <= c <= "\uff5e" else c for c in code)),
-    ("default", "Takes unknown dtypes for F32.", lambda code: code if code in WIDTHS else "F32"),
-    ("bytes", "Takes unknown dtypes for U8.", lambda code: code if code in WIDTHS else "U8"),
+    ("default", "Treats unknown dtypes as F32.", lambda code: code if code in WIDTHS else "F32"),
+    ("bytes", "Treats unknown dtypes as U8.", lambda code: code if code in WIDTHS else "U8"),
 )  # fmt: skip
 
 
@@ -167,23 +167,23 @@ def _unsized(code: str) -> SmallReader:
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
-    reading("dtype-unknown-unchecked", "Checks no layout in files with an unknown dtype.",
+    reading("dtype-unknown-unchecked", "Does not check the layout of files that contain an unknown dtype.",
             READER.without("dtype-known").changed(check_layout=lambda right, tensors, size: (
                 right(tensors, size) if all(tensor.dtype in WIDTHS for tensor in tensors) else None))),
-    reading("dtype-object-form", "Takes a dtype written as an object.",
+    reading("dtype-object-form", "Accepts a dtype written as an object.",
             READER.changed(dtype=lambda right, value: right(
                 value[0][0] if isinstance(value, Pairs) and len(value) == 1 and value[0][1] is None
                 else value))),
-    reading("dtype-value-in-object", "Takes the value inside a dtype written as an object.",
+    reading("dtype-value-in-object", "Uses the value inside a dtype written as an object.",
             READER.changed(dtype=lambda right, value: right(
                 value[-1][1] if isinstance(value, Pairs) and value else value))),
     *_per_code(),
     *(reading(f"dtype-{name}", about, _Renaming(read_as=change)) for name, about, change in READ_AS),
     *(reading(f"packed-{name}", about, replace(READER, size=size)) for name, about, size in PACKED),
-    reading("dtype-unknown-unsized", "Takes unknown dtypes without a check of the size.",
+    reading("dtype-unknown-unsized", "Accepts unknown dtypes without checking the size.",
             READER.without("dtype-known")),
-    reading("dtype-coerced", "Takes a dtype that is no string for F32.",
+    reading("dtype-coerced", "Treats a dtype that is not a string as F32.",
             READER.changed(dtype=lambda right, value: right(value if type(value) is str else "F32"))),
-    reading("dtype-crash", "Looks at a dtype that is no string as at one.",
+    reading("dtype-crash", "Treats a dtype that is not a string like a string.",
             _ByNumber(grammar=Grammar(left_out=frozenset(["value"])))),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Broken readers: what a tensor entry consists of (ENT)."""
+"""Broken readers with a fault in the structure of a tensor entry (ENT)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SNAKE = {"dataOffsets": "data_offsets", "DataOffsets": "data_offsets"}
 
 
 class EntryPositional(SmallReader):
-    """Takes an array for an entry, by position."""
+    """Accepts an array as an entry, and reads its elements by position."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if isinstance(value, list) and not isinstance(value, Pairs):
@@ -27,7 +27,7 @@ class EntryPositional(SmallReader):
 
 
 class EntryAnyArray(SmallReader, without=NO_LAYOUT):
-    """Takes an array for an entry, by the look of its elements."""
+    """Accepts an array as an entry, and identifies its elements by their form."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if isinstance(value, list) and not isinstance(value, Pairs):
@@ -43,10 +43,10 @@ class EntryAnyArray(SmallReader, without=NO_LAYOUT):
 
 
 SKIPPING: tuple[tuple[str, str, Callable[[object], bool]], ...] = (
-    ("skipped", "Passes over entries that are no objects.", lambda value: not isinstance(value, Pairs)),
-    ("null-skipped", "Passes over entries that are null.", lambda value: value is None),
-    ("empty-skipped", "Passes over entries without fields.", lambda value: value == []),
-    ("incomplete-skipped", "Passes over entries that lack a field.",
+    ("skipped", "Skips entries that are not objects.", lambda value: not isinstance(value, Pairs)),
+    ("null-skipped", "Skips entries that are null.", lambda value: value is None),
+    ("empty-skipped", "Skips entries without fields.", lambda value: value == []),
+    ("incomplete-skipped", "Skips entries with a missing field.",
      lambda value: isinstance(value, Pairs) and not set(FIELDS) <= set(dict(value))),
 )  # fmt: skip
 
@@ -57,7 +57,7 @@ def _is_array(value: object) -> bool:
 
 @dataclass(frozen=True)
 class _FlatShape(SmallReader):
-    """Takes the range of a tensor for its shape where there is none that it understands."""
+    """Uses the range of a tensor as its shape if it cannot read the shape."""
 
     understands: Callable[[Mapping[str, object]], bool] = lambda fields: "shape" in fields
 
@@ -73,7 +73,7 @@ class _FlatShape(SmallReader):
 
 @dataclass(frozen=True)
 class _WithoutOffsets(SmallReader):
-    """Lays out tensors without data_offsets one after the other."""
+    """Places tensors without data_offsets one after the other."""
 
     end: list[int] = field(default_factory=lambda: [0])
 
@@ -94,7 +94,7 @@ class _WithoutOffsets(SmallReader):
 
 
 class UnknownFieldsKept(SmallReader, without=("field-unknown",)):
-    """Reports unknown fields as metadata."""
+    """Returns unknown fields as metadata."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         tensors, metadata = super().entries(members)
@@ -106,7 +106,7 @@ class UnknownFieldsKept(SmallReader, without=("field-unknown",)):
 
 
 class FieldsByPlace(SmallReader):
-    """Does not look at the names of the fields."""
+    """Ignores the names of the fields."""
 
     def entry(self, name: str, value: object) -> Tensor | None:
         if isinstance(value, Pairs) and len(value) == len(FIELDS):
@@ -126,42 +126,43 @@ def _skipping(skips: Callable[[object], bool]) -> SmallReader:
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
-    reading("entry-not-object-crash", "Crashes on an entry that is no object.",
+    reading("entry-not-object-crash", "Crashes on an entry that is not an object.",
             READER.changed(entry=refusing(lambda _name, value: not isinstance(value, Pairs), Panic))),
-    reading("dtype-optional", "Takes a missing dtype for F32.",
+    reading("dtype-optional", "Treats a missing dtype as F32.",
             READER.changed(entry=lambda right, name, value: right(
                 name, Pairs([*value, ("dtype", "F32")])
                 if isinstance(value, Pairs) and "dtype" not in dict(value) else value))),
     reading("unknown-fields-crash", "Crashes on unknown fields.",
             READER.changed(entry=refusing(lambda _name, value: (
                 isinstance(value, Pairs) and any(key not in FIELDS for key, _ in value)), Panic))),
-    reading("fields-in-order", "Demands one order of the fields.",
+    reading("fields-in-order", "Requires a certain order of the fields.",
             READER.changed(entry=refusing(lambda _name, value: (
                 isinstance(value, Pairs) and [key for key, _ in value] != list(FIELDS))))),
-    reading("few-tensors", "Refuses more than 256 tensors.",
+    reading("few-tensors", "Rejects more than 256 tensors.",
             READER.changed(entries=refusing(lambda members: len(members) > 256))),
-    reading("no-tensors", "Refuses files without tensors.",
+    reading("no-tensors", "Rejects files without tensors.",
             READER.changed(entries=refusing_result(lambda found: not found[0]))),
-    reading("old-offsets-count", "Prefers a field named offsets.",
+    reading("old-offsets-count", "Prefers a field named offsets to data_offsets.",
             READER.without("field-unknown", "overlap", "hole", "trailing", "range-size").changed(
                 tensor=lambda right, name, fields: right(
                     name, fields | {"data_offsets": fields.get("offsets", fields["data_offsets"])}))),
-    reading("any-case-counts", "Lets a field in another case override.",
+    reading("any-case-counts", "Lets a field in another case override the correct field.",
             READER.without("field-unknown").changed(tensor=lambda right, name, fields: right(
                 name, {key.lower(): value for key, value in fields.items()}))),
-    reading("strides-count", "Counts the bytes of a field named strides as elements.",
+    reading("strides-count", "Crashes on a field named strides.",
             READER.without("field-unknown").changed(
                 tensor=refusing(lambda _name, fields: "strides" in fields, Panic))),
     *(reading(f"entry-{name}", about, _skipping(skips))
       for name, about, skips in SKIPPING),
-    reading("shape-optional", "Takes a missing shape for a flat one.", _FlatShape()),
-    reading("shape-of-any-type", "Takes a shape that is no array for a flat one.",
+    reading("shape-optional", "Treats a missing shape as one flat dimension.", _FlatShape()),
+    reading("shape-of-any-type", "Treats a shape that is not an array as one flat dimension.",
             _FlatShape(understands=lambda fields: _is_array(fields.get("shape")))),
-    reading("offsets-optional", "Lays out tensors without offsets in a row.",
+    reading("offsets-optional", "Places tensors without offsets one after the other.",
             _WithoutOffsets().without("field-unknown")),
-    reading("fields-any-case", "Takes field names in any case.", _names(str.lower)),
-    reading("fields-stripped", "Strips field names.", _names(str.strip)),
-    reading("fields-camel-case", "Takes field names in camel case.", _names(lambda key: SNAKE.get(key, key))),
-    reading("fields-of-old", "Takes the field name offsets.",
+    reading("fields-any-case", "Accepts field names in any case.", _names(str.lower)),
+    reading("fields-stripped", "Strips spaces around field names.", _names(str.strip)),
+    reading("fields-camel-case", "Accepts field names in camel case.",
+            _names(lambda key: SNAKE.get(key, key))),
+    reading("fields-of-old", "Accepts the field name offsets.",
             _names(lambda key: "data_offsets" if key == "offsets" else key)),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Broken readers: the length prefix and the borders of header and data (FRM)."""
+"""Broken readers with a fault in the length prefix or in the boundaries of header and data (FRM)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ..variant import named, reading
 from .layout import last_end
 
 GUARD = 1 << 24
-"""Largest allocation in bytes that a broken reader really makes; beyond it memory counts as exhausted."""
+"""Largest allocation in bytes that a broken reader actually makes; a larger one counts as exhausted memory.
+"""
 
 
 def allocate(size: int) -> bytearray:
@@ -26,7 +27,7 @@ def allocate(size: int) -> bytearray:
 
 
 class _AllocatesFirst(SmallReader):
-    """Allocates as much as the prefix says before it looks at cap and file."""
+    """Allocates as much memory as the prefix says before it checks the cap and the file size."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         allocate(self.length(file[:8]))
@@ -34,9 +35,10 @@ class _AllocatesFirst(SmallReader):
 
 
 class LengthShortRead(SmallReader):
-    """Fills a header cut short with zeros.
+    """Fills a truncated header with zeros.
 
-    It reads into a zeroed buffer and does not notice that it got less; the text ends at the first NUL.
+    It reads into a zeroed buffer and does not notice that it received fewer bytes; its text ends at the first
+    NUL.
     """
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
@@ -48,7 +50,7 @@ class LengthShortRead(SmallReader):
 
 
 class _WrappingEnd(SmallReader):
-    """Computes the end of the header in 64 bits, without a cap in front."""
+    """Computes the end of the header in 64-bit arithmetic without first checking the cap."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         length = self.length(file[:8])
@@ -58,9 +60,9 @@ class _WrappingEnd(SmallReader):
 
 
 class OtherFormats(SmallReader):
-    """Hands files with a strange prefix on and finds no tensors.
+    """Passes files with an unusual prefix to another loader, and finds no tensors.
 
-    It takes a file whose header it cannot read for something else to load.
+    It assumes that a file whose header it cannot read has another format.
     """
 
     def content(self, file: bytes) -> dict[str, Any]:
@@ -74,7 +76,7 @@ class OtherFormats(SmallReader):
 class LengthIgnored(SmallReader):
     """Finds the end of the header by its braces.
 
-    The header ends where its object and the spaces behind it end.
+    The header ends after its object and the spaces that follow it.
     """
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
@@ -88,7 +90,7 @@ class LengthIgnored(SmallReader):
 
 
 class _DataBehindBrace(SmallReader):
-    """Reads the header by its length, but takes the data to begin behind the brace and the spaces."""
+    """Reads the header by its length, but starts the data after the closing brace and the spaces."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         header, data = super().split(file)
@@ -98,7 +100,7 @@ class _DataBehindBrace(SmallReader):
 
 
 class LengthFromBrace(SmallReader, without=("past-end",)):
-    """Counts the length from the first brace."""
+    """Counts the length of the header from the first brace."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         header, _ = super().split(file)
@@ -107,7 +109,7 @@ class LengthFromBrace(SmallReader, without=("past-end",)):
 
 
 class DataStartRounded(SmallReader):
-    """Rounds the start of the data up to 8."""
+    """Rounds the start of the data up to a multiple of 8."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         header, _ = super().split(file)
@@ -115,7 +117,7 @@ class DataStartRounded(SmallReader):
 
 
 class LengthCountsPrefix(SmallReader):
-    """Takes the length to include its own eight bytes."""
+    """Assumes that the length includes its own eight bytes."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         length = self.length(file[:8])
@@ -124,7 +126,7 @@ class LengthCountsPrefix(SmallReader):
 
 
 class BareJson(SmallReader):
-    """Takes a file without length prefix by its brace."""
+    """Recognises a file without a length prefix by its opening brace."""
 
     def split(self, file: bytes) -> tuple[bytes, bytes]:
         if file[:1] == b"{":
@@ -155,39 +157,41 @@ NO_CAP = 2**64
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
-    reading("data-from-the-end", "Reads no further than the tensors reach.",
+    reading("data-from-the-end", "Reads only as far as the tensors extend.",
             READER.changed(check_layout=lambda right, tensors, size: right(
                 tensors, min(size, last_end(tensors))))),
-    reading("header-past-end-empty", "Takes a header that is missing for an empty one.",
+    reading("header-past-end-empty", "Treats a missing header as an empty one.",
             replace(READER, cap=NO_CAP).without("header-past-end", "header-empty").changed(
                 members=lambda right, header: right(header) if header else Pairs())),
     reading("length-signed", "Reads the header length as a signed number.",
             _AllocatesFirst(length=lambda prefix: int.from_bytes(prefix, "little", signed=True))),
-    reading("length-32-bits", "Reads the low half of the header length.",
+    reading("length-32-bits", "Reads only the low half of the header length.",
             SmallReader(length=lambda prefix: int.from_bytes(prefix[:4], "little"))),
-    reading("length-63-bits", "Drops the top bit of the length.",
+    reading("length-63-bits", "Drops the highest bit of the length.",
             SmallReader(length=lambda prefix: int.from_bytes(prefix, "little") % 2**63)),
     reading("length-big-endian", "Reads the length in big-endian order.",
             SmallReader(length=lambda prefix: int.from_bytes(prefix, "big"))),
-    reading("length-either-order", "Takes the byte order that fits.", SmallReader(length=_either_order)),
-    reading("length-multiple-of-8", "Refuses odd header lengths.", SmallReader(length=_multiple_of_eight)),
-    reading("length-wraps", "Adds eight to the length in 64 bits, without a cap.", _WrappingEnd(cap=NO_CAP)),
-    reading("length-allocated", "Allocates the header before any check of its length.", _AllocatesFirst()),
-    reading("header-past-end", "Takes a header cut short as it is.", READER.without("header-past-end")),
-    reading("header-of-no-bytes", "Takes a header length of zero for no tensors.",
+    reading("length-either-order", "Uses the byte order in which the length fits.",
+            SmallReader(length=_either_order)),
+    reading("length-multiple-of-8", "Rejects odd header lengths.", SmallReader(length=_multiple_of_eight)),
+    reading("length-wraps", "Adds eight to the length in 64-bit arithmetic, without checking the cap.",
+            _WrappingEnd(cap=NO_CAP)),
+    reading("length-allocated", "Allocates the header before it checks the length.", _AllocatesFirst()),
+    reading("header-past-end", "Accepts a truncated header as it is.", READER.without("header-past-end")),
+    reading("header-of-no-bytes", "Treats a header length of zero as a file without tensors.",
             READER.changed(split=lambda right, file: (b"{}", b"") if file[:8] == bytes(8) else right(file))),
-    reading("header-blank", "Takes a header of spaces for no tensors.",
+    reading("header-blank", "Treats a header that contains only spaces as a file without tensors.",
             SmallReader(decode=lambda header: utf8(header).strip(" ") or "{}") .without("length-prefix")),
-    reading("short-file-empty", "Takes a file shorter than its prefix for an empty one.",
+    reading("short-file-empty", "Treats a file that is shorter than its prefix as an empty file.",
             READER.changed(split=lambda right, file: (b"{}", b"") if len(file) < 8 else right(file))),
-    reading("refuses-magic", "Refuses lengths that look like another format.",
+    reading("refuses-magic", "Rejects lengths that look like another format.",
             SmallReader(length=_not_magic)),
-    reading("searches-brace", "Looks for the header in the file.",
+    reading("searches-brace", "Searches the file for the header.",
             READER.changed(split=lambda right, file: right(file[max(file.find(b"{") - 8, 0) :]))),
-    reading("data-behind-brace", "Takes padding for data.",
+    reading("data-behind-brace", "Treats padding as data.",
             _DataBehindBrace(padding=r"[ \t\n\r]*").without("trailing")),
     *(
-        reading(f"cap-{name}", f"Refuses headers above {cap:,} bytes.", replace(READER, cap=cap))
+        reading(f"cap-{name}", f"Rejects headers above {cap:,} bytes.", replace(READER, cap=cap))
         for name, cap in (("1-kib", 1 << 10), ("8-kib", 1 << 13), ("32-kib", 1 << 15))
     ),
 )  # fmt: skip

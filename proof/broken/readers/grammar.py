@@ -1,7 +1,8 @@
-"""Broken readers: JSON and numbers that are taken although the grammar forbids them.
+"""Broken readers that accept JSON and numbers that the grammar forbids.
 
-All of them skip unknown fields, which is an allowed choice, so that a fault inside such a field shows too.
-Some pick the header to pieces instead of parsing it. Rules: HDR-06, HDR-07, HDR-14 to HDR-18, SHP-02, OFF-02.
+All of them skip unknown fields, which is an allowed choice, so that faults inside such fields show as well.
+Some search the header for values instead of parsing it. Rules: HDR-06, HDR-07, HDR-14 to HDR-18, SHP-02,
+OFF-02.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ def _joined_in_any_order(text: str) -> str:
 
 
 FORGIVING: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("trailing-comma-in-object", "Takes a comma behind the last member.", _missing("trailing-comma}")),
-    ("trailing-comma-in-array", "Takes a comma behind the last element.", _missing("trailing-comma]")),
-    ("no-comma", "Takes members and elements without comma.", _missing("comma")),
-    ("no-colon", "Takes a key without colon.", _missing("colon")),
-    ("no-value", "Takes a missing value for null.", _missing("value")),
-    ("cut-off", "Takes an object or array that the text does not close.", _missing("cut-off")),
-    ("other-bracket", "Takes one closing bracket for the other.", _missing("other-bracket")),
-    ("any-escape", "Takes an unknown escape for the character itself.", _missing("escape")),
-    ("no-depth-limit", "Descends without limit.", _missing("depth")),
+    ("trailing-comma-in-object", "Accepts a comma after the last member.", _missing("trailing-comma}")),
+    ("trailing-comma-in-array", "Accepts a comma after the last element.", _missing("trailing-comma]")),
+    ("no-comma", "Accepts members and elements without a comma between them.", _missing("comma")),
+    ("no-colon", "Accepts a key without a colon.", _missing("colon")),
+    ("no-value", "Treats a missing value as null.", _missing("value")),
+    ("cut-off", "Accepts an object or array that is not closed.", _missing("cut-off")),
+    ("other-bracket", "Accepts one closing bracket in place of the other.", _missing("other-bracket")),
+    ("any-escape", "Treats an unknown escape as the character itself.", _missing("escape")),
+    ("no-depth-limit", "Parses nested values without a limit on the depth.", _missing("depth")),
     ("block-comments", "Skips block comments.", {"space": COMMENT}),
     ("line-comments", "Skips line comments.", {"space": LINE_COMMENT}),
     ("commas-as-space", "Treats commas as whitespace.", {"space": r"[ \t\n\r,]*", **_missing("comma")}),
@@ -60,28 +61,29 @@ FORGIVING: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("nul-as-space", "Skips NUL between tokens.", {"space": r"[ \t\n\r\0]*"}),
     ("unicode-space", "Skips Unicode whitespace.", {"space": r"\s*"}),
     ("byte-order-mark-as-space", "Skips byte-order marks between tokens.", {"space": "[ \t\n\r\ufeff]*"}),
-    ("single-quotes", "Takes strings in single quotes.", {"quotes": "\"'"}),
-    ("bare-keys", "Takes keys without quotes.", {"bare_key": r"[A-Za-z_]\w*"}),
-    ("bare-values", "Takes words without quotes as strings.",
+    ("single-quotes", "Accepts strings in single quotes.", {"quotes": "\"'"}),
+    ("bare-keys", "Accepts keys without quotes.", {"bare_key": r"[A-Za-z_]\w*"}),
+    ("bare-values", "Treats words without quotes as strings.",
      {"words": {**WORDS, **{word: word for word in ("F32", "U8", "F16", "x", "y", "pt", "value", "v")}}}),
-    ("cut-words", "Knows words by their first letter.",
+    ("cut-words", "Recognises words by their first letter.",
      {"words": {**WORDS, **{w[:n]: v for w, v in WORDS.items() for n in range(1, len(w))}}}),
-    ("raw-controls", "Takes raw control characters in strings.", {"raw": ""}),
-    ("raw-tab", "Takes a raw TAB in strings.", {"raw": r"\x00-\x08\x0a-\x1f"}),
-    ("raw-line-feed", "Takes a raw line feed in strings.", {"raw": r"\x00-\x09\x0b-\x1f"}),
-    ("raw-nul", "Takes a raw NUL in strings.", {"raw": r"\x01-\x1f"}),
-    ("hex-escape", "Takes escapes of two hexadecimal digits.", {"escapes": {**ESCAPES, "x": "x"}}),
-    ("upper-case-u", "Takes an escape with a capital u.", {"escapes": {**ESCAPES, "U": "U"}}),
-    ("short-code-point", "Takes escapes with fewer than four digits.", {"hex4": "[0-9a-fA-F]{1,4}"}),
+    ("raw-controls", "Accepts raw control characters in strings.", {"raw": ""}),
+    ("raw-tab", "Accepts a raw TAB in strings.", {"raw": r"\x00-\x08\x0a-\x1f"}),
+    ("raw-line-feed", "Accepts a raw line feed in strings.", {"raw": r"\x00-\x09\x0b-\x1f"}),
+    ("raw-nul", "Accepts a raw NUL in strings.", {"raw": r"\x01-\x1f"}),
+    ("hex-escape", "Accepts escapes of two hexadecimal digits.", {"escapes": {**ESCAPES, "x": "x"}}),
+    ("upper-case-u", "Accepts an escape with a capital U.", {"escapes": {**ESCAPES, "U": "U"}}),
+    ("short-code-point", "Accepts Unicode escapes with fewer than four digits.",
+     {"hex4": "[0-9a-fA-F]{1,4}"}),
     ("loose-code-point", "Reads the digits of an escape as strtol does.", {"hex4": r"[+ ]?[0-9a-fA-F]{3,4}"}),
-    ("lone-surrogates-dropped", "Drops a surrogate on its own.",
+    ("lone-surrogates-dropped", "Drops a lone surrogate.",
      {"finish": lambda text: HALF.sub("", paired(text))}),
     ("surrogates-swapped", "Joins two surrogates in the wrong order.", {"finish": _joined_in_any_order}),
 )  # fmt: skip
 
 
 class FixedStack(Grammar):
-    """Keeps the levels of nesting in an array of 127 and does not look at its end."""
+    """Stores the levels of nesting in an array of 127, and does not check for its end."""
 
     def value(self, text: str, at: int, level: int = 1) -> tuple[object, int]:
         if level > 127 and text[at : at + 1] in ("{", "["):
@@ -90,7 +92,7 @@ class FixedStack(Grammar):
 
 
 class SkipsJunk(Grammar):
-    """Goes on at the next comma or bracket, whatever stands in front of it."""
+    """Continues at the next comma or bracket, and ignores everything before it."""
 
     def after(self, text: str, at: int, closing: str) -> tuple[int, bool]:
         match = re.search(r"[,}\]]", text[at:])
@@ -98,7 +100,7 @@ class SkipsJunk(Grammar):
 
 
 class RawBackslash(Grammar):
-    """Knows no escapes: a backslash stands for itself, also in front of a quote."""
+    """Does not support escapes: a backslash is an ordinary character, even before a quote."""
 
     def escape(self, text: str, at: int) -> tuple[str, int]:  # noqa: ARG002
         return "\\", at
@@ -111,7 +113,7 @@ HAND_WRITTEN = FieldsByPlace(decode=latin_1, grammar=replace(NOT_PARSED, escapes
 
 @dataclass(frozen=True)
 class _Scans(SmallReader):
-    """Where it cannot parse the header, looks for the words of an entry and takes what stands behind them."""
+    """Searches a header that it cannot parse for the names of fields, and uses the words that follow them."""
 
     word: str = r'"(?:[^"\\]|\\.)*"|[^\s"\'{}\[\]:,]+'
 
@@ -162,7 +164,7 @@ class _Scans(SmallReader):
 
 
 RUN = r"[^\s,\]\}\"':\[\{tfn]+"
-"""Whatever may be meant as a number."""
+"""Pattern that matches anything that may be meant as a number."""
 NAMES = ("NaN", "Infinity", "-Infinity", "-NaN")
 CONSTANTS: dict[str, object] = {**WORDS, **{name: Number(name) for name in NAMES}}
 INTEGER = Callable[[object], int]
@@ -185,7 +187,7 @@ def _digits_copied(text: str) -> object:
 
 
 def _as_python(value: object) -> int:
-    """Convert what Python's ``int`` takes, and hexadecimal numbers and bare points besides."""
+    """Convert what Python's ``int`` accepts, and also hexadecimal numbers and decimal fractions."""
     if not isinstance(value, Number) or value.startswith("-"):
         raise Refused("integer")
     text = value.lower()
@@ -199,7 +201,7 @@ def _as_python(value: object) -> int:
 
 
 def _as_strtoull(value: object) -> int:
-    """Convert the digits in front, none of them to zero, and an exponent as far as it goes."""
+    """Convert the leading digits as ``strtoull`` does; without leading digits, the result is zero."""
     if not isinstance(value, Number):
         raise Refused("integer")
     digits = re.match("[0-9]*", value)
@@ -220,11 +222,11 @@ def _zero_otherwise(value: object) -> int:
 
 
 SIZES = ("range-size", "reversed", "hole", "overlap", "past-end", "trailing")
-"""Checks that compare numbers of the header with each other and with the file."""
+"""Checks that compare numbers in the header with each other and with the file size."""
 
 
 class _Clamped(SmallReader):
-    """Cuts the data at offsets that may lie anywhere behind it."""
+    """Clamps offsets beyond the end of the data to that end."""
 
     def content(self, file: bytes) -> dict[str, Any]:
         size = len(self.split(file)[1])
@@ -238,23 +240,23 @@ class _Clamped(SmallReader):
 
 
 NUMBERS: tuple[tuple[str, str, str, INTEGER], ...] = (
-    ("leading-zeros", "Takes numbers with leading zeros.",
+    ("leading-zeros", "Accepts numbers with leading zeros.",
      NUMBER.replace("0|[1-9][0-9]*", "[0-9]+"), _as_python),
-    ("plus-sign", "Takes a plus sign before a number.", NUMBER.replace("-?", "[-+]?", 1), _as_python),
-    ("hexadecimal", "Takes hexadecimal numbers.", f"0[xX][0-9a-fA-F]+|{NUMBER}", _as_python),
-    ("point-first", "Takes a number that begins with its point.",
+    ("plus-sign", "Accepts a plus sign before a number.", NUMBER.replace("-?", "[-+]?", 1), _as_python),
+    ("hexadecimal", "Accepts hexadecimal numbers.", f"0[xX][0-9a-fA-F]+|{NUMBER}", _as_python),
+    ("point-first", "Accepts a number that begins with a decimal point.",
      r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", _as_python),
-    ("point-last", "Takes a number that ends with its point.",
+    ("point-last", "Accepts a number that ends with a decimal point.",
      NUMBER.replace(r"\.[0-9]+", r"\.[0-9]*"), _as_python),
-    ("exponent-empty", "Takes an exponent without digits.",
+    ("exponent-empty", "Accepts an exponent without digits.",
      NUMBER.replace("[+-]?[0-9]+)?", "[+-]?[0-9]*)?"), _as_strtoull),
-    ("junk-behind-number", "Takes letters behind a number.", rf"(?:{NUMBER})[A-Za-z.+]*", _as_strtoull),
-    ("numbers-as-python", "Takes the numbers that Python's int takes.", RUN, _as_python),
-    ("numbers-as-strtoull", "Takes the numbers that C's strtoull takes.", RUN, _as_strtoull),
+    ("junk-behind-number", "Accepts letters after a number.", rf"(?:{NUMBER})[A-Za-z.+]*", _as_strtoull),
+    ("numbers-as-python", "Accepts the numbers that Python's int accepts.", RUN, _as_python),
+    ("numbers-as-strtoull", "Accepts the numbers that C's strtoull accepts.", RUN, _as_strtoull),
 )  # fmt: skip
 CONVERSIONS: tuple[tuple[str, str, Callable[[str], object]], ...] = (
     ("number-to-double-crash", "Crashes on a number beyond double precision.", _to_double),
-    ("number-buffer-crash", "Copies the digits of a number into 64 bytes.", _digits_copied),
+    ("number-buffer-crash", "Crashes when it copies more than 64 digits into a buffer.", _digits_copied),
 )
 
 
@@ -269,45 +271,47 @@ def _constants(**changes: Any) -> SmallReader:
 
 
 VARIANTS: tuple[Planted, ...] = (
-    reading("json-hand-written", "Takes what it needs by its place and never looks at the names of fields.",
+    reading("json-hand-written", "Reads values by their position, and never checks the names of fields.",
             HAND_WRITTEN.without("dtype-known")),
-    reading("json-space-removed", "Removes all whitespace first.",
+    reading("json-space-removed", "Removes all whitespace before it parses the header.",
             replace(IGNORING, decode=lambda header: re.sub(r"\s", "", utf8(header)))),
     *(
         reading(f"json-{name}", about, replace(IGNORING, grammar=replace(IGNORING.grammar, **changes)))
         for name, about, changes in FORGIVING
     ),
-    reading("json-deep-values-unchecked", "Follows the grammar only in the upper three levels.",
+    reading("json-deep-values-unchecked", "Checks the grammar only in the upper three levels.",
             replace(IGNORING, grammar=Grammar(deep=NOT_PARSED, deep_from=3))),
-    reading("json-fixed-stack", "Crashes below 127 levels.",
+    reading("json-fixed-stack", "Crashes below 127 levels of nesting.",
             replace(IGNORING, grammar=FixedStack(depth=10**6))),
     reading(
         "json-cut-off-empty",
-        "Takes a header that is cut off for what came so far, and asks for no more.",
+        "Accepts a truncated header, and uses the part that it has parsed.",
         replace(IGNORING, grammar=Grammar(left_out=frozenset(["cut-off"]))).without("trailing"),
     ),
-    reading("json-skips-junk", "Skips what stands behind a value.", replace(IGNORING, grammar=SkipsJunk())),
-    reading("json-no-escapes", "Takes a backslash for itself.", replace(IGNORING, grammar=RawBackslash())),
-    reading("json-unchecked", "Picks values out of a header that it does not check.",
+    reading("json-skips-junk", "Ignores everything between a value and the next comma or bracket.",
+            replace(IGNORING, grammar=SkipsJunk())),
+    reading("json-no-escapes", "Treats a backslash as an ordinary character.",
+            replace(IGNORING, grammar=RawBackslash())),
+    reading("json-unchecked", "Extracts values from a header without checking its syntax.",
             replace(IGNORING, grammar=NOT_PARSED)),
-    reading("json-scanned", "Looks for words and numbers in a header that it cannot parse.", _Scans()),
+    reading("json-scanned", "Searches a header that it cannot parse for words and numbers.", _Scans()),
     reading(
         "json-scanned-loosely",
-        "Looks for words and numbers in such a header, in any encoding, and takes any dtype.",
+        "Searches a header that it cannot parse for words in any encoding, and accepts any dtype.",
         _Scans(word=r"[\w+-]+", decode=latin_1).without("dtype-known"),
     ),
     *(reading(f"json-{name}", about, _lax(pattern, convert)) for name, about, pattern, convert in NUMBERS),
     *(reading(f"json-{name}", about, replace(IGNORING, grammar=Grammar(convert=convert)))
       for name, about, convert in CONVERSIONS),
-    reading("json-constants", "Takes NaN and infinities where no integer is needed.", _constants()),
+    reading("json-constants", "Accepts NaN and infinities where no integer is required.", _constants()),
     reading("json-constants-cast", "Crashes on NaN and infinities in integers.",
             _constants(dimension=_cast, offset=_cast)),
-    reading("numbers-guessed", "Takes what is no number for zero, and compares no sizes.",
+    reading("numbers-guessed", "Treats a value that is not a number as zero, and does not compare sizes.",
             replace(IGNORING, dimension=_zero_otherwise, offset=_zero_otherwise).without(*SIZES)),
-    reading("numbers-by-look", "Takes any word for a number, and compares no sizes.",
+    reading("numbers-by-look", "Accepts any word as a number, and does not compare sizes.",
             _lax(NOT_PARSED.number, _as_strtoull).without(*SIZES)),
     reading("json-skips-letters", "Skips letters between tokens.",
             replace(IGNORING, grammar=Grammar(space=r"[ \t\n\rA-Za-z]*"))),
-    reading("offset-clamped", "Cuts the data at offsets behind its end.",
+    reading("offset-clamped", "Clamps offsets beyond the end of the data.",
             _Clamped(grammar=_constants().grammar)),
 )  # fmt: skip

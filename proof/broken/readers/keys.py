@@ -1,4 +1,4 @@
-"""Broken readers: repeated keys, and strings that do not stay as they are (HDR-09 to HDR-13, HDR-19)."""
+"""Broken readers with a fault in repeated keys or in preserving strings (HDR-09 to HDR-13, HDR-19)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..variant import named, reading
 SPELLED = Grammar(
     escapes={letter: f"\\{letter}" for letter in (*ESCAPES, "u")}, hex4="(?!)", finish=lambda text: text
 )
-"""Keeps escapes as they are spelled."""
+"""Grammar that keeps escapes as they are spelled."""
 
 CHECKS = {
     "name-twice": "tensor names",
     "field-twice": "fields of an entry",
-    "metadata-key-twice": "keys of the metadata",
-    "metadata-twice": "the metadata key",
+    "metadata-key-twice": "metadata keys",
+    "metadata-twice": "metadata maps",
 }
 
 
@@ -48,9 +48,9 @@ def _merged(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 
 
 class KeysComparedAsSpelled(SmallReader, without=tuple(CHECKS)):
-    """Looks for repeated keys before it decodes escapes.
+    """Checks for repeated keys before it decodes escapes.
 
-    Then the last one wins.
+    The last of two keys that are equal after decoding is used.
     """
 
     def members(self, header: bytes) -> Pairs:
@@ -60,7 +60,7 @@ class KeysComparedAsSpelled(SmallReader, without=tuple(CHECKS)):
 
 
 class NamesKeptTwice(SmallReader):
-    """Returns two tensors of one name."""
+    """Returns two tensors with the same name."""
 
     def members(self, header: bytes) -> Pairs:
         seen: dict[str, int] = {}
@@ -81,15 +81,15 @@ def _duplicates() -> list[Planted]:
     for check, what in CHECKS.items():
         for wins, unique in (("last", READER.unique), ("first", first_wins)):
             out.append(
-                reading(f"{check}-{wins}-wins", f"Takes the {wins} of repeated {what}.",
+                reading(f"{check}-{wins}-wins", f"Uses the {wins} value of repeated {what}.",
                         replace(READER, unique=unique).without(check))
             )  # fmt: skip
         also = ("field-twice", "metadata-key-twice")
         for word, unique in (("if-same", _same_value), ("merged", _merged)):
             if word == "merged" and check not in ("name-twice", "metadata-twice"):
                 continue
-            about = f"Takes repeated {what} " + (
-                "when they agree." if word == "if-same" else "and merges them."
+            about = f"Accepts repeated {what} " + (
+                "if their values are equal." if word == "if-same" else "and merges them."
             )
             out.append(
                 reading(f"{check}-{word}", about, replace(READER, unique=unique).without(check, *also))
@@ -106,13 +106,13 @@ def _form(form: str) -> Callable[[str], str]:
 
 
 CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
-    ("until-nul", "cuts {} at NUL", lambda text: text.split("\0")[0]),
+    ("until-nul", "cuts {} at the first NUL", lambda text: text.split("\0")[0]),
     ("nfc", "composes {}", _form("NFC")),
     ("nfd", "decomposes {}", _form("NFD")),
     ("nfkc", "replaces compatibility characters in {}", _form("NFKC")),
-    ("lower-case", "turns {} into lower case", str.lower),
+    ("lower-case", "converts {} to lower case", str.lower),
     ("stripped", "strips {}", str.strip),
-    ("left-stripped", "strips the left of {}", str.lstrip),
+    ("left-stripped", "strips whitespace at the beginning of {}", str.lstrip),
     ("without-mark", "drops a byte-order mark from {}", _folding("\ufeff")),
     ("without-controls", "drops control characters from {}", _folding("[\x01-\x1f\x7f]")),
     ("without-format-characters", "drops invisible characters from {}",
@@ -122,29 +122,29 @@ CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
      _folding("[\U00010000-\U0010ffff]", "?")),
     ("without-noncharacters", "replaces noncharacters in {}",
      _folding("[\ufdd0-\ufdef\ufffe\uffff]", "\ufffd")),
-    ("ascii", "replaces what is not ASCII in {}", _folding("[^\x00-\x7f]", "?")),
+    ("ascii", "replaces non-ASCII characters in {}", _folding("[^\x00-\x7f]", "?")),
     ("cut-at-63", "cuts {} at 63 characters", lambda text: text[:63]),
     ("cut-at-1023", "cuts {} at 1,023 characters", lambda text: text[:1023]),
     ("cut-at-32767", "cuts {} at 32,767 characters", lambda text: text[:32767]),
 )  # fmt: skip
 NAME_CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
-    ("base-name", "takes the last part of {} as of a path", lambda text: re.split(r"[/\\]", text)[-1]),
-    ("slashes", "turns the backslashes of {} into slashes", lambda text: text.replace("\\", "/")),
-    ("up-to-point", "cuts {} at the first point", lambda text: text.split(".")[0] or text),
-    ("looks-alike", "folds letters that look alike in {}", lambda text: text.translate({0x430: "a",
+    ("base-name", "treats {} as paths and keeps their last part", lambda text: re.split(r"[/\\]", text)[-1]),
+    ("slashes", "replaces the backslashes in {} by slashes", lambda text: text.replace("\\", "/")),
+    ("up-to-point", "cuts {} at the first dot", lambda text: text.split(".")[0] or text),
+    ("looks-alike", "replaces look-alike letters in {}", lambda text: text.translate({0x430: "a",
      0x435: "e"})),
     ("format-string", "uses {} as a format string",
      lambda text: re.sub(r"%[sdnx]|\{[^{}]*\}", "", text)),
-    ("shell", "expands {} as a shell does", _folding(r"\$\([^)]*\)|`[^`]*`|;.*")),
-    ("markup", "drops markup from {}", _folding("<[^>]*>")),
-    ("numbers", "turns {} of digits into numbers",
+    ("shell", "expands {} as a shell would", _folding(r"\$\([^)]*\)|`[^`]*`|;.*")),
+    ("markup", "removes markup from {}", _folding("<[^>]*>")),
+    ("numbers", "converts {} that consist of digits to numbers",
      lambda text: str(int(text)) if re.fullmatch("[0-9]+", text) else text),
-    ("unset-if-empty", "gives an empty name another value in {}", lambda text: text or "unnamed"),
+    ("unset-if-empty", "replaces empty {}", lambda text: text or "unnamed"),
 )  # fmt: skip
 
 
 class NamesOfHostMembers(SmallReader):
-    """Loses names that the host language uses."""
+    """Loses tensors whose names are members of objects in the host language."""
 
     def content(self, file: bytes) -> dict[str, object]:
         found = super().content(file)
@@ -160,11 +160,11 @@ def _sentence(about: str, what: str) -> str:
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
-    reading("names-compared-with-neighbour", "Compares each name with its predecessor only.",
+    reading("names-compared-with-neighbour", "Compares each name only with the previous one.",
             READER.without("name-twice").changed(members=refusing_result(
                 lambda found: any(one[0] == next_[0] for one, next_ in pairwise(found))))),
-    # It takes them for fields.
-    reading("names-of-fields", "Loses tensors that are named like a field.",
+    # It treats them as fields.
+    reading("names-of-fields", "Loses tensors that have the name of a field.",
             READER.changed(members=lambda right, header: Pairs(
                 member for member in right(header) if member[0] not in FIELDS))),
     *_duplicates(),

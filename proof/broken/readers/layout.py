@@ -1,6 +1,6 @@
-"""Broken readers: the two offsets of a tensor, how ranges cover the data buffer, and where they are aligned.
+"""Broken readers with a fault in the offsets of a tensor, the coverage of the data buffer, or alignment.
 
-OFF-01 to OFF-12.
+Rules: OFF-01 to OFF-12.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..correct.reader import READER, WIDTHS, SmallReader, Tensor, by_offset, pla
 from ..variant import Panic, named, reading
 
 ANYWHERE = ("hole", "overlap", "past-end", "trailing")
-"""The checks of where ranges lie."""
+"""The checks of the positions of ranges."""
 
 
 def last_end(tensors: Sequence[Tensor]) -> int:
@@ -25,7 +25,7 @@ def last_end(tensors: Sequence[Tensor]) -> int:
 
 
 class EndNotRead(SmallReader, without=("range-size", *ANYWHERE)):
-    """Takes the end of a range from the shape."""
+    """Computes the end of a range from the shape."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
         found = super().tensor(name, fields)
@@ -33,9 +33,9 @@ class EndNotRead(SmallReader, without=("range-size", *ANYWHERE)):
 
 
 class OffsetsFromFile(SmallReader):
-    """Counts offsets from the start of the file where they fit so.
+    """Counts offsets from the start of the file if they fit.
 
-    That is where they fit no other way.
+    It does so only if they do not fit otherwise.
     """
 
     def content(self, file: bytes) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _missing_is_zero(value: object) -> object:
 
 
 class _EndOptional(SmallReader):
-    """Completes a range without end."""
+    """Computes the end of a range if it is missing."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
         offsets = fields["data_offsets"]
@@ -84,7 +84,7 @@ class _EndOptional(SmallReader):
 
 
 class OffsetsReversedCrash(SmallReader):
-    """Cuts from the larger to the smaller offset."""
+    """Crashes when it cuts the data from the larger offset to the smaller one."""
 
     def tensor(self, name: str, fields: Mapping[str, object]) -> Tensor:
         try:
@@ -96,7 +96,7 @@ class OffsetsReversedCrash(SmallReader):
 
 
 class ReadsByShape(SmallReader, without=("range-size",)):
-    """Reads as many bytes as the shape asks for."""
+    """Reads as many bytes as the shape requires."""
 
     def described(self, tensor: Tensor, data: bytes) -> dict[str, Any]:
         end = tensor.begin + self.size(self.widths[tensor.dtype], tensor.shape)
@@ -104,7 +104,7 @@ class ReadsByShape(SmallReader, without=("range-size",)):
 
 
 class SizeCheckFirstOnly(SmallReader):
-    """Compares range and shape of the first tensor only."""
+    """Compares the range with the shape only for the first tensor."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         first = [m for m in members if not self.reserved(m[0])][:1]
@@ -113,18 +113,18 @@ class SizeCheckFirstOnly(SmallReader):
 
 
 PAIRS = (
-    ("members", "Takes the values of an object for offsets.",
+    ("members", "Uses the values of an object as the offsets.",
      lambda value: [item for _, item in value] if isinstance(value, Pairs) else value),
-    ("nested", "Unpacks an array around the offsets.", _flat),
-    ("spread", "Takes the numbers wherever they are.", _spread),
-    ("missing-zero", "Takes missing offsets for zero.", _missing_is_zero),
-    ("one-is-end", "Takes one offset for the end.",
+    ("nested", "Unpacks an array that contains the offsets.", _flat),
+    ("spread", "Searches a nested value for the two offsets.", _spread),
+    ("missing-zero", "Treats missing offsets as zero.", _missing_is_zero),
+    ("one-is-end", "Treats a single offset as the end.",
      lambda value: [Number(0), *value] if isinstance(value, list) and len(value) == 1 else value),
 )  # fmt: skip
 
 
 class FirstRangeOnly(SmallReader):
-    """Checks the first range and the end."""
+    """Checks only the first range and the end."""
 
     which: slice = slice(0, 1)
 
@@ -135,7 +135,7 @@ class FirstRangeOnly(SmallReader):
 
 
 class LastRangeOnly(FirstRangeOnly):
-    """Checks the last range and the end."""
+    """Checks only the last range and the end."""
 
     which: slice = slice(-1, None)
 
@@ -147,7 +147,7 @@ class LastRangeOnly(FirstRangeOnly):
 
 
 class FirstRangeFree(SmallReader):
-    """Lets the first range begin anywhere."""
+    """Allows the first range to begin anywhere."""
 
     def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
         first = min((t.begin for t in tensors), default=0)
@@ -158,7 +158,7 @@ class FirstRangeFree(SmallReader):
 
 @dataclass(frozen=True)
 class _Gaps(SmallReader):
-    """Tolerates small gaps."""
+    """Accepts small gaps."""
 
     largest: int = 7
 
@@ -176,17 +176,18 @@ def _unsized(_width: int, _shape: Sequence[int]) -> int:
 
 
 ORDERS = (
-    ("as-listed", "Expects the header to list tensors in the order of their bytes.",
+    ("as-listed", "Expects the header to list the tensors in the order of their bytes.",
      list),
-    ("by-begin-alone", "Sorts by begin alone, so that empty tensors may come late.",
+    ("by-begin-alone",
+     "Sorts only by begin, so an empty tensor may come after the tensor that begins at the same offset.",
      lambda tensors: sorted(tensors, key=lambda t: t.begin)),
-    ("by-end-alone", "Sorts by end alone.", lambda tensors: sorted(tensors, key=lambda t: t.end)),
-    ("empty-behind", "Sorts empty tensors behind the one that begins there.",
+    ("by-end-alone", "Sorts only by end.", lambda tensors: sorted(tensors, key=lambda t: t.end)),
+    ("empty-behind", "Sorts an empty tensor after a tensor that begins at the same offset.",
      lambda tensors: sorted(tensors, key=lambda t: (t.begin, -t.end))),
     ("by-name", "Sorts by name.", lambda tensors: sorted(tensors, key=lambda t: t.name)),
-    ("by-text", "Sorts offsets as text.",
+    ("by-text", "Sorts offsets as strings.",
      lambda tensors: sorted(tensors, key=lambda t: (str(t.begin), str(t.end)))),
-    ("same-range-once", "Looks at each range once.",
+    ("same-range-once", "Checks equal ranges only one time.",
      lambda tensors: by_offset(list({(t.begin, t.end): t for t in tensors}.values()))),
 )  # fmt: skip
 
@@ -237,79 +238,85 @@ def _wrapped_position(bits: int) -> SmallReader:
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
-    reading("offsets-length-second", "Takes the second offset for a length.",
+    reading("offsets-length-second", "Interprets the second offset as a length.",
             READER.changed(offsets=lambda right, value: (right(value)[0], sum(right(value))))),
-    reading("offsets-either-order", "Turns reversed offsets round.",
+    reading("offsets-either-order", "Swaps reversed offsets.",
             READER.changed(offsets=lambda right, value: sorted(right(value)))),
     reading("offsets-index-crash", "Crashes when an offset is missing.",
             READER.changed(offsets=refusing(
                 lambda value: isinstance(value, list) and len(value) < 2, Panic))),
-    reading("size-check-too-large-only", "Refuses only ranges that are too small.",
+    reading("size-check-too-large-only", "Rejects only ranges that are too small.",
             UNSIZED.changed(tensor=refusing_result(lambda t: t.end - t.begin < _needed(t)))),
-    reading("size-check-too-small-only", "Refuses only ranges that are too large.",
+    reading("size-check-too-small-only", "Rejects only ranges that are too large.",
             UNSIZED.changed(tensor=refusing_result(lambda t: t.end - t.begin > _needed(t)))),
     reading("gaps-aligned", "Expects gaps that align tensors to 8 bytes.",
             READER.changed(check_layout=lambda right, tensors, size: right(
                 [replace(t, end=-(-t.end // 8) * 8 if t.end < size else t.end) for t in tensors], size))),
-    reading("sum-of-sizes", "Compares the sum of the ranges with the data.",
+    reading("sum-of-sizes", "Compares the sum of the ranges with the size of the data.",
             UNCHECKED.changed(check_layout=refusing(lambda tensors, size: (
                 sum(t.end - t.begin for t in tensors) != size or any(t.end > size for t in tensors))))),
-    reading("sum-of-sizes-wraps", "Compares the sum of the ranges in 64 bits.",
+    reading("sum-of-sizes-wraps",
+            "Computes the sum of the ranges in 64 bits before comparing it with the size of the data.",
             UNCHECKED.changed(check_layout=refusing(
                 lambda tensors, size: sum(t.end - t.begin for t in tensors) % 2**64 != size))),
-    reading("last-end-only", "Compares the end of the last entry with the file.",
+    reading("last-end-only", "Compares only the end of the last entry with the file size.",
             UNCHECKED.changed(check_layout=refusing(
                 lambda tensors, size: tensors and tensors[-1].end > size))),
-    # Large offsets are negative then, and below every size.
+    # As signed numbers, large offsets are negative and therefore below every size.
     reading("position-signed", "Compares offsets as signed numbers.",
             UNCHECKED.changed(check_layout=refusing(lambda tensors, size: any(
                 (t.end - 2**64 if t.end >= 2**63 else t.end) > size for t in tensors)))),
-    reading("empty-refused", "Refuses tensors without bytes.",
+    reading("empty-refused", "Rejects tensors without bytes.",
             READER.changed(tensor=refusing_result(lambda t: t.begin >= t.end))),
-    reading("empty-anywhere", "Does not ask where tensors without bytes lie.", EMPTY_ANYWHERE),
-    reading("empty-in-bounds", "Asks only that tensors without bytes lie in the buffer.",
+    reading("empty-anywhere", "Does not check the position of tensors without bytes.", EMPTY_ANYWHERE),
+    reading("empty-in-bounds", "Checks only that tensors without bytes lie in the buffer.",
             EMPTY_ANYWHERE.changed(check_layout=refusing(
                 lambda tensors, size: any(t.end > size for t in tensors)))),
     reading("empty-dropped", "Loses tensors without bytes.",
             READER.changed(content=lambda right, file: right(file) | {
                 "tensors": [row for row in right(file)["tensors"] if row["nbytes"] > 0]})),
-    reading("empty-at-zero", "Expects tensors without bytes at the start.",
+    reading("empty-at-zero", "Requires tensors without bytes to lie at the start of the data.",
             READER.changed(check_layout=refusing(
                 lambda tensors, _size: any(t.begin != 0 for t in tensors if t.begin == t.end)))),
-    reading("gap-of-one-behind", "Tolerates one byte behind the last tensor.",
+    reading("gap-of-one-behind", "Accepts one byte after the last tensor.",
             READER.changed(check_layout=lambda right, tensors, size: right(
                 tensors, size - 1 if size - last_end(tensors) == 1 else size))),
-    reading("past-end-crash", "Cuts the data behind its end.",
+    reading("past-end-crash", "Crashes on ranges beyond the end of the data.",
             READER.changed(check_layout=refusing(
                 lambda tensors, size: any(t.end > size for t in tensors), Panic))),
-    reading("past-end-allocated", "Allocates what a range asks for before it looks at the file.",
+    reading("past-end-allocated", "Allocates as many bytes as a range claims before it checks the file size.",
             READER.changed(check_layout=refusing(
                 lambda tensors, _size: any(t.end - t.begin > 1 << 20 for t in tensors), MemoryError))),
-    reading("aligned-offsets", "Refuses tensors at odd offsets.",
+    reading("aligned-offsets", "Rejects tensors at offsets that are not aligned to their element size.",
             READER.changed(check_layout=refusing(lambda tensors, _size: any(
                 t.begin % (WIDTHS[t.dtype] // 8 or 1) != 0 for t in tensors)))),
     *(reading(f"offsets-{name}", about, _of_pair(change)) for name, about, change in PAIRS),
-    reading("offsets-end-optional", "Completes a range that lacks its end or both offsets from the shape.",
+    reading("offsets-end-optional", "Computes a missing end, or two missing offsets, from the shape.",
             _EndOptional(grammar=Grammar(left_out=frozenset(["trailing-comma]"])))),
-    reading("offsets-two-of-more", "Takes the first two of more offsets.", READER.without("offsets-pair")),
-    reading("offsets-unchecked-reversed", "Takes reversed offsets.",
+    reading("offsets-two-of-more", "Uses the first two of more than two offsets.",
+            READER.without("offsets-pair")),
+    reading("offsets-unchecked-reversed", "Accepts reversed offsets.",
             READER.without("reversed", "range-size", *ANYWHERE)),
-    reading("range-wraps-at-2p64", "Subtracts offsets in 64 bits.", _wrapped_range(64)),
-    reading("range-wraps-at-2p32", "Subtracts offsets in 32 bits.", _wrapped_range(32)),
-    reading("no-size-check", "Does not compare range and shape.", READER.without("range-size")),
+    reading("range-wraps-at-2p64", "Subtracts offsets in 64-bit arithmetic that wraps around.",
+            _wrapped_range(64)),
+    reading("range-wraps-at-2p32", "Subtracts offsets in 32-bit arithmetic that wraps around.",
+            _wrapped_range(32)),
+    reading("no-size-check", "Does not compare the range with the shape.", READER.without("range-size")),
     *(reading(f"order-{name}", about, replace(READER, order=order)) for name, about, order in ORDERS),
-    reading("no-hole-check", "Does not notice bytes before or between tensors.", READER.without("hole")),
-    reading("no-overlap-check", "Does not notice that ranges overlap.", READER.without("overlap")),
-    reading("no-trailing-check", "Does not notice bytes behind the last tensor.", READER.without("trailing")),
-    reading("no-past-end-check", "Does not notice that a range ends behind the file.",
+    reading("no-hole-check", "Does not detect bytes before or between tensors.", READER.without("hole")),
+    reading("no-overlap-check", "Does not detect overlapping ranges.", READER.without("overlap")),
+    reading("no-trailing-check", "Does not detect bytes after the last tensor.", READER.without("trailing")),
+    reading("no-past-end-check", "Does not detect a range that ends beyond the file.",
             READER.without("past-end")),
-    reading("no-layout-check", "Looks at each range by itself.", READER.without(*ANYWHERE)),
-    reading("no-checks", "Computes no sizes and compares nothing.", replace(READER, size=_unsized).without(
+    reading("no-layout-check", "Checks each range on its own.", READER.without(*ANYWHERE)),
+    reading("no-checks", "Computes no sizes, and compares none.", replace(READER, size=_unsized).without(
         *ANYWHERE, "range-size", "reversed", "offsets-pair")),
-    reading("gaps-below-8", "Tolerates gaps of up to 7 bytes.", _Gaps()),
-    reading("gaps-below-64", "Tolerates gaps of up to 63 bytes.", _Gaps(largest=63)),
-    reading("position-wraps-at-2p64", "Adds offsets to the start of the data in 64 bits.",
+    reading("gaps-below-8", "Accepts gaps of up to 7 bytes.", _Gaps()),
+    reading("gaps-below-64", "Accepts gaps of up to 63 bytes.", _Gaps(largest=63)),
+    reading("position-wraps-at-2p64",
+            "Adds offsets to the start of the data in 64-bit arithmetic that wraps around.",
             _wrapped_position(64)),
-    reading("position-wraps-at-2p32", "Adds offsets to the start of the data in 32 bits.",
+    reading("position-wraps-at-2p32",
+            "Adds offsets to the start of the data in 32-bit arithmetic that wraps around.",
             _wrapped_position(32)),
 )  # fmt: skip

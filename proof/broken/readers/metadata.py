@@ -1,4 +1,4 @@
-"""Broken readers: the metadata map (MET)."""
+"""Broken readers with a fault in the metadata map (MET)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MetadataDropped(SmallReader):
 
 
 class MetadataAsTensor(SmallReader):
-    """Takes an entry under the metadata key for a tensor."""
+    """Returns an entry under the metadata key as a tensor."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         for key, value in members:
@@ -41,7 +41,7 @@ class MetadataAsTensor(SmallReader):
 class MetadataLikeTensorCrash(MetadataAsTensor):
     """Crashes on metadata that looks like an entry.
 
-    It takes them for a tensor and relies on what it finds.
+    It treats the metadata as a tensor and relies on its fields.
     """
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
@@ -55,7 +55,7 @@ class MetadataLikeTensorCrash(MetadataAsTensor):
 
 
 class MetadataObeyed(SmallReader):
-    """Lets the map decide on names and dtypes."""
+    """Replaces names and dtypes by those in the metadata map."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         tensors, metadata = super().entries(members)
@@ -66,7 +66,7 @@ class MetadataObeyed(SmallReader):
 
 
 class MetadataJsonRead(SmallReader):
-    """Parses values that hold JSON."""
+    """Parses values that contain JSON."""
 
     def metadata(self, value: object) -> dict[str, Any] | None:
         found = super().metadata(value)
@@ -77,7 +77,7 @@ class MetadataJsonRead(SmallReader):
 
 
 class MetadataKeysAsNames(SmallReader):
-    """Compares the keys of the map with tensor names."""
+    """Compares the keys of the metadata map with the tensor names."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         inner = [m for key, value in members if key == RESERVED and isinstance(value, Pairs) for m in value]
@@ -91,7 +91,7 @@ def _no_entry(value: object) -> bool:
 
 
 class MetadataLimited(SmallReader):
-    """Refuses more than 100 keys and cuts long values."""
+    """Rejects more than 100 keys, and truncates long values."""
 
     limits: tuple[int, int] = (100, 4096)
 
@@ -104,7 +104,7 @@ class MetadataLimited(SmallReader):
 
 @dataclass(frozen=True)
 class _OneOf(SmallReader):
-    """Checks one value of the map only, the first or the last."""
+    """Checks only one value of the map, either the first or the last."""
 
     which: int = 0
 
@@ -123,42 +123,43 @@ def _of_items(change: Callable[[Pairs], list[tuple[str, object]]]) -> SmallReade
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
-    reading("metadata-null-pointer", "Crashes on null.",
+    reading("metadata-null-pointer", "Crashes on metadata that is null.",
             READER.changed(metadata=refusing(lambda value: value is None, Panic))),
-    reading("metadata-values-as-text", "Turns values of every type into text.",
+    reading("metadata-values-as-text", "Converts values of every type to strings.",
             _of_items(lambda value: [(key, v if type(v) is str else str(v)) for key, v in value])),
-    reading("metadata-strings-only", "Drops values that are no strings.",
+    reading("metadata-strings-only", "Drops values that are not strings.",
             _of_items(lambda value: [(key, v) for key, v in value if type(v) is str])),
-    reading("metadata-needs-format", "Refuses metadata without the key format.",
+    reading("metadata-needs-format", "Rejects metadata without a key named format.",
             READER.changed(entries=refusing_result(
                 lambda found: found[1] is not None and "format" not in found[1]))),
-    # Elsewhere than in front it is no tensor either.
-    reading("metadata-must-be-first", "Refuses metadata that is not in front.",
+    # Metadata that is not first is not treated as a tensor either.
+    reading("metadata-must-be-first", "Rejects metadata that is not the first entry.",
             READER.changed(entries=refusing(
                 lambda members: any(key == RESERVED for key, _ in members[1:])))),
-    reading("metadata-format-obeyed", "Refuses files whose map names another framework.",
+    reading("metadata-format-obeyed", "Rejects files whose metadata names another framework.",
             READER.changed(metadata=refusing_result(
                 lambda found: (found or {}).get("format", "np") != "np"))),
-    reading("metadata-unchecked", "Does not look at the metadata.",
+    reading("metadata-unchecked", "Ignores the metadata.",
             READER.without("metadata-twice").changed(metadata=lambda _, _value: None)),
-    reading("metadata-any-type", "Takes metadata that is no object.", READER.without("metadata-map")),
-    reading("metadata-any-value", "Takes values of every type.", READER.without("metadata-value")),
-    reading("metadata-first-value-checked", "Checks the first value only.", _OneOf()),
-    reading("metadata-last-value-checked", "Checks the last value only.", _OneOf(which=-1)),
-    reading("metadata-null-as-text", "Turns null into a map.",
+    reading("metadata-any-type", "Accepts metadata that is not an object.", READER.without("metadata-map")),
+    reading("metadata-any-value", "Accepts metadata values of every type.", READER.without("metadata-value")),
+    reading("metadata-first-value-checked", "Checks only the first value.", _OneOf()),
+    reading("metadata-last-value-checked", "Checks only the last value.", _OneOf(which=-1)),
+    reading("metadata-null-as-text", "Converts null to a map.",
             READER.changed(metadata=lambda right, value: {"": "null"} if value is None else right(value))),
-    reading("metadata-not-reserved", "Knows no metadata key.", _reserved(lambda _: False)),
-    reading("metadata-empty-as-tensor", "Takes an empty map for an entry.",
+    reading("metadata-not-reserved", "Does not know the metadata key.", _reserved(lambda _: False)),
+    reading("metadata-empty-as-tensor", "Treats an empty map as a tensor entry.",
             READER.changed(metadata=lambda right, value: right(value if value != [] else None))),
-    reading("metadata-key-any-case", "Takes the metadata key in any case.",
+    reading("metadata-key-any-case", "Accepts the metadata key in any case.",
             _reserved(lambda key: key.lower() == RESERVED)),
-    reading("metadata-key-stripped", "Takes the metadata key with spaces or NUL around it.",
+    reading("metadata-key-stripped", "Accepts the metadata key with spaces or NUL around it.",
             _reserved(lambda key: key.strip(" \0") == RESERVED)),
-    reading("metadata-key-prefix", "Takes every key that begins like the metadata key.",
+    reading("metadata-key-prefix", "Treats every key that begins with the metadata key as that key.",
             _reserved(lambda key: key.startswith(RESERVED))),
-    reading("metadata-key-any-underscores", "Takes every key of two underscores for metadata.",
+    reading("metadata-key-any-underscores",
+            "Treats every key between double underscores as the metadata key.",
             _reserved(lambda key: key.startswith("__") and key.endswith("__"))),
-    reading("metadata-string-maps-skipped", "Passes over every map of strings.",
+    reading("metadata-string-maps-skipped", "Skips every entry that is a map of strings.",
             READER.changed(
                 entry=lambda right, name, value: None if _no_entry(value) else right(name, value))),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Broken readers: shapes, what size follows from them, and integers in shapes and offsets.
+"""Broken readers with a fault in shapes, in the size that they imply, or in integers in shapes and offsets.
 
-SHP-01 to SHP-11 and OFF-02.
+Rules: SHP-01 to SHP-11 and OFF-02.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ RESHAPING: tuple[tuple[str, str, Callable[[tuple[int, ...]], tuple[int, ...]]], 
     ("squeezed", "Drops dimensions of one.", lambda shape: tuple(dim for dim in shape if dim != 1)),
     ("leading-one-dropped", "Drops a leading dimension of one.", lambda s: s[1:] if s[:1] == (1,) else s),
     ("flattened", "Returns flat shapes.", lambda shape: (math.prod(shape[:100]),)),
-    ("reversed", "Turns the order of dimensions round.", lambda shape: shape[::-1]),
+    ("reversed", "Reverses the order of the dimensions.", lambda shape: shape[::-1]),
     ("scalar-as-vector", "Returns scalars with one dimension.", lambda shape: shape or (1,)),
-    ("empty-as-nothing", "Returns all empty tensors with one shape.", lambda s: (0,) if 0 in s else s),
+    ("empty-as-nothing", "Returns the same shape for all empty tensors.", lambda s: (0,) if 0 in s else s),
     ("four-dimensions", "Keeps the first four dimensions.", lambda shape: shape[:4]),
     ("sixteen-dimensions", "Keeps the first sixteen dimensions.", lambda shape: shape[:16]),
 )
@@ -62,14 +62,14 @@ def _of_shape(change: Callable[[object], object]) -> SmallReader:
 
 
 SHAPES: tuple[tuple[str, str, Callable[[object], object]], ...] = (
-    ("from-text", "Parses a shape inside a string.",
+    ("from-text", "Parses a string that contains a shape.",
      lambda value: Grammar().value(value, 0)[0] if type(value) is str and value[:1] == "[" else value),
-    ("number", "Takes a number for a shape of one dimension.", _wrap_number),
-    ("nothing", "Takes null, objects and booleans for the shape of a scalar.", _nothing),
-    ("members", "Takes the values of an object for dimensions.",
+    ("number", "Treats a number as a shape with one dimension.", _wrap_number),
+    ("nothing", "Treats null, objects and booleans as the shape of a scalar.", _nothing),
+    ("members", "Uses the values of an object as dimensions.",
      lambda value: [item for _, item in value] if isinstance(value, Pairs) else value),
-    ("zero-for-others", "Takes a dimension that is no number for zero.", _zero_for_others),
-    ("numbers-only", "Passes over dimensions that are no numbers.", _only_numbers),
+    ("zero-for-others", "Treats a dimension that is not a number as zero.", _zero_for_others),
+    ("numbers-only", "Skips dimensions that are not numbers.", _only_numbers),
 )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def _overflow_crash(width: int, shape: Sequence[int]) -> int:
 
 
 def _empty_not_multiplied(width: int, shape: Sequence[int]) -> int:
-    """Multiply dimension by dimension, and fail where the product of the rest is divided by zero."""
+    """Multiply one dimension at a time, and crash where an overflow check would divide by zero."""
     product = 1
     for dim in shape:
         if product * dim >= 2**64 and 0 in shape:
@@ -127,25 +127,25 @@ def _empty_not_multiplied(width: int, shape: Sequence[int]) -> int:
 
 
 SIZES: tuple[tuple[str, str, Callable[[int, Sequence[int]], int]], ...] = (
-    *((f"{what}-wrap-at-2p{bits}", f"Counts {what} in {bits} bits that wrap.", _wrapped_size(bits, what))
+    *((f"{what}-wrap-at-2p{bits}", f"Counts {what} modulo 2^{bits}.", _wrapped_size(bits, what))
       for what in ("elements", "bytes", "bits")
         for bits in (32, 64)),
     ("elements-signed", "Counts elements in signed 64-bit integers.",
      _wrapped_size(64, "elements", signed=True)),
-    ("elements-wrap-at-2p53", "Counts elements in integers of 53 bits.", _wrapped_size(53, "elements")),
+    ("elements-wrap-at-2p53", "Counts elements in 53-bit integers.", _wrapped_size(53, "elements")),
     ("in-doubles", "Computes sizes in doubles.", _double_size),
-    ("sum", "Adds up the dimensions.", lambda width, shape: sum(shape) * width // 8),
-    ("scalar-empty", "Takes a scalar for an empty tensor.",
+    ("sum", "Adds the dimensions instead of multiplying them.", lambda width, shape: sum(shape) * width // 8),
+    ("scalar-empty", "Treats a scalar as an empty tensor.",
      lambda width, shape: whole_bytes(width, shape) if shape else 0),
-    ("zero-as-one", "Takes a dimension of zero for one.",
+    ("zero-as-one", "Treats a dimension of zero as one.",
      lambda width, shape: whole_bytes(width, [dim or 1 for dim in shape])),
-    ("zero-in-front-only", "Knows empty tensors by their first dimension.",
+    ("zero-in-front-only", "Recognises empty tensors only by their first dimension.",
      lambda width, shape: 0 if shape[:1] == (0,) else whole_bytes(width, [dim or 1 for dim in shape])),
-    ("zero-refused", "Refuses dimensions of zero.", _no_size(lambda shape: 0 in shape)),
-    ("scalar-refused", "Refuses scalars.", _no_size(lambda shape: len(shape) == 0)),
+    ("zero-refused", "Rejects dimensions of zero.", _no_size(lambda shape: 0 in shape)),
+    ("scalar-refused", "Rejects scalars.", _no_size(lambda shape: len(shape) == 0)),
     ("overflow-crash", "Crashes when a product overflows.", _overflow_crash),
     ("overflow-beside-zero-crash", "Crashes on an overflow beside a zero.", _empty_not_multiplied),
-    ("rank-33-crash", "Writes the dimensions into an array of 32.",
+    ("rank-33-crash", "Writes the dimensions into an array of 32 elements.",
      _no_size(lambda shape: len(shape) > 32, Panic)),
 )  # fmt: skip
 
@@ -238,39 +238,40 @@ def _first_digits(value: object) -> int:
 
 
 INTEGERS: tuple[tuple[str, str, Integer], ...] = (
-    ("whole-floats", "Takes {} written as floats.", _whole_floats),
-    ("fractions-cut", "Cuts the fractions of {}.", _truncated),
-    ("first-digits", "Reads the digits at the beginning of {}.", _first_digits),
-    ("minus-zero", "Takes minus zero among {}.", lambda value: 0 if value == "-0" else plain_integer(value)),
-    ("negative", "Takes negative {}.", _negative),
+    ("whole-floats", "Accepts {} written as floating-point numbers.", _whole_floats),
+    ("fractions-cut", "Drops the fractions of {}.", _truncated),
+    ("first-digits", "Reads only the digits at the beginning of {}.", _first_digits),
+    ("minus-zero", "Accepts minus zero among {}.",
+     lambda value: 0 if value == "-0" else plain_integer(value)),
+    ("negative", "Accepts negative {}.", _negative),
     ("absolute", "Drops the sign of {}.", lambda value: abs(_negative(value))),
-    ("digit-strings", "Takes {} written as strings.",
+    ("digit-strings", "Accepts {} written as strings.",
      lambda value: plain_integer(Number(value)) if type(value) is str else plain_integer(value)),
-    ("booleans", "Takes booleans among {}.",
+    ("booleans", "Accepts booleans among {}.",
      lambda value: int(value) if isinstance(value, bool) else plain_integer(value)),
-    ("null", "Takes null among {} for zero.", lambda value: 0 if value is None else plain_integer(value)),
+    ("null", "Treats null among {} as zero.", lambda value: 0 if value is None else plain_integer(value)),
     ("nested", "Unpacks arrays among {}.", _nested),
-    ("modulo-2p64", "Wraps {} at 64 bits.", _modulo(64)),
-    ("modulo-2p64-signed", "Wraps {} at 64 bits, negative ones too.", _modulo(64, signed=True)),
-    ("modulo-2p32", "Wraps {} at 32 bits.", _modulo(32)),
-    ("saturating", "Holds {} at the largest integer.", _saturating),
+    ("modulo-2p64", "Wraps {} around at 64 bits.", _modulo(64)),
+    ("modulo-2p64-signed", "Wraps {} around at 64 bits, including negative ones.", _modulo(64, signed=True)),
+    ("modulo-2p32", "Wraps {} around at 32 bits.", _modulo(32)),
+    ("saturating", "Clamps {} to the largest integer.", _saturating),
     ("crash", "Crashes on a number that it cannot convert in {}.", _crash),
 )  # fmt: skip
 DIMENSIONS: tuple[tuple[str, str, Integer], ...] = (
-    ("doubles", "Holds dimensions as doubles.", _doubles),
-    ("signed-64", "Holds dimensions in signed 64-bit integers.", _signed(64)),
-    ("signed-32", "Holds dimensions in signed 32-bit integers.", _signed(32)),
-    ("below-2p31", "Refuses dimensions from 2^31 on.", _at_most(2**31 - 1)),
-    ("below-2p32", "Refuses dimensions from 2^32 on.", _at_most(2**32 - 1)),
-    ("below-2p47", "Refuses dimensions from 2^47 on.", _at_most(2**47 - 1)),
-    ("below-256", "Refuses dimensions above 255.", _at_most(255)),
+    ("doubles", "Stores dimensions as doubles.", _doubles),
+    ("signed-64", "Stores dimensions in signed 64-bit integers.", _signed(64)),
+    ("signed-32", "Stores dimensions in signed 32-bit integers.", _signed(32)),
+    ("below-2p31", "Rejects dimensions of 2^31 and above.", _at_most(2**31 - 1)),
+    ("below-2p32", "Rejects dimensions of 2^32 and above.", _at_most(2**32 - 1)),
+    ("below-2p47", "Rejects dimensions of 2^47 and above.", _at_most(2**47 - 1)),
+    ("below-256", "Rejects dimensions above 255.", _at_most(255)),
 )
 
 
 def _variants() -> Iterator[Planted]:
     for name, about, convert in INTEGERS:
         yield reading(f"dimension-{name}", about.format("dimensions"), replace(READER, dimension=convert))
-        # An offset of 2^64-1 lies behind every file, so that a saturating reader refuses too.
+        # An offset of 2^64-1 lies beyond every file, so a saturating reader also rejects the file.
         if name == "saturating":
             continue
         yield reading(f"offset-{name}", about.format("offsets"), replace(READER, offset=convert))
@@ -289,15 +290,16 @@ VARIANTS: tuple[Planted, ...] = (
     *(reading(f"shape-{name}", about, _reshaping(change)) for name, about, change in RESHAPING),
     *(reading(f"shape-{name}", about, _of_shape(change)) for name, about, change in SHAPES),
     *(
-        reading(f"shape-rank-{limit}", f"Refuses more than {limit} dimensions.", _rank(limit))
+        reading(f"shape-rank-{limit}", f"Rejects more than {limit} dimensions.", _rank(limit))
         for limit in (4, 7, 31)
     ),
     *(reading(f"size-{name}", about, replace(READER, size=size)) for name, about, size in SIZES),
     *_variants(),
-    reading("offset-negative-unchecked", "Takes negative offsets and compares them with nothing.",
+    reading("offset-negative-unchecked", "Accepts negative offsets, and does not compare them with anything.",
             replace(READER, offset=_negative).without(*ANYWHERE)),
-    reading("offset-modulo-2p64-unchecked", "Wraps offsets at 64 bits and compares them with nothing.",
+    reading("offset-modulo-2p64-unchecked",
+            "Wraps offsets around at 64 bits, and does not compare them with anything.",
             replace(READER, offset=_modulo(64, signed=True)).without(*ANYWHERE)),
-    reading("dimension-negative-unsized", "Takes negative dimensions and compares no sizes.",
+    reading("dimension-negative-unsized", "Accepts negative dimensions, and does not compare sizes.",
             replace(READER, dimension=_negative, size=_any_sign).without("range-size")),
 )  # fmt: skip

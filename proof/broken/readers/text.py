@@ -1,6 +1,6 @@
-"""Broken readers: the bytes of the header as text, what stands around its object, and valid JSON refused.
+"""Broken readers that misread the header's text or the bytes around its object, or reject valid JSON.
 
-HDR-01 to HDR-08, HDR-14 and HDR-15.
+Rules: HDR-01 to HDR-08, HDR-14 and HDR-15.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LENGTHS = {range(0xC0, 0xE0): 2, range(0xE0, 0xF0): 3, range(0xF0, 0xF8): 4}
 
 
 def unchecked_utf8(header: bytes) -> str:
-    """Decode by the leading bytes alone: overlong forms, surrogates and values above U+10FFFF pass."""
+    """Decode by the leading bytes only, and accept overlong forms, surrogates and values above U+10FFFF."""
     out, at = [], 0
     while at < len(header):
         lead = header[at]
@@ -77,26 +77,27 @@ def _codec(codec: str, errors: str = "strict") -> Callable[[bytes], str]:
 
 
 KEEPING = Grammar(finish=paired)
-"""Keeps lone surrogates, as decoders that let them pass go with parsers that do."""
+"""Grammar that keeps lone surrogates, because decoders and parsers that accept them occur together."""
 
 DECODERS: tuple[tuple[str, str, SmallReader], ...] = (
     ("latin-1", "Decodes the header as Latin-1.", replace(IGNORING, decode=_codec("latin-1"))),
-    ("ascii", "Refuses headers that are not ASCII.", replace(IGNORING, decode=_ascii)),
+    ("ascii", "Rejects headers that are not ASCII.", replace(IGNORING, decode=_ascii)),
     ("ignored", "Drops bytes that are not UTF-8.", replace(IGNORING, decode=_codec("utf-8", "ignore"))),
     ("replaced", "Replaces bytes that are not UTF-8.", replace(IGNORING, decode=_codec("utf-8", "replace"))),
     ("smuggled", "Keeps bytes that are not UTF-8 as lone surrogates.",
      replace(IGNORING, decode=_codec("utf-8", "surrogateescape"), grammar=KEEPING)),
-    ("surrogates", "Takes encoded surrogates.",
+    ("surrogates", "Accepts encoded surrogates.",
      replace(IGNORING, decode=_codec("utf-8", "surrogatepass"), grammar=KEEPING)),
-    ("unchecked", "Decodes without any check.", replace(IGNORING, decode=unchecked_utf8, grammar=KEEPING)),
-    ("overlong", "Takes overlong forms.", replace(IGNORING, decode=_overlong)),
-    ("overlong-nul", "Takes NUL in the overlong form of modified UTF-8.",
+    ("unchecked", "Decodes the header without any checks.",
+     replace(IGNORING, decode=unchecked_utf8, grammar=KEEPING)),
+    ("overlong", "Accepts overlong forms.", replace(IGNORING, decode=_overlong)),
+    ("overlong-nul", "Accepts NUL in the overlong form of modified UTF-8.",
      replace(IGNORING, decode=_modified, grammar=Grammar(raw=""))),
-    ("cut-at-end", "Drops a sequence that breaks off at the end.", replace(IGNORING, decode=_cut_at_end)),
+    ("cut-at-end", "Drops a truncated sequence at the end.", replace(IGNORING, decode=_cut_at_end)),
     ("byte-order-mark", "Skips a byte-order mark.", replace(IGNORING, decode=_codec("utf-8-sig"))),
-    ("utf-16-by-mark", "Takes UTF-16 with a byte-order mark.", replace(IGNORING, decode=_utf16_by_mark)),
+    ("utf-16-by-mark", "Accepts UTF-16 with a byte-order mark.", replace(IGNORING, decode=_utf16_by_mark)),
     ("guessed", "Guesses between UTF-8, UTF-16 and UTF-32.", replace(IGNORING, decode=_guessed)),
-    ("until-nul", "Takes a NUL for the end of the header.",
+    ("until-nul", "Ends the header at the first NUL.",
      replace(IGNORING, decode=lambda header: utf8(header.split(b"\0")[0]))),
 )  # fmt: skip
 
@@ -142,7 +143,7 @@ class HeadersMerged(SmallReader):
 
 
 class HeaderNotBraceEmpty(SmallReader):
-    """Takes a header without brace for an empty one."""
+    """Treats a header without an opening brace as an empty one."""
 
     def members(self, header: bytes) -> Pairs:
         return super().members(header) if header[:1] == b"{" else Pairs()
@@ -158,7 +159,7 @@ def _around() -> tuple[Planted, ...]:
         for name, (what, pattern) in BEFORE.items()
     ]
     behind = [
-        reading(f"skips-{name}-behind", f"Skips {what} behind the object.", replace(READER, padding=pattern))
+        reading(f"skips-{name}-behind", f"Skips {what} after the object.", replace(READER, padding=pattern))
         for name, (what, pattern) in BEHIND.items()
     ]
     return (*before, *behind)
@@ -181,38 +182,38 @@ def _refusing(pattern: str) -> dict[str, Callable[[str], str]]:
 
 
 STRICT: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    *((f"escape-{name}", f"Does not know the escape {name}.", _without_escape(letter))
+    *((f"escape-{name}", f"Does not support the escape {name}.", _without_escape(letter))
       for name, letter in (("solidus", "/"), ("backspace", "b"), ("form-feed", "f"), ("line-feed", "n"),
                            ("carriage-return", "r"), ("tab", "t"), ("quote", '"'), ("backslash", "\\"))),
-    ("escapes", "Knows no escapes.", {"escapes": {}, "hex4": "(?!)"}),
-    ("escape-code-point", "Does not know escapes of code points.", {"hex4": "(?!)"}),
-    ("lower-case-hex", "Takes lower-case digits only.", {"hex4": "[0-9a-f]{4}"}),
-    ("upper-case-hex", "Takes upper-case digits only.", {"hex4": "[0-9A-F]{4}"}),
-    ("surrogate-pairs", "Refuses pairs of escaped surrogates.", _refusing("[\ud800-\udfff]")),
-    ("astral", "Refuses characters beyond the basic plane.", _refusing("[\U00010000-\U0010ffff]")),
-    ("non-ascii", "Refuses characters beyond ASCII in strings.", _refusing("[^\x00-\x7f]")),
-    ("nul", "Refuses NUL in strings.", _refusing("\0")),
-    ("controls", "Refuses control characters in strings even when they are escaped.",
+    ("escapes", "Does not support escapes.", {"escapes": {}, "hex4": "(?!)"}),
+    ("escape-code-point", "Does not support escapes of code points.", {"hex4": "(?!)"}),
+    ("lower-case-hex", "Accepts only lower-case hexadecimal digits.", {"hex4": "[0-9a-f]{4}"}),
+    ("upper-case-hex", "Accepts only upper-case hexadecimal digits.", {"hex4": "[0-9A-F]{4}"}),
+    ("surrogate-pairs", "Rejects pairs of escaped surrogates.", _refusing("[\ud800-\udfff]")),
+    ("astral", "Rejects characters beyond the basic plane.", _refusing("[\U00010000-\U0010ffff]")),
+    ("non-ascii", "Rejects non-ASCII characters in strings.", _refusing("[^\x00-\x7f]")),
+    ("nul", "Rejects NUL in strings.", _refusing("\0")),
+    ("controls", "Rejects control characters in strings even if they are escaped.",
      _refusing("[\x01-\x1f]")),
-    ("delete", "Refuses the character DEL.", {"raw": r"\x00-\x1f\x7f"}),
-    ("noncharacters", "Refuses noncharacters.", _refusing("[\ufdd0-\ufdef\ufffe\uffff]")),
-    ("byte-order-mark", "Refuses a byte-order mark inside a string.", _refusing("\ufeff")),
-    ("bidirectional", "Refuses bidirectional controls.", _refusing("[\u200e\u200f\u202a-\u202e]")),
-    ("separators", "Refuses the line separators of Unicode.", _refusing("[\u2028\u2029]")),
-    ("joiners", "Refuses invisible characters.", _refusing("[\u200b-\u200d]")),
-    ("long-string-255", "Refuses strings above 255 characters.", _refusing("(?s).{256}")),
-    ("long-string-1023", "Refuses strings above 1,023 characters.", _refusing("(?s).{1024}")),
-    ("long-string-32767", "Refuses strings above 32,767 characters.", _refusing("(?s).{32768}")),
-    ("empty-string", "Refuses empty strings.", _refusing(r"\A\Z")),
-    ("paths", "Refuses strings that look like a path.", _refusing(r"\.\./|\A/|\A[A-Z]:\\")),
-    ("markup", "Refuses markup in strings.", _refusing("[<>]")),
-    ("format-letters", "Refuses signs of format strings.", _refusing("[%{}$`]")),
-    ("whitespace", "Takes no whitespace between tokens.", {"space": ""}),
-    ("space-only", "Takes only spaces between tokens.", {"space": " *"}),
-    ("no-tab", "Refuses TAB between tokens.", {"space": r"[ \n\r]*"}),
-    ("no-carriage-return", "Refuses CR between tokens.", {"space": r"[ \n\t]*"}),
-    ("no-line-feed", "Refuses line feeds between tokens.", {"space": r"[ \r\t]*"}),
-    ("one-space", "Takes one whitespace character between tokens.", {"space": r"[ \t\n\r]?"}),
+    ("delete", "Rejects the character DEL.", {"raw": r"\x00-\x1f\x7f"}),
+    ("noncharacters", "Rejects noncharacters.", _refusing("[\ufdd0-\ufdef\ufffe\uffff]")),
+    ("byte-order-mark", "Rejects a byte-order mark inside a string.", _refusing("\ufeff")),
+    ("bidirectional", "Rejects bidirectional controls.", _refusing("[\u200e\u200f\u202a-\u202e]")),
+    ("separators", "Rejects the Unicode line separators.", _refusing("[\u2028\u2029]")),
+    ("joiners", "Rejects invisible characters.", _refusing("[\u200b-\u200d]")),
+    ("long-string-255", "Rejects strings of more than 255 characters.", _refusing("(?s).{256}")),
+    ("long-string-1023", "Rejects strings of more than 1,023 characters.", _refusing("(?s).{1024}")),
+    ("long-string-32767", "Rejects strings of more than 32,767 characters.", _refusing("(?s).{32768}")),
+    ("empty-string", "Rejects empty strings.", _refusing(r"\A\Z")),
+    ("paths", "Rejects strings that look like a path.", _refusing(r"\.\./|\A/|\A[A-Z]:\\")),
+    ("markup", "Rejects markup in strings.", _refusing("[<>]")),
+    ("format-letters", "Rejects the special characters of format strings.", _refusing("[%{}$`]")),
+    ("whitespace", "Rejects whitespace between tokens.", {"space": ""}),
+    ("space-only", "Accepts only spaces between tokens.", {"space": " *"}),
+    ("no-tab", "Rejects TAB between tokens.", {"space": r"[ \n\r]*"}),
+    ("no-carriage-return", "Rejects CR between tokens.", {"space": r"[ \n\t]*"}),
+    ("no-line-feed", "Rejects line feeds between tokens.", {"space": r"[ \r\t]*"}),
+    ("one-space", "Accepts at most one whitespace character between tokens.", {"space": r"[ \t\n\r]?"}),
 )  # fmt: skip
 
 
@@ -220,8 +221,8 @@ VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "read", SmallReader),
     *(reading(f"text-{name}", about, reader) for name, about, reader in DECODERS),
     *_around(),
-    reading("padding-below-64", "Refuses 64 or more spaces of padding.", replace(READER, padding=" {0,63}")),
-    reading("header-any-value", "Takes a header that is no object for an empty one.",
+    reading("padding-below-64", "Rejects 64 or more spaces of padding.", replace(READER, padding=" {0,63}")),
+    reading("header-any-value", "Treats a header that is not an object as an empty one.",
             READER.without("first-brace", "header-object", "trailing")),
     *(reading(f"refuses-{name}", about, replace(READER, grammar=replace(READER.grammar, **changes)))
         for name, about, changes in STRICT),

@@ -1,1 +1,1 @@
-"""Tensors of a file as arrays: opened lazily, whole or in slices."""
+"""Returns the tensors of a file as arrays: lazily, all of them, or in slices."""

@@ -1,4 +1,4 @@
-"""Opens files lazily: reads the header, then only the requested tensors (rules API-01 to API-19)."""
+"""Opens files lazily: reads the header first, and then only the requested tensors (API-01 to API-19)."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ Made_co = TypeVar("Made_co", covariant=True)
 
 
 class Framework(Protocol[Made_co]):
-    """Makes tensors of an array library from bytes."""
+    """Creates tensors of an array library from bytes."""
 
     def make(self, info: TensorInfo, raw: memoryview) -> Made_co:
-        """Return a tensor of ``info``'s dtype and shape over the bytes of ``raw``."""
+        """Return a tensor with the dtype and shape of ``info`` over the bytes of ``raw``."""
         ...
 
 
 class RawFramework:
-    """Returns the bytes of a tensor as they are in the file."""
+    """Returns the bytes of a tensor exactly as they are in the file."""
 
     def make(self, info: TensorInfo, raw: memoryview) -> memoryview:  # noqa: ARG002 - bytes have no dtype
         return raw
 
 
 class TensorFile(Opened, Generic[T]):
-    """An open safetensors file. Use it as a context manager; tensors stay valid after closing.
+    """An open safetensors file. Use it as a context manager; tensors stay valid after it is closed.
 
-    The whole header is validated first (OFF-15). In ``copy`` mode every returned tensor owns its memory, and
-    a file that was cut or rewritten raises AccessError. In ``mmap`` mode tensors are private, writable views
-    of the mapped file where their alignment permits; the file must not be cut while any of them exists.
+    The whole header is validated first (OFF-15). In ``copy`` mode, every returned tensor owns its memory, and
+    AccessError is raised if the file was truncated or rewritten. In ``mmap`` mode, tensors are private,
+    writable views of the mapped file if their alignment permits it. In this mode, the file must not be
+    truncated while any of these tensors exists.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class TensorFile(Opened, Generic[T]):
         mode: Mode = "copy",
         profile: ProfileName = "hardened",
     ) -> None:
-        """Open and validate. Raises InvalidFileError, UnreadableError or AccessError (mode)."""
+        """Open and validate a file. Raises InvalidFileError, UnreadableError or AccessError (for mode)."""
         if not isinstance(mode, str) or mode not in ("copy", "mmap"):
             raise AccessError(f"mode must be 'copy' or 'mmap', not {shown(mode)}")
         self.framework = framework
@@ -86,32 +87,35 @@ class TensorFile(Opened, Generic[T]):
         return isinstance(name, str) and name in self._header.tensors
 
     def info(self, name: str) -> TensorInfo:
-        """Return the header's entry without reading data (API-19). Raises NoSuchTensorError."""
+        """Return the header entry of a tensor without reading data (API-19). Raises NoSuchTensorError."""
         try:
             return self._header.tensors[name]
         except (KeyError, TypeError):
             raise NoSuchTensorError(f"{self._source.name}: no tensor {shown(name)}") from None
 
     def get_tensor(self, name: str) -> T:
-        """Read one tensor. Raises NoSuchTensorError, UnsupportedDtypeError, AccessError, UnreadableError."""
+        """Read one tensor.
+
+        Raises NoSuchTensorError, UnsupportedDtypeError, AccessError or UnreadableError.
+        """
         info = self.info(name)
         with memory_for(f"{self._source.name}: tensor {quote(name)}"):
             return self.framework.make(info, self._bytes(info, 0, info.nbytes))
 
     def get_slice(self, name: str) -> TensorSlice[T]:
-        """Return an object whose ``[...]`` reads a part of the tensor with NumPy semantics (API-05)."""
+        """Return an object whose ``[...]`` reads part of the tensor with the semantics of NumPy (API-05)."""
         return TensorSlice(self, self.info(name))
 
     def take(self, info: TensorInfo, index: object) -> T:
         with memory_for(f"{self._source.name}: tensor {quote(info.name)}"):
-            from .slicing import take  # imports NumPy, which other reads do not need
+            from .slicing import take  # imports NumPy, which other operations do not need
 
             shape, data = take(info, index, lambda start, count: self._bytes(info, start, count))
             part = TensorInfo(info.name, info.dtype, shape, 0, data.nbytes)
             return self.framework.make(part, data.data)
 
     def data(self) -> memoryview:
-        """Return the whole data buffer, copied or mapped."""
+        """Return the whole data buffer, either copied or mapped."""
         whole = TensorInfo("", "U8", (self._header.data_size,), 0, self._header.data_size)
         with memory_for(f"{self._source.name}: {self._header.data_size:,} bytes of data"):
             return self._bytes(whole, 0, self._header.data_size)
@@ -137,10 +141,10 @@ class TensorFile(Opened, Generic[T]):
 
 
 def load_all(file: TensorFile[T]) -> dict[str, T]:
-    """Return all tensors of an open file, in header order, over one buffer.
+    """Return all tensors of an open file in header order. They share one buffer.
 
-    Ranges do not overlap (OFF-06), so writing to one tensor changes no other (DAT-07). Each tensor keeps the
-    whole buffer alive.
+    Ranges do not overlap (OFF-06), so writing to one tensor does not change any other (DAT-07). Each tensor
+    keeps the whole buffer alive.
     """
     raw = file.data()
     make = file.framework.make
@@ -149,7 +153,7 @@ def load_all(file: TensorFile[T]) -> dict[str, T]:
 
 
 class TensorSlice(Uncopied, Generic[T]):
-    """A tensor of an open file, for partial reads."""
+    """A tensor of an open file that can be read in parts."""
 
     def __init__(self, file: TensorFile[T], info: TensorInfo) -> None:
         self._file = file

@@ -1,6 +1,6 @@
-"""NumPy arrays over the bytes of a data buffer, NumPy types of dtype codes, and ``PackedTensor``.
+"""NumPy arrays over the bytes of a data buffer, the NumPy types of dtype codes, and ``PackedTensor``.
 
-ml_dtypes, if installed, adds the types that NumPy lacks.
+If ml_dtypes is installed, it provides the types that NumPy lacks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
 from ..rules.faults import quote
 
-# Registers its types with NumPy. Not lazily: a read or save may have no file descriptor left.
+# This import registers the types with NumPy. It must not be deferred, because a later read or save may run
+# out of file descriptors.
 with suppress(ImportError):
     import ml_dtypes  # noqa: F401
 
@@ -30,13 +31,14 @@ Raw = TypeVar("Raw", bound=Sized)
 
 @dataclass(frozen=True, eq=False)
 class PackedTensor(Generic[Raw]):
-    """A tensor of F4 or F6 elements as it is in the file.
+    """A tensor of F4 or F6 elements, exactly as it is in the file.
 
-    The format does not define the order of elements inside a byte (DTY-11), so nothing is unpacked. Two are
-    equal if dtype, shape and bytes are. Like arrays, it is not hashable.
+    The format does not define the order of elements inside a byte (DTY-11), so the elements are not unpacked.
+    Two packed tensors are equal if their dtypes, shapes and bytes are equal. Like arrays, they are not
+    hashable.
 
     Attributes:
-        dtype: dtype code, ``F4``, ``F6_E2M3`` or ``F6_E3M2``.
+        dtype: dtype code, which is ``F4``, ``F6_E2M3`` or ``F6_E3M2``.
         shape: logical dimensions in elements (DTY-10).
         raw: the bytes as a one-dimensional array of unsigned 8-bit integers.
     """
@@ -61,9 +63,9 @@ class PackedTensor(Generic[Raw]):
 Array = npt.NDArray[Any]
 NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
 LoadedArray: TypeAlias = "Array | Any"
-"""A ``NumpyTensor``, typed so that arrays need no cast; few files contain F4 or F6."""
+"""A ``NumpyTensor``, typed so that callers need no cast for arrays. Few files contain F4 or F6."""
 MAX_RANK = 64
-"""Most dimensions of a NumPy array (SHP-10)."""
+"""Maximum number of dimensions of a NumPy array (SHP-10)."""
 
 NAMES = {
     "BOOL": "bool",
@@ -86,7 +88,7 @@ NAMES = {
     "F8_E4M3FNUZ": "float8_e4m3fnuz",
     "F8_E5M2FNUZ": "float8_e5m2fnuz",
 }
-"""Dtype code -> name of the type in NumPy, ml_dtypes and torch."""
+"""Mapping of dtype codes to the name of the type in NumPy, ml_dtypes and torch."""
 
 
 @cache
@@ -103,34 +105,37 @@ def _codes() -> dict[np.dtype[np.generic], str]:
 
 
 def numpy_dtype(code: str) -> np.dtype[np.generic]:
-    """Return the NumPy type of a whole-byte dtype code, little-endian (DAT-01).
+    """Return the little-endian NumPy type of a dtype code whose elements occupy whole bytes (DAT-01).
 
-    Raises UnsupportedDtypeError for a type that needs ml_dtypes if that is missing, and for sub-byte codes,
-    whose tensors are ``PackedTensor``.
+    Raises UnsupportedDtypeError if the type needs ml_dtypes and that is not installed. Also raises it for
+    sub-byte codes, whose tensors are ``PackedTensor``.
     """
     dtype = _table().get(code)
     if dtype is None:
-        why = "is packed below a byte" if DTYPE_BITS[code] < 8 else "needs the package ml_dtypes"
+        why = "has elements smaller than a byte" if DTYPE_BITS[code] < 8 else "needs the package ml_dtypes"
         raise UnsupportedDtypeError(f"dtype {code} has no NumPy type: it {why}")
     return dtype
 
 
 def code_of(dtype: np.dtype[np.generic]) -> str | None:
-    """Return the dtype code of a NumPy type in any byte order, None if the format has none."""
+    """Return the dtype code of a NumPy type in any byte order, or None if the format has no such dtype."""
     return _codes().get(dtype.newbyteorder("<") if dtype.byteorder == ">" else dtype)
 
 
 class NumpyFramework:
-    """Makes NumPy arrays. F4 and F6 become ``PackedTensor``; BF16 and eight-bit floats need ml_dtypes."""
+    """Creates NumPy arrays.
+
+    F4 and F6 become ``PackedTensor``. BF16 and eight-bit floats need ml_dtypes.
+    """
 
     def make(self, info: TensorInfo, raw: memoryview) -> NumpyTensor:
-        """Return an aligned, writable array; copies misaligned bytes."""
+        """Return an aligned, writable array. Misaligned bytes are copied."""
         data = np.frombuffer(raw, np.uint8) if len(raw) else np.empty(0, np.uint8)
         if DTYPE_BITS[info.dtype] < 8:
             return PackedTensor(info.dtype, info.shape, _writable(data))
         dtype = numpy_dtype(info.dtype)
         if len(info.shape) > MAX_RANK:
-            text = f"{len(info.shape)} dimensions, NumPy supports {MAX_RANK}"
+            text = f"the tensor has {len(info.shape)} dimensions, but NumPy supports only {MAX_RANK}"
             raise AccessError(f"tensor {quote(info.name)}: {text}", "LIM_RANK", "SHP-10")
         if not len(raw):
             return self._empty(info, dtype)

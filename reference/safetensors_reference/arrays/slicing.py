@@ -1,8 +1,8 @@
-"""Slices a tensor with NumPy semantics, reading only the rows concerned (API-05 to API-09).
+"""Slices a tensor with the semantics of NumPy, reading only the rows that are needed (API-05 to API-09).
 
-Slicing treats elements as opaque bytes, so every dtype and framework gives the same result. It supports
-integers, slices with any step, an ellipsis and tuples of these, clamped as in NumPy. It rejects NumPy's
-advanced indexing.
+Slicing treats elements as opaque bytes, so the result is the same for every dtype and framework. It supports
+integers, slices with any step, an ellipsis, and tuples of these. Slices are clamped as in NumPy. NumPy's
+advanced indexing is rejected.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .numpy import MAX_RANK
 def take(
     info: TensorInfo, index: object, read: Callable[[int, int], memoryview]
 ) -> tuple[tuple[int, ...], npt.NDArray[np.uint8]]:
-    """Return (shape, bytes) of ``tensor[index]``; ``read`` returns a range of them. Raises AccessError."""
+    """Return shape and bytes of ``tensor[index]``; ``read`` reads a range of bytes. Raises AccessError."""
     parts = _normalise(info, index)
     if DTYPE_BITS[info.dtype] % 8:
-        # An indexed dimension of one element does not affect byte positions.
+        # An indexed dimension with one element does not affect byte positions.
         kept = [d for d, part in enumerate(parts) if info.shape[d] != 1 or isinstance(part, slice)]
         info = info._replace(shape=tuple(info.shape[d] for d in kept))
         parts = [parts[d] for d in kept]
@@ -58,7 +58,7 @@ def _take(
             left = [_length(part, dim) for part, dim in pairs if isinstance(part, slice)]
             return (*left, *inner), np.empty(0, np.uint8)
         if len(block_shape) > MAX_RANK:
-            text = f"the slice has {len(block_shape):,} dimensions, NumPy supports {MAX_RANK}"
+            text = f"the slice has {len(block_shape):,} dimensions, but NumPy supports only {MAX_RANK}"
             raise AccessError(text, "LIM_RANK", "SHP-10")
         block = np.frombuffer(raw, f"V{width}").reshape(block_shape)[tuple(used[first:])]
         flat = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
@@ -73,7 +73,7 @@ def _is_full(part: int | slice, dim: int) -> bool:
 def _byte_runs(
     info: TensorInfo, parts: list[int | slice]
 ) -> tuple[tuple[int, ...], list[int | slice], tuple[int, ...]]:
-    """View packed rows as bytes: shape, parts, and tail dimensions. Raises AccessError (API-08)."""
+    """Convert packed rows to bytes: return shape, parts and tail dimensions. Raises AccessError (API-08)."""
     bits = DTYPE_BITS[info.dtype]
     at = max(d for d, part in enumerate(parts) if not _is_full(part, info.shape[d]))
     part, inner = parts[at], prod(info.shape[at + 1 :])
@@ -89,7 +89,7 @@ def _byte_runs(
     shape = info.shape[:at]
     first = 0
     if row * bits % 8:
-        # Rows share bytes, so only a run inside one row can be cut out.
+        # Rows share bytes, so only a run inside a single row can be cut out.
         taken = [
             range(*p.indices(n)) if isinstance(p, slice) else (p,) for p, n in zip(outer, shape, strict=True)
         ]
@@ -131,7 +131,7 @@ def _normalise(info: TensorInfo, index: object) -> list[int | slice]:
     if dots > 1:
         raise _unsupported(info, "more than one ellipsis")
     if len(given) - dots > rank:
-        text = f"{len(given) - dots} indices for {rank} dimensions"
+        text = f"there are {len(given) - dots} indices for {rank} dimensions"
         raise _error(info, text, "API_SLICE_OUT_OF_RANGE", "API-07")
     at = next((i for i, part in enumerate(given) if part is Ellipsis), len(given))
     full = [slice(None)] * (rank - len(given) + dots)
@@ -146,12 +146,12 @@ def _part(info: TensorInfo, part: object, dim: int) -> int | slice:
         except (TypeError, ValueError) as err:
             raise _unsupported(info, str(err)) from err
         return part
-    # True is an integer in Python and a mask in NumPy; a caller means neither.
+    # True is an integer in Python and a mask in NumPy, but callers expect neither here.
     if isinstance(part, (bool, np.bool_)) or not isinstance(part, SupportsIndex):
         raise _unsupported(info, f"an index of type {type(part).__name__}")
     try:
         number = part.__index__()
-    except TypeError as err:  # arrays have the method but raise
+    except TypeError as err:  # arrays have this method but may raise
         raise _unsupported(info, f"an index of type {type(part).__name__}") from err
     if not -dim <= number < dim:
         text = f"index {shown(number)} is out of range for a dimension of {dim}"
@@ -168,7 +168,7 @@ def _error(info: TensorInfo, text: str, code: str, rule: str) -> AccessError:
 
 
 def _narrow(shape: tuple[int, ...], parts: list[int | slice], width: int) -> tuple[int, int, int]:
-    """Return (first byte, rows, first free dimension) around the slice; makes ``parts`` relative to them."""
+    """Return (first byte, rows, first free dimension) of the slice. Makes ``parts`` relative to the rows."""
     start = 0
     for dim, part in enumerate(parts):
         stride = prod(shape[dim + 1 :]) * width

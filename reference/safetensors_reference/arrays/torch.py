@@ -1,4 +1,4 @@
-"""Torch tensors over the bytes of a data buffer on any device, and torch types of dtype codes."""
+"""Torch tensors over the bytes of a data buffer on any device, and the torch types of dtype codes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .numpy import NAMES, PackedTensor
 
 TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"
 LoadedTensor: TypeAlias = "torch.Tensor | Any"
-"""A ``TorchTensor``, typed so that tensors need no cast; few files contain F4 or F6."""
+"""A ``TorchTensor``, typed so that callers need no cast for tensors. Few files contain F4 or F6."""
 Device: TypeAlias = "str | int | torch.device"
 
-# One torch element has two F4 elements of the last dimension.
+# One torch element consists of two F4 elements of the last dimension.
 _NAMES = {**NAMES, "F4": "float4_e2m1fn_x2"}
 
-# Older torch lacks the newest types; only tensors of these types fail (DTY-07).
+# Older versions of torch lack the newest types. Only tensors of these types fail (DTY-07).
 TORCH_DTYPES: dict[str, torch.dtype] = {
     code: getattr(torch, name) for code, name in _NAMES.items() if hasattr(torch, name)
 }
@@ -40,7 +40,7 @@ def torch_dtype(code: str) -> torch.dtype:
 
 
 def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> TorchTensor:
-    """Return a tensor of dtype ``code`` and ``shape`` over the one-dimensional bytes ``data``."""
+    """Return a tensor of dtype ``code`` and shape ``shape`` over the one-dimensional bytes ``data``."""
     if DTYPE_BITS[code] < 8 and not halves(code, shape):
         return PackedTensor(code, tuple(shape), data)
     dtype = torch_dtype(code)
@@ -58,12 +58,18 @@ def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> Torc
 
 
 def halves(code: str, shape: Sequence[int]) -> bool:
-    """Return whether torch's packed type can represent this: F4 with an even last dimension (DTY-12)."""
+    """Return whether the packed type of torch can represent a tensor (DTY-12).
+
+    This is the case for F4 with an even last dimension.
+    """
     return code == "F4" and code in TORCH_DTYPES and len(shape) > 0 and shape[-1] % 2 == 0
 
 
 def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, TorchTensor]:
-    """Return tensors over the buffer ``data``: strided views of one view per dtype. Raises as ``make``."""
+    """Return tensors over the buffer ``data``.
+
+    They are strided views of one view per dtype. Raises the same errors as ``make``.
+    """
     out: dict[str, TorchTensor] = {}
     typed: dict[str, _TypedBuffer | None] = {}
     strides: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -85,36 +91,38 @@ def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, Tor
 
 
 class TorchFramework:
-    """Makes torch tensors on a device; raises AccessError for a missing device.
+    """Creates torch tensors on a device. Raises AccessError if the device does not exist.
 
-    F4 has torch's packed type if its last dimension is even. Other F4 and F6 become ``PackedTensor``.
+    F4 tensors have torch's packed type if their last dimension is even. Other F4 and F6 tensors become
+    ``PackedTensor``.
     """
 
     def __init__(self, device: Device = "cpu") -> None:
         try:
             self.device = torch.empty(0, device=device).device
-        except Exception as err:  # torch raises many types, even AssertionError
+        except Exception as err:  # torch raises many exception types, even AssertionError
             raise AccessError(f"device {shown(device)} cannot be used ({reason(err)})") from err
         if self.device.type == "meta":
-            raise AccessError("device 'meta' cannot be used: it has no elements")
+            raise AccessError("device 'meta' cannot be used because its tensors have no elements")
 
     def make(self, info: TensorInfo, raw: memoryview) -> TorchTensor:
         return make(info.name, info.dtype, info.shape, self.put(raw))
 
     def put(self, raw: memoryview) -> torch.Tensor:
-        """Return the bytes on the device as a one-dimensional tensor; on the CPU without a copy."""
+        """Return the bytes as a one-dimensional tensor on the device. On the CPU, no copy is made."""
         if not len(raw):
             return torch.empty(0, dtype=torch.uint8, device=self.device)
         data = torch.frombuffer(raw, dtype=torch.uint8)
         try:
             return data.to(self.device)
         except RuntimeError as err:
-            text = f"{self.device} has no room for {len(raw):,} bytes ({reason(err)})"
+            text = f"{self.device} has too little memory for {len(raw):,} bytes ({reason(err)})"
             raise AccessError(text, "LIM_MEMORY", "LIM-06") from err
 
 
 _TypedBuffer = tuple[torch.Tensor, int, int]
-"""The buffer viewed as a dtype, its offset in the storage in elements, and the bytes per element."""
+"""The buffer viewed as a dtype, its offset in the storage in elements, and the number of bytes per element.
+"""
 
 
 def _typed_buffer(code: str, data: torch.Tensor) -> _TypedBuffer | None:

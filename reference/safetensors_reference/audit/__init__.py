@@ -1,1 +1,1 @@
-"""Audit of millions of files: one typed row for each, on one machine or on many."""
+"""Audits millions of files on one or many machines and writes one typed row per file."""

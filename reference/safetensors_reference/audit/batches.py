@@ -1,4 +1,4 @@
-"""Batches of files for workers. A folder with an index stays in one batch."""
+"""Groups files into batches for workers. A folder with an index stays in one batch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 MAX_MODEL_FOLDER = 10_000
-"""Most files of a folder with an index that form one batch."""
+"""Maximum number of files in a folder with an index that is audited as one batch."""
 
 
 class AuditInput(NamedTuple):
-    """One file to audit; an empty ``path`` means a local file, a ``problem`` that there is no file."""
+    """One file to audit. A local file has an empty ``path``. If there is no file, ``problem`` says why."""
 
     address: str
     path: str = ""
@@ -33,8 +33,8 @@ class Batch(NamedTuple):
 
     store: str | None
     items: tuple[AuditInput, ...]
-    known: frozenset[int] = frozenset()  # files with a row, read only for their models
-    patient: bool = False  # wait for slow files to the end
+    known: frozenset[int] = frozenset()  # files that already have a row and are read only for their models
+    patient: bool = False  # wait for slow files until they are finished
 
     def split(self) -> list[Batch]:
         left = [item for number, item in enumerate(self.items) if number not in self.known]
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """Files of one folder, in the order of their names."""
+    """Files of one folder, sorted by name."""
 
     store: str | None
     items: Iterable[AuditInput]
@@ -54,7 +54,10 @@ class Folder(NamedTuple):
 def make_batches(
     folders: Iterable[Folder], size: int, is_done: Callable[[AuditInput], bool]
 ) -> Iterator[Batch]:
-    """Yield batches of about ``size`` files; a folder with an index is one, as its shards are needed."""
+    """Yield batches of about ``size`` files.
+
+    A folder with an index becomes one batch, because its model needs all shards.
+    """
     store: str | None = None
     waiting: list[AuditInput] = []
     for folder in folders:
@@ -78,7 +81,7 @@ def make_batches(
 def _folder_batches(folder: Folder, size: int, is_done: Callable[[AuditInput], bool]) -> Iterator[Batch]:
     items = tuple(folder.items)
     known = frozenset(number for number, item in enumerate(items) if is_done(item))
-    if len(items) > MAX_MODEL_FOLDER:  # too many to hold: an index reads its shards again
+    if len(items) > MAX_MODEL_FOLDER:  # too many to keep in memory, so each index reads its shards again
         left = [item for number, item in enumerate(items) if number not in known]
         yield from (Batch(folder.store, tuple(left[at : at + size])) for at in range(0, len(left), size))
     elif len(known) < len(items):

@@ -1,4 +1,4 @@
-"""``stc audit``: writes one row per file, on one machine or a cluster."""
+"""``stc audit``: audits files on one machine or on a cluster and writes one row per file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 LOCAL_BATCH = 256
 ROUNDS = 16
-"""Remote files per batch and concurrent request; large batches seldom wait for their last file."""
+"""Number of remote files in a batch, per concurrent request.
+
+Large batches rarely have to wait for their last file.
+"""
 
 
 class _RowVerdict(msgspec.Struct):
@@ -45,7 +48,7 @@ _verdict = msgspec.json.Decoder(_RowVerdict).decode
 
 
 class AuditCommand(click.Command):
-    """A command with one subcommand: ``stc audit summary``."""
+    """The command ``stc audit``, which also has the subcommand ``stc audit summary``."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -68,29 +71,34 @@ class AuditCommand(click.Command):
     "lists",
     multiple=True,
     metavar="FILE",
-    help="Also audit the paths and addresses in FILE, one per line; - is standard input.",
+    help="Also audit the paths and addresses in FILE, one per line; - reads standard input.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="RESULTS",
-    help="Append to RESULTS and skip files that it already contains: JSON lines for a name that ends in "
-    ".jsonl, else a folder of Parquet files (needs the extra fleet).",
+    help="Append to RESULTS and skip files that already have a row there. If the name ends in .jsonl, "
+    "RESULTS is a file of JSON lines; otherwise it is a folder of Parquet files (needs the extra "
+    "fleet).",
 )
 @click.option(
-    "--retry", is_flag=True, help="Audit files again that were unreachable, changed or killed a worker."
+    "--retry",
+    is_flag=True,
+    help="Audit files again if they were unreachable, changed during the audit or killed a worker.",
 )
 @click.option(
     "--data",
     is_flag=True,
-    help="Also read the data: SHA-256 of each file, bytes other than 0 and 1 in BOOL tensors.",
+    help="Also read the data, to record the SHA-256 of each file and count bytes other than 0 and 1 in BOOL "
+    "tensors.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="Processes on this machine; 1 runs without worker processes.  [default: all cores]",
+    help="Number of worker processes on this machine; with 1, the audit runs in the main process.  [default: "
+    "all cores]",
 )
 @click.option(
     "--scheduler",
@@ -102,9 +110,12 @@ class AuditCommand(click.Command):
     type=click.IntRange(1, 10_000),
     default=64,
     show_default=True,
-    help="Concurrent requests: of all local processes together, or of each worker of a cluster.",
+    help="Maximum number of concurrent requests, for all local processes together or for each worker of a "
+    "cluster.",
 )
-@click.option("--batch", type=click.IntRange(1, 100_000), metavar="N", help="Files per batch of a worker.")
+@click.option(
+    "--batch", type=click.IntRange(1, 100_000), metavar="N", help="Number of files per worker batch."
+)
 def audit(
     sources: tuple[str, ...],
     lists: tuple[str, ...],
@@ -116,7 +127,7 @@ def audit(
     at_once: int,
     batch: int | None,
 ) -> None:
-    """Audit many files and write one row for each.
+    """Audit many files and write one row per file.
 
     \b
     stc audit models/ -o rows.jsonl
@@ -124,37 +135,38 @@ def audit(
     stc audit --list names.txt -o rows/ --scheduler tcp://10.0.0.1:8786
     stc audit summary rows.jsonl -o page.html
 
-    SOURCE is a directory, a file, or an address that fsspec opens (https://, hf://, s3://, gs://, zip:: ...).
-    A directory or bucket stands for every *.safetensors and *.safetensors.index*.json below it. An index is
-    judged with its shards and has its own row. Unless you give --data, the audit reads only length prefix and
-    header, with at most two requests. Without -o, rows go to standard output.
+    SOURCE is a directory, a file, or an address that fsspec can open (https://, hf://, s3://, gs://,
+    zip:: ...). A directory or bucket stands for every *.safetensors and *.safetensors.index*.json file below
+    it. An index is checked together with its shards and has its own row. Without --data, the audit reads only
+    the length prefix and the header of each file, with at most two requests. Without -o, it writes the rows
+    to standard output.
 
-    Repeat the command to resume an interrupted audit: it skips files with the same address, size and ETag (or
-    modification time). A file that cannot be read is never called invalid: its row says "missing", "refused",
-    "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker".
+    To resume an interrupted audit, repeat the command. It skips files whose address, size and ETag (or
+    modification time) have not changed. A file that cannot be read is never reported as invalid. Its row says
+    "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker" instead.
 
-    A row has the answer under each profile. Where the written rules leave a choice open, "text" answers as
-    "hardened" does.
+    A row contains the verdict under each profile. Where the written rules leave a choice open, "text" follows
+    "hardened".
 
-    'stc audit summary RESULTS' counts rows by fault, writer, source and dtype.
+    'stc audit summary RESULTS' counts the rows by fault, writer, source and dtype.
 
     \b
-    Exit status, which covers skipped files by their rows in RESULTS:
+    Exit status (skipped files count with the rows that they already have in RESULTS):
       0    every file and every model is valid
       1    at least one is invalid, or valid only under some profiles
-      2    at least one could not be read, or the results cannot be written
-      130  interrupted (Ctrl-C); all written rows are complete, repeat the command to resume
+      2    at least one could not be read, or the results could not be written
+      130  interrupted (Ctrl-C); all written rows are complete, so repeat the command to resume
     """
     if not sources and not lists:
-        raise click.UsageError("names no file: give SOURCE or --list FILE")
+        raise click.UsageError("no files to audit: give SOURCE or --list FILE")
     if scheduler is not None and jobs is not None:
-        raise click.UsageError("--jobs and --scheduler exclude each other")
+        raise click.UsageError("--jobs and --scheduler cannot be used together")
     remote = bool(lists) or any(map(is_address, sources))
     jobs = min(jobs or cores(), at_once if remote else sys.maxsize)
     share = at_once if scheduler else max(1, at_once // jobs)
     audit_run = _AuditRun(AuditOptions(share, data), batch or (ROUNDS * share if remote else LOCAL_BATCH))
     try:
-        # Report unusable sources before creating results.
+        # Report unusable sources before the results are created.
         folders = find_folders(sources, lists)
         if scheduler:
             audit_run.engine = dask = Dask(scheduler)
@@ -165,12 +177,14 @@ def audit(
             audit_run.processed.seen = set()
         audit_run.work(folders, output, retry, () if remote else sources)
     except (ResultsError, SourceError, EngineError) as err:
-        hint = " (written rows are kept; repeat the command to resume)" if audit_run.counts else ""
+        hint = " (the rows written so far are kept; repeat the command to resume)" if audit_run.counts else ""
         click.echo(f"{err}{hint}", err=True)
         raise SystemExit(2) from err
     left = audit_run.processed.left_out
     if left:
-        click.echo(f"{shown_name(output)}: skipped, already with a row: {final_line(left)}", err=True)
+        click.echo(
+            f"{shown_name(output)}: skipped because they already have a row: {final_line(left)}", err=True
+        )
     click.echo(final_line(audit_run.counts, interrupted=audit_run.interrupted), err=True)
     raise SystemExit(INTERRUPTED if audit_run.interrupted else status(audit_run.counts + left))
 
@@ -215,7 +229,7 @@ def _write_rows(results: JsonlResults | ParquetResults | None, rows: bytes) -> N
         results.add(rows)
     elif rows.isascii():
         click.echo(rows, nl=False)
-    else:  # file names may contain bidirectional controls
+    else:  # file names may contain bidirectional control characters
         for line in rows.splitlines():
             click.echo(json.dumps(json.loads(line), separators=(",", ":")))
 
@@ -228,7 +242,7 @@ def status(counts: Counter[str]) -> int:
 
 
 def final_line(counts: Counter[str], *, interrupted: bool = False) -> str:
-    """Return the counts in one line, e.g. ``12 files: 11 valid, 1 missing; 1 model: 1 invalid``."""
+    """Return the counts as one line, e.g. ``12 files: 11 valid, 1 missing; 1 model: 1 invalid``."""
     parts = []
     for kind in ("file", "model"):
         verdicts = {key.partition(" ")[2]: n for key, n in counts.items() if key.startswith(kind)}

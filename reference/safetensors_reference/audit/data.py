@@ -1,4 +1,4 @@
-"""Reads the data of a file for ``--data``: SHA-256, and BOOL bytes other than 0 and 1."""
+"""Reads the data of a file for ``--data``: computes its SHA-256 and counts BOOL bytes other than 0 and 1."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def read_data(fetcher: Fetcher, item: AuditInput, row: Row, header: Header
         try:
             part = await with_retries(partial(requests.part, data.at, count))
             if part.size != size or len(part.data) != count or part.tag not in (row.tag, item.tag, ""):
-                text = "another file after the header was read"
+                text = "the file was replaced after its header was read"
                 raise NotReadError("changed", text, row.requests, row.read)
             data.update(part.data)
         finally:

@@ -1,8 +1,8 @@
-"""Engines run batches in a loop, in a pool of processes or on dask.
+"""Engines that run batches in a loop, in a pool of processes or on dask.
 
-An engine keeps only a few batches in flight per worker, so memory does not grow with the number of files.
-When a worker dies, its batch runs again by itself. If it kills again, each of its files runs by itself. A
-file that kills twice gets a row that says so.
+An engine keeps only a few batches per worker in flight, so that memory does not grow with the number of
+files. When a worker dies, its batch runs again with no other batch in flight. If the batch kills a worker
+again, each of its files runs on its own. A file that kills two workers gets a row that says so.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 BATCHES_PER_WORKER = 2
 MAX_SLOW_FILES = 10_000
 POLL_SECONDS = 2.0
-"""Seconds between health checks of an engine that returns nothing."""
+"""Seconds to wait for a result before the health of the workers is checked."""
 WORKER_TIMEOUT = 300.0
-"""Longest wait in seconds for a cluster without workers."""
+"""Maximum time in seconds to wait for a cluster that has no workers."""
 
 
 class EngineError(Exception):
-    """An engine is not available. The message is one line."""
+    """An engine is not available. The message is a single line."""
 
 
 class Engine(Protocol):
-    """Runs ``audit_batch`` in a worker; ``deaths`` are the exceptions that report a dead worker."""
+    """Runs ``audit_batch`` in a worker; ``deaths`` contains the exceptions that report a dead worker."""
 
     deaths: tuple[type[BaseException], ...]
     about: str
@@ -70,16 +70,18 @@ class _Scheduler:
     def __init__(self, batches: Iterable[Batch], options: AuditOptions, engine: Engine) -> None:
         self.batches = iter(batches)
         self.options, self.engine = options, engine
-        self.suspects: deque[tuple[Batch, int]] = deque()  # with deaths while running by itself
-        self.in_flight: dict[Any, tuple[Batch, int]] = {}  # deaths are -1 beside other batches
-        self.left: deque[Batch] = deque()  # not started, because slow files took all requests
+        # Batches, each with the number of workers that it killed while nothing else ran.
+        self.suspects: deque[tuple[Batch, int]] = deque()
+        # The number is -1 for a batch that runs beside others.
+        self.in_flight: dict[Any, tuple[Batch, int]] = {}
+        self.left: deque[Batch] = deque()  # not started because slow files used all requests
         self.slow: dict[str | None, list[AuditInput]] = {}
         self.exhausted = False
         self.done: SimpleQueue[Any] = SimpleQueue()
 
     def rows(self) -> Iterator[bytes]:
         while True:
-            # A suspect runs by itself; with others in flight the culprit would be unknown.
+            # A suspect must run alone. With other batches in flight, the culprit would be unknown.
             if self.suspects and not self.in_flight:
                 self._submit(*self.suspects.popleft())
             while not self.suspects and not self._isolating() and len(self.in_flight) < self.engine.capacity:
@@ -114,7 +116,7 @@ class _Scheduler:
     def _submit(self, batch: Batch, kills: int) -> None:
         try:
             future = self.engine.submit(batch, self.options)
-        except self.engine.deaths:  # the pool broke a moment ago
+        except self.engine.deaths:  # the pool has just broken
             self.suspects.append((batch, max(kills, 0)))
             return
         self.in_flight[future] = batch, kills
@@ -139,7 +141,7 @@ class _Scheduler:
                 self.suspects.appendleft((batch, 1))
             else:
                 yield _worker_killer_row(batch)
-        except Exception as err:  # from the engine: ``audit_batch`` raises none
+        except Exception as err:  # raised by the engine, since ``audit_batch`` never raises
             message = shorten(" ".join(str(err).split()), 300)
             raise EngineError(f"{self.engine.about}: {type(err).__name__}: {message}") from err
         else:
@@ -171,14 +173,16 @@ class Loop:
 
 def _worker_killer_row(batch: Batch) -> bytes:
     item = batch.items[0]
-    error = NotReadError("kills-worker", "every process that reads it dies, for example for lack of memory")
+    error = NotReadError(
+        "kills-worker", "every process that reads this file dies, for example because it runs out of memory"
+    )
     return encode_row(
         unread_row(item.address, error, item.size, item.tag, "model" if item.is_index else "file")
     )
 
 
 class Pool:
-    """A pool of processes on this machine, restarted when one of them dies."""
+    """A pool of processes on this machine. It is restarted when one of them dies."""
 
     deaths: tuple[type[BaseException], ...] = (BrokenExecutor,)
 
@@ -192,7 +196,7 @@ class Pool:
         return BATCHES_PER_WORKER * self._workers
 
     def _start_pool(self) -> ProcessPoolExecutor:
-        # Forking this process would copy the threads of fsspec and the progress bar at an arbitrary point.
+        # Forking this process would copy the threads of fsspec and the progress bar in an arbitrary state.
         context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
         context.set_forkserver_preload([audit_batch.__module__])
         return ProcessPoolExecutor(self._workers, mp_context=context, initializer=_init_worker)
@@ -216,12 +220,12 @@ class Pool:
 
 
 def _init_worker() -> None:
-    # The main process handles Ctrl-C and ends the workers after it has written their rows.
+    # The main process handles Ctrl-C, writes the rows of the workers and then stops them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _exit_with_parent() -> None:  # a killed main process would leave it waiting forever
+def _exit_with_parent() -> None:  # otherwise a worker would wait forever if the main process was killed
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -229,7 +233,7 @@ def _exit_with_parent() -> None:  # a killed main process would leave it waiting
 
 
 class Dask:
-    """Workers of dask.distributed, which need this package installed."""
+    """Workers of a dask.distributed cluster. This package must be installed on them."""
 
     def __init__(self, address: str, timeout: float = 20) -> None:
         try:
@@ -241,20 +245,22 @@ class Dask:
             raise EngineError("dask needs the extra: pip install 'safetensors-conformance[fleet]'") from err
         try:
             get_backend(parse_address(address)[0])
-        except ValueError as err:  # before the client exists, which takes long to fail
-            raise EngineError(f"{shown_name(address)}: not an address of a dask scheduler: {err}") from err
+        except ValueError as err:  # checked before creating the client, which takes long to fail
+            raise EngineError(
+                f"{shown_name(address)}: this is not an address of a dask scheduler: {err}"
+            ) from err
         self.deaths: tuple[type[BaseException], ...] = (KilledWorker,)
         for name in (
             "distributed",
             *logging.root.manager.loggerDict,
-        ):  # they would write into the progress bar
-            if name.partition(".")[0] == "distributed":  # some set their own level
+        ):  # their messages would interfere with the progress bar
+            if name.partition(".")[0] == "distributed":  # some loggers set their own level
                 logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             client: Any = Client  # untyped
             self._client = client(address, timeout=timeout, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as err:
-            text = f"no dask scheduler answers: {err or type(err).__name__}"
+            text = f"no dask scheduler responds: {err or type(err).__name__}"
             raise EngineError(f"{shown_name(address)}: {text}") from err
         self.about = f"dask at {shown_name(address)}"
         self._counted_at, self._threads, self._idle_since = -10.0, 1, 0.0
@@ -269,20 +275,20 @@ class Dask:
 
     @property
     def capacity(self) -> int:
-        """Most batches in flight; at least those of one thread, since workers may join later."""
-        if time.monotonic() - self._counted_at > POLL_SECONDS:  # do not burden the scheduler
+        """Maximum number of batches in flight. Counts at least one thread, since workers may join later."""
+        if time.monotonic() - self._counted_at > POLL_SECONDS:  # avoids frequent requests to the scheduler
             self._counted_at, self._threads = time.monotonic(), max(1, self._count())
         return BATCHES_PER_WORKER * self._threads
 
     def _count(self) -> int:
         try:
             threads: dict[str, int] = self._client.nthreads()
-        except (OSError, TimeoutError):  # the scheduler is gone
+        except (OSError, TimeoutError):  # the scheduler has gone away
             return 0
         return sum(threads.values())
 
     def check_workers(self) -> None:
-        """Wait for workers. Raises EngineError after ``WORKER_TIMEOUT`` seconds without one."""
+        """Wait for workers. Raises EngineError if there are none for ``WORKER_TIMEOUT`` seconds."""
         now = time.monotonic()
         if self._count():
             self._idle_since = 0.0
@@ -290,7 +296,7 @@ class Dask:
             self._idle_since = now
             click.echo(f"{self.about}: waiting for workers", err=True)
         elif now - self._idle_since > WORKER_TIMEOUT:
-            raise EngineError(f"{self.about}: no worker for {WORKER_TIMEOUT:,.0f} s")
+            raise EngineError(f"{self.about}: there was no worker for {WORKER_TIMEOUT:,.0f} s")
 
     def submit(self, batch: Batch, options: AuditOptions) -> Any:
         return self._client.submit(audit_batch, batch, options, pure=False)

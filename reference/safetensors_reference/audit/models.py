@@ -1,4 +1,4 @@
-"""Row of a model: compares its index with the headers of its shards."""
+"""Builds the row of a model by comparing its index with the headers of its shards."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from ..header.model import Header
 
 ShardRow = tuple[Row, "Header | None"]
-"""Row of a shard, and its header unless it has faults or was not read."""
+"""Row of a shard and its header. The header is None if it has faults or was not read."""
 
 
 class ModelIndex:
-    """An index read as text; ``text`` is None where it cannot be followed."""
+    """An index read as text; ``text`` is None if its contents cannot be interpreted."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
         self.findings = FaultCollector()
         self.text: IndexText | None = None
         if head.size > INDEX_CAP:
-            text = f"the index has {head.size:,} bytes, more than the limit of {INDEX_CAP:,} (IDX-13)"
+            text = (
+                f"the index has {head.size:,} bytes, which exceeds the limit of {INDEX_CAP:,} bytes (IDX-13)"
+            )
             self.findings.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, head.size))
         else:
             self.text = read_index_text(head.data, self.findings)
@@ -44,7 +46,10 @@ def whole_index(_: bytes, size: int) -> int:
 
 
 def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
-    """Judge a model; ``shards`` are all that may be opened, by name, missing ones included."""
+    """Return the row of a model.
+
+    ``shards`` maps names to all shards that may be opened, including missing ones.
+    """
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
             note = f"shard {quote(name)}: {row.note}"
@@ -59,7 +64,7 @@ def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
     about["faults"] = len(faults) + sum(row.faults for row in rows)
     about["note"] = about["note"] or next((row.note for row in rows if row.codes), "")
     head = index.head
-    if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # sizes claimed by servers
+    if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # servers may report false sizes
         raise NotReadError("unreachable", "the total size of the shards is impossible", head.requests)
     sizes = [row.data_bytes for row in rows if row.data_bytes is not None]
     return Row(
@@ -91,7 +96,7 @@ def _faults(index: ModelIndex, shards: Mapping[str, ShardRow], headers: Mapping[
                     findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, place.start, place.end))
             check_contents(text, headers, findings)
         except Abandon:
-            pass  # too many faults; the rest is omitted
+            pass  # there are too many faults, so the rest is omitted
     return sorted(findings.faults, key=lambda fault: fault.start)
 
 

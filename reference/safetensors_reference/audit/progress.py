@@ -1,4 +1,4 @@
-"""Progress bar of an audit: files, rate and, once the total is known, the time left."""
+"""Progress bar of an audit, which shows files, rate and, once the total is known, the remaining time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ REFRESH = 0.2
 
 
 class AuditBar:
-    """Progress bar on a terminal's standard error; its thread counts a total for local directories only."""
+    """Progress bar for a terminal on standard error.
+
+    A thread counts the total number of files, but only for local directories.
+    """
 
     def __init__(self, sources: Sequence[str], console: Console | None = None) -> None:
         console = console or Console(stderr=True)

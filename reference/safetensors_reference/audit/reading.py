@@ -1,4 +1,4 @@
-"""Reads the beginning of a file: one local read, or at most two range requests."""
+"""Reads the beginning of a file with one local read, or with at most two range requests."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
-"""Function of the first bytes and the size of a file; returns how many bytes to read."""
+"""Function that receives the first bytes and the size of a file and returns how many bytes to read."""
 FIRST = 64 << 10
-"""Bytes of the first request; most headers are shorter, and more would be data."""
+"""Number of bytes in the first request. Most headers are shorter, so a larger request would read data too."""
 LOCAL_FIRST = 32 << 10
 ATTEMPTS = 5
 LONGEST_WAIT = 30.0
-"""Most seconds between two attempts, whatever the server asks for."""
+"""Maximum number of seconds between two attempts, regardless of what the server requests."""
 SECONDS = 30.0
-"""Longest wait for an answer, plus the time for its bytes at ``MIN_BYTES_PER_SECOND``."""
+"""Maximum wait for a response in seconds, plus the time that its bytes need at ``MIN_BYTES_PER_SECOND``."""
 MIN_BYTES_PER_SECOND = 256 << 10
 FILE_SECONDS = 600.0
 MEMORY_BUDGET = 128 << 20
-"""Bytes in flight in one process, besides the first request of each file."""
+"""Maximum number of bytes in flight in one process, not counting the first request of each file."""
 
 
 def time_for(count: int) -> float:
@@ -39,13 +39,13 @@ def time_for(count: int) -> float:
 
 
 class TransientError(NotReadError):
-    """An outcome that a retry may change; ``after`` is the wait in seconds that the server requests."""
+    """A failure that a retry may fix; ``after`` is the wait in seconds that the server requests."""
 
     after = 0.0
 
 
 class FileRange(NamedTuple):
-    """A range of a file; ``size`` and ``tag`` belong to the whole file."""
+    """A range of a file; ``size`` and ``tag`` describe the whole file."""
 
     data: bytes
     size: int
@@ -53,13 +53,13 @@ class FileRange(NamedTuple):
 
 
 def bytes_needed(data: bytes, size: int) -> int:
-    """Return the size of prefix and header; of the prefix alone for an impossible header length."""
+    """Return the size of length prefix and header, or of the prefix alone if the length is impossible."""
     length = int.from_bytes(data[:8], "little")
     return 8 + length if size >= 8 and 0 < length <= min(HEADER_CAP, size - 8) else min(8, size)
 
 
 def listed(item: AuditInput) -> tuple[int | None, str]:
-    """Return size and tag before reading, from the listing or the file system."""
+    """Return size and tag from the listing or the file system, before the file is read."""
     if item.path or item.problem:
         return item.size, item.tag
     try:
@@ -70,14 +70,14 @@ def listed(item: AuditInput) -> tuple[int | None, str]:
 
 
 class MemoryBudget:
-    """Limits the bytes in memory; requests wait in order."""
+    """Limits the number of bytes in memory. Requests are served in order."""
 
     def __init__(self, size: int = MEMORY_BUDGET) -> None:
         self.size = self.free = size
         self._turn, self._released = asyncio.Lock(), asyncio.Event()
 
     async def acquire(self, count: int) -> int:
-        """Wait for ``count`` bytes, at most the whole budget; return the amount to release."""
+        """Wait for ``count`` bytes, but at most the whole budget. Return the number of bytes to release."""
         count = min(count, self.size)
         async with self._turn:
             while self.free < count:
@@ -99,11 +99,11 @@ class Fetcher:
     budget = MemoryBudget()
 
     async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
-        """Return ``count`` bytes, fewer at the end of the file. Raises NotReadError, TransientError."""
+        """Return ``count`` bytes, or fewer at the end of the file. Raises NotReadError or TransientError."""
         raise NotImplementedError
 
     async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
-        """Return whether a file with faults has the same version and size. Raises as ``part``."""
+        """Return whether a file with faults has kept its version and size. Raises as ``part`` does."""
         raise NotImplementedError
 
     async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
@@ -118,7 +118,7 @@ class Fetcher:
 
 
 class LocalFetcher(Fetcher):
-    """Reads local files. Never waits, so it runs without an event loop."""
+    """Reads local files. It never waits, so it runs without an event loop."""
 
     waits = False
 
@@ -170,7 +170,7 @@ def _outcome(err: UnreadableError) -> NotReadError:
 
 
 class Requests:
-    """Counted requests for ranges of one file."""
+    """Sends and counts the range requests for one file."""
 
     def __init__(self, fetcher: Fetcher, item: AuditInput) -> None:
         self.fetcher, self.item = fetcher, item
@@ -186,7 +186,9 @@ class Requests:
         first = await self.part(0, FIRST)
         listed = self.item.size
         if listed is not None and listed != first.size:
-            raise TransientError("changed", f"{listed:,} bytes in the listing, {first.size:,} now")
+            raise TransientError(
+                "changed", f"the listing says {listed:,} bytes, but the file now has {first.size:,} bytes"
+            )
         whole = need(first.data, first.size)
         held = 0
         data = first.data
@@ -195,10 +197,10 @@ class Requests:
                 held = await self.fetcher.budget.acquire(whole)
                 rest = await self.part(len(data), whole - len(data))
                 if (rest.size, rest.tag) != (first.size, first.tag):
-                    raise TransientError("changed", "another file after the first request")
+                    raise TransientError("changed", "the file was replaced after the first request")
                 data += rest.data
             if len(data) < whole:
-                raise TransientError("changed", f"ends at byte {len(data):,} of {first.size:,}")
+                raise TransientError("changed", f"the response ends at byte {len(data):,} of {first.size:,}")
         except BaseException:
             self.fetcher.budget.release(held)
             raise
@@ -210,7 +212,7 @@ async def confirm_unchanged(fetcher: Fetcher, item: AuditInput, head: Head) -> N
     try:
         check = with_retries(partial(fetcher.is_unchanged, item, head))
         if not await (with_timeout(FILE_SECONDS, check) if fetcher.waits else check):
-            raise NotReadError("changed", "another file after its header was read")
+            raise NotReadError("changed", "the file was replaced after its header was read")
     except NotReadError as err:
         err.requests, err.received = head.requests, head.received
         raise
@@ -220,7 +222,9 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
     try:
         return await asyncio.wait_for(work, seconds)
     except TimeoutError as err:
-        raise NotReadError("unreachable", f"not read within {seconds:,.0f} s, all attempts included") from err
+        raise NotReadError(
+            "unreachable", f"the file could not be read within {seconds:,.0f} s, including all attempts"
+        ) from err
 
 
 async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:

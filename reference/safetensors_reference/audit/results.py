@@ -1,4 +1,4 @@
-"""Result files of an audit: JSON lines, or Parquet files in a folder. Both can be resumed."""
+"""Result files of an audit: a file of JSON lines or a folder of Parquet files. Both can be resumed."""
 
 from __future__ import annotations
 
@@ -32,28 +32,31 @@ _START = b'{"address":"'
 
 
 class ResultsError(Exception):
-    """Results cannot be read or written. The message is one line and names the file."""
+    """Results cannot be read or written. The message is a single line and names the file."""
 
 
 class _Key(msgspec.Struct):
-    """Fields that decide whether to audit a file again."""
+    """Fields that decide whether a file must be audited again."""
 
     address: str
     verdict: str = ""
     size: int | None = None
-    tag: str | None = ""  # a missing column value is None
+    tag: str | None = ""  # a column value may be missing
     kind: str | None = "file"
 
 
 class ProcessedFiles:
-    """Files with a row, as 64-bit keyed hashes; ``seen`` has those of this run where one may come twice."""
+    """Files that already have a row, stored as keyed 64-bit hashes.
+
+    ``seen`` contains the files of this run if the same file may occur more than once.
+    """
 
     def __init__(self) -> None:
         self._verdicts: dict[int, str] = {}
         self._skipped: Counter[str] = Counter()
         self._models: dict[int, str] = {}
         self.seen: set[int] | None = None
-        # A secret key prevents file names with chosen collisions.
+        # A secret key makes it impossible to choose file names that collide.
         self._secret = secrets.token_bytes(16)
 
     def __len__(self) -> int:
@@ -66,7 +69,7 @@ class ProcessedFiles:
         self._verdicts[self._number(key.address, key.size, key.tag or "")] = verdict
         if key.address.startswith(("http://", "https://")):
             self._verdicts[self._number(key.address, None, "")] = (
-                verdict  # a list of addresses has no size or tag
+                verdict  # a file from a list of addresses has no size or tag
             )
 
     def __call__(self, item: AuditInput) -> bool:
@@ -90,7 +93,7 @@ class ProcessedFiles:
         return True
 
     def mark_rejudged(self, address: str) -> None:
-        """Forget the old row of a skipped model, which has a new one because a shard has."""
+        """Forget the old row of a skipped model, because a new row was written after a shard had changed."""
         self._models.pop(self._number(address, None, ""), None)
 
     @property
@@ -103,26 +106,26 @@ class ProcessedFiles:
 
 
 class JsonlResults:
-    """A file of JSON lines. Each batch is written whole; a torn last line is cut off."""
+    """A file of JSON lines. Each batch is written as a whole. An incomplete last line is cut off."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._new = not path.exists()
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
-        except (OSError, ValueError) as err:  # null byte in the path
+        except (OSError, ValueError) as err:  # the path contains a null byte
             raise _not_written(path, err) from err
         _lock(self._fd, path)
         try:
             if not stat.S_ISREG(os.fstat(self._fd).st_mode):
-                raise ResultsError(f"{shown_name(path)}: not written: not a regular file")
+                raise ResultsError(f"{shown_name(path)}: not written because it is not a regular file")
             self._end = self._whole_lines()
         except BaseException:
             os.close(self._fd)
             raise
 
     def _whole_lines(self) -> int:
-        """Cut off a torn last row and return the end. Raises ResultsError unless these are rows."""
+        """Cut off an incomplete last row and return the end. Raises ResultsError for other contents."""
         end = os.fstat(self._fd).st_size
         while end:
             start = max(0, end - 65_536)
@@ -133,7 +136,7 @@ class JsonlResults:
             end = start
         torn = os.pread(self._fd, len(_START), end)
         if not _START.startswith(torn) or not _START.startswith(os.pread(self._fd, len(_START), 0)):
-            raise ResultsError(f"{shown_name(self.path)}: contains something other than rows of an audit")
+            raise ResultsError(f"{shown_name(self.path)}: this file contains something other than audit rows")
         if torn:
             os.ftruncate(self._fd, end)
         return end
@@ -147,7 +150,7 @@ class JsonlResults:
                 except (msgspec.DecodeError, ValueError, RecursionError) as err:
                     name = shown_name(self.path)
                     raise ResultsError(
-                        f"{name}: line {number:,} is not a row of an audit: {_error_text(err)}"
+                        f"{name}: line {number:,} is not an audit row: {_error_text(err)}"
                     ) from err
 
     def add(self, rows: bytes) -> None:
@@ -174,7 +177,7 @@ class JsonlResults:
 
 
 class ParquetResults:
-    """A folder of Parquet files, each of which appears whole or not at all."""
+    """A folder of Parquet files. Each file appears either complete or not at all."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -195,9 +198,7 @@ class ParquetResults:
         self._count = 0
         if not self._parts() and any(not entry.name.startswith(".") for entry in path.iterdir()):
             os.close(self._fd)
-            raise ResultsError(
-                f"{shown_name(path)}: the folder contains something other than rows of an audit"
-            )
+            raise ResultsError(f"{shown_name(path)}: this folder contains something other than audit rows")
         self._number = max((int(part.stem[5:]) for part in self._parts()), default=0)
 
     def _parts(self) -> list[Path]:
@@ -209,7 +210,7 @@ class ParquetResults:
 
         for part in self._parts():
             try:
-                if not part.is_file():  # opening a pipe may block
+                if not part.is_file():  # opening a pipe could block
                     raise TypeError("not a regular file")
                 with parquet.ParquetFile(part) as file:
                     _check_columns(file.schema_arrow)
@@ -218,10 +219,10 @@ class ParquetResults:
                             raise TypeError("a row has no address")
                         for values in piece.to_pylist():
                             processed.add(_Key(**values), retry)
-            # pyarrow raises ValueError for invalid UTF-8.
+            # pyarrow raises ValueError if the text is not valid UTF-8.
             except (pa.ArrowException, OSError, TypeError, ValueError) as err:
                 raise ResultsError(
-                    f"{shown_name(part)}: is not a part of an audit: {_error_text(err)}"
+                    f"{shown_name(part)}: this is not a result file of an audit: {_error_text(err)}"
                 ) from err
 
     def add(self, rows: bytes) -> None:
@@ -252,7 +253,7 @@ class ParquetResults:
 
     def remove_if_empty(self) -> None:
         if self._new:
-            with suppress(OSError):  # not empty
+            with suppress(OSError):  # the folder is not empty
                 self.path.rmdir()
 
 
@@ -288,7 +289,7 @@ def _check_columns(columns: Any) -> None:
     for name in _Key.__struct_fields__:
         at = columns.get_field_index(name)
         if at < 0 or columns.field(at).type != wanted.field(name).type:
-            raise TypeError(f"it has no column {name} of {wanted.field(name).type}")
+            raise TypeError(f"there is no column {name} of type {wanted.field(name).type}")
 
 
 def open_results(path: Path) -> JsonlResults | ParquetResults:
@@ -300,7 +301,7 @@ def _lock(fd: int, path: Path) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as err:
         os.close(fd)
-        raise ResultsError(f"{shown_name(path)}: another audit writes to it") from err
+        raise ResultsError(f"{shown_name(path)}: another audit is writing to this folder") from err
 
 
 def _error_text(err: Exception) -> str:

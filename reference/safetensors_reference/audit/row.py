@@ -1,4 +1,4 @@
-"""Rows of an audit: one per file or model, built from a header."""
+"""Rows of an audit. Each row describes one file or model and is built from its header."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 MAX_KEYS = 64
 MAX_PADDING = 4096
 LARGEST = (1 << 63) - 1
-"""Largest size accepted from a server or store; results cannot store more."""
+"""Largest file size that a server or store may report. The results cannot store larger numbers."""
 MAX_TEXT = 200
-"""Characters of a metadata key, a `format` value or a note in a row."""
+"""Maximum number of characters of a metadata key, a `format` value or a note in a row."""
 
 
 class Profiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Answer under each profile.
+    """Verdict under each profile.
 
     Attributes:
-        text: the written rules only.
-        official: the newest official release.
-        hardened: our recommendation for untrusted files.
+        text: verdict under the written rules only.
+        official: verdict under the rules of the newest official release.
+        hardened: verdict under our recommendation for untrusted files.
     """
 
     text: Literal["valid", "invalid"]
@@ -67,8 +67,8 @@ class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         dtype: code of the dtype.
-        tensors: number of its tensors.
-        bytes: bytes of these tensors.
+        tensors: number of tensors with this dtype.
+        bytes: total number of bytes in these tensors.
     """
 
     dtype: str
@@ -77,15 +77,15 @@ class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Traces of the program that wrote a header.
+    """Traces in a header of the program that wrote it.
 
     Attributes:
-        fields: the fields of the first entry in their order, joined by commas.
-        padding: spaces after the header object; at most 4,096 are counted.
-        alignment: largest power of two up to 4,096 that divides the position of the first data byte.
-        compact: whether the header object has no space between its tokens, judged by the first entry.
-        order: whether the tensors appear in the order of their bytes.
-        format: value of the metadata key `format`, cut at 200 characters; null when there is none.
+        fields: fields of the first entry in header order, joined by commas.
+        padding: number of spaces after the header object; at most 4,096 spaces are counted.
+        alignment: largest power of two up to 4,096 that divides the file position of the first data byte.
+        compact: whether the header object has no spaces between its tokens, judged by the first entry.
+        order: whether the header lists the tensors in the order of their bytes.
+        format: value of the metadata key `format`, cut off at 200 characters; null if there is no such key.
     """
 
     fields: str
@@ -97,37 +97,38 @@ class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One file, or one model with its index and shards. Unknown or inapplicable fields are absent.
+    """Row of one file, or of one model with its index and shards. Unknown or inapplicable fields are absent.
 
     Attributes:
         address: path or address of the file; for a model, of its index. A byte that is not UTF-8 is escaped,
-            for example `\\udcff`; a name with such a byte or with `\\u` has each backslash doubled.
-        time: time of the audit, in UTC.
-        verdict: `valid` or `invalid` where all profiles agree, else `per-profile`; any other value is the
+            for example `\\udcff`. In a name with such a byte or with `\\u`, each backslash is doubled.
+        time: time of the audit in UTC.
+        verdict: `valid` or `invalid` if all profiles agree, otherwise `per-profile`. Any other value is the
             reason why the validity is unknown: `missing`, `refused` (no permission), `unreachable` (after
             several attempts), `changed` (during the audit), `no-ranges` (the server sends only whole files),
-            `unreadable` (not a regular file, or a system error), `kills-worker` (every reader dies).
+            `unreadable` (not a regular file, or a system error), `kills-worker` (every process that reads the
+            file dies).
         kind: `file`, or `model` for an index with its shards.
-        size: bytes of the file; for a model, of its index.
-        tag: ETag, digest or version from the store, else the modification time; empty when there is none. A
-            file with the same address, size and tag is not audited again.
-        profiles: the answer under each profile.
-        codes: fault codes under any profile, sorted, each once.
-        rules: rules broken under any profile, sorted, each once.
-        faults: number of faults under any profile; at most 10,000 of a file are counted.
+        size: size of the file in bytes; for a model, size of its index.
+        tag: ETag, digest or version from the store, otherwise the modification time; empty if there is none.
+            A file with the same address, size and tag is not audited again.
+        profiles: verdict under each profile.
+        codes: sorted list of the fault codes under any profile, without duplicates.
+        rules: sorted list of the rules broken under any profile, without duplicates.
+        faults: number of faults under any profile; at most 10,000 faults are counted per file.
         tensors: number of tensors.
-        dtypes: the dtypes used, sorted, with tensors and bytes of each.
-        data_bytes: bytes of the data buffer; for a model, of all its shards.
-        header_bytes: the length of the header, N.
-        metadata_keys: keys of the metadata in their order, at most 64, each cut at 200 characters.
-        writer: traces of the program that wrote the header.
+        dtypes: sorted list of the dtypes used, with the number of tensors and bytes of each.
+        data_bytes: size of the data buffer in bytes; for a model, the total over all its shards.
+        header_bytes: length N of the header in bytes.
+        metadata_keys: keys of the metadata in header order; at most 64 keys, each cut off at 200 characters.
+        writer: traces in the header of the program that wrote it.
         header_sha256: SHA-256 of the N header bytes.
         shards: number of shards that the index of a model names.
-        data_sha256: SHA-256 of the whole file, with `--data`.
-        odd_bools: bytes of BOOL tensors other than 0 and 1, with `--data`.
-        requests: requests or reads, repeated ones included.
-        read: bytes read.
-        note: one line: why the validity is unknown, or the first fault.
+        data_sha256: SHA-256 of the whole file; present only with `--data`.
+        odd_bools: number of bytes other than 0 and 1 in BOOL tensors; present only with `--data`.
+        requests: number of requests or reads, including repeated ones.
+        read: number of bytes read.
+        note: one line that says why the validity is unknown, or describes the first fault.
     """
 
     address: str
@@ -156,7 +157,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
 
 class Head(msgspec.Struct):
-    """The beginning of a file: length prefix and header, or less for an impossible header length."""
+    """The beginning of a file: its length prefix and header, or less if the header length is impossible."""
 
     name: str
     size: int
@@ -164,7 +165,7 @@ class Head(msgspec.Struct):
     tag: str = ""
     requests: int = 1
     received: int = 0
-    held: int = 0  # bytes of the memory budget
+    held: int = 0  # bytes reserved in the memory budget
 
     def read(self, start: int, count: int) -> bytes:
         if start + count > len(self.data):
@@ -173,7 +174,7 @@ class Head(msgspec.Struct):
 
 
 class NotReadError(PortableError):
-    """The validity of a file is unknown, for a reason that a row can name."""
+    """The validity of a file is unknown. ``verdict`` gives the reason."""
 
     def __init__(self, verdict: Verdict, note: str, requests: int = 0, received: int = 0) -> None:
         super().__init__(note)
@@ -186,7 +187,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_row(row: Row) -> bytes:
-    """Return a row as one line of JSON with line feed. Never raises on its content."""
+    """Return a row as one line of JSON with a line feed. Never raises, whatever the row contains."""
     address = row_address(row.address)
     if address is not row.address:
         row = msgspec.structs.replace(row, address=address)
@@ -195,7 +196,7 @@ def encode_row(row: Row) -> bytes:
             return _encoder.encode(row) + b"\n"
         except UnicodeEncodeError:  # text from a server, such as an ETag
             return _encoder.encode(_unicode(row)) + b"\n"
-    except Exception as err:  # one row must not end the audit
+    except Exception as err:  # one row must not stop the audit
         error = NotReadError("unreadable", f"this program failed: {type(err).__name__}: {err}")
         return _encoder.encode(unread_row(address, error, None, "", row.kind)) + b"\n"
 
@@ -208,7 +209,7 @@ def row_address(name: str) -> str:
 
 
 def unicode(text: str) -> str:
-    """Return ``text`` with surrogates escaped, as names and HTTP fields may have them."""
+    """Return ``text`` with surrogates escaped. Names and HTTP fields may contain surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -286,7 +287,7 @@ def fault_fields(faults: Iterable[Fault]) -> dict[str, Any]:
 
 
 def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Profiles, list[Fault]]:
-    # Profiles differ only in choices, so most files need one explanation.
+    # Profiles differ only in choices, so most files need to be explained only under one profile.
     if all(fault.choice is None for fault in (*faults, *tolerated)):
         return _INVALID, faults
     answers: dict[str, Literal["valid", "invalid"]] = {"hardened": "invalid" if faults else "valid"}

@@ -1,4 +1,4 @@
-"""Sources of an audit: directories, lists and addresses that fsspec opens, walked folder by folder."""
+"""Sources of an audit: directories, lists and addresses that fsspec can open, searched folder by folder."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "m
          "last_modified", "updated", "modified", "created")  # fmt: skip
 WEB = "https://"
 MAX_DEPTH = 64
-TOO_DEEP = f"more than {MAX_DEPTH} nested folders; name those below on the command line"
+TOO_DEEP = f"more than {MAX_DEPTH} nested folders; give deeper folders on the command line"
 MAX_PAGES = 100_000
 MAX_FAILED_PAGES = 10
 MAX_LINE = 8192
-"""Longest line of a list, in characters; paths and addresses are shorter."""
+"""Maximum length of a line in a list, in characters. Paths and addresses are shorter."""
 _ARCHIVES = ("zip", "tar", "libarchive")
 
 
 class SourceError(Exception):
-    """A source cannot be used. The message is one line and names it."""
+    """A source cannot be used. The message is a single line and names the source."""
 
 
 def is_address(name: str) -> bool:
@@ -43,13 +43,13 @@ def is_address(name: str) -> bool:
 
 
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
-    """Yield the files of all sources by folder, in sorted order."""
+    """Yield the files of all sources, grouped by folder and sorted."""
     for source in filter(is_address, sources):
-        _open_store(source)  # report an unusable address before any work begins
+        _open_store(source)  # reports an unusable address before any work begins
     for name in lists:
         try:
             if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
-                text = "not a regular file; use --list - for a pipe"
+                text = "this is not a regular file; use --list - for a pipe"
                 raise SourceError(f"{shown_name(name)}: {text}")
         except (OSError, ValueError) as err:
             raise SourceError(f"{shown_name(name)}: {getattr(err, 'strerror', None) or err}") from err
@@ -100,7 +100,7 @@ def _walk(top: str) -> Iterator[Folder]:
             empty = False
             names.sort()
             has_index = any(map(is_index, names))
-            # Lazily: a folder may contain a million names.
+            # Map lazily, because a folder may contain a million names.
             yield Folder(None, map(AuditInput, names), has_index)
     if empty:
         yield _problem(top, NO_MODEL_FILES)
@@ -155,7 +155,7 @@ def _open_store(address: str, **options: Any) -> tuple[str, Any, str]:
                 options[scheme] = {"get_client": archive_client}
         # A cache of listings would grow with the number of names.
         fs, path = url_to_fs(address, use_listings_cache=False, **options)
-    except Exception as err:  # implementations raise any class
+    except Exception as err:  # implementations may raise any exception class
         raise SourceError(f"{shown_name(address)}: {_error_text(err)}") from err
     first, chained, rest = address.partition("::")
     protocol = first.partition("://")[0]
@@ -164,7 +164,7 @@ def _open_store(address: str, **options: Any) -> tuple[str, Any, str]:
 
 def _remote(address: str) -> Iterator[Folder]:
     if address.startswith(("http://", "https://")) and "::" not in address:
-        # Only the trailing slash marks a folder of a web server.
+        # On a web server, only a trailing slash identifies a folder.
         yield from (
             _pages(address) if address.endswith("/") else [_folder(WEB, [AuditInput(address, address)])]
         )
@@ -175,7 +175,7 @@ def _remote(address: str) -> Iterator[Folder]:
         if about.get("type") == "file":
             yield _folder(store, [_remote_item(store, fs, str(about["name"]), about)])
             return
-    except Exception as err:  # implementations raise any class
+    except Exception as err:  # implementations may raise any exception class
         yield _problem(address, _error_text(err))
         return
     places, empty = deque([path]), True
@@ -209,7 +209,7 @@ def _remote(address: str) -> Iterator[Folder]:
 
 
 def _pages(top: str) -> Iterator[Folder]:
-    """Yield the files that the pages of a web server link to; a server may generate pages without end."""
+    """Yield the files linked from the pages of a web server, which may generate pages without end."""
     from fsspec.asyn import get_loop
 
     web = Web(file_system(WEB, get_client=client))
@@ -219,23 +219,27 @@ def _pages(top: str) -> Iterator[Folder]:
         request = with_retries(partial(web.links, place))
         try:
             links, long = asyncio.run_coroutine_threadsafe(request, get_loop()).result()
-        except Exception as err:  # libraries raise any class
+        except Exception as err:  # libraries may raise any exception class
             empty = False
             yield _problem(place, _error_text(err))
             lost = lost + 1 if isinstance(err, NotReadError) and err.verdict == "unreachable" else 0
             if lost == MAX_FAILED_PAGES and places:
-                yield _problem(top, f"{lost} consecutive pages got no answer; the rest is left out")
+                yield _problem(
+                    top, f"{lost} consecutive pages could not be read; the other pages were skipped"
+                )
                 return
             continue
         lost = 0
         below = [link for link in links if link.endswith("/")]
         items = [AuditInput(link, link) for link in links if is_model_file(link)]
-        problems = [f"it links to addresses of more than {MAX_ADDRESS:,} characters"] if long else []
+        problems = [f"it links to addresses with more than {MAX_ADDRESS:,} characters"] if long else []
         if below and place.count("/") - top.count("/") >= MAX_DEPTH:
             problems.append(TOO_DEEP)
             below = []
         if count + len(below) > MAX_PAGES:
-            problems.append(f"{top} has more than {MAX_PAGES:,} folders; name the others on the command line")
+            problems.append(
+                f"{top} has more than {MAX_PAGES:,} folders; give the other folders on the command line"
+            )
             below = below[: MAX_PAGES - count]
         count += len(below)
         places.extendleft(reversed(below))
@@ -263,7 +267,7 @@ def _address(store: str, fs: Any, path: str) -> str:
 
 def _remote_item(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> AuditInput:
     address = _address(store, fs, path)
-    # The Hub's file system is synchronous and sends several requests per file.
+    # The file system of the Hub is synchronous and sends several requests per file.
     place = str(fs.url(path)) if store == "hf://" else path
     size = about.get("size")
     return AuditInput(
@@ -272,7 +276,7 @@ def _remote_item(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> Au
 
 
 def tag_of(about: Mapping[str, Any]) -> str:
-    """Return the version of a file in a listing, empty when there is none."""
+    """Return the version of a file in a listing, or an empty string if there is none."""
     value = next((about[key] for key in _TAGS if about.get(key)), "")
     if isinstance(value, dict):  # a large file on the Hub
         value = value.get("sha256") or value.get("oid") or ""

@@ -1,4 +1,4 @@
-"""Fetchers for files in stores: by fsspec, or by HTTP."""
+"""Fetchers for files in stores. They use either fsspec or plain HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .batches import AuditInput
 
 STORE_SECONDS = 120.0
-"""Longest wait for a store, its own retries included."""
+"""Maximum wait for a store in seconds, including its own retries."""
 WEB = ("https://", "hf://")
 THREADS = 64
 
@@ -34,7 +34,7 @@ class UnreachableStore(Fetcher):
 
 
 class StoreFetcher(Fetcher):
-    """Reads ranges with a file system of fsspec, which retries first."""
+    """Reads ranges with a file system of fsspec, which does its own retries first."""
 
     def __init__(self, fs: Any) -> None:
         self.fs = fs
@@ -48,13 +48,13 @@ class StoreFetcher(Fetcher):
             call = partial(getattr(self.fs, name), *args, **kwargs)
             work = asyncio.get_running_loop().run_in_executor(self._threads, call)
             return await asyncio.wait_for(work, seconds)
-        except TimeoutError as err:  # no retry: other requests wait
-            raise NotReadError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
+        except TimeoutError as err:  # no retry, because other requests are waiting
+            raise NotReadError("unreachable", f"no complete response within {seconds:,.0f} s") from err
         except FileNotFoundError as err:
-            raise NotReadError("missing", "no such file in the store") from err
+            raise NotReadError("missing", "the file does not exist in the store") from err
         except PermissionError as err:
             raise NotReadError("refused", str(err) or "no permission") from err
-        except Exception as err:  # implementations raise any class
+        except Exception as err:  # implementations may raise any exception class
             raise TransientError("unreachable", f"{type(err).__name__}: {err}") from err
 
     async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
@@ -63,16 +63,17 @@ class StoreFetcher(Fetcher):
             about = await self._call("info", item.path)
             size, tag = about.get("size"), tag_of(about)
             if size is None:
-                raise NotReadError("unreachable", "the store gives no size of the file")
+                raise NotReadError("unreachable", "the store does not report the size of the file")
         if not 0 <= size <= LARGEST:
-            raise NotReadError("unreachable", f"the store gives an impossible size of {size:,} bytes")
+            raise NotReadError("unreachable", f"the store reports an impossible size of {size:,} bytes")
         end = min(start + count, size)
         data = b""
         if end > start:
             data = await self._call("cat_file", item.path, start=start, end=end, count=end - start)
         if len(data) != end - start:
             raise TransientError(
-                "changed", f"{len(data):,} bytes instead of {end - start:,} from {start:,} on"
+                "changed",
+                f"the store returned {len(data):,} bytes instead of {end - start:,} from byte {start:,}",
             )
         return FileRange(data, size, tag)
 
@@ -82,7 +83,7 @@ class StoreFetcher(Fetcher):
 
 
 class WebFetcher(Fetcher):
-    """Reads ranges by HTTP and checks each answer (NET-01), which fsspec's file system does not."""
+    """Reads ranges over HTTP and checks each response (NET-01), unlike the file system of fsspec."""
 
     def __init__(self, web: Web) -> None:
         self.web = web
@@ -90,7 +91,7 @@ class WebFetcher(Fetcher):
 
     async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
         place = RequestTarget(item.path, item.path)
-        if start:  # go straight to where the first request was redirected
+        if start:  # use the address to which the first request was redirected
             place = self._redirected.pop(item.path, place)
         fields = {"Range": f"bytes={start}-{start + count - 1}", "Accept-Encoding": "identity"}
         async with self.web.get(place, fields, count) as (answer, target):
@@ -114,21 +115,25 @@ async def _read_range(answer: Any, start: int, count: int) -> FileRange:
     if status == 416 and content_range == "bytes */0":
         return FileRange(b"", 0, fields.get("ETag", "").strip('"'))
     if status in (200, 416):
-        raise NotReadError("no-ranges", f"status {status} for a range: the server sends only whole files")
+        raise NotReadError(
+            "no-ranges", f"status {status} for a range request: the server sends only whole files"
+        )
     if status != 206:
         raise NotReadError("unreachable", f"status {status}")
     if fields.get("Content-Encoding", "identity") != "identity" or "multipart" in fields.get(
         "Content-Type", ""
     ):
-        raise NotReadError("no-ranges", "the answer is compressed or in parts")
+        raise NotReadError("no-ranges", "the response is compressed or has several parts")
     first, last, size = _parse_content_range(content_range)
     if first != start or last != min(start + count, size) - 1:
         raise NotReadError(
-            "no-ranges", f"Content-Range {content_range[:80]} for bytes {start}-{start + count - 1}"
+            "no-ranges",
+            f"the response has Content-Range {content_range[:80]}, but bytes {start}-{start + count - 1} "
+            "were requested",
         )
     data = await answer.content.readexactly(last - first + 1)
     if await answer.content.read(1):
-        raise NotReadError("no-ranges", "more bytes than requested")
+        raise NotReadError("no-ranges", "the response has more bytes than requested")
     tag = fields.get("ETag") or fields.get("Last-Modified") or ""
     return FileRange(data, size, tag.strip('"'))
 
@@ -139,16 +144,16 @@ def _parse_content_range(text: str) -> tuple[int, int, int]:
     first, _, last = span.partition("-")
     numbers = [number.strip() for number in (first, last, size)]
     if unit != "bytes" or not all(n.isascii() and n.isdecimal() and len(n) < 20 for n in numbers):
-        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} does not name the bytes")
+        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} does not give a byte range")
     if int(numbers[2]) > LARGEST:
-        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} has an impossible file size")
+        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} contains an impossible file size")
     return int(numbers[0]), int(numbers[1]), int(numbers[2])
 
 
 @cache
 def fetcher_of(store: str) -> tuple[Fetcher, Any]:
     try:
-        # One session serves all hosts; fsspec's own is limited to 100 connections.
+        # One session serves all hosts, because a session of fsspec is limited to 100 connections.
         fs = file_system("https://", get_client=client) if store in WEB else file_system(store)
     except SourceError as err:
         return UnreachableStore(str(err)), None

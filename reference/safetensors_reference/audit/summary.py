@@ -1,4 +1,4 @@
-"""Summary of audit rows: counts by verdict, fault, writer, source and dtype, and extremes."""
+"""Summary of audit rows: counts by verdict, fault, writer, source and dtype, and the largest values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS = {
     "read": "BIGINT",
     "time": "TIMESTAMP",
 }
-# Only the last row of a file counts.
+# Only the last row of each file counts.
 _TABLES = """
 CREATE TEMP TABLE numbered AS SELECT *, row_number() OVER () AS n FROM {source};
 CREATE TEMP VIEW newest AS SELECT * REPLACE (coalesce(kind, 'file') AS kind) FROM numbered
@@ -94,7 +94,7 @@ _QUERIES = (
     _Query("Most tensors", ("address", "tensors"), _LARGEST.format("tensors")),
     _Query("Longest headers", ("address", "bytes"), _LARGEST.format("header_bytes")),
     _Query(
-        "Oddest: found in the fewest files",
+        "Rarest faults, writers and dtypes",
         ("what", "files", "example"),
         "SELECT what, count(*) AS n, min(address) FROM things GROUP BY what "
         "HAVING n <= greatest(1, (SELECT count(*) FROM files) // 1000) ORDER BY n, what",
@@ -110,7 +110,7 @@ _QUERIES = (
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A table; the first column and "example" contain text, the others numbers."""
+    """A table. The first column and the column "example" contain text; the others contain numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -119,7 +119,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Numbers of rows, and tables about them."""
+    """Number of rows, and tables about them."""
 
     name: str
     files: int
@@ -141,7 +141,7 @@ def summarize(path: Path) -> Summary:
             sections = [_section(db, question) for question in _QUERIES]
     except (duckdb.Error, OSError, TypeError) as err:
         reason = " ".join(str(err).split())
-        raise ResultsError(f"{name}: is not a result of an audit: {quote(reason, 300)[1:-1]}") from err
+        raise ResultsError(f"{name}: this is not a result of an audit: {quote(reason, 300)[1:-1]}") from err
     return Summary(name, files, models, [section for section in sections if section.rows])
 
 
@@ -149,15 +149,15 @@ def _load(db: Any, path: Path) -> None:
     values: dict[str, object] = {}
     files = sorted(path.glob("part-*.parquet"))
     for part in (*files, *(() if path.is_dir() else (path,))):
-        if not stat.S_ISREG(part.stat().st_mode):  # opening a pipe may block
-            raise OSError(f"{shown_name(part)}: not a regular file")
+        if not stat.S_ISREG(part.stat().st_mode):  # opening a pipe could block
+            raise OSError(f"{shown_name(part)}: this is not a regular file")
     parts = [_literal(part) for part in files]
     if parts:
         source, values = "read_parquet($name)", {"name": parts}
     elif path.is_dir():
         source, values = "read_json('/dev/null', format='newline_delimited', columns=$columns)", {}
     else:
-        path.open("rb").close()  # a clearer error than DuckDB's
+        path.open("rb").close()  # clearer than DuckDB's own error
         source, values = (
             "read_json($name, format='newline_delimited', columns=$columns)",
             {"name": _literal(path)},
@@ -179,13 +179,13 @@ def _cell(value: object) -> str | int:
     if isinstance(value, float | Decimal) and math.isfinite(value):
         return int(value)
     if not isinstance(value, int):
-        raise TypeError("a row lacks a text or a number, or has another type there")
+        raise TypeError("in one row, a value is missing or has the wrong type")
     return int(value)
 
 
 def _section(db: Any, question: _Query) -> Section:
     values = {}
-    if "$top" in question.query:  # common folder of all files
+    if "$top" in question.query:  # the folder that contains all files
         first, last = db.sql("SELECT coalesce(a, ''), coalesce(z, '') FROM ends").fetchall()[0]
         common = next((n for n, (a, z) in enumerate(zip(first, last, strict=False)) if a != z), len(first))
         values = {"top": max(first.rfind("/", 0, common), 0)}

@@ -1,4 +1,4 @@
-"""``stc audit summary``: the rows of an audit as tables or an HTML page."""
+"""``stc audit summary``: shows the rows of an audit as tables or as an HTML page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .summary import as_page, as_text, summarize
     metavar="PAGE",
     help="Write an HTML page to PAGE instead of printing tables.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as one JSON object.")
 def summary(results: Path, output: Path | None, as_json: bool) -> None:
     """Count the rows that 'stc audit -o RESULTS' wrote.
 
@@ -31,11 +31,13 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
     stc audit summary rows/ -o page.html
 
     The tables count files by verdict, fault, writer, source and dtype. They also show the largest files, the
-    rarest faults, writers and dtypes, and the cost of the audit. Only the last row of a file counts. Needs
-    the extra fleet.
+    rarest faults, writers and dtypes, and the cost of the audit. If a file has several rows, only the last
+    one counts. This command needs the extra fleet.
 
     \b
-    Exit status: 0, or 2 if the results cannot be read or the page cannot be written.
+    Exit status:
+      0    the summary is complete
+      2    the results could not be read, or the page could not be written
     """
     try:
         result = summarize(results)

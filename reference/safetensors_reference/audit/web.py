@@ -1,4 +1,4 @@
-"""HTTP requests for an audit, with limits and explicit redirects, and the links of a page."""
+"""Sends HTTP requests for an audit, with limits and explicit redirects, and finds the links of a page."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ REDIRECTS = 5
 REDIRECT = (301, 302, 303, 307, 308)
 RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
 PUBLIC_FIELDS = ("user-agent",)
-"""Configured header fields that may go to another origin; any other may be a secret."""
+"""Configured header fields that may be sent to another origin. Any other field may be a secret."""
 ROUTE_OPTIONS = ("proxy", "proxy_auth", "proxy_headers", "ssl")
 """Configured options that apply to every host."""
 PAGE = 64 << 20
 USUAL_PAGE = 8 << 20
-"""Bytes for which a page of links gets time, at the slowest speed."""
+"""Size of a page of links in bytes, from which its time limit is computed."""
 MAX_ADDRESS = 2048
 _LINK = re.compile(
     rf"href\s{{0,9}}=\s{{0,9}}[\"']([^\"'<>]{{1,{MAX_ADDRESS + 1}}})"
@@ -36,7 +36,10 @@ _LINK = re.compile(
 
 
 class RequestTarget(NamedTuple):
-    """Address of a request, the ``first`` before any redirect; ``home`` if all kept that origin."""
+    """Address of a request.
+
+    ``first`` is the address before any redirect. ``home`` is True if all redirects kept its origin.
+    """
 
     url: str
     first: str
@@ -44,7 +47,7 @@ class RequestTarget(NamedTuple):
 
 
 class Web:
-    """Sends requests as ``fs`` is configured; ``headers`` only to the origin of the first address."""
+    """Sends requests as ``fs`` is configured. Only the origin of the first address gets ``headers``."""
 
     def __init__(self, fs: Any, headers: Mapping[str, str] | None = None) -> None:
         self.fs, self.headers = fs, dict(headers or {})
@@ -55,7 +58,10 @@ class Web:
     async def get(
         self, place: RequestTarget, fields: Mapping[str, str], count: int
     ) -> AsyncIterator[tuple[Any, RequestTarget]]:
-        """Follow redirects; yield the answer and its address. Raises NotReadError, also inside the block."""
+        """Follow redirects and yield the response and its address.
+
+        Raises NotReadError, even while the caller's block is running.
+        """
         import aiohttp
 
         seconds = time_for(count)
@@ -69,8 +75,8 @@ class Web:
                         location = answer.headers["Location"]
                     place = await self._follow(place, location)
                 raise NotReadError("unreachable", "too many redirects")
-        except TimeoutError as err:  # no retry: other requests wait
-            raise NotReadError("unreachable", f"no whole answer within {seconds:,.0f} s") from err
+        except TimeoutError as err:  # no retry, because other requests are waiting
+            raise NotReadError("unreachable", f"no complete response within {seconds:,.0f} s") from err
         except (aiohttp.InvalidURL, ValueError) as err:
             raise NotReadError("unreachable", f"invalid redirect: {type(err).__name__}") from err
         except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as err:
@@ -99,14 +105,14 @@ class Web:
         return self._bare
 
     async def _follow(self, place: RequestTarget, location: str) -> RequestTarget:
-        """Return the target of a redirect. Raises NotReadError unless it may be followed."""
+        """Return the target of a redirect. Raises NotReadError if the redirect must not be followed."""
         from yarl import URL
 
         here = URL(place.url)
         target = here.join(URL(location))
         if target.scheme not in ("http", "https") or not target.host:
             raise NotReadError(
-                "unreachable", f"redirected to an address that is not followed: {location[:80]!r}"
+                "unreachable", f"redirected to an address that must not be followed: {location[:80]!r}"
             )
         if target.origin() == here.origin():
             return place._replace(url=str(target))
@@ -121,13 +127,16 @@ class Web:
                 self._host_scopes.clear()
             try:
                 results = await asyncio.get_running_loop().getaddrinfo(host, None)
-            except (OSError, UnicodeError):  # connecting fails too, or a proxy resolves it
+            except (OSError, UnicodeError):  # connecting will fail too, or a proxy resolves the name
                 return 0
             self._host_scopes[host] = max(network_scope(str(result[4][0])) for result in results)
         return self._host_scopes[host]
 
     async def links(self, address: str) -> tuple[list[str], bool]:
-        """Return the links of a page below it, and whether others are too long. Raises NotReadError."""
+        """Return the links of a page that lead below it, and whether there are links that are too long.
+
+        Raises NotReadError.
+        """
         fields = {"Accept-Encoding": "identity"}
         data = bytearray()
         async with self.get(RequestTarget(address, address), fields, USUAL_PAGE) as (answer, _):
@@ -140,11 +149,11 @@ class Web:
                 )
             kind = answer.headers.get("Content-Type", "text/html").partition(";")[0].strip().lower()
             if kind != "text/html":
-                raise NotReadError("unreadable", "not an HTML page")
+                raise NotReadError("unreadable", "the page is not HTML")
             async for block in answer.content.iter_chunked(1 << 16):
                 data += block
                 if len(data) > PAGE:
-                    raise NotReadError("unreadable", f"a page of more than {PAGE:,} bytes")
+                    raise NotReadError("unreadable", f"the page has more than {PAGE:,} bytes")
         return links_below(address, data.decode("utf-8", "ignore"))
 
 
@@ -158,9 +167,9 @@ def links_below(address: str, text: str) -> tuple[list[str], bool]:
             target = urldefrag(urljoin(address, link)).url
             if not _without_tls(target).startswith(inside) or target == address:
                 continue
-            # A server may decode "%2e%2e".
+            # A server may decode "%2e%2e" into "..".
             escapes = ".." in unquote(urlsplit(target).path).split("/")
-        except ValueError:  # not an address
+        except ValueError:  # not a valid address
             continue
         if len(target) > MAX_ADDRESS:
             long = True
@@ -174,7 +183,7 @@ def _without_tls(address: str) -> str:
 
 
 def network_scope(ip: str) -> int:
-    """Return 0 for a public address, 1 for a private one, 2 for a link-local one."""
+    """Return 0 for a public address, 1 for a private address and 2 for a link-local address."""
     address = ip_address(ip.partition("%")[0])
     address = getattr(address, "ipv4_mapped", None) or address
     return 2 if address.is_link_local else int(not address.is_global)
@@ -209,7 +218,7 @@ async def archive_client(**kwargs: Any) -> Any:
 
 
 async def _check_redirect(_session: Any, _context: Any, params: Any) -> None:
-    """Raise PermissionError for a redirect that would send configured fields to another origin."""
+    """Raise PermissionError if a redirect would send configured header fields to another origin."""
     from yarl import URL
 
     here = params.response.url
@@ -217,6 +226,4 @@ async def _check_redirect(_session: Any, _context: Any, params: Any) -> None:
     usual = (*PUBLIC_FIELDS, "accept", "accept-encoding", "range")
     secrets = ", ".join(name for name in params.headers if name.lower() not in usual)
     if target.origin() != here.origin() and secrets:
-        raise PermissionError(
-            f"redirected to another host, which must not receive {secrets} of the configuration"
-        )
+        raise PermissionError(f"redirected to another host, which must not receive the configured {secrets}")

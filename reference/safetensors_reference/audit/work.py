@@ -1,4 +1,4 @@
-"""Audits one batch of files and returns encoded rows. Never raises on file content."""
+"""Audits one batch of files and returns encoded rows. Never raises, whatever the files contain."""
 
 from __future__ import annotations
 
@@ -32,13 +32,17 @@ LARGE_HEADER = 1 << 20
 class AuditOptions(NamedTuple):
     """Options of an audit."""
 
-    at_once: int = 64  # concurrent requests of one worker
+    at_once: int = 64  # maximum number of concurrent requests per worker
     data: bool = False
-    before: Callable[[AuditInput], object] | None = None  # called before each audit; for tests
+    before: Callable[[AuditInput], object] | None = None  # called before each audit, used by tests
 
 
 class BatchResult(NamedTuple):
-    """JSON lines, files unfinished after ``SLOW_SECONDS``, and files not started because of those."""
+    """Result of one batch.
+
+    ``rows`` are JSON lines. ``slow`` are the files unfinished after ``SLOW_SECONDS``, and ``left`` are
+    the files that were not started because of them.
+    """
 
     rows: bytes
     slow: tuple[AuditInput, ...] = ()
@@ -50,11 +54,11 @@ def audit_batch(batch: Batch, options: AuditOptions) -> BatchResult:
     work = _BatchAuditor(fetcher, options).rows(batch)
     if loop is not None:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
-    # Headers have no cycles; collecting garbage would only cost time.
+    # Headers contain no reference cycles, so garbage collection would only waste time.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        work.send(None)  # local files never wait, so no loop is needed
+        work.send(None)  # local files never wait, so no event loop is needed
     except StopIteration as end:
         looked: BatchResult = end.value
         return looked
@@ -114,7 +118,7 @@ class _BatchAuditor:
         return await asyncio.gather(*map(one, items))
 
     async def _line(self, item: AuditInput) -> bytes:
-        return encode_row((await self._file(item))[0])  # keep only one header at a time
+        return encode_row((await self._file(item))[0])  # keeps only one header at a time
 
     async def _file(self, item: AuditInput) -> ShardRow:
         try:
@@ -126,14 +130,14 @@ class _BatchAuditor:
             return (await read_data(self.fetcher, item, row, header) if self.options.data else row), header
         except NotReadError as err:
             return unread_row(item.address, err, *listed(item)), None
-        except Exception as err:  # one file must not end the audit
+        except Exception as err:  # one file must not stop the audit
             error = NotReadError("unreadable", f"this program failed: {type(err).__name__}: {err}")
             return unread_row(item.address, error, *listed(item)), None
 
     async def _judged(self, item: AuditInput) -> ShardRow:
         head = await self.fetcher.head(item)
         try:
-            # Other requests must continue while a large header is judged.
+            # Other requests must continue while a large header is checked.
             row, header = (
                 await asyncio.to_thread(file_row, head) if head.held > LARGE_HEADER else file_row(head)
             )
@@ -164,7 +168,8 @@ class _BatchAuditor:
             if isinstance(index, ModelIndex)
         }
         known = {items[n].address for n in batch.known}
-        for n in set(places) & batch.known:  # unchanged index: judge again only if a shard is new
+        # the index is unchanged, so check it again only if one of its shards is new
+        for n in set(places) & batch.known:
             if all(place.address in known for place in places[n].values()):
                 del indexes[n], places[n]
         named = {place.address: place for beside in places.values() for place in beside.values()}
@@ -173,7 +178,7 @@ class _BatchAuditor:
 
         async def shard_row(item: AuditInput) -> ShardRow:
             row, header = await self._file(item)
-            return row, header if item.address in named else None  # keep only the headers that models need
+            return row, header if item.address in named else None  # keeps only the headers that models need
 
         results = dict(zip(files, await self._all(shard_row, [items[n] for n in files]), strict=True))
         rows = [row for n, (row, _) in results.items() if n not in batch.known]

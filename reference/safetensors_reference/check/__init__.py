@@ -1,1 +1,1 @@
-"""``stc check``: files and folders read by the reference, and what is said of them."""
+"""``stc check``: checks files and models with the reference reader."""

@@ -1,4 +1,4 @@
-"""The files of ``stc check`` as a CycloneDX bill of materials (extra ``sbom``)."""
+"""Writes the files of ``stc check`` as a CycloneDX bill of materials (needs the extra ``sbom``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ PREFIX = "safetensors-conformance:"
 
 
 def bom_text(checked: CheckRecord) -> str:
-    """Return CycloneDX 1.6 as JSON, dated SOURCE_DATE_EPOCH if set. Raises ImportError."""
+    """Return a CycloneDX 1.6 document as JSON.
+
+    The timestamp comes from SOURCE_DATE_EPOCH if that variable is set. Raises ImportError if the extra
+    ``sbom`` is not installed.
+    """
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output import make_outputter
@@ -66,7 +70,7 @@ def _file(file: CheckedFile, kind: Any, checked: CheckRecord, of: str) -> Any:
 
     hashes = [] if file.sha256 is None else [HashType(alg=HashAlgorithm.SHA_256, content=file.sha256)]
     properties = _properties(file.status, checked)
-    # Two indexes may name one file, but a reference must be unique.
+    # Two indexes may name the same file, but each reference must be unique.
     return Component(
         name=file.name, type=kind, bom_ref=f"file:{of}:{file.name}", hashes=hashes, properties=properties
     )

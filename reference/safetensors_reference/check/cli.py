@@ -1,4 +1,4 @@
-"""``stc check``: checks files and reports each broken rule with its bytes."""
+"""``stc check``: checks files and reports every broken rule together with the bytes that break it."""
 
 from __future__ import annotations
 
@@ -28,47 +28,53 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file, each on its own line.")
 @click.option(
     "--sarif",
     "sarif_path",
     type=_FILE,
     metavar="FILE",
-    help="Also write all results to FILE as SARIF 2.1.0, for code scanning services.",
+    help="Also write all results to FILE in the SARIF 2.1.0 format for code scanning services.",
 )
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
     default="hardened",
     show_default=True,
-    help=f"Profile that decides where readers may differ; {TEXT_ANSWERS}.",
+    help=f"Profile to use where readers may differ; {TEXT_ANSWERS}.",
 )
 @click.option(
-    "--all", "show_all", is_flag=True, help=f"Print every fault, not only the first {MAX_FAULTS} per file."
+    "--all",
+    "show_all",
+    is_flag=True,
+    help=f"Print every fault instead of only the first {MAX_FAULTS} faults per file.",
 )
 @click.option(
-    "-q", "--quiet", is_flag=True, help="Print one line per file with faults and none for a valid file."
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="Print one line for each file with faults and nothing for valid files.",
 )
 @click.option(
     "--digests",
     "digests_path",
     type=_FILE,
     metavar="FILE",
-    help="Compare every file with FILE, the output of sha256sum; reads whole files.",
+    help="Compare the SHA-256 of every file with FILE, which sha256sum wrote. This reads whole files.",
 )
 @click.option(
     "--intoto",
     "intoto_path",
     type=_FILE,
     metavar="FILE",
-    help="Also write an unsigned in-toto statement with the SHA-256 of the files to FILE.",
+    help="Also write an unsigned in-toto statement with the SHA-256 of each file to FILE.",
 )
 @click.option(
     "--cyclonedx",
     "cyclonedx_path",
     type=_FILE,
     metavar="FILE",
-    help="Also write a CycloneDX bill of materials with the SHA-256 of the files to FILE.",
+    help="Also write a CycloneDX bill of materials with the SHA-256 of each file to FILE.",
 )
 def check(
     paths: tuple[str, ...],
@@ -84,27 +90,28 @@ def check(
     """Check that files obey every rule of the safetensors format.
 
     \b
-    stc check model.safetensors        one file
-    stc check models/llama             every file below a folder, and every model of several files
-    stc check hf://org/model           the same on the Hub; reads only headers (extra remote)
+    stc check model.safetensors        check one file
+    stc check models/llama             check every file and every model below a directory
+    stc check hf://org/model           check a repository on the Hub; needs the extra remote
 
     PATH is a file, a pattern such as 'models/**/*.safetensors', a directory, hf://ORG/MODEL[@REVISION][/FOLDER]
     or the https:// address of a file. A directory stands for every *.safetensors and
-    *.safetensors.index*.json below it. An index (*.index.json) is checked together with its shards.
+    *.safetensors.index*.json file below it. An index (*.index.json) is checked together with its shards.
 
-    For every fault, stc check prints the rule, what it found, the place, and the bytes around it. It reads
-    the length prefix and the header, never the data buffer. After several files it prints a count on
-    standard error.
+    For every fault, stc check prints the rule, the fault that it found, its position and the bytes around it.
+    It reads the length prefix and the header, but never the data buffer. If it checked more than one file, it
+    prints the number of valid, invalid and unreadable files on standard error.
 
-    In a directory, files of an index, or with numbers such as model-00001-of-00003.safetensors, are also
-    judged as one model: missing shards, tensors that are missing, misplaced or duplicated, a wrong total, and
-    files left over from another save. One line says whether the model is whole.
+    If a directory contains an index, or numbered files such as model-00001-of-00003.safetensors, stc check
+    also checks these files together as one model. It reports missing shards, a wrong total size, tensors that
+    are missing, misplaced or duplicated, and files left over from an earlier save. One line says whether the
+    model is whole.
 
     \b
     Exit status:
-      0    all files are valid, all models whole, all digests as listed
-      1    at least one is not
-      2    at least one cannot be read, or an output file cannot be written
+      0    all files are valid, all models are whole and all digests match the list
+      1    at least one file or model has a fault, or a digest does not match
+      2    at least one file could not be read, or an output file could not be written
       130  interrupted (Ctrl-C)
     """
     written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
@@ -130,7 +137,7 @@ def check(
     status = INTERRUPTED if interrupted else session.exit_status
     if sarif_path is not None and session.log is not None:
         _write(sarif_path, session.log.to_text(status))
-    # A statement about some of the files would look like one about all.
+    # A statement about some of the files would look like a statement about all of them.
     if session.checked is not None and not interrupted:
         _write_checked(session.checked, intoto_path, cyclonedx_path)
     raise SystemExit(status)
@@ -138,7 +145,7 @@ def check(
 
 def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], digests: Path | None) -> None:
     for option, path in written.items():
-        # A typing mistake would replace a model by its log.
+        # Without this check, a typing mistake could replace a model by its log.
         if path is not None and (path.suffix == ".safetensors" or is_index(path.name)):
             kind = "an index" if is_index(path.name) else "a model file"
             raise click.UsageError(f"{option} {shown_name(str(path))}: would overwrite {kind}")
@@ -147,7 +154,7 @@ def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], dige
         used = {"--digests": digests, "--intoto": written["--intoto"], "--cyclonedx": written["--cyclonedx"]}
         for option, path in used.items():
             if path is not None:
-                text = "digests need whole files, so they work only for local files"
+                text = "this option reads whole files, so it works only for local files"
                 raise click.UsageError(f"{option} with {shown_name(remote)}: {text}")
     if written["--cyclonedx"] is not None:
         try:
@@ -159,7 +166,7 @@ def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], dige
 
 
 def _new_log(profile: str) -> SarifLog:
-    # Most runs need no log; do not load its modules.
+    # Most runs need no log, so its modules are imported only here.
     from .sarif import SarifLog
 
     return SarifLog(profile)

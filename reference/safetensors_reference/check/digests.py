@@ -1,4 +1,4 @@
-"""SHA-256 of checked files, and their comparison with a list of digests."""
+"""Computes the SHA-256 of checked files and compares it with a list of digests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ State = tuple[int, int, int, int]
 
 
 class DigestListError(ValueError):
-    """A list of digests cannot be used. The message is one line and names the line."""
+    """A list of digests cannot be used. The message is a single line and names the line at fault."""
 
 
 def state_of(name: str) -> State | None:
@@ -36,8 +36,8 @@ def state_of(name: str) -> State | None:
 
 
 def sha256_of(name: str, state: State | None = None) -> str:
-    """Return the digest of a file that must still have ``state``. Raises UnreadableError."""
-    import hashlib  # loads a large library
+    """Return the digest of a file. Raises UnreadableError, also if the file has changed since ``state``."""
+    import hashlib  # this import loads a large library
 
     source = PathSource(name)
     try:
@@ -51,13 +51,13 @@ def sha256_of(name: str, state: State | None = None) -> str:
         source.close()
     now = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
     if state is not None and now != state:
-        raise UnreadableError(f"{name}: changed while it was checked", "API_TRUNCATED", "API-11")
+        raise UnreadableError(f"{name}: the file changed while it was checked", "API_TRUNCATED", "API-11")
     return digest
 
 
 @dataclass(frozen=True, slots=True)
 class DigestResult:
-    """Comparison of one file with a list of digests; ``why`` is the reason why it was not read."""
+    """Comparison of one file with a list of digests; ``why`` explains why the file could not be read."""
 
     name: str
     answer: Answer
@@ -71,15 +71,18 @@ class DigestResult:
 
     def __str__(self) -> str:
         if self.answer == "differs":
-            return f"SHA-256 differs from the list: {self.found} here, {self.listed} there"
+            return f"SHA-256 differs from the list: the file has {self.found}, the list has {self.listed}"
         words = {"missing": "is in the list of digests, but does not exist"}
         words["not listed"] = "is not in the list of digests"
-        words["unreadable"] = f"its SHA-256 is unknown: {self.why}"
+        words["unreadable"] = f"its SHA-256 could not be computed: {self.why}"
         return words.get(self.answer, self.answer)
 
 
 def read_list(path: Path) -> dict[str, str]:
-    """Return name -> digest of a list that ``sha256sum`` wrote. Raises DigestListError, UnreadableError."""
+    """Return a mapping of names to digests from the output of ``sha256sum``.
+
+    Raises DigestListError or UnreadableError.
+    """
     text = read_whole(path, MAX_LIST).decode("utf-8", "surrogateescape")
     out: dict[str, str] = {}
     for number, ended in enumerate(text.split("\n"), 1):
@@ -88,21 +91,21 @@ def read_list(path: Path) -> dict[str, str]:
             continue
         match = _LINE.fullmatch(line)
         if match is None:
-            text = f"{quote(line, 40)} is not a line of sha256sum: SHA-256, two characters and a name"
+            text = f"{quote(line, 40)} does not look like sha256sum output (SHA-256, two characters, name)"
             raise DigestListError(f"line {number:,}: {text}")
         name = match["name"]
         if match["escaped"]:
             name = re.sub(r"\\[\\nr]", lambda found: _ESCAPES[found[0]], name)
         digest = match["digest"].lower()
         if out.setdefault(name, digest) != digest:
-            raise DigestListError(f"line {number:,}: {quote(name)} again, with another SHA-256")
+            raise DigestListError(f"line {number:,}: {quote(name)} appears again with a different SHA-256")
     if not out:
-        raise DigestListError("contains no digest")
+        raise DigestListError("it contains no digest")
     return out
 
 
 class DigestList:
-    """Digests to compare with; names are relative to whichever base folder contains most of them."""
+    """A list of digests. Its names are relative to the base folder that contains most of the files."""
 
     def __init__(self, path: Path, folders: Iterable[str]) -> None:
         listed = read_list(path)
@@ -128,12 +131,14 @@ class DigestList:
         return DigestResult(name, answer, listed, found, why)
 
     def rest(self) -> Iterator[DigestResult]:
-        """Yield the listed files that were not checked; a name that leads out of its folder is not opened."""
+        """Yield the listed files that were not checked. Names that lead out of the folder are not opened."""
         for key, (name, listed) in self._listed.items():
             if key in self._seen:
                 continue
             if os.path.isabs(name) or os.pardir in name.split("/"):  # noqa: PTH117 - text here
-                yield self._result(name, listed, None, "the name leads out of the folder and is not opened")
+                yield self._result(
+                    name, listed, None, "the name leads out of the folder, so the file was not opened"
+                )
             elif not os.path.lexists(key):
                 self.answers["missing"] += 1
                 yield DigestResult(name, "missing", listed)

@@ -22,7 +22,10 @@ _EMPTY = f"no {MODEL_FILES} in this directory"
 
 @dataclass(frozen=True, slots=True)
 class CheckInput:
-    """A file to check, or the ``problem`` with it; a ``member`` may belong to a model judged later."""
+    """A file to check.
+
+    ``problem`` says why the file cannot be checked. ``member`` is True if the file may belong to a model.
+    """
 
     name: str
     problem: str | None = None
@@ -31,7 +34,7 @@ class CheckInput:
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """The ``names`` in a directory that belong to models; it follows all its files."""
+    """Names of the files in a directory that belong to models. It is yielded after those files."""
 
     folder: str
     names: tuple[str, ...]
@@ -42,14 +45,14 @@ def find_inputs(arguments: Iterable[str]) -> Iterator[CheckInput]:
 
 
 def expand_paths(arguments: Sequence[str]) -> Iterator[CheckInput | ModelInput]:
-    """Expand the arguments lazily and in order; a file reached twice is yielded once.
+    """Expand the arguments lazily and in order, and yield each file only once.
 
     A directory stands for every file below it that ``is_model_file`` accepts, in sorted order. Links to files
-    are followed, links to directories are not. A pattern (``*``, ``?``, ``[...]``, ``**``) is expanded when
-    no file has exactly that name. An argument without files yields a problem: a file that was not checked
-    must never look valid.
+    are followed, but links to directories are not. A pattern (``*``, ``?``, ``[...]``, ``**``) is expanded if
+    no file has exactly that name. An argument that matches no files yields a problem, because a file that was
+    not checked must never look valid.
     """
-    # One argument reaches no file twice, so a tree of millions of files needs no set.
+    # A single argument never yields the same file twice, so a tree of millions of files needs no set.
     seen: set[CheckInput | ModelInput] | None = set() if len(arguments) > 1 else None
     for argument in arguments:
         for item in _expand(argument):
@@ -113,7 +116,7 @@ def _remote(address: str) -> Iterator[CheckInput | ModelInput]:
 
 
 def _folder(place: str, files: Iterable[str], separator: str) -> Iterator[CheckInput | ModelInput]:
-    # Files come first, so their faults are printed before those of the model.
+    # Yield the files first, so that their faults are printed before those of the model.
     files = [name for name in files if is_model_file(name)]
     members = {name for model in find_models(files) for name in model.files}
     start = place if place.endswith(separator) else place + separator

@@ -1,4 +1,4 @@
-"""Judges the models among the checked files from the results of their files."""
+"""Checks the models among the checked files, using the results of those files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
-    """Result of judging one model, named by folder and stem, such as ``models/llama/model``."""
+    """Result of checking one model. Its name consists of folder and stem, such as ``models/llama/model``."""
 
     name: str
     folder: str
@@ -76,7 +76,7 @@ def beside_name(folder: str, name: str) -> str:
 
 
 class FolderModels:
-    """Keeps the results of model files in a folder, so that none is read twice."""
+    """Keeps the results of the model files in a folder, so that each file is read only once."""
 
     def __init__(self, profile: ProfileName) -> None:
         self._profile = profile
@@ -93,7 +93,7 @@ class FolderModels:
         named: set[str] = set()
         for files in find_models(item.names):
             if files.index is None and named.issuperset(files.numbers):
-                continue  # an index with another name covers them
+                continue  # an index with another name covers these files
             judged = self._judge(files, item)
             if files.index is not None:
                 named.update(judged.shards)
@@ -104,7 +104,7 @@ class FolderModels:
         return {name: r.explanation for name, r in self._results.items() if r.explanation is not None}
 
     def _judge(self, files: ModelFiles, item: ModelInput) -> ModelJudgement:
-        # Imported late: most runs have no model of several files.
+        # This import is deferred because most runs have no model with several files.
         from ..model.judge import ModelJudgement, judge_model
 
         wanted = (
@@ -116,7 +116,7 @@ class FolderModels:
             return judge_model(files, None, shards, item.names, self._profile)
         index = self._result(item.folder, files.index)
         if index.index is None:
-            why = without_name(index.error or "was not read", index.name)
+            why = without_name(index.error or "it was not read", index.name)
             return ModelJudgement(files.stem, files.index, unread={files.index: why})
         return judge_model(files, index.index, shards, item.names, self._profile)
 

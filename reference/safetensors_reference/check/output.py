@@ -1,4 +1,4 @@
-"""Text output of ``stc check``, and its progress bar."""
+"""Text output and progress bar of ``stc check``."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def print_model(write: PrintLine, result: ModelResult, limit: int | None) -> Non
         return
     own = [f for f in result.model_only if f.kind == "fault"]
     inner = len(judged.of("fault")) - len(own)
-    above = " (listed above, with its files)" if inner and not own else ""
+    above = " (all listed above with their files)" if inner and not own else ""
     if inner and own:
-        above = f" ({inner:,} of them listed above, with its files)"
+        above = f" ({inner:,} of them listed above with their files)"
     count = plural(len(own) + inner, "fault")
     write(click.style(f"{name}: model is not whole: {count}{above}", bold=True))
     for finding in own[:limit]:
@@ -107,7 +107,7 @@ def print_model(write: PrintLine, result: ModelResult, limit: int | None) -> Non
     if limit is not None and len(own) > limit:
         write(f"  … and {len(own) - limit:,} more; --all prints them")
     if not judged.complete:
-        write("  there are more faults than listed")
+        write("  the model has more faults than are listed here")
 
 
 def print_brief_model(write: PrintLine, result: ModelResult) -> None:
@@ -124,7 +124,7 @@ def _valid(result: CheckResult) -> str:
     shards = "" if result.index is None else f" in {len(result.index.shards):,} shards"
     text = f"valid, {result.tensors:,} tensors{shards}, {result.data_size:,} bytes of data"
     stats = result.alignment
-    # Unaligned data is legal (OFF-11) but usually unwanted, so mention it only where it occurs.
+    # Unaligned data is legal (OFF-11) but usually unwanted, so it is mentioned only where it occurs.
     return text if stats is None or not stats.unaligned else f"{text}; {stats}"
 
 
@@ -147,7 +147,7 @@ def _print_faults(write: PrintLine, result: CheckResult, limit: int | None) -> N
     if not result.complete:
         memory = faults[-1].code == "LIM_MEMORY"
         why = "not enough memory" if memory else "the file has too many faults"
-        write(f"  reading stopped here: {why}")
+        write(f"  the reader stopped here: {why}")
     seen = result.explanation
     if seen is not None and seen.ranges and seen.data_start is not None:
         drawing = draw_layout(seen.ranges, seen.size - seen.data_start)
@@ -162,7 +162,7 @@ def _print_fault(write: PrintLine, name: str, fault: Fault) -> None:
     write(f"    rule   {rule.id} ({rule.level}): {rule.statement}")
     write(f"    where  {where}{path}")
     if fault.choice is not None:
-        write(f"    choice {fault.choice}: readers differ here (stc check --profile official)")
+        write(f"    choice {fault.choice}: readers differ here (try stc check --profile official)")
     for line in _bytes_around(name, fault).splitlines():
         write(f"    {line}")
 
@@ -191,7 +191,7 @@ def final_line(
 
 
 class ProgressBar:
-    """Number of checked files on standard error; print results inside ``hidden``."""
+    """Shows the number of checked files on standard error. Results must be printed inside ``hidden``."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
@@ -224,7 +224,7 @@ class ProgressBar:
             self._bar.start()
 
     def advance(self) -> None:
-        """Count one checked file; the second one shows the bar."""
+        """Count one checked file. The bar appears with the second file."""
         self._done += 1
         if not self._terminal or time.monotonic() - self._drawn < REFRESH:
             return
@@ -240,7 +240,7 @@ def _bar(console: Console | None) -> Progress:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    # By default rich redirects standard output to standard error, even into a file.
+    # By default, rich redirects standard output to standard error, even if standard output is a file.
     bar = Progress(
         SpinnerColumn(),
         TextColumn("{task.description} {task.completed:,} files", markup=False),

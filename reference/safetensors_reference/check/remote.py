@@ -1,4 +1,4 @@
-"""Checks files behind addresses."""
+"""Checks remote files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def examine_remote(address: str, profile: ProfileName) -> Explanation:
 def explain_remote_index(
     address: str, profile: ProfileName, known: Mapping[str, Explanation]
 ) -> IndexExplanation:
-    """Explain a remote index; an undelivered shard is in ``unread``. Raises UnreadableError for the index."""
+    """Explain a remote index. ``unread`` of the result contains the shards that could not be fetched.
+
+    Raises UnreadableError if the index itself cannot be read.
+    """
     shards: dict[str, Explanation] = {}
 
     def lookup(name: str) -> Shard:

@@ -30,7 +30,10 @@ Status = Literal["valid", "invalid", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Alignment of the data of one file; never a fault (OFF-11). Packed elements count as one byte."""
+    """Alignment of the data in one file. Unaligned data is not a fault (OFF-11).
+
+    Packed elements count as one byte.
+    """
 
     data_start: int
     tensors: int
@@ -64,7 +67,7 @@ def alignment(header: Header) -> Alignment:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of checking one input; an index includes the faults of its shards, placed in the index."""
+    """Result of checking one input. The result of an index includes the faults of its shards."""
 
     name: str
     profile: ProfileName
@@ -103,7 +106,7 @@ class CheckResult:
 
     @property
     def data_size(self) -> int | None:
-        """Bytes in the data buffer, or in those of all shards; None if unknown."""
+        """Number of bytes in the data buffer, or in the data buffers of all shards. None if unknown."""
         if self.index is not None:
             return None if self.faults else sum(self.index.sizes.values())
         start = None if self.explanation is None else self.explanation.data_start
@@ -150,7 +153,10 @@ def _note(note: IndexNote) -> dict[str, object]:
 def check_input(
     item: CheckInput, profile: ProfileName, known: Mapping[str, Explanation] | None = None
 ) -> CheckResult:
-    """Check one input; never raises. ``known`` has files beside an index that were already read."""
+    """Check one input. Never raises.
+
+    ``known`` contains the explanations of files beside an index that were already read.
+    """
     name = item.name
     if item.problem is not None:
         return CheckResult(name, profile, error=f"{name}: {item.problem}")
@@ -166,7 +172,7 @@ def check_input(
 
 
 def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanation] | None) -> CheckResult:
-    # Imported late: most files are not an index.
+    # This import is deferred because most files are not an index.
     from ..sharded.read import explain_index
 
     seen = explain_index(name, profile, known)
@@ -180,7 +186,7 @@ def _check_remote(name: str, profile: ProfileName, known: Mapping[str, Explanati
         index = explain_remote_index(name, profile, known or {})
         error = None
         if index.unread and not index.faults:
-            # The model is neither valid nor invalid.
+            # Without this shard, the model is neither valid nor invalid.
             shard, why = next(iter(index.unread.items()))
             error = f"{name}: shard {quote(shard)} cannot be read: {why}"
         return CheckResult(name, profile, index.size, index.faults, index.tolerated, index=index, error=error)

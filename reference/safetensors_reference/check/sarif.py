@@ -1,7 +1,8 @@
-"""Results of ``stc check`` as SARIF 2.1.0 for code scanning services.
+"""Writes the results of ``stc check`` as SARIF 2.1.0 for code scanning services.
 
-Rules are the numbered rules of the format, locations are byte ranges of the checked files. Two runs over the
-same files give the same log: it contains no times, machine names or absolute paths you did not pass.
+SARIF rules are the numbered rules of the format, and SARIF locations are byte ranges of the checked files.
+Two runs on the same files produce the same log, because it contains no times, no machine names, and no
+absolute paths except those given on the command line.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ Json = dict[str, object]
 
 
 def artifact_uri(name: str) -> str:
-    """Return a path as a URI, relative if below the current folder, else ``file:``; keep an address."""
+    """Return a path as a URI. A remote address is kept.
+
+    The URI is relative if the path is below the current folder. Otherwise it begins with ``file:``.
+    """
     if is_remote(name):
         return quote(name, safe=":/@?&=%#", errors="surrogatepass")
     path = os.path.normpath(name)
@@ -71,10 +75,10 @@ class SarifLog:
         uri = artifact_uri(result.name)
         location = self._artifact(uri, result.size)
         if result.error is not None:
-            # An unreadable file has no result, but the log must mention it.
+            # An unreadable file has no results, but the log must mention it.
             self._notify("error", f"{result.error} ({result.code})", location)
         elif not result.complete:
-            self._notify("warning", f"{result.name}: more faults than collected", location)
+            self._notify("warning", f"{result.name}: there are more faults than this log contains", location)
         identities: Counter[tuple[str, ...]] = Counter()
         for fault, tolerated in [(f, False) for f in result.faults] + [(f, True) for f in result.tolerated]:
             out = _result(fault, location, tolerated)
@@ -111,7 +115,7 @@ class SarifLog:
     def _add(
         self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None
     ) -> None:
-        """Add a result with a fingerprint of its place in the header, which survives other changes."""
+        """Add a result. Its fingerprint depends on its place in the header, so it survives other changes."""
         key = (*key, *map(repr, path or ()))
         identities[key] += 1
         text = json.dumps([*key, identities[key]])
@@ -136,15 +140,13 @@ class SarifLog:
         self._notifications.append({"level": level, "message": message(text), "locations": locations})
 
     def log(self, exit_status: int) -> Json:
-        """Return the log; above 25,000 results it omits the least important ones and says how many."""
-        # The stable sort keeps the order of the files within a level.
+        """Return the log. Above 25,000 results, it omits the least important ones and says how many."""
+        # The sort is stable, so it keeps the order of the files within each level.
         kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]
         left = len(self._results) - len(kept)
         notes = list(self._notifications)
         if left:
-            notes.append(
-                {"level": "warning", "message": message(f"{left:,} more results are not in this log")}
-            )
+            notes.append({"level": "warning", "message": message(f"this log omits {left:,} more results")})
         driver: Json = {
             "name": "stc check",
             "organization": "safetensors-conformance",
@@ -154,7 +156,7 @@ class SarifLog:
             "supportedTaxonomies": [{"name": "CWE", "index": 0}],
         }
         invocation: Json = {
-            # Unread files make the results incomplete.
+            # The results are incomplete if a file could not be read.
             "executionSuccessful": exit_status in (0, 1),
             "exitCode": exit_status,
             "toolExecutionNotifications": notes,
@@ -178,7 +180,7 @@ def _result(fault: Fault, artifact: Json, tolerated: bool) -> Json:
     note = " (tolerated by the profile)" if tolerated else ""
     out: Json = {
         **_rule(fault.rule),
-        # Rejection under a "should" or "may" rule weighs less than a broken "must".
+        # A rejection under a "should" or "may" rule weighs less than one under a "must" rule.
         "level": "note" if tolerated else "error" if must else "warning",
         "message": message(f"{fault.code}: {fault.message}{note}"),
         "locations": [_location(artifact, fault.start, fault.end, fault.path)],

@@ -1,4 +1,4 @@
-"""One run of ``stc check``: checks, counts and prints files and models, and collects output files."""
+"""One run of ``stc check``: checks, counts and prints files and models, and fills the output files."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ EXIT_STATUS = {"valid": 0, "invalid": 1, "unreadable": 2}
 
 @dataclass
 class Session:
-    """Options and running totals of one ``stc check``."""
+    """Options and running totals of one run of ``stc check``."""
 
     profile: ProfileName
     as_json: bool = False
     quiet: bool = False
-    limit: int | None = None  # faults printed per file
+    limit: int | None = None  # maximum number of faults to print per file
     log: SarifLog | None = None
     digests: DigestList | None = None
     checked: CheckRecord | None = None
@@ -132,7 +132,7 @@ class Session:
             self.log.add_model(result)
         if self.checked is not None:
             self.checked.add_model(result)
-        # With --quiet, do not repeat the faults of files.
+        # With --quiet, the faults of files are not printed a second time.
         own = any(finding.kind == "fault" for finding in result.model_only)
         if self.quiet and not self.as_json and not own and result.status != "unreadable":
             return

@@ -1,4 +1,4 @@
-"""The results of ``stc check`` as an unsigned in-toto statement (test-result v0.1)."""
+"""Writes the results of ``stc check`` as an unsigned in-toto statement (test-result v0.1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A file, its digest and its verdict; ``warned`` if the profile tolerates a fault."""
+    """A file with its digest and verdict; ``warned`` is True if the profile tolerates one of its faults."""
 
     name: str
     sha256: str | None
@@ -31,7 +31,7 @@ class CheckedFile:
 
 @dataclass(frozen=True, slots=True)
 class CheckedModel:
-    """A model, its verdict and its files in the order of the check."""
+    """A model with its verdict and its files, in the order in which they were checked."""
 
     name: str
     folder: str
@@ -41,7 +41,7 @@ class CheckedModel:
 
 @dataclass(slots=True)
 class CheckRecord:
-    """All files and models of one run; ``failed`` differ from a list of digests."""
+    """All files and models of one run; ``failed`` contains the files that differ from a list of digests."""
 
     profile: ProfileName
     files: list[CheckedFile] = field(default_factory=list)
@@ -49,7 +49,7 @@ class CheckRecord:
     failed: list[str] = field(default_factory=list)
 
     def add_file(self, result: CheckResult, sha256: str | None) -> None:
-        """Add a file. Without a digest it counts as unreadable."""
+        """Add a file. A file without a digest counts as unreadable."""
         status = "unreadable" if sha256 is None else result.status
         self.files.append(CheckedFile(result.name, sha256, status, bool(result.tolerated)))
 
@@ -68,7 +68,7 @@ class CheckRecord:
 
 
 def rule_book_digest() -> str:
-    """Return the SHA-256 of rules.toml followed by choices.toml, as in audit reports."""
+    """Return the SHA-256 of rules.toml followed by choices.toml, which is also used in audit reports."""
     package = files("safetensors_reference.rules")
     return hashlib.sha256(
         b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
@@ -78,7 +78,7 @@ def rule_book_digest() -> str:
 def statement(checked: CheckRecord) -> Json:
     subject = [{"name": f.name, "digest": {"sha256": f.sha256}} for f in checked.files if f.sha256]
     if not subject:
-        raise ValueError("a statement needs a file, and none could be read")
+        raise ValueError("a statement needs at least one file, but none could be read")
     sound = [f for f in checked.files if f.status == "valid"]
     broken = [f.name for f in checked.files if f.status != "valid"]
     broken += [model.name for model in checked.models if model.status != "valid"]

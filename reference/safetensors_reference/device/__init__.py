@@ -1,4 +1,4 @@
-"""Loads files onto a device with torch: one buffer per file, filled by several threads.
+"""Loads files onto a device with torch. Each file has one buffer, which several threads fill.
 
 Importing this package imports torch. ``device.ranks.model`` loads onto the ranks of a process group.
 """

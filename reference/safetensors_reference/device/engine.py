@@ -1,9 +1,10 @@
-"""Device memory and copies to it: everything that differs between the CPU and CUDA.
+"""Device memory and copies to it. This module contains everything that differs between the CPU and CUDA.
 
-Engines are thin, so that CPU tests cover the code for CUDA. CUDA copies run on their own streams. They start
-after the work that the caller's stream had queued at allocation, because a former owner may still use the
-memory there. The caller's stream waits for them, so that stream may use or free the tensors at once. Other
-streams have to wait for it, as everywhere in torch.
+Engines are thin, so that tests on the CPU cover most of the code for CUDA. CUDA copies run on their own
+streams. They start after the work that was queued on the caller's stream when the memory was allocated,
+because a former owner of the memory may still use it on that stream. The caller's stream waits for the
+copies, so it may use or free the tensors immediately. Other streams have to wait for the caller's stream, as
+usual in torch.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ POPULATE = 64 << 10
 
 
 class DeviceError(SafetensorsError, RuntimeError):
-    """A device, its memory or a way of reading failed; the file may be valid."""
+    """A device, its memory or a way of reading failed. The file may still be valid."""
 
 
 def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
-    """Clear the frames of an error and its causes, which would keep buffers, but not of ``handled``."""
+    """Clear the frames of an error and its causes, except ``handled``, so that they keep no buffers alive."""
     seen = {id(handled)}
     pending: list[BaseException | None] = [err]
     while pending:
@@ -47,7 +48,7 @@ class Mark(Protocol):
 
 
 class Lane(Protocol):
-    """Ordered copies of one worker thread."""
+    """Copies of one worker thread, which are executed in order."""
 
     def host_view(self, target: torch.Tensor) -> memoryview | None: ...
 
@@ -61,32 +62,32 @@ class Lane(Protocol):
 
 
 class Engine(Protocol):
-    """A device, for one load."""
+    """A device used by a single load."""
 
     device: torch.device
     pinned: bool
 
     def staging(self, size: int) -> torch.Tensor:
-        """Return page-aligned host memory for copies: uint8[size]."""
+        """Return page-aligned host memory for copies, as uint8[size]."""
         ...
 
     def allocate(self, size: int) -> torch.Tensor:
-        """Return device memory, aligned to ``plan.MAX_ALIGN``: uint8[size]."""
+        """Return device memory aligned to ``plan.MAX_ALIGN``, as uint8[size]."""
         ...
 
     def ready(self) -> None:
-        """Record that all memory is allocated; later lanes follow all work queued so far."""
+        """Record that all memory is allocated. Lanes opened later wait for all work queued so far."""
         ...
 
     def settle(self) -> None:
-        """Wait until former owners have finished with the memory, for writers without a lane."""
+        """Wait until former owners no longer use the memory, for readers that write to it without a lane."""
         ...
 
     def lane(self) -> Lane: ...
 
 
 class _FinishedMark:
-    """Mark of work that is complete when it is queued."""
+    """Mark of work that is already complete when it is queued."""
 
     def query(self) -> bool:
         return True
@@ -110,10 +111,10 @@ class CpuLane:
         return self._done
 
     def drain(self) -> None:
-        """Do nothing: copies are immediate."""
+        """Do nothing, because copies are immediate."""
 
     def close(self) -> None:
-        """Do nothing: copies are immediate."""
+        """Do nothing, because copies are immediate."""
 
     def _populated(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
         into: npt.NDArray[np.uint8] = target.numpy()
@@ -123,7 +124,7 @@ class CpuLane:
 
 
 class CpuEngine:
-    """Memory of this process. Page faults happen during the copies, in several threads."""
+    """Memory of this process. Page faults occur during the copies, in several threads."""
 
     pinned = False
 
@@ -138,20 +139,23 @@ class CpuEngine:
         return _tensor(self.pages, size)
 
     def ready(self) -> None:
-        """Do nothing: copies are immediate."""
+        """Do nothing, because copies are immediate."""
 
     def settle(self) -> None:
-        """Do nothing: copies are immediate."""
+        """Do nothing, because copies are immediate."""
 
     def lane(self) -> Lane:
         return CpuLane(self.pages)
 
 
 class CudaLane:
-    """A stream, current in its thread; its priority keeps it from taking turns with torch and nccl."""
+    """A stream that is current in its thread.
+
+    Its priority prevents it from alternating with the streams of torch and nccl.
+    """
 
     def __init__(self, device: torch.device, caller: torch.cuda.Stream, start: torch.cuda.Event) -> None:
-        # Threads begin on device 0; restoring that later would start CUDA there.
+        # Threads begin with device 0. Restoring that device later would start CUDA on it.
         torch.cuda.set_device(device)
         self._caller = caller
         self._stream = torch.cuda.Stream(device, priority=-1)
@@ -163,7 +167,7 @@ class CudaLane:
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
         target.copy_(staged, non_blocking=True)
-        # A blocking event sleeps instead of spinning and leaves the cores to readers.
+        # A blocking event sleeps instead of spinning, which leaves the cores to the readers.
         event = torch.cuda.Event(blocking=True)
         event.record(self._stream)
         mark: Mark = event
@@ -177,7 +181,7 @@ class CudaLane:
 
 
 class CudaEngine:
-    """One CUDA device; creating an engine does not start CUDA, which would take device memory."""
+    """One CUDA device. Creating an engine does not start CUDA, which would use device memory."""
 
     pinned = True
 
@@ -188,13 +192,13 @@ class CudaEngine:
 
     def staging(self, size: int) -> torch.Tensor:
         memory = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
-        if memory.data_ptr() % PAGE:  # torch may be configured to pin malloc's memory
+        if memory.data_ptr() % PAGE:  # torch may be configured to pin memory from malloc
             memory = torch.empty(size + PAGE, dtype=torch.uint8, device="cpu", pin_memory=True)
             memory = memory[-memory.data_ptr() % PAGE :][:size]
         return memory
 
     def allocate(self, size: int) -> torch.Tensor:
-        # In inference mode other threads could not write to it.
+        # A tensor created in inference mode could not be written by other threads.
         with torch.inference_mode(False):
             return torch.empty(size, dtype=torch.uint8, device=self.device)
 
@@ -213,7 +217,7 @@ class CudaEngine:
 
 
 def open_engine(device: str | torch.device) -> Engine:
-    """Return the engine of ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. Raises AccessError for others."""
+    """Return the engine for ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. Raises AccessError for other devices."""
     try:
         wanted = torch.device(device)
     except (RuntimeError, TypeError) as err:
@@ -222,7 +226,7 @@ def open_engine(device: str | torch.device) -> Engine:
         return CpuEngine()
     if wanted.type != "cuda":
         raise AccessError(f"device must be 'cpu' or 'cuda:N', not {str(device)!r}")
-    # Unlike is_available(), this does not start CUDA, which would break it in forked children.
+    # Unlike is_available(), device_count() does not start CUDA, which would break CUDA in forked children.
     count = torch.cuda.device_count()
     index = wanted.index
     if index is None:

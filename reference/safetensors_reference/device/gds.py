@@ -1,4 +1,4 @@
-"""Reads with GPUDirect Storage through KvikIO, from disk into device memory."""
+"""Reads from disk directly into device memory, with GPUDirect Storage through KvikIO."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _KvikioRead:
 
     def run(self) -> None:
         try:
-            # By descriptor: the path may name another file by now.
+            # Open the file by its descriptor, because the path may now name another file.
             with self._kvikio.CuFile(f"/proc/self/fd/{self._source.fd}", "r") as file:
                 try:
                     self._read(file)
@@ -84,7 +84,7 @@ class _KvikioRead:
         try:
             got = future.get()
         except Exception as err:
-            where = f"{self._source.name}: file bytes from {at:,} on"
+            where = f"{self._source.name}: file bytes from {at:,} onwards"
             raise DeviceError(f"{where} could not be read by KvikIO ({reason(err)})") from err
         if got != count:
             raise shorter(self._source.name, at + got)

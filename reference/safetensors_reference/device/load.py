@@ -1,6 +1,6 @@
 """Loads files onto a device.
 
-All headers and arguments are checked before the device is used. A load succeeds as a whole or not at all.
+All headers and arguments are checked before the device is used. A load succeeds or fails as a whole.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ PathLike = str | os.PathLike[str]
 MAX_THREADS = 12
 CPU_ALIGN = 64
 CPU_CHUNK = 1 << 20
-"""Default chunk in bytes on the CPU; it still fits the cache when it is copied."""
+"""Default size of a chunk in bytes on the CPU. A chunk of this size is still in the cache when it is copied.
+"""
 
 
 def load_file(
@@ -54,34 +55,35 @@ def load_file(
 ) -> dict[str, TorchTensor]:
     """Load a file onto a device.
 
-    All tensors are views of one buffer with the file's data; each of them keeps the whole buffer alive.
-    Sub-byte tensors have the types of ``safetensors_reference.torch``. The current stream may use the tensors
-    at once; other streams have to wait for it.
+    All tensors are views of one buffer with the data of the file, and each of them keeps the whole buffer
+    alive. Sub-byte tensors have the types of ``safetensors_reference.torch``. The current stream may use the
+    tensors immediately, but other streams have to wait for it.
 
     Args:
         path: the file.
         device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
-        names: tensors to load, all by default. Others are neither read nor allocated.
-        dtype: convert floating-point tensors to this type on the device; packed ones keep theirs. Buffer and
-            converted tensors exist at the same time.
+        names: tensors to load, by default all. Other tensors are neither read nor allocated.
+        dtype: convert floating-point tensors to this type on the device; packed tensors keep their type. The
+            buffer and the converted tensors exist at the same time.
         all_dtypes: also convert integers, booleans and complex numbers.
-        align: alignment of every tensor in bytes, a power of two up to 256, or 64 for copies (``dtype``,
-            ``clone``) on the CPU; at least that of its elements.
-        clone: give every tensor its own memory; temporarily takes twice the memory.
-        threads: worker threads; by default one per core, at most 12.
-        chunk: largest read and copy in bytes; at most, and on CUDA by default, a slot of the staging ring.
+        align: alignment of every tensor in bytes, a power of two up to 256, or up to 64 for copies
+            (``dtype``, ``clone``) on the CPU. Tensors are always aligned to the size of their elements.
+        clone: give every tensor its own memory. This temporarily needs twice the memory.
+        threads: number of worker threads; by default one per core, but at most 12.
+        chunk: maximum size of a read and copy in bytes. It is limited to a slot of the staging ring, which is
+            also the default on CUDA.
         direct: read with O_DIRECT, bypassing the page cache.
         gds: read with GPUDirect Storage through KvikIO, which ignores ``threads`` and ``chunk``.
-        profile: profile that decides where readers may differ.
+        profile: profile to use where readers may differ.
 
     Returns:
-        name -> tensor, in header order.
+        A mapping of names to tensors, in header order.
 
     Raises:
         InvalidFileError: the file breaks rules.
-        UnreadableError: it cannot be read, or became shorter during the load.
-        NoSuchTensorError: it has no tensor of a requested name.
-        UnsupportedDtypeError: this torch has no type for a tensor.
+        UnreadableError: the file cannot be read, or became shorter during the load.
+        NoSuchTensorError: the file has no tensor with a requested name.
+        UnsupportedDtypeError: this version of torch has no type for a tensor.
         AccessError: an argument cannot be used here, or the file changed during the load.
         DeviceError: the device or its memory failed.
     """
@@ -104,10 +106,10 @@ def load_files(
     gds: bool = False,
     profile: ProfileName = "hardened",
 ) -> dict[str, TorchTensor]:
-    """Load several files onto a device, for instance all shards of a model: all of them or none.
+    """Load several files onto a device, such as all shards of a model. Either all files are loaded or none.
 
     Each file has its own buffer. Arguments and errors are those of ``load_file``; ``names`` applies to all
-    files together. AccessError is also raised when two files have a tensor of the same name.
+    files together. AccessError is also raised if two files have a tensor with the same name.
     """
     if isinstance(paths, (str, os.PathLike)):
         raise AccessError("load_files accepts a list of paths; load_file accepts one path")
@@ -134,7 +136,7 @@ class _LoadOptions:
         if self.names is None:
             return None
         if isinstance(self.names, str):
-            raise AccessError(f"names must be a list of names, not the text {quote(self.names)}")
+            raise AccessError(f"names must be a list of names, not the string {quote(self.names)}")
         try:
             return set(self.names)
         except TypeError as err:
@@ -148,7 +150,7 @@ class _LoadOptions:
         if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
             raise AccessError(f"dtype must be a type of torch, not {shown(self.dtype)}")
         if self.direct and self.gds:
-            raise AccessError("direct=True and gds=True exclude each other")
+            raise AccessError("direct=True and gds=True cannot be used together")
 
 
 class _File(NamedTuple):
@@ -179,13 +181,14 @@ def _load(
                 for file, buffer in zip(files, buffers, strict=True):
                     by_gds.fill(kvikio, file.source, file.plan.segments, buffer)
             else:
-                # No local name for the targets: a kept error would keep this frame and the buffers.
+                # Do not assign the targets to a local name. A kept error would keep this frame and thus the
+                # buffers.
                 transfer(_targets(files, readers, buffers), engine, settings.threads, settings.chunk)
             for file in files:
                 check_unchanged(file.source)
             return _tensors(files, buffers, settings)
         except BaseException as err:
-            # A kept error must not keep the memory.
+            # An error that is kept must not keep the memory alive.
             buffers.clear()
             release_frames(err, handled)
             raise
@@ -238,7 +241,10 @@ def check_request(**values: object) -> None:
 def check_rows(
     file: str, wanted: Iterable[TensorRow], dtype: torch.dtype | None = None, all_dtypes: bool = False
 ) -> None:
-    """Raise UnsupportedDtypeError or AccessError for tensors that torch cannot make, before allocating."""
+    """Check before allocating that torch can represent the tensors.
+
+    Raises UnsupportedDtypeError or AccessError.
+    """
     codes = set()
     no_bytes = torch.empty(0, dtype=torch.uint8, device="cpu")
     try:
@@ -265,7 +271,7 @@ def allocate(name: str, size: int, engine: Engine) -> torch.Tensor:
     try:
         buffer = engine.allocate(size)
     except (torch.OutOfMemoryError, MemoryError, OSError) as err:
-        text = f"{name}: {engine.device} has no room for {size:,} bytes ({reason(err)})"
+        text = f"{name}: {engine.device} has too little memory for {size:,} bytes ({reason(err)})"
         raise DeviceError(text, "LIM_MEMORY", "LIM-06") from err
     except RuntimeError as err:
         raise DeviceError(f"{name}: {engine.device} cannot be used ({reason(err)})") from err
@@ -278,7 +284,7 @@ def ready(engine: Engine) -> None:
     try:
         engine.ready()
     except RuntimeError as err:
-        raise DeviceError(f"{engine.device} accepts no work ({reason(err)})") from err
+        raise DeviceError(f"{engine.device} does not accept work ({reason(err)})") from err
 
 
 def transfer(
@@ -321,7 +327,7 @@ def _tensors(
 
 
 def _converted(tensor: TorchTensor, dtype: torch.dtype | None, all_dtypes: bool) -> TorchTensor:
-    """Convert a tensor unless it is packed: torch does not define the order of halves (DTY-11)."""
+    """Convert a tensor unless it is packed: torch does not define the order of its elements (DTY-11)."""
     if dtype is None or isinstance(tensor, PackedTensor) or tensor.dtype == TORCH_DTYPES.get("F4"):
         return tensor
     return tensor.to(dtype) if all_dtypes or tensor.dtype.is_floating_point else tensor
@@ -332,5 +338,5 @@ def _cloned(tensor: TorchTensor) -> TorchTensor:
         return PackedTensor(tensor.dtype, tensor.shape, tensor.raw.clone())
     if not tensor.numel():
         return tensor
-    # As bytes: torch cannot copy every dtype.
+    # Copy the tensor as bytes, because torch cannot copy every dtype.
     return tensor.reshape(-1).view(torch.uint8).clone().view(tensor.dtype).view(tensor.shape)

@@ -1,6 +1,7 @@
-"""Plans the buffer of a file: the place of every byte, before any is read.
+"""Plans the buffer of a file, that is, the place of every byte, before any byte is read.
 
-Positions are bytes: ``file_at`` counts in the file, ``at`` in the buffer. The header length does not matter.
+All positions are in bytes: ``file_at`` is a position in the file, and ``at`` is a position in the buffer. The
+plan does not depend on the header length.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MAX_ALIGN = 256
 
 
 class Segment(NamedTuple):
-    """File bytes ``[file_at, file_at + size)``, which go to the buffer at ``at``."""
+    """File bytes ``[file_at, file_at + size)``, which are loaded into the buffer at ``at``."""
 
     file_at: int
     at: int
@@ -25,7 +26,7 @@ class Segment(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The buffer of one file: rows with their places, the fewest reads, size, and bytes outside tensors."""
+    """The buffer of one file: rows with their places, segments to read, size, and bytes outside tensors."""
 
     rows: Sequence[TensorRow]
     segments: Sequence[Segment]
@@ -41,7 +42,7 @@ class Read(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Buffer bytes ``[at, at + size)``, and the reads that fill them except for gaps."""
+    """Buffer bytes ``[at, at + size)``, and the reads that fill all of them except gaps."""
 
     at: int
     size: int
@@ -51,7 +52,8 @@ class Chunk(NamedTuple):
 def make_plan(header: Header, names: Collection[str] | None = None, align: int = 1) -> Plan:
     """Plan a buffer whose tensors begin at multiples of ``align`` and of their element size.
 
-    A gap before a tensor moves all that follow; if the file needs none, the buffer is its data buffer.
+    A gap before a tensor moves all following tensors. If the file needs no gaps, the buffer is equal to its
+    data buffer.
     """
     wanted: list[TensorRow] = list(rows(header.tensors))
     if names is None:
@@ -64,7 +66,7 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
         wanted = [row for row in wanted if row[0] in chosen]
     places: dict[str, int] = {}
     segments: list[Segment] = []
-    first, shift, cursor, gaps = 0, 0, 0, 0  # shift: buffer minus file position of the segment
+    first, shift, cursor, gaps = 0, 0, 0, 0  # shift: buffer position minus file position of the segment
     for name, code, _, begin, end in sorted(wanted, key=itemgetter(3, 4)):
         if begin == end:
             continue
@@ -80,7 +82,7 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
         cursor = at + end - begin
     if cursor > first:
         segments.append(Segment(first - shift, first, cursor - first))
-    # Empty tensors may be anywhere.
+    # The place of an empty tensor does not matter.
     placed = [
         (name, code, shape, places.get(name, 0), places.get(name, 0) + end - begin)
         for name, code, shape, begin, end in wanted
@@ -89,7 +91,10 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
 
 
 def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
-    """Yield chunks of the buffer of at most ``chunk`` bytes each, gaps included, whatever the tensors."""
+    """Yield chunks of the buffer of at most ``chunk`` bytes each.
+
+    Chunks include gaps and do not respect the boundaries of tensors.
+    """
     start = -1
     end = 0
     reads: list[Read] = []
@@ -115,7 +120,7 @@ def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
 
 
 def cut_on_grid(segments: Iterable[Segment], chunk: int, grid: int) -> Iterator[Chunk]:
-    """Yield chunks of one piece, cut at multiples of ``grid``, for readers that cannot scatter."""
+    """Yield chunks that consist of one piece, cut at multiples of ``grid``, for readers without scatter."""
     for file_at, at, size in segments:
         done = 0
         while done < size:

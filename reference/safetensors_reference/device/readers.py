@@ -1,7 +1,7 @@
-"""Readers fill a slot with a chunk, through the page cache or with O_DIRECT.
+"""Readers that fill a slot with a chunk, either through the page cache or with O_DIRECT.
 
-O_DIRECT suits files on fast disks that are read once. It reads whole blocks, so a chunk comes with up to a
-page too much on either side, and its copy starts at the chunk.
+O_DIRECT is suitable for files on fast disks that are read only once. It reads whole blocks, so a chunk is
+read together with up to a page on either side, and only the chunk itself is copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HINT = "load without direct=True"
 
 
 class Reader(Protocol):
-    """Reads one open file; ``in_place`` if a chunk begins at the start of its slot."""
+    """Reads one open file; ``in_place`` is True if a chunk begins at the start of its slot."""
 
     source: PathSource
     in_place: bool
@@ -52,11 +52,11 @@ class PlainReader:
         return 0
 
     def close(self) -> None:
-        """Do nothing: the reader owns no descriptor."""
+        """Do nothing, because the reader does not own a descriptor."""
 
 
 class DirectReader(Descriptor):
-    """Reads with O_DIRECT through its own descriptor of the open file."""
+    """Reads with O_DIRECT, through its own descriptor of the open file."""
 
     in_place = False
 
@@ -66,7 +66,7 @@ class DirectReader(Descriptor):
         if flag is None:
             raise AccessError(f"{source.name}: this system has no O_DIRECT; {HINT}")
         try:
-            # By descriptor: the path may name another file by now.
+            # Open the file by its descriptor, because the path may now name another file.
             self.fd = os.open(f"/proc/self/fd/{source.fd}", os.O_RDONLY | os.O_CLOEXEC | flag)
         except OSError as err:
             if err.errno in (errno.EINVAL, errno.EOPNOTSUPP):
@@ -82,7 +82,7 @@ class DirectReader(Descriptor):
         return cut_on_grid(segments, chunk, PAGE)
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
-        """Read the pages around the chunk; return its position in its first page."""
+        """Read the pages around the chunk and return its position in the first page."""
         at = chunk.reads[0].file_at
         low = at - at % PAGE
         high = at + chunk.size
@@ -97,7 +97,7 @@ class DirectReader(Descriptor):
                 raise _unreadable(self.source, low + done, err) from err
             if low + done + count >= high:
                 break
-            # A short read inside a page means the end of the file; otherwise retry from that page.
+            # A short read that ends inside a page means the end of the file. Otherwise, retry from that page.
             if count < PAGE and low + done + count >= os.fstat(self.fd).st_size:
                 raise shorter(self.source.name, max(at, low + done + count))
             if count < PAGE:

@@ -1,15 +1,15 @@
-"""Moves chunks from files to a device with several threads, all or nothing.
+"""Moves chunks from files to a device with several threads, either completely or not at all.
 
-The calling thread only waits, so Ctrl-C interrupts nothing else. The first error stops all workers. Each
-worker waits for its queued copies before it releases the buffer, even after an interrupt.
+The calling thread only waits, so Ctrl-C does not interrupt any other work. The first error stops all workers.
+Each worker waits for its queued copies before it releases the buffer, even after an interrupt.
 
-On the CPU, readers write directly to the target if they can. Otherwise chunks go through a staging ring.
-Pinning memory is as expensive as copying it several times, so each process has one ring per kind of memory,
-shared by all loads. Slots are created on demand and kept.
+On the CPU, readers write directly to the target if they can. Otherwise, chunks are copied through a staging
+ring. Pinning memory is as expensive as copying it several times. Therefore each process has only one ring per
+kind of memory, which all loads share. Slots are created on demand and kept.
 
-A worker holds at most one slot and never waits for a second one, so loads cannot block each other. Workers
-get slots in the order of their requests. A worker returns its slot as soon as the copy is queued, with a
-mark; the next worker waits for that mark.
+A worker uses at most one slot and never waits for a second one, so loads cannot block each other. Workers get
+slots in the order of their requests. A worker returns its slot together with a mark as soon as the copy is
+queued, and the next worker waits for that mark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_RING = 1 << 50
 
 
 class Slot:
-    """Page-aligned staging memory; ``mark`` is the end of its last copy, None without one to wait for."""
+    """Page-aligned staging memory; ``mark`` is the end of its last copy, or None if none is pending."""
 
     def __init__(self, memory: torch.Tensor) -> None:
         self.memory = memory
@@ -47,7 +47,7 @@ class Slot:
         try:
             return self.mark is None or self.mark.query()
         except RuntimeError:
-            return True  # ``wait`` raises it where errors are reported
+            return True  # ``wait`` will raise this error where it can be reported
 
     def wait(self) -> None:
         mark, self.mark = self.mark, None
@@ -56,7 +56,7 @@ class Slot:
 
 
 class Ring:
-    """At most ``slots`` slots of ``slot_bytes`` bytes; ``make`` allocates one."""
+    """A ring of at most ``slots`` slots of ``slot_bytes`` bytes; ``make`` allocates one slot."""
 
     def __init__(self, slots: int, slot_bytes: int, make: Callable[[int], torch.Tensor]) -> None:
         self.slots = slots
@@ -68,7 +68,7 @@ class Ring:
         self._changed = threading.Condition()
 
     def take(self, stopped: Callable[[], bool]) -> Slot | None:
-        """Wait for a slot and its last copy; None as soon as ``stopped()`` is true. Raises DeviceError."""
+        """Wait for a slot and its last copy, or return None if ``stopped()`` is true. Raises DeviceError."""
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)
@@ -79,7 +79,7 @@ class Ring:
                     if self._waiting[0] is ticket and (self._free or self.made < self.slots):
                         break
                     self._changed.wait()
-                # Oldest slot first; take a busy one only when the ring is complete.
+                # Use the oldest slot first. Use a busy slot only if all slots have been created.
                 slot = None
                 if self._free and (self.made >= self.slots or self._free[0].idle()):
                     slot = self._free.popleft()
@@ -106,7 +106,9 @@ class Ring:
                 self._changed.notify_all()
             if not isinstance(err, (RuntimeError, MemoryError, OSError)):
                 raise
-            text = f"no memory for a staging slot of {self.slot_bytes:,} bytes ({reason(err)})"
+            text = (
+                f"there is not enough memory for a staging slot of {self.slot_bytes:,} bytes ({reason(err)})"
+            )
             hint = "make the ring smaller with configure() before the first load"
             raise DeviceError(f"{text}; {hint}", "LIM_MEMORY", "LIM-06") from err
 
@@ -138,22 +140,26 @@ def shared_ring(pinned: bool, make: Callable[[int], torch.Tensor]) -> Ring:
 
 
 def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
-    """Set the size of this process's staging ring, before the first load.
+    """Set the size of the staging ring of this process. Call this function before the first load.
 
     Args:
-        slots: most slots; two per thread overlap reads and copies.
-        slot_bytes: bytes of one slot, a multiple of 4,096 and at least 16,384; it limits chunks. torch pins
-            powers of two, so other sizes waste memory.
+        slots: maximum number of slots. With two slots per thread, reads and copies overlap.
+        slot_bytes: size of a slot in bytes, a multiple of 4,096 and at least 16,384. It limits the size of
+            chunks. torch pins powers of two, so other sizes waste memory.
 
-    Raises AccessError for other sizes, and when a ring of another size exists.
+    Raises AccessError if a size is not possible, or if a ring of a different size already exists.
     """
     global _size  # noqa: PLW0603 - one ring per process is the point
     if type(slots) is not int or type(slot_bytes) is not int or max(slots, slot_bytes) > MAX_RING:
         given = f"{shown(slots, 40)} and {shown(slot_bytes, 40)}"
         raise AccessError(f"slots and slot_bytes must be whole numbers that fit into memory, not {given}")
     if slots < 1 or slot_bytes < 4 * PAGE or slot_bytes % PAGE:
-        text = f"a ring of {slots:,} slots of {slot_bytes:,} bytes: at least one slot is needed, "
-        raise AccessError(text + f"and slots have a multiple of {PAGE:,} bytes, {4 * PAGE:,} or more")
+        text = (
+            f"a ring of {slots:,} slots of {slot_bytes:,} bytes is not possible: it needs at least one slot, "
+        )
+        raise AccessError(
+            text + f"and the size of a slot must be a multiple of {PAGE:,} bytes, {4 * PAGE:,} or more"
+        )
     with _lock:
         if any((r.slots, r.slot_bytes) != (slots, slot_bytes) for r in _rings.values()):
             raise AccessError("the staging ring is already in use; configure it before the first load")
@@ -161,7 +167,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
 
 
 def _reset_after_fork() -> None:
-    """Start without rings in a forked child; freeing those of the parent would call CUDA and end it."""
+    """Start without rings in a forked child. Freeing the parent's rings would call CUDA and end the child."""
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
     for ring in _rings.values():
@@ -174,7 +180,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Target(NamedTuple):
-    """A file to read and its buffer: uint8[plan.size] on the device."""
+    """A file to read and its buffer on the device, which is uint8[plan.size]."""
 
     reader: Reader
     segments: Sequence[Segment]
@@ -199,7 +205,7 @@ class Transfer:
         try:
             run_threads([self._work] * threads, self._halt, self._errors)
         finally:
-            # Remaining jobs and other errors would keep this object and its buffers alive.
+            # The remaining jobs and other errors would keep this object and its buffers alive.
             self._jobs = iter(())
             for err in self._errors[1:]:
                 release_frames(err)
@@ -233,7 +239,7 @@ class Transfer:
         try:
             return self._engine.lane()
         except Exception as err:
-            raise DeviceError(f"{self._engine.device} accepts no copies ({reason(err)})") from err
+            raise DeviceError(f"{self._engine.device} does not accept copies ({reason(err)})") from err
 
     def _move(self, target: Target, chunk: Chunk, lane: Lane) -> bool:
         into = target.memory[chunk.at : chunk.at + chunk.size]
@@ -245,7 +251,7 @@ class Transfer:
         except SafetensorsError:
             raise
         except Exception as err:
-            where = f"{target.reader.source.name}: file bytes from {chunk.reads[0].file_at:,} on"
+            where = f"{target.reader.source.name}: file bytes from {chunk.reads[0].file_at:,} onwards"
             raise DeviceError(
                 f"{where} could not be copied to {self._engine.device} ({reason(err)})"
             ) from err
@@ -259,14 +265,17 @@ class Transfer:
             start = reader.fill(chunk, slot.view)
             slot.mark = lane.copy(into, slot.memory[start : start + chunk.size])
         finally:
-            # After a failed copy the slot has no mark. If the copy was queued anyway, it may copy other data,
-            # but to a buffer that nobody gets.
+            # After a failed copy, the slot has no mark. If the copy was queued nevertheless, it may copy
+            # other data, but only to a buffer that is never returned.
             self._ring.give(slot)
         return True
 
 
 class _Worker:
-    """A joinable thread: up to Python 3.12, an interrupted ``Thread.join`` marks a thread as finished."""
+    """A thread that can be joined reliably.
+
+    Up to Python 3.12, an interrupted ``Thread.join`` marks a thread as finished.
+    """
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -279,7 +288,7 @@ class _Worker:
         try:
             self._work()
         finally:
-            # A kept error keeps this frame, which must not keep the memory.
+            # An error that is kept keeps this frame, which must not keep the memory alive.
             del self._work
             self._over = True
             self._running.release()
@@ -289,12 +298,12 @@ class _Worker:
             self._thread.start()
         except RuntimeError as err:
             self._over = True
-            del self._work  # break the cycle that would keep the memory
+            del self._work  # breaks the cycle that would keep the memory alive
             raise DeviceError(f"a thread could not be started ({reason(err)}); use fewer threads") from err
 
     def wait(self) -> None:
         while not self._over:
-            # An interrupted wait may have acquired the lock; only the flag is reliable.
+            # An interrupted wait may have acquired the lock, so only the flag is reliable.
             if not self._running.acquire(timeout=1) and self._thread.ident is None:
                 return  # interrupted just before the start
         if self._thread.ident is not None:
@@ -304,7 +313,10 @@ class _Worker:
 def run_threads(
     works: Sequence[Callable[[], None]], halt: Callable[[], None], errors: Sequence[BaseException]
 ) -> None:
-    """Run ``works`` in threads and raise the first of ``errors``. An interrupt calls ``halt`` and waits."""
+    """Run ``works`` in threads and raise the first of ``errors``.
+
+    An interrupt calls ``halt`` and waits for the threads.
+    """
     started: list[_Worker] = []
     try:
         for work in works:

@@ -1,1 +1,1 @@
-"""The header of a file: the two paths that read one, and what both hand out."""
+"""The header of a file: the two ways to read one, and the types of their results."""

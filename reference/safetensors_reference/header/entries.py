@@ -1,7 +1,7 @@
-"""Tensor entries and the metadata map: the meaning of the header object's members.
+"""Reads tensor entries and the metadata map from the members of the header object.
 
-Each method returns the meaning of JSON nodes, or None where a fault leaves none; faults go to a sink
-``(fault, tolerated)``.
+Each method returns the value that JSON nodes represent, or None if a fault makes that impossible. Faults go
+to a callback ``sink(fault, tolerated)``.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 FIELDS = ("dtype", "shape", "data_offsets")
 U64_MAX = 2**64 - 1
 MANY_KEYS = 10_000
-"""Most metadata keys in a dict, which takes a hundred bytes for each."""
+"""Maximum number of metadata keys in a dict, which needs about a hundred bytes per key."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One tensor entry; a field is None if it is missing or not understood."""
+    """One tensor entry. A field is None if it is missing or cannot be interpreted."""
 
     name: str
     dtype: str | None = None
@@ -39,7 +39,7 @@ class Entry:
 
 
 def describe(node: Node) -> str:
-    """Name the JSON type of a node for a message, with its spelling when it is short."""
+    """Return the JSON type of a node for a message, followed by its text if that is short."""
     if node.kind in ("number", "invalid"):
         return f"the number {shorten(node.text, 24)}" if node.kind == "number" else node.text
     if node.kind == "string":
@@ -67,14 +67,14 @@ class EntryReader:
         choice: str | None = None,
         tolerated: bool | None = None,
     ) -> None:
-        """Report a fault; every option but ``reject`` tolerates one under a choice."""
+        """Report a fault. A fault under a choice is tolerated unless the option is ``reject``."""
         if tolerated is None:
             tolerated = choice is not None and self._options[choice] != "reject"
         start, end = self._base + node.start, self._base + node.end
         self._sink(Fault(code, rule, message, start, end, path, choice), tolerated)
 
     def entry(self, name: str, node: Node) -> Entry | None:
-        """Read the value of a tensor name (ENT-01 to ENT-06). Return None unless it is an entry."""
+        """Read the value of a tensor name (ENT-01 to ENT-06). Return None if it is not a valid entry."""
         path: JsonPath = (name,)
         if node.kind == "array":
             count = node.count
@@ -153,17 +153,17 @@ class EntryReader:
         return node.text
 
     def _integer(self, node: Node, path: JsonPath, rule: str, what: str) -> int | None:
-        """Read a plain integer below 2^64; never converts unbounded digits."""
+        """Read a plain integer below 2^64. Never converts an unlimited number of digits."""
         number = node.text
         if not plain_integer(node):
             if whole_number(number):
                 text = f"{what} is written as {shorten(number, 40)}, not as a plain integer"
             else:
-                text = f"{what} is {shorten(number, 40)}, not an integer of at least 0"
+                text = f"{what} is {shorten(number, 40)}, but it must be an integer of at least 0"
                 rule = {"SHP-02": "SHP-01", "OFF-02": "OFF-01"}[rule]
             self._report("ENT_BAD_INTEGER", rule, text, node, path)
             return None
-        # 2^64 has 20 digits; int() on a million digits would be slow, and Python rejects it.
+        # 2^64 has 20 digits. Converting a million digits would be slow, and int() rejects them.
         if len(number) > 20 or int(number) > U64_MAX:
             text = f"{what} has {len(number):,} digits and does not fit into 64 bits"
             self._report("ENT_BAD_INTEGER", "SHP-07" if rule == "SHP-02" else rule, text, node, path)
@@ -194,7 +194,7 @@ class EntryReader:
     def _offsets(self, node: Node, path: JsonPath) -> tuple[int, int] | None:
         count = node.count if node.kind == "array" else 0
         if count != 2 and (node.whole or count > 2 or node.kind != "array"):
-            found = f"an array of {count:,} elements" if node.kind == "array" else describe(node)
+            found = f"an array with {count:,} elements" if node.kind == "array" else describe(node)
             text = f"data_offsets is {found}, not a pair of integers"
             self._report("OFF_BAD_PAIR", "OFF-01", text, node, path)
             return None
@@ -210,7 +210,7 @@ class EntryReader:
         return (pair[0], pair[1]) if len(pair) == 2 and node.whole else None
 
     def check_size(self, entry: Entry) -> None:
-        """Compare the size from shape and dtype with the range (SHP-05, SHP-06, DTY-09, OFF-05)."""
+        """Compare the size from dtype and shape with the byte range (SHP-05, SHP-06, DTY-09, OFF-05)."""
         shape_node = entry.shape_node
         if entry.dtype is None or entry.shape is None or shape_node is None:
             return
@@ -224,7 +224,10 @@ class EntryReader:
             self._report("SHP_OVERFLOW", "SHP-05", text, shape_node, path)
             return
         if bits % 8:
-            text = f"{elements:,} elements of {entry.dtype} are {bits:,} bits, not a whole number of bytes"
+            text = (
+                f"{elements:,} elements of {entry.dtype} have {bits:,} bits, which is not a whole number of "
+                "bytes"
+            )
             self._report("DTY_SUBBYTE", "DTY-09", text, shape_node, path)
             return
         if entry.offsets is None or entry.offsets_node is None or entry.offsets[0] > entry.offsets[1]:
@@ -232,7 +235,7 @@ class EntryReader:
         have = entry.offsets[1] - entry.offsets[0]
         if have != bits // 8:
             need = f"{entry.dtype} {show_shape(entry.shape)} needs {bits // 8:,} bytes"
-            text = f"{need}, but the range has {have:,}"
+            text = f"{need}, but the range has {have:,} bytes"
             at = (entry.name, "data_offsets")
             self._report("OFF_SIZE_MISMATCH", "OFF-05", text, entry.offsets_node, at)
 
@@ -251,7 +254,7 @@ class EntryReader:
         return 0 if tolerated else None
 
     def metadata(self, node: Node) -> Mapping[str, str] | None:
-        """Read the metadata map (MET-01 to MET-04). Return None if null or not a map."""
+        """Read the metadata map (MET-01 to MET-04). Return None if it is null or not a map."""
         path: JsonPath = ("__metadata__",)
         if node.kind != "object":
             choice = "metadata-null" if node.kind == "null" else None
@@ -274,11 +277,11 @@ class EntryReader:
                 self._report("MET_VALUE_NOT_STRING", "MET-01", text, value, at)
             out.set(
                 key.text, value.text if value.kind == "string" else ""
-            )  # keep the key, which may be repeated
+            )  # keep the key, because it may appear again
 
 
 def _product(dims: Iterable[int]) -> int | None:
-    """Multiply until the first overflow of 64 bits, so that hostile ranks stay cheap."""
+    """Multiply until the first 64-bit overflow, so that hostile shapes with many dimensions stay cheap."""
     product = 1
     for dim in dims:
         product *= dim

@@ -1,6 +1,6 @@
-"""Tensor entries in about as many bytes as their text (rule LIM-03): columns of numbers and texts.
+"""Stores tensor entries in columns, which need about as much memory as the text of the entries (LIM-03).
 
-The objects for the rest of the reader are created on access, one at a time.
+Objects for the rest of the reader are created only on access, one at a time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SHAPE, _OFFSETS, _SHAPE_PLACE, _OFFSETS_PLACE = 1, 2, 4, 8
 
 
 class Entries(Sequence[Entry]):
-    """Tensor entries with distinct names, in the order of the first ``put`` of each name."""
+    """Tensor entries with distinct names, in the order in which each name was first added."""
 
     def __init__(self) -> None:
         self.names = Names()
-        self._record_of = array("I")  # indexed by name; the other columns by record
+        self._record_of = array("I")  # indexed by name; the other columns are indexed by record
         self._dtypes = array("B")
         self._known = array("B")
         self._shapes = Strings()
@@ -33,7 +33,10 @@ class Entries(Sequence[Entry]):
         self._places = array("I")
 
     def put(self, entry: Entry, *, hidden: bool = False) -> Entry | None:
-        """Add an entry; return the replaced one of the same name. A hidden entry is never replaced."""
+        """Add an entry. Return the entry that it replaces, if one has the same name.
+
+        A hidden entry is never replaced.
+        """
         number = None if hidden else self.names.find(entry.name)
         old = None if number is None else self[number]
         if number is None:
@@ -55,7 +58,7 @@ class Entries(Sequence[Entry]):
         return old
 
     def offsets(self, number: int) -> tuple[int, int] | None:
-        """Return first byte and end in the data buffer of one entry, None if not understood."""
+        """Return the first byte and the end of an entry in the data buffer, or None if they are unknown."""
         record = self._record_of[number]
         if not self._known[record] & _OFFSETS:
             return None
@@ -116,7 +119,10 @@ class Tensors(Rows):
 
 
 class Ranges(Sequence[Range]):
-    """Byte ranges of all entries that have one, ``first`` before the others; places count in the file."""
+    """Byte ranges of all entries that have one, beginning with those in ``first``.
+
+    The places of their declarations are file positions.
+    """
 
     def __init__(self, first: list[Entry], entries: Entries, base: int) -> None:
         self._first = [e for e in first if e.offsets is not None]

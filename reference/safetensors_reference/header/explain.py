@@ -1,8 +1,8 @@
-"""The explaining path: read a header strictly and collect every fault with its place.
+"""The explaining path: reads a header strictly and collects every fault with its place.
 
-It is the authority on validity in this package. It reads token by token, continues after each fault that
-leaves the structure clear, and reports the broken rule and its bytes. It reads only length prefix and header;
-of the data buffer it needs the size.
+In this package, the explaining path decides whether a file is valid. It reads the header token by token,
+continues after every fault that leaves the structure clear, and reports the broken rule and the bytes that
+break it. It reads only the length prefix and the header. Of the data buffer, it needs only the size.
 """
 
 from __future__ import annotations
@@ -27,29 +27,31 @@ from .texts import Names
 
 RESERVED = "__metadata__"
 FAULT_LIMIT = 10_000
-"""Faults collected per file; reading stops there, so that a hostile file costs no memory."""
+"""Maximum number of faults collected per file. The reader then stops, so a hostile file cannot exhaust
+memory.
+"""
 _BOM = b"\xef\xbb\xbf"
 _JSON_SPACE = b" \t\n\r"
 
 
 class InvalidFileError(InvalidError["Explanation"]):
-    """The file breaks rules of the format; ``explanation`` has all faults."""
+    """The file breaks rules of the format; ``explanation`` contains all faults."""
 
 
 @dataclass(slots=True)
 class Explanation:
-    """Findings of the strict reader in one file.
+    """Result of the strict reader for one file.
 
     Attributes:
-        name: name of the input, for messages.
+        name: name of the input, used in messages.
         size: size of the file in bytes.
-        profile: profile that decided where readers may differ.
-        faults: every broken rule, in file order.
+        profile: profile that was used where readers may differ.
+        faults: all faults in file order.
         tolerated: faults that the profile tolerates, in file order.
-        header: the header; None with any fault.
-        ranges: declared byte ranges of the entries, also with faults.
-        data_start: file position of the data buffer; None if the framing is broken.
-        cut: True if reading stopped at ``FAULT_LIMIT`` faults, or for lack of memory.
+        header: the header, or None if there are any faults.
+        ranges: declared byte ranges of the entries, available even if there are faults.
+        data_start: file position of the data buffer, or None if the framing is broken.
+        cut: True if the reader stopped at ``FAULT_LIMIT`` faults or because it ran out of memory.
     """
 
     name: str
@@ -64,14 +66,15 @@ class Explanation:
 
     @property
     def valid(self) -> bool:
-        """Whether the file breaks no rule under the profile."""
+        """Whether the file obeys every rule under the profile."""
         return not self.faults
 
 
 def profile_options(profile: str) -> dict[str, str]:
-    """Return choice -> option of ``profile``, with the hardened option where it leaves a choice open.
+    """Return a mapping of choices to the options of ``profile``.
 
-    Omits choices that hardened leaves open too: they do not concern headers. Raises AccessError for an
+    Where the profile leaves a choice open, its option under the profile hardened is used. Choices that
+    hardened leaves open too are omitted, because they do not concern headers. Raises AccessError for an
     unknown profile.
     """
     check_profile(profile)
@@ -85,7 +88,7 @@ def _options(profile: str) -> dict[str, str]:
 
 
 def check_profile(profile: object) -> None:
-    """Raise AccessError for an unknown profile. Readers call this first, before reading any file."""
+    """Raise AccessError for an unknown profile. Readers call this function before they read any file."""
     if not isinstance(profile, str) or profile not in PROFILES:
         raise AccessError(f"profile must be one of {', '.join(PROFILES)}, not {shown(profile)}")
 
@@ -93,8 +96,8 @@ def check_profile(profile: object) -> None:
 def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
     """Read the header of ``what`` (path, bytes-like or binary file object) and collect all faults.
 
-    Raises UnreadableError if the input cannot be read. An invalid file is a result, not an error, and so is a
-    lack of memory (code LIM_MEMORY).
+    Raises UnreadableError if the input cannot be read. If the file is invalid, or if memory runs out (code
+    LIM_MEMORY), the result contains faults and no error is raised.
     """
     with open_source(what) as source:
         return explain_source(source, profile)
@@ -105,26 +108,27 @@ def explain_source(source: Source, profile: ProfileName = "hardened") -> Explana
     try:
         return _Explainer(source, profile).run()
     except MemoryError:
-        # What was found so far went with the memory; that is a limit of this reader and no fault of the file.
+        # The findings so far were lost with the memory. This is a limit of this reader, not a fault of the
+        # file.
         text = "not enough memory to read the header"
         fault = Fault("LIM_MEMORY", "LIM-06", text, 8, source.size)
         return Explanation(source.name, source.size, profile, [fault], cut=True)
 
 
 class _TooManyError(Exception):
-    """More faults than are collected."""
+    """There are more faults than the reader collects."""
 
 
 class _Explainer:
-    """One run over one source."""
+    """One run of the explaining path over one source."""
 
     def __init__(self, source: Source, profile: str) -> None:
         self.source = source
         self.out = Explanation(source.name, source.size, profile)
         self.entries = Entries()
-        self.overridden: list[Entry] = []  # entries with a repeated name, where that is a fault
+        self.overridden: list[Entry] = []  # entries replaced by one of the same name, where that is a fault
         self.metadata: Mapping[str, str] | None = None
-        self.complete = True  # every entry has a range, so holes are certain
+        self.complete = True  # whether every entry has a range, so that holes are certain
 
     @property
     def options(self) -> dict[str, str]:
@@ -158,26 +162,26 @@ class _Explainer:
     def _framing(self) -> bytes | None:
         size = self.source.size
         if size < 8:
-            text = f"the file has {size} bytes, but the length prefix needs 8"
+            text = f"the file has {size} bytes, but the length prefix needs 8 bytes"
             self._add("FRM_TOO_SHORT", "FRM-03", text, 0, size)
             return None
         length = int.from_bytes(self.source.read(0, 8), "little")
         if length == 0:
             self._add("FRM_HEADER_EMPTY", "FRM-07", "the header length is 0", 0, 8)
             return None
-        # Check the cap first, so that a hostile length allocates nothing.
+        # Check the limit first, so that a hostile length cannot cause an allocation.
         if length > HEADER_CAP:
-            text = f"header length {length:,} exceeds the cap of {HEADER_CAP:,}"
+            text = f"header length {length:,} exceeds the limit of {HEADER_CAP:,}"
             self._add("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
             return None
         if length > size - 8:
-            text = f"header length {length:,}, but only {size - 8:,} bytes follow the length prefix"
+            text = f"the header length is {length:,}, but only {size - 8:,} bytes follow the length prefix"
             self._add("FRM_HEADER_PAST_EOF", "FRM-04", text, 0, 8)
             return None
         return self.source.read(8, length)
 
     def _utf8(self, header: bytes) -> None:
-        """Report the first bytes that are not UTF-8 (HDR-01), without a decoded copy."""
+        """Report the first bytes that are not UTF-8 (HDR-01) without creating a decoded copy."""
         step = 1 << 20
         decoder = codecs.getincrementaldecoder("utf-8")()
         for start in range(0, len(header), step):
@@ -193,7 +197,7 @@ class _Explainer:
 
     def _object(self, header: bytes) -> bool:
         def report(code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
-            # Every profile rejects what the JSON reader reports, choices included.
+            # Every profile rejects the faults that the JSON reader reports, even those under a choice.
             self._sink(Fault(code, rule, message, 8 + start, 8 + end, None, choice))
 
         reader = JsonReader(header, report)
@@ -206,19 +210,19 @@ class _Explainer:
             self._padding(header, reader.pos)
         except Abandon:
             whole = False
-        # Sizes last: a reader that keeps the last of two entries checks only its size.
+        # Check sizes last, because a reader that keeps the last of two entries checks only that one's size.
         for entry in chain(self.overridden, self.entries):
             entry_reader.check_size(entry)
         return whole
 
     def _members(self, reader: JsonReader, entry_reader: EntryReader) -> None:
-        # A separate function releases the last member before sizes are checked.
+        # This is a separate function so that the last member is released before sizes are checked.
         seen = _Seen()
         try:
             for key, value in reader.members(1):
                 self._member(entry_reader, seen, key, value)
         except TooDeep as stop:
-            # The part before it may have other faults.
+            # The part that was read may have other faults.
             if stop.key is not None:
                 self._member(entry_reader, seen, stop.key, unfinished(reader.data, stop.at, reader.pos, 1))
             raise
@@ -236,7 +240,7 @@ class _Explainer:
             fault = Fault(
                 "HDR_BAD_START",
                 "HDR-02",
-                f"{reader.pos} bytes of whitespace before the opening brace",
+                f"there are {reader.pos} bytes of whitespace before the opening brace",
                 8,
                 8 + reader.pos,
                 None,
@@ -262,7 +266,7 @@ class _Explainer:
         other = rest.lstrip(_JSON_SPACE)
         choice = None if other else "trailing-whitespace"
         at = 8 + pos + (len(rest) - len(other) if other else bad)
-        text = f"byte 0x{self._byte(header, at - 8)} after the closing brace, where only spaces are allowed"
+        text = f"byte 0x{self._byte(header, at - 8)} follows the closing brace, where only spaces are allowed"
         tolerated = choice is not None and self.options[choice] != "reject"
         self._sink(Fault("HDR_BAD_PADDING", "HDR-03", text, at, at + 1, None, choice), tolerated)
 
@@ -272,7 +276,7 @@ class _Explainer:
 
     def _member(self, reader: EntryReader, seen: _Seen, key: Node, value: Node) -> None:
         name = key.text
-        # A faulty name equals no other.
+        # A name with a fault does not equal any other name.
         first = seen.first(name, 8 + key.start) if key.exact else None
         if first is not None:
             self._duplicate(key, first, None if name == RESERVED else "duplicate-tensor-names")
@@ -309,7 +313,7 @@ class _Explainer:
 
 
 class _Seen:
-    """Names of all members so far, with the place of their first occurrence."""
+    """Names of all members so far, with the place where each name first appeared."""
 
     def __init__(self) -> None:
         self._names = Names()

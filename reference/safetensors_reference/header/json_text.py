@@ -1,12 +1,13 @@
-"""A strict JSON reader (RFC 8259) over bytes that reports every fault with its byte range.
+"""A strict JSON reader (RFC 8259) for bytes that reports every fault with its byte range.
 
-Unlike general JSON libraries it provides what a header needs: byte positions of every token, exact numbers
-(kept as text), no limit on digits, a fixed depth limit (HDR-16), strings checked for control characters
-(HDR-14), escapes and surrogates (HDR-15), and recovery after faults that leave the structure clear. The
-caller, which knows the meaning of the object, handles repeated keys.
+Unlike general JSON libraries, it provides everything that a header needs: byte positions of every token,
+exact numbers (kept as text) without a limit on digits, a fixed depth limit (HDR-16), checks of strings for
+control characters (HDR-14), escapes and surrogates (HDR-15), and recovery after faults that leave the
+structure clear. Repeated keys are left to the caller, which knows the meaning of the object.
 
-A node is many times as large as its text (LIM-03). So a container of more than ``SHORT`` bytes keeps no
-nodes: its text is checked once, and read again, member by member, on access.
+A node needs many times as much memory as its text (LIM-03). Therefore a container of more than ``SHORT``
+bytes keeps no nodes. Its text is checked when it is first read, and read again on each access, one member at
+a time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Report = Callable[[str, str, str, int, int, str | None], None]
 Kind = Literal["object", "array", "string", "number", "true", "false", "null", "invalid"]
 
 MAX_DEPTH = 127
-"""Deepest nesting; the official parser stops at the 128th level (HDR-16)."""
+"""Maximum depth of nesting. The official parser rejects the 128th level (HDR-16)."""
 
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _PLAIN = re.compile(rb'"([^"\\\x00-\x1f]*+)"')
@@ -34,12 +35,12 @@ _WORD = re.compile(rb"[-+.0-9A-Za-z_$]+")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 SHORT = 512
-"""Largest container in bytes that keeps its nodes."""
+"""Maximum size in bytes of a container that keeps its nodes."""
 PIECES = 4096
-"""Parts of a string joined at a time: each is an object, however short."""
+"""Number of string parts joined at a time. Each part is an object, however short it is."""
 _TOKEN = re.compile(rb'[ \t\n\r,]*+([]{}[:]|"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z_$]++)', re.DOTALL)
 _LARGE = re.compile(rb"[0-9]{200}|[eE]\+?0*+[1-9][0-9]{2}")
-"""Matches in every number that does not fit a double, whose limit is below 1e309."""
+"""Matches inside every number that does not fit into a double, because the limit is below 1e309."""
 _INTEGER = re.compile(rb"0|[1-9][0-9]*+")
 _SHORT_INTEGER = rb"[ \t\n\r]*+(?:0|[1-9][0-9]{0,18}+)[ \t\n\r]*+"
 _INTEGERS = re.compile(rb"\[%b(?:,%b)*+\]" % (_SHORT_INTEGER, _SHORT_INTEGER))
@@ -61,10 +62,11 @@ _ESCAPES = {
 class Node:
     """One JSON value.
 
-    ``value`` is the decoded text of a string, the literal text of a number, a list of nodes for an array, a
-    list of (key, value) node pairs for an object, a ``Long`` for either, else None. ``start`` and ``end`` are
-    byte positions in the header, end exclusive. ``exact`` is False for a string with a fault: its replacement
-    text must not make two strings equal.
+    ``value`` is the decoded text of a string or the literal text of a number. For an array, it is a list of
+    nodes; for an object, a list of (key, value) pairs of nodes. For a long array or object, it is a ``Long``,
+    and otherwise None. ``start`` and ``end`` are byte positions in the header; ``end`` is exclusive.
+    ``exact`` is False for a string with a fault, because its replacement text must not make two strings
+    equal.
     """
 
     kind: Kind
@@ -82,7 +84,7 @@ class Node:
 
     @property
     def members(self) -> Iterable[tuple[Node, Node]]:
-        """Key and value nodes of an object, in file order, repeated keys included."""
+        """Return the key and value nodes of an object in file order, including repeated keys."""
         if isinstance(self.value, Long):
             return self.value.members()
         assert isinstance(self.value, list)
@@ -98,17 +100,20 @@ class Node:
 
     @property
     def text(self) -> str:
-        """Decoded string, or literal spelling of a number."""
+        """Decoded text of a string, or the literal text of a number."""
         assert isinstance(self.value, str)
         return self.value
 
 
 class Abandon(Exception):  # noqa: N818 - control flow, invisible to users
-    """The structure cannot be followed any further; the reason was reported."""
+    """The structure can no longer be followed. The reason has already been reported."""
 
 
 class TooDeep(Abandon):
-    """The structure is clear, but nested too deeply: in the value that starts ``at``, of a ``key``."""
+    """A value is nested too deeply, although its structure is clear.
+
+    The value starts at ``at`` and belongs to ``key``.
+    """
 
     key: Node | None = None
     at: int = 0
@@ -127,8 +132,8 @@ class JsonReader:
         self.pos = 0
 
     def skip_space(self) -> bytes:
-        """Skip JSON whitespace (HDR-08) and return the next byte, empty at the end."""
-        # Most tokens are adjacent, and testing one byte costs a third of a match.
+        """Skip JSON whitespace (HDR-08) and return the next byte, or empty bytes at the end."""
+        # Most tokens are adjacent, and testing one byte takes a third of the time of a match.
         char = self.data[self.pos : self.pos + 1]
         if char > b" ":
             return char
@@ -141,10 +146,10 @@ class JsonReader:
         self.report("HDR_NOT_JSON", "HDR-07", message, start, end, None)
 
     def members(self, depth: int) -> Iterator[tuple[Node, Node]]:
-        """Yield the members of the object at ``pos``, one at a time; ``pos`` ends after it.
+        """Yield the members of the object at ``pos`` one at a time, and leave ``pos`` at its end.
 
-        ``depth`` counts the open containers, this object included. Values are yielded as they are read, so a
-        caller that drops them needs little memory.
+        ``depth`` is the number of open containers, including this object. Values are yielded as they are
+        read, so a caller that drops them needs little memory.
         """
         self._enter(depth)
         self.pos += 1
@@ -180,7 +185,7 @@ class JsonReader:
         return self._word()
 
     def elements(self, depth: int) -> Iterator[Node]:
-        """Yield the elements of the array at ``pos``, like ``members``."""
+        """Yield the elements of the array at ``pos`` in the same way as ``members``."""
         self._enter(depth)
         self.pos += 1
         if self.skip_space() == b"]":
@@ -219,7 +224,7 @@ class JsonReader:
         )
 
     def _kept(self, kept: list[T] | None, item: T, start: int, depth: int, kind: Kind) -> list[T] | None:
-        """Keep ``item`` while the container is short; then return None and skip simple members."""
+        """Add ``item`` while the container is short. Otherwise skip simple members and return None."""
         if kept is not None:
             kept.append(item)
             if self.pos - start <= SHORT:
@@ -299,7 +304,10 @@ class JsonReader:
         return Node("string", text, start, self.pos, exact)
 
     def _decode(self, start: int, end: int) -> tuple[str, bool]:
-        """Decode a string body and report control characters and bad escapes: (text, no fault)."""
+        """Decode the body of a string and report control characters and bad escapes.
+
+        Returns the text and whether it has no fault.
+        """
         joined: list[str] = []
         out: list[str] = []
         exact = True
@@ -367,7 +375,7 @@ def _simple_members(kind: Kind, levels: int) -> re.Pattern[bytes]:
 
 
 class Long:
-    """A long container without nodes; each access reads them again, one at a time."""
+    """A long container that keeps no nodes. Each access reads them again, one at a time."""
 
     __slots__ = ("_data", "_depth", "_end", "_start")
 
@@ -384,16 +392,16 @@ class Long:
         return self._reader().members(self._depth)
 
     def integers(self) -> Integers | None:
-        """Return the elements of an array of plain integers below 10^19; None for any other."""
+        """Return the elements of an array of plain integers below 10^19, or None for any other container."""
         if _INTEGERS.fullmatch(self._data, self._start, self._end) is None:
             return None
         return Integers(self._data, self._start + 1, self._end - 1)
 
     def large_numbers(self) -> Iterator[tuple[tuple[str | int, ...], Node]]:
-        """Yield every number at any depth that may not fit a double, with its path in this container."""
+        """Yield every number at any depth that may not fit into a double, with its path in the container."""
         if _LARGE.search(self._data, self._start, self._end) is None:
             return
-        path: list[int] = []  # index in an array, position of the key in an object
+        path: list[int] = []  # index for an array, position of the key for an object
         objects: list[bool] = []
         wants_key = False
         for match in _TOKEN.finditer(self._data, self._start, self._end):
@@ -425,7 +433,10 @@ class Long:
 
 
 class Unfinished(Long):
-    """A container in which reading stopped: the part before, and the value that is nested too deeply."""
+    """A container in which the reader stopped because one of its values is nested too deeply.
+
+    It contains the members up to and including that value.
+    """
 
     __slots__ = ()
 
@@ -445,7 +456,10 @@ class Unfinished(Long):
 
 
 def unfinished(data: bytes, at: int, end: int, depth: int) -> Node:
-    """Return the container at ``at``, where reading stopped at ``end``; ``depth`` as in ``value``."""
+    """Return the container that begins at ``at`` and in which the reader stopped at ``end``.
+
+    ``depth`` has the same meaning as in ``value``.
+    """
     reader = _silent(data, at)
     first = reader.skip_space()
     start = reader.pos
@@ -461,9 +475,9 @@ def _silent(data: bytes, pos: int) -> JsonReader:
 
 
 def whole_number(text: str) -> bool:
-    """Return whether a JSON number is a whole number of at least 0 (1.0, 1e3, -0).
+    """Return whether a JSON number is a whole number of at least 0, such as 1.0, 1e3 or -0.
 
-    Converts no digits, except a few of the exponent.
+    Only the first digits of the exponent are converted.
     """
     match = _PARTS.fullmatch(text)
     assert match is not None
@@ -476,11 +490,11 @@ def whole_number(text: str) -> bool:
     digits = (whole + fraction).rstrip("0")
     if not digits.lstrip("0"):
         return True
-    # Beyond ten digits of the exponent only its sign matters: no header is long enough for such a number.
+    # With an exponent of more than ten digits, only its sign matters: no header has that many digits.
     power = int(exponent.lstrip("+-").lstrip("0")[:10] or "0") * (-1 if exponent.startswith("-") else 1)
     return not sign and len(digits) - len(whole) <= power
 
 
 def plain_integer(node: Node) -> bool:
-    """Return whether a node is a plain non-negative integer (SHP-02): no sign, point or exponent."""
+    """Return whether a node is a plain non-negative integer without sign, point or exponent (SHP-02)."""
     return node.kind == "number" and _INTEGER.fullmatch(node.text.encode()) is not None

@@ -1,4 +1,4 @@
-"""Layout of the data buffer: the ranges of all tensors together (rules OFF-03 to OFF-13)."""
+"""Checks the layout of the data buffer, that is, the ranges of all tensors together (OFF-03 to OFF-13)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Range(NamedTuple):
     """Declared byte range of one tensor, and the place of its declaration.
 
-    ``begin`` and ``end`` count in the data buffer; ``start`` and ``stop`` are file bytes of the declaration.
-    ``dtype`` and ``shape`` are None if not understood.
+    ``begin`` and ``end`` are positions in the data buffer. ``start`` and ``stop`` are the file positions of
+    the declaration. ``dtype`` and ``shape`` are None if they are unknown.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Range(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Dtype and shape for drawings, as far as understood."""
+        """Dtype and shape for drawings, as far as they are known."""
         some = None if self.shape is None else tuple(islice(self.shape, 8))
         return f"{self.dtype or '?'}{show_shape(some, 0 if self.shape is None else len(self.shape))}"
 
@@ -40,9 +40,10 @@ class Range(NamedTuple):
 def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, complete: bool) -> Iterator[Fault]:
     """Yield the faults of the layout.
 
-    Ranges must cover 0 to ``data_size`` without holes and overlaps, in any header order; empty ranges obey
-    the same chain (OFF-09). If ``complete`` is False, some entries were not understood, so holes and trailing
-    bytes are not reported. Entries that share a name are another fault, not an overlap.
+    The ranges must cover 0 to ``data_size`` without holes and overlaps, in any header order. Empty ranges
+    must follow the same sequence (OFF-09). If ``complete`` is False, some entries have unknown ranges, so
+    holes and trailing bytes are not reported. Entries with the same name are a different fault and not an
+    overlap.
     """
     complete, in_order = yield from _reversed(ranges, complete)
     cursor = 0
@@ -55,7 +56,7 @@ def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, compl
             yield _fault("OFF_OUT_OF_BOUNDS", "OFF-04", text, item)
             if item.begin == item.end and before is not None:
                 continue
-        # There is nothing to cover beyond the data, but the first range must begin at their start.
+        # Ranges need not cover anything beyond the data buffer, but the first one must begin at its start.
         if (item.begin if before is None else min(item.begin, data_size)) > cursor and complete:
             where = "the data buffer starts" if before is None else f"{quote(before.name)} ends"
             text = f"{quote(item.name)} begins at {item.begin:,}, but {where} at {cursor:,}"
@@ -67,7 +68,7 @@ def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, compl
         if item.end >= cursor:
             cursor, before = item.end, item
     if cursor < data_size and complete:
-        text = f"{data_size - cursor:,} bytes after the last tensor"
+        text = f"{data_size - cursor:,} bytes follow the last tensor"
         yield Fault("OFF_TRAILING", "OFF-08", text, data_start + cursor, data_start + data_size)
 
 
@@ -86,7 +87,7 @@ def _reversed(ranges: Sequence[Range], complete: bool) -> Generator[Fault, None,
 
 
 def _in_offset_order(ranges: Sequence[Range]) -> Iterator[Range]:
-    # Sort numbers, not ranges, which are created on each access.
+    # Sort numbers instead of ranges, because each access creates a range.
     keys = [(item.begin << 64) + item.end for item in ranges]
     return (ranges[number] for number in sorted(range(len(ranges)), key=keys.__getitem__))
 
@@ -96,7 +97,7 @@ def _fault(code: str, rule: str, text: str, item: Range) -> Fault:
 
 
 def show_shape(shape: Sequence[int] | None, rank: int | None = None) -> str:
-    """Show at most eight dimensions; ``shape`` may be the first eight of ``rank``."""
+    """Return at most eight dimensions as text; ``shape`` may contain only the first eight of ``rank``."""
     if shape is None:
         return "?"
     rank = len(shape) if rank is None else rank

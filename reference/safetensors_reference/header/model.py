@@ -1,4 +1,4 @@
-"""The header as a value: the tensors and metadata of a valid file."""
+"""Header types: the tensors and metadata of a valid file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class TensorInfo(NamedTuple):
     """One tensor entry.
 
     Attributes:
-        name: the key of the entry, exactly as decoded (HDR-19).
+        name: key of the entry, exactly as decoded (HDR-19).
         dtype: code of the element type, a key of ``DTYPE_BITS``.
         shape: dimensions in logical elements (DTY-10); ``()`` is a scalar.
-        begin: first byte in the data buffer.
-        end: one past the last byte in the data buffer.
+        begin: position of the first byte in the data buffer.
+        end: position after the last byte in the data buffer.
     """
 
     name: str
@@ -43,13 +43,13 @@ TensorRow = tuple[str, str, Sequence[int], int, int]
 
 
 class Rows(Mapping[str, TensorInfo]):
-    """Tensor entries that can be iterated without looking up each name."""
+    """Mapping of tensor entries that can also be iterated without looking up each name."""
 
     __slots__ = ()
 
     @abstractmethod
     def rows(self) -> Iterator[TensorRow]:
-        """Yield (name, dtype, shape, begin, end) of every entry, in header order."""
+        """Yield (name, dtype, shape, begin, end) of every entry in header order."""
 
     def columns(self) -> tuple[list[str], list[tuple[int, int]]]:
         dtypes, spans = [], []
@@ -63,10 +63,10 @@ class Rows(Mapping[str, TensorInfo]):
 
 
 class ParsedEntries(Rows):
-    """Tensor entries as a JSON parser left them; each ``TensorInfo`` is created on access.
+    """Tensor entries in the form that a JSON parser returned. Each ``TensorInfo`` is created on access.
 
-    A reader may want three of a hundred thousand entries; creating all objects would cost more than checking
-    them.
+    A caller may want only three of a hundred thousand entries. Creating all objects would take longer than
+    checking the entries.
     """
 
     __slots__ = ("raw",)
@@ -95,7 +95,7 @@ class ParsedEntries(Rows):
 
 
 def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[TensorRow]:
-    """Return (name, dtype, shape, begin, end) of every entry, in header order."""
+    """Return (name, dtype, shape, begin, end) of every entry in header order."""
     return tensors.rows() if isinstance(tensors, Rows) else tensors.values()
 
 
@@ -103,9 +103,10 @@ class Header(NamedTuple):
     """A header without faults.
 
     Attributes:
-        length: N, the number of header bytes, padding included (FRM-01).
-        tensors: name -> entry, in header order.
-        metadata: the metadata map, None if the file has none. Very many keys come as a Mapping, not a dict.
+        length: number of header bytes N, including padding (FRM-01).
+        tensors: mapping of names to entries, in header order.
+        metadata: the metadata map, or None if the file has none. A map with very many keys is a Mapping but
+            not a dict.
         data_size: size of the data buffer in bytes.
     """
 
@@ -124,5 +125,5 @@ class Header(NamedTuple):
         return 8 + self.length
 
     def in_offset_order(self) -> list[TensorInfo]:
-        """Return the entries in byte order, an empty tensor before one at the same place."""
+        """Return the entries in byte order. An empty tensor precedes a tensor at the same position."""
         return sorted(self.tensors.values(), key=lambda t: (t.begin, t.end))

@@ -1,19 +1,19 @@
-"""The proving path: show quickly that a header has no fault, or return "not proved".
+"""The proving path: quickly shows that a header has no fault, or returns "not proved".
 
-It never rejects a file; the explaining path decides about everything it cannot prove. A proof holds under
-every profile: no profile rejects a proved header.
+It never rejects a file. The explaining path decides about everything that it cannot prove. A proof is valid
+under every profile, because no profile rejects a proved header.
 
-The header is parsed by the standard library, which is lenient: it keeps the last of duplicate keys and
-accepts lone surrogates and ``-0``. Two counts close most of that at the speed of a memory scan:
+The header is parsed by the standard library, which is lenient: it keeps the last of several equal keys and
+accepts lone surrogates and ``-0``. Two counts detect most of these faults at the speed of a memory scan:
 
-- a header without faults has a known number of string tokens: five for each tensor (name, three fields,
-dtype), one
-  for the metadata key and two for each of its items. A repeated or unknown key at any level, however escaped,
-  adds quotes;
-- minus signs occur only in names and metadata (SHP-02, OFF-02).
+- A header without faults has a known number of string tokens: five for each tensor (the name, three fields
+  and the dtype), one for the metadata key and two for each metadata item. A repeated or unknown key at any
+  level adds quotes, however it is escaped.
+- Minus signs occur only in names and metadata (SHP-02, OFF-02).
 
-``prove_fast`` lets msgspec decode and type-check the entries, about twice as fast from a hundred tensors on,
-and decodes a long header piece by piece to limit temporary objects. It proves less, but never anything else.
+``prove_fast`` uses msgspec to decode and type-check the entries. With a hundred tensors or more, it is about
+twice as fast. It decodes a long header in pieces to limit temporary objects. It proves fewer headers, but
+whenever it proves one, the result is the same.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from .model import Header, ParsedEntries, TensorInfo
 LEAN_FROM = 1 << 20
 SMALL = 64 << 10
 PIECE = 128 << 10
-"""Bytes of a header that msgspec decodes at a time; the objects of one piece are negligible."""
+"""Number of header bytes that msgspec decodes at a time. The objects of one piece need little memory."""
 _MANY_SHAPES = 10_000
 
-_WIDTHS = dict(DTYPE_BITS)  # plain dict: faster lookups than the read-only view
+_WIDTHS = dict(DTYPE_BITS)  # lookups in a plain dict are faster than in the read-only view
 _FIELDS = itemgetter("dtype", "shape", "data_offsets")
 _parse = json.JSONDecoder().raw_decode
 _METADATA_FIRST = b'{"__metadata__":'
@@ -56,13 +56,13 @@ def _prover(prove_form: Prover) -> Prover:
     def run(raw: bytes, data_size: int) -> Header | None:
         if raw[:1] != b"{":  # HDR-02
             return None
-        # Headers have no cycles; collecting garbage would only cost time.
+        # Headers contain no reference cycles, so garbage collection would only waste time.
         collecting = gc.isenabled()
         gc.disable()
         try:
             return prove_form(raw, data_size)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
-            # Malformed: the explaining path reports the faults.
+            # The header is malformed, and the explaining path reports its faults.
             return None
         finally:
             if collecting:
@@ -73,14 +73,14 @@ def _prover(prove_form: Prover) -> Prover:
 
 @_prover
 def prove(raw: bytes, data_size: int) -> Header | None:
-    """Return the header if it provably has no fault, else None."""
+    """Return the header if it provably has no fault, otherwise None."""
     if not affordable(raw):
         return None
     if len(raw) >= LEAN_FROM:
         return _prove_lean(raw, data_size)
     text = raw.decode("utf-8")
     top, end = _parse(text)
-    if text[end:].strip(" "):  # only spaces may follow (HDR-03)
+    if text[end:].strip(" "):  # only spaces may follow the object (HDR-03)
         return None
     metadata = top.pop("__metadata__", None)
     strings = _metadata_strings(metadata)
@@ -90,15 +90,18 @@ def prove(raw: bytes, data_size: int) -> Header | None:
 
 
 def affordable(raw: bytes) -> bool:
-    """Estimate from the characters whether a parser needs only a few times their size (LIM-03)."""
+    """Return whether a parser probably needs only a few times the memory of the header (LIM-03).
+
+    The estimate counts characters.
+    """
     if len(raw) < SMALL:
         return True
     entries = raw.count(b'"dtype"')
     parts = raw.count(b"{") + raw.count(b"[") + raw.count(b'"') // 2
-    # Each entry has one object, two arrays and five strings; each number has a comma before it.
+    # Each entry has one object, two arrays and five strings. Each number has a comma before it.
     if parts - 8 * entries > len(raw) // 64 or raw.count(b",") > len(raw) // 8:
         return False
-    # As text, one character beyond ASCII makes all others wider.
+    # A single character beyond ASCII makes all characters of the decoded text wider.
     return len(raw) < LEAN_FROM or raw.isascii()
 
 
@@ -119,14 +122,14 @@ def _counts_agree(raw: bytes, names: Collection[str], metadata: object, strings:
     else:
         plain = raw.replace(b"\\\\", b"")
         quotes = plain.count(b'"') - plain.count(b'\\"')
-        # Lone surrogate escapes (HDR-15) are the only strings that do not encode.
+        # Strings with lone surrogate escapes (HDR-15) are the only ones that cannot be encoded.
         if b"\\u" in raw:
             "".join(chain(names, strings)).encode("utf-8")
     if quotes != 2 * tokens:
         return False
     if b"-" not in raw:
         return True
-    # An escaped minus sign would balance that of -0.
+    # An escaped minus sign would balance the minus sign of -0.
     return b"\\u002" not in raw and raw.count(b"-") == sum(s.count("-") for s in chain(names, strings))
 
 
@@ -142,7 +145,7 @@ def _layout_proved(top: dict[str, Any], data_size: int) -> bool:
         for dim in shape:
             if type(dim) is not integer:
                 return False
-            # No dimension is negative: ``_counts_agree`` counted every minus sign.
+            # No dimension is negative, because ``_counts_agree`` accounted for every minus sign.
             bits *= dim
             if bits > U64_MAX:
                 return False
@@ -187,7 +190,7 @@ def tensor_size(dtype: str, shape: Iterable[int]) -> int:
 
 
 def _prove_lean(raw: bytes, data_size: int) -> Header | None:
-    """Prove a very long header with little memory: each parsed entry is compacted at once."""
+    """Prove a very long header with little memory by compacting each entry as soon as it is parsed."""
     text = raw.decode("utf-8")
     top, length = json.JSONDecoder(object_hook=_Compactor()).raw_decode(text)
     if text[length:].strip(" "):
@@ -200,7 +203,7 @@ def _prove_lean(raw: bytes, data_size: int) -> Header | None:
     at = 0
     in_order = True
     for name, entry in top.items():
-        if type(entry) is not tuple:  # only the compactor makes tuples
+        if type(entry) is not tuple:  # only the compactor creates tuples
             return None
         top[name] = TensorInfo(name, *entry)
         in_order = in_order and entry[2] == at
@@ -210,7 +213,7 @@ def _prove_lean(raw: bytes, data_size: int) -> Header | None:
 
 
 class _Compactor:
-    """Turns a valid tensor entry into (dtype, shape, begin, end), sharing equal dtypes and shapes."""
+    """Converts a valid tensor entry to (dtype, shape, begin, end). Equal dtypes and shapes are shared."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], tuple[str, tuple[int, ...], int]] = {}
@@ -221,7 +224,7 @@ class _Compactor:
         dtype, shape, (begin, end) = _FIELDS(members)
         if type(shape) is not list or type(begin) is not int or type(end) is not int:
             raise TypeError
-        # Check types before the lookup: 2.0 and True equal 2 and 1 as dict keys.
+        # Check the types before the lookup, because 2.0 and True equal 2 and 1 as dict keys.
         if any(type(dim) is not int for dim in shape):
             raise TypeError
         key = (dtype, *shape)
@@ -278,9 +281,9 @@ def _ranges(entries: Iterable[_Entry]) -> Iterable[tuple[int, int]]:
 
 @_prover
 def prove_fast(raw: bytes, data_size: int) -> Header | None:
-    """Prove like ``prove``; also return None unless metadata come first."""
+    """Prove a header in the same way as ``prove``. Also return None if metadata are present but not first."""
     end = raw.rfind(b"}") + 1
-    if raw[end:].strip(b" "):  # only spaces may follow (HDR-03)
+    if raw[end:].strip(b" "):  # only spaces may follow the object (HDR-03)
         return None
     metadata, start = _split_metadata(raw)
     top: dict[str, _Entry] = {}
@@ -297,7 +300,7 @@ def prove_fast(raw: bytes, data_size: int) -> Header | None:
         else:
             top = part
     if "__metadata__" in top:
-        return None  # not first, or twice
+        return None  # the metadata are not first, or appear twice
     if not _counts_agree(raw, top, metadata, _metadata_strings(metadata)):
         return None
     proved = at == data_size if at is not None else _covered(_ranges(top.values()), data_size)
@@ -312,9 +315,10 @@ def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, int]:
     text = raw[at:end]
     if not affordable(text):
         raise ValueError
-    # A brace inside a string ends the piece too early; then it is not JSON and nothing is proved.
+    # A brace inside a string ends the piece too early. The piece is then not valid JSON and nothing is
+    # proved.
     metadata = _decode_metadata(text)
-    # The next member or the end must follow, so that the cut hides no missing or extra comma.
+    # The next member or the end must follow. Otherwise the cut could hide a missing or extra comma.
     if raw[end : end + 2] == b',"':
         return metadata, end + 1
     if raw[end : end + 1] == b"}":
@@ -329,13 +333,13 @@ def _pieces(raw: bytes, start: int, end: int) -> Iterable[bytes]:
 
 
 def _cut(raw: bytes, at: int, end: int) -> Iterator[bytes]:
-    # Cuts at a comma between a brace and a quote. Inside a string, the pieces are not objects; between
-    # members, none is empty, so a cut hides no missing or extra comma.
+    # Cut at a comma between a brace and a quote. If the comma is inside a string, the pieces are not valid
+    # objects. If it is between members, no piece is empty, so a cut hides no missing or extra comma.
     view = memoryview(raw)
     while at < end:
         comma = raw.find(b'},"', at + PIECE, end) + 1 or end
         if comma - at > 2 * PIECE and raw.count(b",", at, comma) > (comma - at) // 8:
-            raise ValueError  # each number would take twelve times its text (LIM-03)
+            raise ValueError  # each number would need twelve times as much memory as its text (LIM-03)
         yield b"".join((b"{", view[at:comma], b"}" if comma < end else b""))
         at = comma + 1
 

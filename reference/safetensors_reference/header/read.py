@@ -1,4 +1,4 @@
-"""Reads a header: proves it on the fast path, or explains it."""
+"""Reads a header: proves it on the fast path, or explains its faults."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened", *, accelera
 
     Args:
         what: the file; only its length prefix and header are read.
-        profile: profile that decides where readers may differ.
-        accelerate: whether msgspec may be used; the result is the same.
+        profile: profile to use where readers may differ.
+        accelerate: whether msgspec may be used; it does not change the result.
 
     Raises:
-        InvalidFileError: the file breaks rules; the error has all faults.
+        InvalidFileError: the file breaks rules; the error contains all faults.
         UnreadableError: the file cannot be read.
-        AccessError: unknown profile.
+        AccessError: the profile is unknown.
     """
     with open_source(what) as source:
         return header_of(source, profile, accelerate=accelerate)
 
 
 def header_of(source: Source, profile: ProfileName = "hardened", *, accelerate: bool = True) -> Header:
-    """Read the header of an open source like ``read_header``."""
+    """Read the header of an open source in the same way as ``read_header``."""
     check_profile(profile)
     header = _proved(source, accelerate)
     if header is not None:
@@ -39,7 +39,7 @@ def header_of(source: Source, profile: ProfileName = "hardened", *, accelerate: 
 
 
 def examine(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
-    """Return the result of ``explain``, faster for a file without faults, whose ``ranges`` are empty."""
+    """Return the result of ``explain``, but faster for files without faults, whose ``ranges`` are empty."""
     with open_source(what) as source:
         return examine_source(source, profile)
 
@@ -49,12 +49,12 @@ def examine_source(source: Source, profile: ProfileName = "hardened") -> Explana
     header = _proved(source, accelerate=True)
     if header is None:
         return explain_source(source, profile)
-    # A proof holds under every profile, so nothing is tolerated either.
+    # A proof is valid under every profile, so there are no tolerated faults either.
     return Explanation(source.name, source.size, profile, header=header, data_start=header.data_start)
 
 
 def _proved(source: Source, accelerate: bool) -> Header | None:
-    # A separate function releases its copy of the header before the explaining path reads another.
+    # This is a separate function so that its copy of the header is released before another one is read.
     size = source.size
     if size < 8:
         return None

@@ -1,7 +1,7 @@
-"""Strings and maps of strings in about as many bytes as their text (rule LIM-03).
+"""Stores strings and maps of strings in about as much memory as their text needs (LIM-03).
 
-A Python object takes ten to forty times a short text, and the author of a header chooses how many there are.
-Here all texts share one buffer, and objects are created on access.
+A Python object needs ten to forty times as much memory as a short string, and the author of a header decides
+how many strings there are. Here, all strings share one buffer, and objects are created only on access.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 _BLOCK = 4096
 _SHARED = 1000
 _FEW = 64
-"""Bytes of digits below which equal numbers are not shared."""
+"""Maximum size in bytes of a list of numbers that is converted without sharing equal numbers."""
 
 
 class _IntegerCache(dict[bytes, int]):
@@ -24,7 +24,7 @@ class _IntegerCache(dict[bytes, int]):
 
 
 class Integers:
-    """Integers in decimal digits with commas between, inside a text."""
+    """Comma-separated decimal integers inside a text."""
 
     def __init__(self, text: bytes | bytearray, start: int, end: int) -> None:
         self._text, self._start, self._end = text, start, end
@@ -56,15 +56,16 @@ class Integers:
 
 
 class Strings:
-    """Append-only list of strings; surrogates are allowed."""
+    """Append-only list of strings, which may contain surrogates."""
 
     def __init__(self) -> None:
         self._text = bytearray()
         self._ends = array("I", [0])
-        self._long = (-1, "")  # last long string, to share the object
+        self._long = (-1, "")  # the last long string, kept so that its object is shared
 
     def append(self, text: str) -> None:
-        for start in range(0, len(text), _BLOCK):  # encoding the whole would take four bytes a character
+        # encoding the whole string would need four bytes per character
+        for start in range(0, len(text), _BLOCK):
             self._text += text[start : start + _BLOCK].encode("utf-8", "surrogatepass")
         if len(text) > _BLOCK:
             self._long = len(self), text
@@ -98,12 +99,12 @@ class Strings:
 
 
 class Names:
-    """Distinct strings, numbered from 0 in the order of addition."""
+    """Distinct strings, numbered from 0 in the order in which they were added."""
 
     def __init__(self) -> None:
         self.texts = Strings()
-        self._tags = array("I")  # 32 bits of the hash; 0 for a hidden string
-        self._slots = array("I", bytes(4 * 16))  # hash table of number + 1; 0 is free
+        self._tags = array("I")  # 32 bits of the hash, or 0 for a hidden string
+        self._slots = array("I", bytes(4 * 16))  # hash table of numbers plus 1; 0 marks a free slot
 
     def find(self, text: str) -> int | None:
         tag = _tag(text)
@@ -137,7 +138,7 @@ class Names:
                 at = (at + 1) % size
             self._slots[at] = number + 1
 
-    # String hashes differ between processes.
+    # The hash of a string differs between processes.
     def __getstate__(self) -> tuple[Strings, list[bool]]:
         return self.texts, [not tag for tag in self._tags]
 
@@ -152,7 +153,7 @@ def _tag(text: str) -> int:
 
 
 class Texts(Mapping[str, str]):
-    """Map of strings, in the order of the first ``set`` of each key."""
+    """Map of strings, in the order in which each key was first set."""
 
     def __init__(self) -> None:
         self._keys = Names()

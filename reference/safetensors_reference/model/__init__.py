@@ -1,1 +1,1 @@
-"""Models of several files judged as one: which files belong together, and whether they are whole."""
+"""Checks models of several files: finds the files that belong together and decides whether they are whole."""

@@ -1,8 +1,8 @@
-"""Judges a model of several files as one unit, before anything loads it.
+"""Checks a model of several files as one unit before anything loads it.
 
-Callers have read the files; nothing is opened here. Each finding names the rule, the file and the place.
-Faults of single files are repeated for the model and marked ``inner``, because they were reported with the
-file.
+This module opens no files; its callers have read them. Each finding names the rule, the file and the place.
+Faults of single files are repeated for the model and marked ``inner``, because they were already reported
+with the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_DUPLICATES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ModelFinding:
-    """A fault or a note in a file of the model; ``inner`` if the check of that file alone reports it too."""
+    """A fault or note in a file of the model; ``inner`` means that checking the file alone reports it too."""
 
     file: str
     issue: Fault | IndexNote
@@ -61,7 +61,7 @@ class ModelFinding:
 
 @dataclass(slots=True)
 class ModelJudgement:
-    """Judgement of one model; ``tensors`` and ``data_size`` are None if faults or unread files hide them."""
+    """Result for one model; ``tensors`` and ``data_size`` are None if there are faults or unread files."""
 
     stem: str
     index: str | None
@@ -96,7 +96,10 @@ def judge_model(
     names: Collection[str],
     profile: ProfileName = "hardened",
 ) -> ModelJudgement:
-    """Judge a model; opens nothing. ``names`` are in its folder, and unread unless in ``shards``."""
+    """Return the result for one model. Opens no files.
+
+    ``names`` are the files in its folder. Those that are not in ``shards`` have not been read.
+    """
     if files.index is None or index is None:
         out = _by_numbers(files, shards)
         headers = {name: header for name in files.numbers if (header := _header(shards, name)) is not None}
@@ -117,7 +120,7 @@ def judge_model(
 
 
 def _shard_state(name: str, shards: Mapping[str, Shard], names: Collection[str]) -> Shard:
-    default = Shard(unread="was not read") if name in names else ABSENT
+    default = Shard(unread="it was not read") if name in names else ABSENT
     return shards.get(name, default)
 
 
@@ -148,14 +151,16 @@ def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Colle
     for (stem, total), numbers in sets.items():
         any_name = next(iter(numbers.values()))
         for first, last in missing_numbers(numbers, total):
-            # An existing file is reported as a leftover.
+            # A file that exists is reported as a leftover instead.
             if first != last or sibling_name(any_name, first) not in present:
                 left = f"number {first:,}" if first == last else f"numbers {first:,} to {last:,}"
-                text = f"the index names {len(numbers):,} of {total:,} shards {quote(stem)}, not {left}"
+                text = (
+                    f"the index names {len(numbers):,} of {total:,} shards of {quote(stem)}, but not {left}"
+                )
                 out.note(name, "IDX-15", text)
     if len(sets) > 1:
         examples = quote_some([next(iter(numbers.values())) for numbers in sets.values()], 3)
-        out.note(name, "IDX-15", f"the index names shards of {len(sets)} numberings: {examples}")
+        out.note(name, "IDX-15", f"the index names shards from {len(sets)} different sets: {examples}")
     return out
 
 
@@ -164,7 +169,7 @@ def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgemen
     holders: dict[str, str] = {}
     size = 0
     for name in files.numbers:
-        shard = shards.get(name, Shard(unread="was not read"))
+        shard = shards.get(name, Shard(unread="it was not read"))
         if shard.absent is not None:
             out.fault(name, "IDX_SHARD_MISSING", "IDX-08", f"shard {quote(name)} {shard.absent}")
         if shard.unread is not None:
@@ -206,7 +211,7 @@ def _check_set(out: ModelJudgement, files: ModelFiles) -> None:
         out.note(
             sibling_name(some, beyond),
             "IDX-15",
-            f"shard {beyond:,} of {total:,}: the number exceeds the count",
+            f"shard {beyond:,} of {total:,}: the number is greater than the number of shards",
         )
     for first, last in missing_numbers(numbers, total):
         name = sibling_name(some, first)
@@ -214,10 +219,10 @@ def _check_set(out: ModelJudgement, files: ModelFiles) -> None:
         if last > first:
             end = quote(sibling_name(some, last))
             missing = f"{last - first + 1:,} shards from {quote(name)} to {end} do not exist"
-        text = f"{missing}; the names of the others say that there are {total:,}"
+        text = f"{missing}; according to the names of the other shards, there are {total:,}"
         out.fault(name, "IDX_SHARD_MISSING", "IDX-08", text)
     if total > 1:
-        text = f"there is no index for the {total:,} shards {quote(files.stem)}, which some loaders need"
+        text = f"the {total:,} shards of {quote(files.stem)} have no index, which some loaders need"
         out.note(some, "IDX-15", text)
 
 
@@ -244,16 +249,23 @@ def _report_leftovers(
         elif found is not None and found.stem == files.stem:
             others.append(name)
         elif name == f"{files.stem}{SUFFIX}":
-            text = f"{quote(name)} is beside the shards {quote(files.stem)}; loaders use one or the other"
+            text = (
+                f"{quote(name)} is in the same folder as the shards of {quote(files.stem)}; loaders use one "
+                "or the other"
+            )
             out.note(name, "IDX-15", text + shared)
         else:
             consolidated.append(name)
     if indexes:
-        text = f"the folder contains {1 + len(indexes)} indexes, also {quote_some(indexes, 3)}"
+        text = f"the folder contains {1 + len(indexes)} indexes, including {quote_some(indexes, 3)}"
         out.note(out.index or indexes[0], "IDX-16", text)
     if consolidated:
-        text = f"{quote_some(consolidated, 3)} beside the shards: loaders use one or the other"
+        names = quote_some(consolidated, 3)
+        text = f"besides the shards, the folder contains {names}; loaders use one or the other"
         out.note(consolidated[0], "IDX-15", text)
     if others:
-        text = f"shards of another count beside these: {quote_some(others, 3)}"
+        text = (
+            "the folder also contains shards from a set with a different number of shards: "
+            f"{quote_some(others, 3)}"
+        )
         out.note(others[0], "IDX-19", text)

@@ -1,4 +1,4 @@
-"""Finds models in a folder by file names only (IDX-15, IDX-16).
+"""Finds models in a folder by their file names only (IDX-15, IDX-16).
 
 A model of several files has an index, or numbered names such as ``model-00001-of-00003.safetensors``.
 """
@@ -15,14 +15,14 @@ from ..sharded.index import SUFFIX
 _NUMBERED = re.compile(
     r"(?P<stem>.+)-(?P<number>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})\.safetensors", re.DOTALL
 )
-# Diffusers puts the variant after the word index, but before the number in names of shards.
+# Diffusers puts the variant after the word "index", but in the names of shards it precedes the number.
 _INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
 CONSOLIDATED = "consolidated"
 MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
 
 
 class ShardNumber(NamedTuple):
-    """Numbered name: shard ``number`` of ``total`` of the model ``stem``."""
+    """A numbered name: shard ``number`` of ``total`` of the model ``stem``."""
 
     stem: str
     number: int
@@ -42,7 +42,7 @@ def sibling_name(name: str, number: int) -> str:
 
 
 def index_stem(name: str) -> str | None:
-    """Return the usual start of an index's shard names, None unless ``name`` is an index.
+    """Return the usual beginning of an index's shard names, or None if ``name`` is not an index.
 
     The index ``m.safetensors.index.fp16.json`` has shards such as ``m.fp16-00001-of-00002.safetensors``.
     """
@@ -53,12 +53,12 @@ def index_stem(name: str) -> str | None:
 
 
 def is_model_file(name: str) -> bool:
-    """Return whether a directory stands for this file: ``*.safetensors`` or the index of a model."""
+    """Return whether a directory argument includes this file: ``*.safetensors`` or the index of a model."""
     return name.endswith(SUFFIX) or index_stem(name) is not None
 
 
 def is_index(name: str) -> bool:
-    """Return whether a path or address is an index; includes ``pytorch_model.bin.index.json``."""
+    """Return whether a path or address is an index, such as ``pytorch_model.bin.index.json``."""
     if name.startswith(("http://", "https://")):
         name = name.partition("#")[0].partition("?")[0]
     return name.endswith(".json") and (name.endswith(".index.json") or index_stem(name) is not None)
@@ -66,7 +66,7 @@ def is_index(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Files of a possible model; ``rivals`` are others that some loaders use for it or a part of it."""
+    """Files of a possible model. Some loaders use ``rivals`` instead of all or some of these files."""
 
     stem: str
     index: str | None
@@ -79,7 +79,7 @@ class ModelFiles:
 
 
 def find_models(names: Iterable[str]) -> list[ModelFiles]:
-    """Return the models of several files in a folder, those with an index first."""
+    """Return the models of several files in a folder. Models with an index come first."""
     sets: dict[str, dict[int, list[str]]] = {}
     indexes: dict[str, str] = {}
     files: set[str] = set()
@@ -115,7 +115,7 @@ def find_models(names: Iterable[str]) -> list[ModelFiles]:
 
 
 def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int]]:
-    """Return the ranges (first, last) missing from a set of ``count`` shards, which may begin at 0."""
+    """Return the missing ranges (first, last) in a set of ``count`` shards, which may be numbered from 0."""
     first = 0 if 0 in numbers else 1
     end = first + count
     gaps = []

@@ -1,1 +1,1 @@
-"""Rules, choices and fault codes of the format, as data."""
+"""The rules, choices and fault codes of the format, as data."""

@@ -1,6 +1,7 @@
 """The rules and choices of the format, loaded from ``rules.toml`` and ``choices.toml``.
 
-The reader, the corpus, the harness, reports and docs take every statement from here, so it exists once.
+The reader, the corpus, the harness, the reports and the documentation take every statement from these files,
+so that each statement exists only once.
 """
 
 from __future__ import annotations
@@ -13,27 +14,27 @@ Level = Literal["must", "should", "may"]
 Basis = Literal["text", "official", "ours"]
 ProfileName = Literal["text", "official", "hardened"]
 PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
-TEXT_ANSWERS = "text answers as hardened does where the written rules leave a choice open"
-"""Behaviour of programs under the profile ``text``, for help texts."""
+TEXT_ANSWERS = "'text' follows 'hardened' where the written rules leave a choice open"
+"""Explains the profile ``text`` in help texts."""
 BASES: dict[Basis, str] = {
     "text": "the written format",
     "official": "the official library; the text is silent",
     "ours": "this project or a third-party convention; neither the text nor the official library requires it",
 }
-"""Basis of a rule -> source of its requirement or permission, in words."""
+"""Mapping of each basis of a rule to the source of its requirement or permission, in words."""
 
 HEADER_CAP = 100_000_000
-"""Largest header length in bytes that a reader accepts (LIM-01)."""
+"""Maximum header length in bytes that a reader accepts (LIM-01)."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """One numbered requirement of the format.
 
-    ``basis`` is the source of the requirement or, for a "may", of the permission. ``text``, ``official`` and
-    ``hardened`` are the positions of the written specification, the newest official release and our
-    recommendation for hostile files. ``choice`` names the choice if these differ or the text leaves it open.
-    ``codes`` are the fault codes that a strict reader reports.
+    ``basis`` is the source of the requirement or, for a "may" rule, of the permission. ``text``, ``official``
+    and ``hardened`` are the positions of the written specification, the newest official release and our
+    recommendation for hostile files. ``choice`` names the choice if these positions differ or the text leaves
+    it open. ``codes`` are the fault codes that a strict reader reports.
     """
 
     id: str
@@ -51,13 +52,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Choice:
-    """Behaviour that the text leaves open, or on which text and official library disagree.
+    """Behaviour that the text leaves open, or on which the text and the official library disagree.
 
-    ``options`` maps each option to its meaning. ``positions`` gives the option of each profile, None where
-    that profile leaves it open. ``required`` is the option that every reader must take even without a
-    profile, because the text is clear and only an implementation deviates; None if several are legitimate.
-    ``limit`` means that readers set a limit somewhere, so their answers to several cases may differ.
-    ``settled`` are rules whose ordinary cases show the option: all known readings agree on ``required``.
+    ``options`` maps each option to its meaning. ``positions`` maps each profile to its option, or to None if
+    the profile leaves the choice open. ``required`` is the option that every reader must take even without a
+    profile, because the text is clear and only an implementation deviates. It is None if several options are
+    legitimate. ``limit`` means that readers may set their limits at different values, so their answers to
+    several cases may differ. ``settled`` lists rules whose ordinary cases show the option, because all known
+    interpretations agree on ``required``.
     """
 
     id: str
@@ -72,13 +74,16 @@ class Choice:
     points: tuple[int, ...] = ()
 
     def expected(self, profile: str | None) -> str | None:
-        """Return the option required under ``profile`` (None: without one), or None if open."""
+        """Return the option required under ``profile``, or without a profile if it is None.
+
+        Returns None if the choice is open.
+        """
         if profile is None:
             return self.required
         return self.positions[profile]
 
     def takers(self, option: str | None) -> list[str]:
-        """Return the profiles with this option; None selects profiles that leave the choice open."""
+        """Return the profiles with this option. None selects the profiles that leave the choice open."""
         return [profile for profile in PROFILES if self.positions[profile] == option]
 
 
@@ -96,7 +101,7 @@ class RuleBook:
 
 
 def _read(name: str) -> dict[str, Any]:
-    # Imported late: checking a valid file needs no book.
+    # These imports are deferred because checking a valid file does not need the rule book.
     import tomllib
     from importlib.resources import files
 
@@ -104,7 +109,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]:
-    """Return id -> row of a data file. Raises ValueError for a malformed row or a repeated id."""
+    """Map the ids of a data file to its rows. Raises ValueError for a malformed row or a repeated id."""
     import msgspec
 
     try:
@@ -153,12 +158,12 @@ def _wrong(choice: Choice, book: RuleBook) -> str | None:
     if unknown:
         return f"names an unknown rule {unknown[0]!r}"
     if choice.settled and choice.required is None:
-        return "is settled, but no option is required"
+        return "is settled, but does not require an option"
     for point in choice.points:
         if point not in book.points:
             return f"names an unknown point {point}"
     if len(choice.options) < 2:
-        return "leaves nothing to choose"
+        return "has only one option"
     for option in (choice.required, *choice.positions.values()):
         if option is not None and option not in choice.options:
             return f"has no option {option!r}"

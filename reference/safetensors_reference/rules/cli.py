@@ -28,25 +28,27 @@ def rules() -> None:
 
 
 @rules.command()
-@click.option("--check", is_flag=True, help="Write nothing; fail if a page is not current.")
+@click.option("--check", is_flag=True, help="Write nothing, and fail if a page is out of date.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write into.  [default: the project's docs/]",
+    help="Folder to write the pages to.  [default: docs/ of the project]",
 )
 def build(check: bool, output: Path | None) -> None:
-    """Write rules.md, disputed.md and header.schema.json, byte-identical on every run.
+    """Write rules.md, disputed.md and header.schema.json. The output is the same on every run.
 
     \b
     Exit status:
-      0    written, or current already
-      1    not current (with --check)
-      2    cannot be written
+      0    the pages were written, or were up to date
+      1    a page is out of date (with --check)
+      2    a page could not be written
     """
     folder = output or docs_folder()
     if folder is None:
-        raise click.UsageError("not a checkout of the project; give a folder with --output")
+        raise click.UsageError(
+            "this package is not in a checkout of the project; give a folder with --output"
+        )
     stale = []
     for name, generate in PAGES.items():
         path = folder / name
@@ -55,7 +57,7 @@ def build(check: bool, output: Path | None) -> None:
             continue
         stale.append(name)
         if check:
-            click.echo(f"{path} is not current; run: stc rules build")
+            click.echo(f"{path} is out of date; run: stc rules build")
             continue
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -72,14 +74,14 @@ def build(check: bool, output: Path | None) -> None:
 @rules.command()
 @click.argument("identifier", metavar="ID")
 def show(identifier: str) -> None:
-    """Show one rule (OFF-07), choice (metadata-null) or fault code (OFF_HOLE)."""
+    """Show one rule (such as OFF-07), choice (such as metadata-null) or fault code (such as OFF_HOLE)."""
     book = rule_book()
     everything = {key.lower(): key for key in (*book.rules, *book.choices, *book.codes)}
     key = everything.get(identifier.lower())
     if key is None:
         near = difflib.get_close_matches(identifier.lower(), everything, n=3)
         hint = f"; did you mean {', '.join(everything[n] for n in near)}?" if near else ""
-        raise click.UsageError(f"no rule, choice or code {identifier!r}{hint}")
+        raise click.UsageError(f"there is no rule, choice or code {identifier!r}{hint}")
     if key in book.rules:
         lines = _rule(book.rules[key])
     elif key in book.choices:
@@ -109,7 +111,7 @@ def _choice(choice: Choice) -> Iterator[str]:
     yield choice.description
     if choice.settled:
         cases = ", ".join(choice.settled)
-        yield f"  settled: no project defends another answer; shown by the cases of {cases}"
+        yield f"  settled: no project defends a different answer; the cases of {cases} show it"
     for option, meaning in choice.options.items():
         notes = ", ".join([*choice.takers(option), *(["required"] if choice.required == option else [])])
         yield f"  {option}: {meaning}{f' ({notes})' if notes else ''}"

@@ -1,4 +1,4 @@
-"""The dtype table: every code of the format with its width in bits (rules DTY-01 and DTY-05)."""
+"""The dtype table: every code of the format with its width in bits (DTY-01 and DTY-05)."""
 
 from __future__ import annotations
 
@@ -34,4 +34,7 @@ DTYPE_BITS: Mapping[str, int] = MappingProxyType(
         "U64": 64,
     }
 )
-"""Dtype code -> width of one element in bits. Widths below 8 are packed without padding (DTY-09)."""
+"""Mapping of dtype codes to the width of one element in bits.
+
+Elements narrower than 8 bits are packed without padding (DTY-09).
+"""

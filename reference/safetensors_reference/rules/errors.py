@@ -1,4 +1,4 @@
-"""Errors of the reference, each with a fault code and its rule."""
+"""Exceptions of the reference reader and writer, each with a fault code and its rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class PortableError(Exception):
-    """An exception that pickles whatever its ``__init__`` requires, so a process pool can rebuild it."""
+    """An exception that can be pickled, whatever its ``__init__`` requires.
+
+    This allows a process pool to rebuild it.
+    """
 
     def __reduce__(self) -> tuple[object, ...]:
         system = {name: getattr(self, name) for name in _SYSTEM if getattr(self, name, None) is not None}
@@ -21,7 +24,7 @@ class PortableError(Exception):
 
 
 _SYSTEM = ("errno", "strerror", "filename", "filename2")
-"""Attributes of an OSError outside its ``__dict__``."""
+"""Attributes that an OSError stores outside its ``__dict__``."""
 
 
 def _rebuild(
@@ -35,7 +38,7 @@ def _rebuild(
 
 
 class SafetensorsError(PortableError):
-    """Base of all errors of this package. Its text is one line of printable characters.
+    """Base class of all errors of this package. The message is a single line of printable characters.
 
     Attributes:
         code: standard fault code, e.g. ``API_NO_SUCH_TENSOR``.
@@ -46,7 +49,7 @@ class SafetensorsError(PortableError):
     rule: str | None = None
 
     def __init__(self, message: str, code: str | None = None, rule: str | None = None) -> None:
-        super().__init__(printable(message))  # it contains raw file names
+        super().__init__(printable(message))  # the message contains raw file names
         if code is not None:
             self.code = code
         if rule is not None:
@@ -58,14 +61,14 @@ class AccessError(SafetensorsError, ValueError):
 
 
 def reason(err: BaseException) -> str:
-    """Return the first line of a foreign error; device errors may fill a page."""
+    """Return the first line of another library's error. Errors of devices may fill a page."""
     lines = str(getattr(err, "strerror", None) or err).splitlines()
     return f"{type(err).__name__}: {shorten(lines[0], 200)}" if lines else type(err).__name__
 
 
 @contextmanager
 def memory_for(purpose: str) -> Iterator[None]:
-    """Turn a MemoryError of the block into an AccessError (code LIM_MEMORY)."""
+    """Convert a MemoryError raised in the block to an AccessError (code LIM_MEMORY)."""
     try:
         yield
     except MemoryError as err:
@@ -73,7 +76,7 @@ def memory_for(purpose: str) -> Iterator[None]:
 
 
 class NoSuchTensorError(AccessError, KeyError):
-    """The file has no tensor of that name (API-02)."""
+    """The file has no tensor with that name (API-02)."""
 
     code = "API_NO_SUCH_TENSOR"
     rule = "API-02"
@@ -83,18 +86,18 @@ class NoSuchTensorError(AccessError, KeyError):
 
 
 class UnsupportedDtypeError(AccessError):
-    """The array library has no type for this tensor (DTY-07, API-04); others stay readable."""
+    """The array library has no type for this tensor (DTY-07, API-04). Other tensors can still be read."""
 
     code = "API_DTYPE_UNSUPPORTED"
     rule = "DTY-07"
 
 
 class WriteError(SafetensorsError, ValueError):
-    """The tensors or metadata cannot be written (codes ``WRT_*``); no file was touched (WRT-19)."""
+    """The tensors or metadata cannot be written (codes ``WRT_*``). No file has been changed (WRT-19)."""
 
 
 class Explained(Protocol):
-    """Findings in an input, for an error."""
+    """The part of a result that ``InvalidError`` needs."""
 
     name: str
 
@@ -106,7 +109,10 @@ ExplainedT = TypeVar("ExplainedT", bound=Explained)
 
 
 class InvalidError(SafetensorsError, ValueError, Generic[ExplainedT]):
-    """An input breaks rules; ``explanation`` has all faults, code and rule are those of the first."""
+    """An input breaks rules.
+
+    ``explanation`` contains all faults; ``code`` and ``rule`` are those of the first fault.
+    """
 
     def __init__(self, explanation: ExplainedT) -> None:
         first = explanation.faults[0]

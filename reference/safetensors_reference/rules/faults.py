@@ -1,4 +1,4 @@
-"""Faults: a rule that a file breaks, with the place."""
+"""Faults: the rules that a file breaks, and the places where it breaks them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..text import printable
 from ..text import shorten as shorten  # noqa: PLC0414 - quoting and cutting belong together
 
 JsonPath = tuple[str | int, ...]
-"""Place in the header: keys and array indices from the root, ``()`` for the root itself."""
+"""Place in the header: keys and array indices from the root. The root itself is ``()``."""
 
 
 def render_path(path: JsonPath) -> str:
-    """Render a path as a JSONPath (RFC 9535) in ASCII, e.g. ``$['w']['shape'][0]``; long keys are cut."""
+    """Return a path as a JSONPath (RFC 9535) in ASCII, e.g. ``$['w']['shape'][0]``. Long keys are cut off."""
     out = ["$"]
     for part in path:
         if isinstance(part, int):
@@ -31,47 +31,50 @@ def without_name(message: str, name: str) -> str:
 
 
 MAX_NAME = 500
-"""Longest file name in a message, in characters."""
+"""Maximum length of a file name in a message, in characters."""
 
 
 def quote(text: str, limit: int = 80) -> str:
-    """Quote a name for people, with JSON escapes, cut at ``limit`` characters."""
+    """Quote a name for display, with JSON escapes, cut off at ``limit`` characters."""
     return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
 
 
 def shown_name(name: object) -> str:
-    """Return a file name or address for people: one line, unquoted, usually whole."""
+    """Return a file name or address for display: on one line, unquoted and usually not cut off."""
     return quote(str(name), MAX_NAME)[1:-1]
 
 
 def quote_some(names: Collection[str], limit: int = 8) -> str:
-    """Quote the first ``limit`` names and append the total if names are omitted; a dash without names."""
+    """Quote the first ``limit`` names and append the total if some are omitted.
+
+    Return a dash if there are no names.
+    """
     tail = f", … ({len(names):,})" if len(names) > limit else ""
     return (", ".join(map(quote, islice(names, limit))) or "-") + tail
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Show any value for people, cut at ``limit`` characters; its type if ``repr`` fails."""
+    """Return any value as text, cut off at ``limit`` characters. If ``repr`` fails, return its type."""
     if isinstance(value, str):
         return quote(value, limit)
     try:
         return shorten(repr(value), limit)
-    except Exception:  # any class; even repr() of an integer of 5,000 digits fails
+    except Exception:  # may be any class; even repr() of an integer of 5,000 digits fails
         return f"a value of type {type(value).__name__}"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A rule broken at a place.
+    """A broken rule and the place where it is broken.
 
     Attributes:
         code: standard code, e.g. ``OFF_HOLE``.
         rule: id of the broken rule, e.g. ``OFF-07``.
-        message: one line, bounded in length whatever the file contains (LIM-09).
-        start: first file byte concerned.
-        end: one past the last file byte concerned; equal to ``start`` for a place between bytes.
-        path: place in the header, None for a fault outside the JSON.
-        choice: choice that covers this fault, so that a profile may tolerate it; None for undisputed rules.
+        message: one line, whose length is limited whatever the file contains (LIM-09).
+        start: file position of the first byte concerned.
+        end: file position after the last byte concerned; equal to ``start`` for a place between two bytes.
+        path: place in the header, or None for a fault outside the JSON.
+        choice: choice under which a profile may tolerate the fault, or None for undisputed rules.
     """
 
     code: str

@@ -1,9 +1,10 @@
-"""Pages made from the rule book: ``docs/rules.md``, ``docs/disputed.md`` and ``docs/header.schema.json``.
+"""Generates ``docs/rules.md``, ``docs/disputed.md`` and ``docs/header.schema.json`` from the rule book.
 
-JSON Schema validates a JSON value, not its text, and one part of it at a time. So the schema checks types,
-required fields, dtype codes and the range of integers, under the hardened profile. It cannot check what
-parsers hide (the bytes around the object, UTF-8, duplicate keys, the spelling of numbers), or anything that
-needs arithmetic over several fields or the size of the file (sizes, holes, overlaps, bounds).
+JSON Schema validates a JSON value but not its text, and it validates each part of the value separately. The
+schema therefore checks types, required fields, dtype codes and the range of integers, under the hardened
+profile. It cannot check anything that parsers hide (the bytes around the object, UTF-8, duplicate keys, the
+spelling of numbers) or that needs arithmetic on several fields or the size of the file (sizes, holes,
+overlaps, bounds).
 """
 
 from __future__ import annotations
@@ -36,30 +37,32 @@ AREAS = {
     "IDX": "Sharded index",
     "NET": "Files over a network",
 }
-"""Prefix of a rule id -> subject of the rules of that area, in the order in which a reader works."""
+"""Mapping of rule id prefixes to the subject of the rules in that area, in the order in which a reader works.
+"""
 
 LEVELS: tuple[Level, ...] = ("must", "should", "may")
 
 OFFICIAL_REPOSITORY = "huggingface/safetensors"
 
 WHITESPACE = (
-    "For JSON whitespace, two requirements of the text are open choices, and neither answer counts against a "
-    "reader: that a header begins with an opening brace (HDR-02), and that only spaces pad it (HDR-03). Any "
-    "other byte in these places is a fault. The official library accepts any JSON whitespace in both places, "
-    "has a test for each, and calls leading whitespace intentional in pull request 686 of its repository. So "
-    "a reader may follow either the text or the project that wrote it, and the whitespace changes no tensor. "
-    "The official library also accepts repeated keys, an entry written as an array and a dtype written as an "
-    "object. For these we know of no test and no decision of that project, and a reader must reject them. "
-    "The text forbids repeated keys; it only shows an object and a string as examples, so accepting another "
-    "form is called a deviation. A run with --profile text also requires a reader to reject the whitespace."
+    "Two requirements of the text about JSON whitespace are open choices, and a reader may answer "
+    "either way: that a header begins with an opening brace (HDR-02), and that it is padded only with "
+    "spaces (HDR-03). Any other byte in these places is a fault. The official library accepts any JSON "
+    "whitespace in both places, tests each, and calls leading whitespace intentional in pull request "
+    "686 of its repository. A reader may therefore follow either the text or the project that wrote it, "
+    "and the whitespace does not change any tensor. The official library also accepts repeated keys, an "
+    "entry written as an array, and a dtype written as an object. We know of no test and no decision of "
+    "that project about these, so a reader must reject them. The text forbids repeated keys. It shows "
+    "an object and a string only as examples, so accepting another form is called a deviation. A run "
+    "with --profile text also requires a reader to reject the whitespace."
 )
-"""Reason why two requirements of the text are choices while weaker points are required."""
+"""Explains why two requirements of the text are choices although weaker ones are required."""
 
 
 def escape(text: str) -> str:
-    """Escape text for Markdown, inside and outside tables, and no more than necessary."""
+    """Escape text for Markdown, inside and outside tables, but no more than necessary."""
     text = re.sub(r"[\\`*<>|&\[\]]", r"\\\g<0>", text)
-    # An underscore inside a word is plain text in GitHub's Markdown; elsewhere it would start emphasis.
+    # In GitHub's Markdown, an underscore inside a word is plain text. Elsewhere it would start emphasis.
     return re.sub(r"__+|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", lambda m: "\\_" * len(m.group()), text)
 
 
@@ -84,7 +87,7 @@ def code_link(code: str) -> str:
 
 
 def source_links(source: str) -> str:
-    """Link rules and GitHub threads; a number without a repository belongs to the official one."""
+    """Link rules and GitHub threads. A number without a repository refers to the official repository."""
     parts = []
     for part in source.split(";"):
         named = re.search(r"([\w.-]+/[\w.-]+)#\d", part)
@@ -124,7 +127,7 @@ def templates_of(package: str) -> Environment:
 
     env = Environment(
         loader=PackageLoader(package),
-        autoescape=select_autoescape(()),  # text and Markdown are not HTML
+        autoescape=select_autoescape(()),  # the text and the Markdown are not HTML
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -164,20 +167,21 @@ SCHEMA_CODES = (
     "MET_NOT_MAP",
     "MET_VALUE_NOT_STRING",
 )
-"""Fault codes of the schema: it rejects a parsed header exactly if the header has one of them.
+"""Fault codes that the schema detects: it rejects a parsed header exactly if the header has one of them.
 
-Two exceptions: for ENT_BAD_INTEGER it checks values and not spellings (1.0 and -0 are integers to a schema),
-and it continues below the depth at which a reader stops.
+There are two exceptions. For ENT_BAD_INTEGER, the schema checks values but not their spelling (1.0 and -0 are
+integers to a schema). It also continues below the depth at which a reader stops.
 """
 
 BEYOND = (
-    "This schema covers part of the rules and does not replace them. It cannot detect duplicate keys, the "
-    "spelling of a number (1.0, 1e0, -0), invalid UTF-8, a byte-order mark, whitespace before the object, "
-    "padding after it, or anything that depends on several values or on the size of the file: byte counts, "
-    "overflow, overlaps, holes, bounds, trailing bytes. A file that it accepts can still be invalid."
+    "This schema covers only part of the rules and does not replace them. It cannot detect duplicate "
+    "keys, the spelling of a number (1.0, 1e0, -0), invalid UTF-8, a byte-order mark, whitespace before "
+    "the object, padding after it, or anything that depends on several values or on the size of the "
+    "file: byte counts, overflow, overlaps, holes, bounds, trailing bytes. A file that this schema "
+    "accepts can still be invalid."
 )
 
-UNKNOWN_FIELDS = "This schema rejects unknown fields, as the hardened profile does."
+UNKNOWN_FIELDS = "This schema rejects unknown fields, as does the hardened profile."
 
 Json = dict[str, object]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .book import Rule
 
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
-"""Areas whose rules a file can break; the others are only about programs."""
+"""Areas whose rules a file can break. The rules of the other areas apply only to programs."""
 
 MAX_RESULTS = 25_000
 
@@ -27,7 +27,7 @@ Json = dict[str, object]
 
 
 def message_text(text: str) -> str:
-    """Double braces and break links, which SARIF interprets and no file may inject."""
+    """Double all braces and break up links, so that no file can inject SARIF placeholders or links."""
     return text.replace("{", "{{").replace("}", "}}").replace("](", "]\\(")
 
 
@@ -64,7 +64,7 @@ def _descriptor(rule: Rule) -> Json:
             "basis": rule.basis,
             "choice": rule.choice,
             "codes": list(rule.codes),
-            # GitHub reads only these tags, not the taxonomy.
+            # GitHub reads only these tags and not the taxonomy.
             "tags": ["security", *(f"external/cwe/cwe-{n:03}" for n in numbers)] if numbers else [],
         },
     }

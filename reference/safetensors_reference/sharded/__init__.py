@@ -1,1 +1,1 @@
-"""Sharded models: an index and the files that it names."""
+"""Sharded models, which consist of an index and the files that it names."""

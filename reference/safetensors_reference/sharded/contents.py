@@ -1,6 +1,7 @@
 """Compares the map of an index with the contents of its shards.
 
-Callers supply what they know of each shard, so folders, hubs and audit rows share one judgement.
+Callers supply the state of each shard, so that local folders, remote folders and audit rows are all checked
+by the same code.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
 
 _WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0+")
 DIGITS = 20
-"""Digits of the longest number that is converted; 2^64 has as many."""
+"""Number of digits of the longest number that is converted, which is the number of digits of 2^64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """State of one file: header, faults, or why it is ``absent`` (a fault) or ``unread`` (no verdict)."""
+    """State of one shard.
+
+    ``header`` and ``faults`` are the result of reading it. If it was not read, ``absent`` (a fault) or
+    ``unread`` (no verdict) says why.
+    """
 
     header: Header | None = None
     faults: Sequence[Fault] = ()
@@ -50,14 +55,14 @@ def shard_of(seen: Explanation, link: str | None = None) -> Shard:
 
 @dataclass(frozen=True, slots=True)
 class ShardContents:
-    """Headers of the shards without faults, and why others are ``unread``, by name."""
+    """Headers of the shards without faults, and the reasons why other shards are ``unread``, by name."""
 
     headers: dict[str, Header]
     unread: dict[str, str]
 
 
 def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector) -> ShardContents:
-    """Compare all usable shards with the map; their faults get the place of the first mention."""
+    """Compare all usable shards with the map. Their faults get the place of the first mention."""
     contents = ShardContents({}, {})
     for name, mention in text.shards.items():
         if mention.usable:
@@ -82,7 +87,7 @@ def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector)
 
 
 def check_contents(text: IndexText, headers: Mapping[str, Header], findings: FaultCollector) -> None:
-    """Compare the map with the tensors of ``headers`` by shard (IDX-03, IDX-09 to IDX-11, IDX-14)."""
+    """Compare the map with the tensors in the headers of the shards (IDX-03, IDX-09 to IDX-11, IDX-14)."""
     holders: dict[str, list[str]] = {}
     for shard, header in headers.items():
         for name in header.tensors:
@@ -104,14 +109,14 @@ def check_contents(text: IndexText, headers: Mapping[str, Header], findings: Fau
 def _check_surplus(text: IndexText, name: str, shards: list[str], findings: FaultCollector) -> None:
     mapped = text.weight_map.get(name)
     if mapped is None:
-        # The missing member has no place; use the position where it would be added.
+        # The missing member has no place, so use the position where it would be added.
         start = end = text.map_end
         path: tuple[str, ...] = (WEIGHT_MAP,)
         mismatch: str | None = "the index does not map"
     else:
         start, end = mapped.start, mapped.end
         path = (WEIGHT_MAP, name)
-        # A value that is not a string was already reported.
+        # A value that is not a string has already been reported.
         mismatch = None if mapped.shard is None else f"the index maps to {quote(mapped.shard)}"
     if mapped is not None and mapped.shard in shards:
         right = mapped.shard
@@ -139,19 +144,19 @@ def _check_total(
         findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
         return
     if not plain_integer(node):
-        message = f"total_size is spelled {shorten(node.text, 24)}, not as a plain integer"
+        message = f"total_size is written as {shorten(node.text, 24)}, not as a plain integer"
         findings.notes.append(IndexNote("IDX-03", message, node.start, node.end, path))
     if set(text.shards) - set(headers) or any(
         m.shard is None or m.shard not in holders.get(name, ()) for name, m in text.weight_map.items()
     ):
         return
     mapped = sum(headers[m.shard].tensors[name].nbytes for name, m in text.weight_map.items() if m.shard)
-    # The total may include surplus tensors, which have their own fault.
+    # The total may include surplus tensors, which are reported as separate faults.
     surplus = sum(
         headers[s[0]].tensors[name].nbytes for name, s in holders.items() if name not in text.weight_map
     )
     if claimed not in (mapped, mapped + surplus):
-        message = f"total_size is {claimed:,}, the tensors have {mapped:,} bytes"
+        message = f"total_size is {claimed:,}, but the tensors have {mapped:,} bytes"
         findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
 
 

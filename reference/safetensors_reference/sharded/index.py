@@ -1,7 +1,7 @@
-"""Reads the text of a sharded index: its map, and every fault visible without opening a shard.
+"""Reads the text of a sharded index: its map, and every fault that can be detected without opening a shard.
 
-A loader opens the files that an untrusted index names, so shard names (IDX-04, IDX-05, IDX-07) are judged as
-text, alike on every system and before any file access.
+A loader opens the files that an untrusted index names. Shard names (IDX-04, IDX-05, IDX-07) are therefore
+checked as text, in the same way on every system and before any file is accessed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 MAX_NAME = 255
 INDEX_CAP = 100_000_000
-"""Largest index in bytes (IDX-13), as for a header; real ones reach 23.5 MB."""
+"""Maximum size of an index in bytes (IDX-13), the same as for a header. Real ones reach 23.5 MB."""
 METADATA_CAP = 10_000_000
-"""Largest metadata object of an index in bytes (LIM-06)."""
+"""Maximum size of the metadata object of an index in bytes (LIM-06)."""
 FAULT_LIMIT = 100_000
-"""Faults collected, at most: a fault is larger than the text that causes it."""
+"""Maximum number of faults collected. A fault needs more memory than the text that causes it."""
 
 WEIGHT_MAP = "weight_map"
 METADATA = "metadata"
@@ -43,7 +43,7 @@ def shard_name(stem: str, number: int, count: int) -> str:
 
 
 def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (code, rule, problem) for everything that forbids ``name`` as a shard name."""
+    """Yield (code, rule, problem) for every reason why ``name`` is not a valid shard name."""
     reason = _not_bare(name)
     if reason is not None:
         yield "IDX_BAD_FILENAME", "IDX-04", reason
@@ -51,11 +51,11 @@ def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
             return
     elif "%" in name:
         decoded = name
-        while (plain := unquote(decoded)) != decoded:  # several programs on the way may decode
+        while (plain := unquote(decoded)) != decoded:  # several programs may decode the name
             decoded = plain
         reason = _not_bare(decoded)
         if reason is not None:
-            yield "IDX_BAD_FILENAME", "IDX-05", f"{reason} once its percent escapes are decoded"
+            yield "IDX_BAD_FILENAME", "IDX-05", f"{reason} after its percent escapes are decoded"
     if not name.endswith(SUFFIX):
         yield "IDX_BAD_EXTENSION", "IDX-07", f"does not end in {SUFFIX}"
 
@@ -66,11 +66,11 @@ def _not_bare(name: str) -> str | None:
     if name in (".", ".."):
         return "is a directory"
     if len(name) > MAX_NAME:
-        return f"has {len(name):,} characters, more than a file name can have"
+        return f"has {len(name):,} characters, which is too long for a file name"
     for char in name:
         if char in "/\\":
             return f"contains the separator {char}"
-        # C:x is a drive on Windows, x:y a stream of the file x, and x: may be a URL scheme.
+        # C:x is a file on a drive on Windows, x:y is a stream of the file x, and x: may be a URL scheme.
         if char == ":":
             return "contains a colon"
         if char < " " or char == "\x7f":
@@ -82,7 +82,7 @@ def _not_bare(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class IndexNote:
-    """A legitimate but noteworthy fact, such as a symbolic link (IDX-06); bytes count in the index."""
+    """A legitimate but noteworthy fact, such as a symbolic link (IDX-06). Positions refer to the index."""
 
     rule: str
     message: str
@@ -101,7 +101,7 @@ class FaultCollector:
     full: bool = False
 
     def add(self, fault: Fault, tolerated: bool = False) -> None:
-        """Add a fault. Raises Abandon at ``FAULT_LIMIT``, which the last message mentions."""
+        """Add a fault. Raises Abandon at ``FAULT_LIMIT`` faults and says so in the last message."""
         into = self.tolerated if tolerated else self.faults
         into.append(fault)
         if len(self.faults) + len(self.tolerated) >= FAULT_LIMIT:
@@ -116,7 +116,7 @@ class FaultCollector:
 
 
 class MappedTensor(NamedTuple):
-    """Entry of the weight_map, with the bytes of its value; ``shard`` is None unless that is a string."""
+    """Entry of the weight_map with the position of its value; ``shard`` is None if that is not a string."""
 
     shard: str | None
     start: int
@@ -124,7 +124,7 @@ class MappedTensor(NamedTuple):
 
 
 class ShardMention(NamedTuple):
-    """First mention of a shard: the tensor, the bytes of the name, and whether it may be opened."""
+    """First mention of a shard: the tensor, the position of the name, and whether the shard may be opened."""
 
     tensor: str
     start: int
@@ -138,7 +138,7 @@ class ShardMention(NamedTuple):
 
 @dataclass(slots=True)
 class IndexText:
-    """Content of an index; the first entry of a repeated name counts."""
+    """Content of an index. If a name is repeated, its first entry counts."""
 
     weight_map: dict[str, MappedTensor] = field(default_factory=dict)
     shards: dict[str, ShardMention] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class IndexText:
 
 
 def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:
-    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12); None without a weight_map to compare."""
+    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12). Return None if there is no weight_map to compare."""
     reader = _Reader(data, findings)
     try:
         return reader.read()
@@ -192,7 +192,7 @@ class _Reader:
             self._note("the index has no metadata, which some loaders require", start, end, ())
         self.json.skip_space()
         if self.json.pos < len(self.data):
-            self._not_json("more text after the index object", self.json.pos, len(self.data))
+            self._not_json("there is more text after the index object", self.json.pos, len(self.data))
         return self.out if self.mapped else None
 
     def _add(
@@ -246,7 +246,12 @@ class _Reader:
         if first is not None:
             to = "" if first.shard is None else f", first mapped to {quote(first.shard)}"
             self._add(
-                "HDR_DUP_KEY", "IDX-12", f"tensor name {quote(name)} again{to}", key.start, key.end, path
+                "HDR_DUP_KEY",
+                "IDX-12",
+                f"tensor name {quote(name)} appears again{to}",
+                key.start,
+                key.end,
+                path,
             )
         if value.kind == "string":
             shard: str | None = value.text
@@ -280,7 +285,10 @@ class _Reader:
             seen.add(key.text)
         end = self.json.pos
         if end - value.start > METADATA_CAP:
-            text = f"the metadata have {end - value.start:,} bytes, more than the limit of {METADATA_CAP:,}"
+            text = (
+                f"the metadata have {end - value.start:,} bytes, which exceeds the limit of {METADATA_CAP:,} "
+                "bytes"
+            )
             self._add("LIM_METADATA", "LIM-06", text, value.start, end, path)
         else:
             self.out.metadata = self.data[value.start : end]
@@ -289,12 +297,12 @@ class _Reader:
 class _IndexJson(JsonReader):
     """Reads the root object with ``members(1)``, and an object inside it with ``members(2)``.
 
-    Nodes cost many times their text, and an index may be as large as a header. So the two maps are read
-    member by member, and values without a meaning are checked and dropped.
+    Nodes need many times as much memory as their text, and an index may be as large as a header. Therefore
+    the two maps are read one member at a time, and values without a meaning are checked and dropped.
 
-    ``members(1)`` yields objects and arrays unread, as empty nodes: the caller must read or ``skip`` each
-    before the next member. Deeper containers are checked for grammar and repeated keys, which go to
-    ``duplicate(key)``.
+    ``members(1)`` yields objects and arrays as empty nodes without reading them. The caller must read or
+    ``skip`` each of them before it requests the next member. Deeper containers are checked for grammar and
+    repeated keys; the latter are passed to ``duplicate(key)``.
     """
 
     def __init__(self, data: bytes, report: Report, duplicate: Callable[[Node], None]) -> None:
@@ -329,7 +337,7 @@ class _IndexJson(JsonReader):
 
 
 def _not_utf8(data: bytes) -> tuple[int, int, str] | None:
-    """Return (start, end, reason) of the first bytes that are not UTF-8, without a decoded copy."""
+    """Return (start, end, reason) of the first bytes that are not UTF-8, without creating a decoded copy."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start in range(0, len(data), _BLOCK):
         pending = len(decoder.getstate()[0])

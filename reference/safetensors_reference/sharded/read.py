@@ -1,7 +1,7 @@
 """Reads sharded models: an index ``*.safetensors.index.json`` and its shards (rules IDX-*).
 
-The index only maps names to files. It is checked against the shards and never trusted: its sizes allocate no
-memory, and its names do not leave the directory.
+The index only maps names to files. It is checked against the shards and never trusted: no memory is allocated
+according to its sizes, and its names cannot lead out of the directory.
 """
 
 from __future__ import annotations
@@ -31,27 +31,28 @@ IndexPath = str | os.PathLike[str]
 
 
 class InvalidIndexError(InvalidError["IndexExplanation"]):
-    """The index or one of its shards breaks rules; ``explanation`` has all faults."""
+    """The index or one of its shards breaks rules; ``explanation`` contains all faults."""
 
 
 @dataclass(slots=True)
 class IndexExplanation:
-    """Findings of the strict reader in an index and its shards.
+    """Result of the strict reader for an index and its shards.
 
     Attributes:
         name: path of the index.
         size: size of the index in bytes.
-        profile: profile that decided where readers may differ.
-        faults: every broken rule, in the order of the bytes of the index. A fault inside a shard has the
-            place of the first mention of the shard; its place in the shard is in ``shards``.
-        tolerated: faults that the profile tolerates, with places as in ``faults``.
+        profile: profile that was used where readers may differ.
+        faults: all faults in the order of the bytes of the index. A fault inside a shard is placed where the
+            index first mentions the shard; its place in the shard is in ``shards``.
+        tolerated: faults that the profile tolerates, placed in the same way as ``faults``.
         notes: legitimate but noteworthy facts.
-        shards: shard name -> findings, for all shards that could be opened.
-        weight_map: tensor name -> shard name; empty when the text breaks off.
-        sizes: shard name -> bytes of its data buffer, for all shards without faults.
-        metadata: text of the metadata object, None if absent.
-        unread: shard name -> why its state is unknown, where that is not a fault of the model.
-        complete: False when faults were omitted (see ``FAULT_LIMIT``).
+        shards: mapping of shard names to results, for all shards that could be opened.
+        weight_map: mapping of tensor names to shard names; empty if the text breaks off.
+        sizes: mapping of shard names to the size of the data buffer in bytes, for all shards without faults.
+        metadata: text of the metadata object, or None if there is none.
+        unread: mapping of shard names to the reason why their state is unknown, if that is not a fault of the
+            model.
+        complete: False if faults were omitted (see ``FAULT_LIMIT``).
     """
 
     name: str
@@ -69,12 +70,12 @@ class IndexExplanation:
 
     @property
     def valid(self) -> bool:
-        """Whether neither the index nor a shard breaks a rule under the profile."""
+        """Whether the index and its shards obey every rule under the profile."""
         return not self.faults
 
 
 class ShardedTensor(NamedTuple):
-    """A tensor and its shard; offsets in ``info`` count in the data buffer of that shard."""
+    """A tensor and its shard. Offsets in ``info`` refer to the data buffer of that shard."""
 
     shard: str
     info: TensorInfo
@@ -82,13 +83,13 @@ class ShardedTensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardedHeader:
-    """Headers of a sharded model as one.
+    """The headers of a sharded model as one header.
 
     Attributes:
-        tensors: tensor name -> shard and entry, in the order of the index.
-        total_size: bytes of all tensors, from the shards.
-        metadata: metadata of the index, None if absent. Integers beyond 20 digits become floats.
-        shards: shard name -> its header.
+        tensors: mapping of tensor names to shard and entry, in the order of the index.
+        total_size: total number of bytes of all tensors, computed from the shards.
+        metadata: metadata of the index, or None if there is none. Integers beyond 20 digits become floats.
+        shards: mapping of shard names to headers.
     """
 
     tensors: Mapping[str, ShardedTensor]
@@ -98,7 +99,7 @@ class ShardedHeader:
 
 
 def check_index(path: IndexPath, profile: ProfileName = "hardened") -> list[Fault]:
-    """Return all faults of the index at ``path`` and of its shards, with byte ranges of the index.
+    """Return all faults of the index at ``path`` and of its shards, with byte ranges in the index.
 
     Raises UnreadableError if the index cannot be read. An unreadable shard is a fault of the index.
     """
@@ -110,10 +111,11 @@ def explain_index(
 ) -> IndexExplanation:
     """Read the index at ``path`` and the headers of its shards, and collect all faults.
 
-    Opens only files beside the index. Symbolic links are followed and noted (IDX-06): Hub caches consist of
-    them. ``known`` has files beside the index that were already read, by name.
+    Opens only files in the same folder as the index. Symbolic links are followed and noted (IDX-06), because
+    Hub caches consist of them. ``known`` maps names of files in that folder to results, if they were already
+    read.
 
-    Raises UnreadableError when the index cannot be read.
+    Raises UnreadableError if the index cannot be read.
     """
     check_profile(profile)
     if not isinstance(path, str | os.PathLike):
@@ -138,34 +140,34 @@ def explain_index(
             return shard_of(seen, link)
 
         out = explain_index_source(source, profile, lookup)
-    if out.weight_map:  # empty after LIM_MEMORY; release the shards then
+    if out.weight_map:  # the result is empty after LIM_MEMORY, so the shards are released too
         out.shards = shards
     return out
 
 
 def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLookup) -> IndexExplanation:
-    """Read an open index and collect all faults; ``shards`` stays empty.
+    """Read an open index and collect all faults; ``shards`` of the result stays empty.
 
     Args:
         source: the index.
-        profile: profile that decides disputed behaviour.
+        profile: profile to use where readers may differ.
         lookup: returns the state of a shard; called only for names that may be opened.
 
     Raises:
         UnreadableError: the index cannot be read.
-        AccessError: unknown profile.
+        AccessError: the profile is unknown.
     """
     check_profile(profile)
     out = IndexExplanation(source.name, source.size, profile)
-    # Check the size first, so that a hostile index allocates nothing.
+    # Check the size first, so that a hostile index cannot cause an allocation.
     if source.size > INDEX_CAP:
-        text = f"the index has {source.size:,} bytes, more than the limit of {INDEX_CAP:,} (IDX-13)"
+        text = f"the index has {source.size:,} bytes, which exceeds the limit of {INDEX_CAP:,} bytes (IDX-13)"
         out.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, source.size))
         return out
     try:
         return _explain(source, out, lookup)
     except MemoryError:
-        # The findings so far are lost with the memory.
+        # The findings so far were lost with the memory.
         text = "there is not enough memory to read the index and its shards"
         fault = Fault("LIM_MEMORY", "LIM-06", text, 0, source.size)
         return IndexExplanation(source.name, source.size, profile, [fault], complete=False)
@@ -194,7 +196,7 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
     """Return the headers of the sharded model with the index at ``path``.
 
     Raises:
-        InvalidIndexError: the index or a shard has faults; its ``explanation`` has all of them.
+        InvalidIndexError: the index or a shard has faults; its ``explanation`` contains all of them.
         UnreadableError: the index cannot be read.
     """
     seen = explain_index(path, profile)
@@ -212,5 +214,5 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
 
 
 def _number(text: str) -> int | float:
-    # int() raises its own error for thousands of digits.
+    # int() raises an error of its own for thousands of digits.
     return int(text) if len(text) <= DIGITS else float(text)

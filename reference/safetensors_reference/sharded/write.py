@@ -1,4 +1,4 @@
-"""Writes sharded models: plans and saves the shards, then the index."""
+"""Writes sharded models: plans and saves the shards, and then the index."""
 
 from __future__ import annotations
 
@@ -38,28 +38,29 @@ Directory = str | os.PathLike[str]
 def plan_shards(sizes: Mapping[str, int], max_shard_size: int) -> list[list[str]]:
     """Divide tensors among shards of at most ``max_shard_size`` bytes of data.
 
-    The shards in order have the tensors in the order of ``sizes``. A shard ends when the next tensor does not
-    fit; a tensor above the limit gets its own shard.
+    The shards contain the tensors in the order of ``sizes``. A shard ends when the next tensor does not fit.
+    A tensor above the limit gets its own shard.
 
     Args:
-        sizes: tensor name -> bytes.
+        sizes: mapping of tensor names to sizes in bytes.
         max_shard_size: limit in bytes, at least 1.
 
     Raises:
-        ValueError: the limit is below 1 or a size below 0.
+        ValueError: the limit is below 1 or a size is below 0.
     """
     if max_shard_size < 1:
-        raise ValueError(f"max_shard_size is {max_shard_size:,}, at least 1 is needed")
+        raise ValueError(f"max_shard_size is {max_shard_size:,}, but it must be at least 1")
     shards: list[list[str]] = []
     room = -1
     for name, size in sizes.items():
         if size < 0:
-            raise ValueError(f"the size of tensor {quote(name)} is {size:,}")
+            raise ValueError(f"the size of tensor {quote(name)} must not be negative: {size:,}")
         if size > room:
             shards.append([])
             room = max_shard_size
         shards[-1].append(name)
-        # Negative above the limit, so that not even an empty tensor joins.
+        # The space left is negative after a tensor above the limit, so that not even an empty tensor is
+        # added.
         room -= size
     return shards
 
@@ -75,13 +76,13 @@ def write_index(
 
     Args:
         directory: existing directory of the shards.
-        weight_map: tensor name -> shard name, written in this order.
-        total_size: bytes of all tensors, each counted once (IDX-03).
+        weight_map: mapping of tensor names to shard names, written in this order.
+        total_size: total number of bytes of all tensors, without duplicates (IDX-03).
         metadata: further members of the metadata object; may repeat ``total_size``.
-        stem: first part of the index name, usually also of the shard names.
+        stem: first part of the name of the index, and usually of the shards too.
 
     Raises:
-        WriteError: a name or the metadata cannot be written. Nothing was written.
+        WriteError: a name or the metadata cannot be written. Nothing has been written.
         NotSavedError: the file cannot be written. An old index is unchanged.
     """
     data = _index_text(weight_map, total_size, metadata)
@@ -101,25 +102,25 @@ def save_sharded(
 ) -> Path:
     """Save ``tensors`` in shards with an index, and return the path of the index.
 
-    Shards are written to a temporary directory, read back and moved to their names; the index comes last.
-    After any error or interrupt ``directory`` is as before. A killed process may leave no index, but never
-    one that contradicts its shards.
+    Shards are written to a temporary directory, read back and then moved to their final names. The index is
+    written last. After any error or interrupt, ``directory`` is unchanged. A killed process may leave no
+    index, but never an index that contradicts its shards.
 
-    Shards of an earlier save with another count are not removed. A killed process may leave
-    ``.safetensors-*.tmp`` with new shards, which can be deleted, or ``.safetensors-*.old`` with the files it
-    was replacing.
+    Shards of an earlier save with a different number of shards are not removed. A killed process may leave
+    ``.safetensors-*.tmp`` with new shards, which can be deleted, or ``.safetensors-*.old`` with the files
+    that it was replacing.
 
     Args:
-        save_file: writes a file of the given tensors, for example ``safetensors.numpy.save_file``.
-        tensors: tensor name -> tensor of any kind that ``save_file`` accepts.
-        sizes: tensor name -> bytes, for the same names; used only to plan the shards.
+        save_file: function that writes the given tensors, such as ``safetensors.numpy.save_file``.
+        tensors: mapping of tensor names to tensors of any kind that ``save_file`` accepts.
+        sizes: mapping of the same names to sizes in bytes; used only to plan the shards.
         directory: existing directory.
-        max_shard_size: data limit of one shard in bytes; see ``plan_shards``.
+        max_shard_size: limit for the data of one shard in bytes; see ``plan_shards``.
         stem: first part of the file names (IDX-15).
         metadata: further metadata of the index.
 
     Raises:
-        WriteError: names, metadata or ``sizes`` do not fit, or ``save_file`` stored other tensors.
+        WriteError: names, metadata or ``sizes`` do not match, or ``save_file`` stored different tensors.
         NotSavedError: a file cannot be written.
         InvalidFileError: ``save_file`` wrote a file that breaks rules of the format.
     """
@@ -130,7 +131,7 @@ def save_sharded(
     plan = plan_shards({name: sizes[name] for name in tensors}, max_shard_size)
     shards = {shard_name(stem, number, len(plan)): names for number, names in enumerate(plan, 1)}
     weight_map = {name: shard for shard, names in shards.items() for name in names}
-    # Reject invalid input before writing the first tensor.
+    # Reject invalid input before the first tensor is written.
     index = _index_path(directory, stem)
     _index_text(weight_map, sum(sizes.values()), metadata)
     targets = [index.parent / shard for shard in shards]
@@ -145,7 +146,7 @@ def save_sharded(
             save_file({name: tensors[name] for name in names}, folder / shard)
             total += _sync_shard(folder / shard, names)
         with _FileReplacement(index.parent / f".safetensors-{tag}.old") as replacing:
-            # The old index goes first: it must not describe a mixture of old and new shards.
+            # Remove the old index first, because it must not describe a mixture of old and new shards.
             replacing.remove(index)
             for target in targets:
                 replacing.move(folder / target.name, target)
@@ -162,7 +163,7 @@ def _sync_shard(path: Path, names: list[str]) -> int:
     header = read_header(path)
     if header.tensors.keys() != set(names):
         odd = min(header.tensors.keys() ^ set(names))
-        text = f"save_file stored other tensors than given, for example {quote(odd)}"
+        text = f"save_file did not store exactly the given tensors, for example {quote(odd)}"
         raise WriteError(text, "IDX_TENSOR_MISSING", "IDX-09")
     fd = os.open(path, os.O_RDONLY)
     try:
@@ -191,7 +192,7 @@ def _index_text(
     for shard in dict.fromkeys(weight_map.values()):
         _check_shard_name(shard)
     try:
-        total_size = as_int(total_size)  # NumPy's integers have no JSON form
+        total_size = as_int(total_size)  # NumPy integers cannot be written as JSON
     except TypeError:
         total_size = -1
     if not 0 <= total_size <= U64_MAX:
@@ -202,17 +203,17 @@ def _index_text(
     if more[TOTAL_SIZE] != total_size:
         text = f"total_size is {total_size:,}, but {shown(more[TOTAL_SIZE], 40)} in the metadata"
         raise WriteError(text, "WRT_BAD_METADATA", "IDX-03")
-    more[TOTAL_SIZE] = total_size  # not 1.0 or True, which are equal too
+    more[TOTAL_SIZE] = total_size  # 1.0 and True are equal too, but they are not accepted
     try:
-        # ASCII escapes: some loaders open the text in the encoding of their system.
+        # Use ASCII escapes, because some loaders open the text in the default encoding of their system.
         text = json.dumps({METADATA: more, WEIGHT_MAP: dict(weight_map)}, indent=2, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as err:
         raise WriteError(
-            f"the metadata have no JSON form: {shorten(str(err))}", "WRT_BAD_METADATA", "WRT-10"
+            f"the metadata cannot be written as JSON: {shorten(str(err))}", "WRT_BAD_METADATA", "WRT-10"
         ) from err
     data = text.encode() + b"\n"
     if len(data) > INDEX_CAP:
-        text = f"the index would have {len(data):,} bytes, readers accept {INDEX_CAP:,}"
+        text = f"the index would have {len(data):,} bytes, but readers accept at most {INDEX_CAP:,} bytes"
         raise WriteError(text, "LIM_MEMORY", "LIM-06")
     # The text must pass the strict reader (WRT-01), which rejects lone surrogates and repeated keys.
     findings = FaultCollector()
@@ -227,15 +228,18 @@ def _check_target(path: Path) -> None:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
-    except ValueError as err:  # null byte in the path
+    except ValueError as err:  # the path contains a null byte
         raise NotSavedError(f"{path}: not saved: {err}") from err
-    # A directory would be moved and deleted with everything in it.
+    # A directory would be moved and deleted with all its contents.
     if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-        raise NotSavedError(f"{path}: not saved: not a regular file")
+        raise NotSavedError(f"{path}: not saved because it is not a regular file")
 
 
 class _FileReplacement:
-    """Moves files to their names, or restores the old ones from ``aside``; replaces links, not targets."""
+    """Moves files to their final names, or restores the old files from ``aside``.
+
+    Links are replaced, but not their targets.
+    """
 
     def __init__(self, aside: Path) -> None:
         self._aside = aside
@@ -248,7 +252,7 @@ class _FileReplacement:
     def remove(self, path: Path) -> None:
         _check_target(path)
         existed = os.path.lexists(path)
-        # Recorded first, because an interrupt may come in between.
+        # Record the name before moving the file, because an interrupt may occur in between.
         self._done.append((path, existed))
         if existed:
             path.replace(self._aside / path.name)
@@ -263,7 +267,7 @@ class _FileReplacement:
         if kind is None:
             shutil.rmtree(self._aside, ignore_errors=True)
             return
-        # In reverse order, so that the index comes back last.
+        # Move them in reverse order, so that the index is restored last.
         for path, existed in reversed(self._done):
             old = self._aside / path.name
             if os.path.lexists(old):

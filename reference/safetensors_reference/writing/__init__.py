@@ -1,1 +1,1 @@
-"""Writers: one file, from NumPy or torch, in place of the old one in a single step."""
+"""Writers for single files with NumPy and torch, which replace an existing file in a single step."""

@@ -1,8 +1,8 @@
-"""Replaces a file atomically: others see the old or the new content, never a part (WRT-14, WRT-19).
+"""Replaces a file atomically: readers see the old or the new content, never a mixture (WRT-14, WRT-19).
 
-The new content goes to a temporary file in the same folder, which replaces the target once it is on disk. So
-the data may come from the target itself, even mapped. On Linux the temporary file has no name while it is
-written (O_TMPFILE), so a killed writer leaves nothing behind.
+The new content is written to a temporary file in the same folder. This file replaces the target as soon as
+its content is on disk, so the data may come from the target itself, even if that is mapped. On Linux, the
+temporary file has no name while it is written (O_TMPFILE), so a killed writer leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ FDS = Path("/proc/self/fd")
 
 
 class NotSavedError(SafetensorsError, OSError):
-    """The operating system failed to save, with ``errno``; the target is unchanged (code IO_ERROR)."""
+    """The operating system failed to save the file (code IO_ERROR).
+
+    ``errno`` gives the reason. The target is unchanged.
+    """
 
     code = "IO_ERROR"
     rule = "WRT-19"
@@ -40,14 +43,14 @@ class NotSavedError(SafetensorsError, OSError):
 def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
     """Write ``chunks`` as the whole content of the file ``path``.
 
-    A new file gets mode 0666 less the umask. An existing file keeps its mode, and its owner and group if the
-    system permits; other hard links keep the old content. Symbolic links are followed and kept (WRT-15). The
-    new content is on disk when the function returns.
+    A new file gets mode 0666 minus the umask. An existing file keeps its mode, and also its owner and group
+    if the system permits that. Other hard links keep the old content. Symbolic links are followed and kept
+    (WRT-15). When the function returns, the new content is on disk.
 
-    After any error, including an exception from ``chunks`` and an interrupt, the target is unchanged and no
-    temporary file remains. After SIGKILL or a power loss, a file ``.safetensors-*.tmp`` may remain beside the
-    target: on file systems without unnamed files, or between the two system calls that replace an old file.
-    It can be deleted.
+    After any error, including an interrupt or an exception from ``chunks``, the target is unchanged and there
+    is no temporary file. After SIGKILL or a power loss, a file ``.safetensors-*.tmp`` may remain beside the
+    target if the file system does not support unnamed files, or if the process stopped between the two system
+    calls that replace an old file. This file can be deleted.
 
     Raises:
         NotSavedError: the target is not a regular file, is read-only, or cannot be written.
@@ -56,7 +59,7 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
         raise NotSavedError(f"not saved: not a path: {shown(path)}")
     try:
         target, old = _target(Path(path))
-        # Nobody can guess the name, and O_EXCL ("x") does not follow a planted link.
+        # The name cannot be guessed, and O_EXCL ("x") does not follow a planted link.
         temporary = target.with_name(f".safetensors-{secrets.token_hex(16)}.tmp")
         try:
             with _create(target.parent, temporary, old) as file:
@@ -64,7 +67,7 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
                     _write(file, piece)
                 if old is not None:
                     _copy_owner_and_mode(file.fileno(), old)
-                # Without this a power loss after the rename could leave an empty target.
+                # Without this call, a power loss after the rename could leave an empty target.
                 os.fsync(file.fileno())
                 named = _link(file, target, temporary, old)
             if named != target:
@@ -91,42 +94,49 @@ def _target(path: Path) -> tuple[Path, os.stat_result | None]:
         old = path.stat()
     except FileNotFoundError:
         return path.resolve(), None
-    except ValueError as err:  # null byte in the path
+    except ValueError as err:  # the path contains a null byte
         raise NotSavedError(f"{path}: not saved: {err}") from err
-    # Renaming over a device or a FIFO would put a regular file in its place.
+    # A rename would replace a device or a FIFO by a regular file.
     if not stat.S_ISREG(old.st_mode):
-        raise NotSavedError(f"{path}: not saved: not a regular file")
-    # Replacing needs no write permission on the file, but overwriting a read-only file would surprise.
+        raise NotSavedError(f"{path}: not saved because it is not a regular file")
+    # Replacing a file does not need permission to write it, but users do not expect a read-only file to
+    # change.
     if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise PermissionError(errno.EACCES, "the existing file is read-only")
     return path.resolve(), old
 
 
 def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
-    """Create an unnamed file in ``folder``, or else the new file ``path``. The kernel applies the umask."""
-    # The replacement of a private file must stay private while it is written.
+    """Create an unnamed file in ``folder`` or, if that fails, the new file ``path``.
+
+    The kernel applies the umask.
+    """
+    # While it is written, the replacement of a private file must be private too.
     mode = 0o666 if old is None else 0o600
     if _NAMELESS and FDS.exists():
-        # Kernels and file systems without the flag fail with various errors.
+        # Kernels and file systems that do not support the flag fail with various errors.
         with suppress(OSError):
             return os.fdopen(os.open(folder, os.O_RDWR | os.O_CLOEXEC | _NAMELESS, mode), "wb", buffering=0)
     return open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags, mode))
 
 
 def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | None) -> Path:
-    """Name an unnamed file ``target`` if free, else ``temporary``: only a rename replaces a file."""
+    """Name an unnamed file ``target`` if that does not exist, otherwise ``temporary``.
+
+    Only a rename can replace a file.
+    """
     if os.fstat(file.fileno()).st_nlink:
         return temporary
     folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for path in (target, temporary) if old is None else (temporary,):
             with suppress(FileExistsError):
-                # Python follows the link in /proc only when given a folder's descriptor.
+                # Python follows the link in /proc only if it is given the descriptor of a folder.
                 os.link(FDS / str(file.fileno()), path.name, dst_dir_fd=folder, follow_symlinks=True)
                 return path
     finally:
         os.close(folder)
-    raise FileExistsError(errno.EEXIST, "no free name for the temporary file")
+    raise FileExistsError(errno.EEXIST, "the temporary file could not be given a name")
 
 
 def _copy_owner_and_mode(fd: int, old: os.stat_result) -> None:
@@ -164,7 +174,7 @@ def _write(file: BinaryIO, data: Bytes) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    # The file is complete already, so an error here must not report a failure.
+    # The file is already complete, so an error here must not report a failure.
     with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""Writing NumPy arrays (rules WRT-07 to WRT-09)."""
+"""Writes NumPy arrays (rules WRT-07 to WRT-09)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.ma import MaskedArray  # np.ma would load lazily
+from numpy.ma import MaskedArray  # imported explicitly because NumPy loads np.ma lazily
 
 from ..arrays.numpy import Array, NumpyTensor, PackedTensor, code_of, numpy_dtype
 from ..rules.dtypes import DTYPE_BITS
@@ -17,7 +17,7 @@ from .writer import DeferredBytes, FilePlan, TensorData, plan, tensor_data, tens
 
 
 def save(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return ``tensors`` as a file in memory; arguments and errors as in ``save_file``."""
+    """Return ``tensors`` as a file in memory. Arguments and errors are those of ``save_file``."""
     return _plan(tensors, metadata).to_bytes()
 
 
@@ -26,18 +26,18 @@ def save_file(
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Save ``tensors`` as the file ``path``, replaced atomically; see ``atomic.write_file``.
+    """Save ``tensors`` as the file ``path``, which is replaced atomically; see ``atomic.write_file``.
 
     Args:
-        tensors: name -> array of any memory layout and byte order; elements are written in row-major order,
-            little-endian. Pass F4 and F6 as ``PackedTensor``. Array subclasses lose everything but their
-            data. Arrays that share memory are written separately.
-        path: target.
-        metadata: strings to strings; None writes no metadata map.
+        tensors: mapping of names to arrays of any memory layout and byte order. Elements are written in
+            row-major order and little-endian. Pass F4 and F6 tensors as ``PackedTensor``. Array subclasses
+            lose everything except their data. Arrays that share memory are written separately.
+        path: target file.
+        metadata: mapping of strings to strings; with None, no metadata map is written.
 
     Raises:
         WriteError: something cannot be written, such as an array of objects, a masked array, or a tensor
-            named ``__metadata__``. Nothing was written.
+            named ``__metadata__``. Nothing has been written.
         NotSavedError: the file cannot be written. The target is unchanged.
     """
     write_file(path, _plan(tensors, metadata).chunks())
@@ -53,7 +53,7 @@ def _tensor_data(name: str, value: object) -> TensorData:
     if not isinstance(value, (np.ndarray, np.generic)):
         raise unsupported_dtype(name, f"expected an array, not {type(value).__name__}")
     if isinstance(value, MaskedArray):
-        raise unsupported_dtype(name, "the format has no place for the mask of a masked array")
+        raise unsupported_dtype(name, "the format cannot store the mask of a masked array")
     array: Array = np.asarray(value)
     code = code_of(array.dtype)
     if code is None:
@@ -78,4 +78,6 @@ def _packed(name: str, tensor: PackedTensor[Any]) -> TensorData:
 
 def check_packed(name: str, tensor: PackedTensor[Any]) -> None:
     if DTYPE_BITS.get(tensor.dtype, 8) >= 8:
-        raise unsupported_dtype(name, f"a packed tensor holds F4 or F6, not {shown(tensor.dtype, 40)}")
+        raise unsupported_dtype(
+            name, f"a packed tensor must have dtype F4 or F6, not {shown(tensor.dtype, 40)}"
+        )

@@ -1,4 +1,4 @@
-"""Writes reports: never through a symbolic link, and without waiting for a pipe's reader."""
+"""Writes reports without following symbolic links, and without waiting for the reader of a pipe."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SYSTEM = ("/dev", "/dev/fd", "/proc/self/fd")
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write ``text`` to a file, replaced atomically, or to a pipe or device. Raises NotSavedError."""
+    """Write ``text`` to a file (replaced atomically), or to a pipe or device. Raises NotSavedError."""
     if path.is_symlink() and os.path.dirname(os.path.abspath(path)) not in SYSTEM:  # noqa: PTH100, PTH120 - as spelled
-        # In a shared folder, a planted link could redirect the write.
-        raise NotSavedError(f"{path}: not saved: it is a symbolic link; name its target")
+        # In a shared folder, somebody could plant a link that redirects the output.
+        raise NotSavedError(f"{path}: not saved because it is a symbolic link; give its target instead")
     if path.is_file() or not path.exists():
         write_file(path, [text.encode()])
         return
@@ -26,5 +26,5 @@ def write_report(path: Path, text: str) -> None:
             file.write(text)
     except OSError as err:
         if err.errno == errno.ENXIO:
-            raise NotSavedError(f"{path}: not saved: the pipe has no reader") from err
+            raise NotSavedError(f"{path}: not saved because no program reads from the pipe") from err
         raise not_saved(path, err) from err

@@ -1,4 +1,4 @@
-"""Writing torch tensors (rules WRT-07, WRT-09, WRT-16 and WRT-20). Importing this module imports torch."""
+"""Writes torch tensors (rules WRT-07, WRT-09, WRT-16 and WRT-20). Importing this module imports torch."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from .writer import (
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MAX_WORK = 1_000_000
-"""Effort per pair of views before they count as sharing; real layouts need few steps."""
+"""Maximum effort for comparing two views before they count as sharing memory. Real layouts need few steps."""
 
 
 def save(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return ``tensors`` as a file in memory; arguments and errors as in ``save_file``."""
+    """Return ``tensors`` as a file in memory. Arguments and errors are those of ``save_file``."""
     return plan_file(tensors, metadata).to_bytes()
 
 
@@ -44,19 +44,19 @@ def save_file(
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Save ``tensors`` as the file ``path``, replaced atomically; see ``atomic.write_file``.
+    """Save ``tensors`` as the file ``path``, which is replaced atomically; see ``atomic.write_file``.
 
     Args:
-        tensors: name -> dense tensor on any device. Non-contiguous tensors are written in row-major order
-            through a copy, tensors of other devices through a copy on the CPU, one at a time. Gradients are
-            not saved. The packed F4 type is written with its last dimension doubled, in elements (DTY-10).
-            Pass other F4 and F6 as ``PackedTensor``.
-        path: target.
-        metadata: strings to strings; None writes no metadata map.
+        tensors: mapping of names to dense tensors on any device. Non-contiguous tensors are copied and
+            written in row-major order. Tensors on other devices are copied to the CPU one at a time.
+            Gradients are not saved. For the packed F4 type, the last dimension of the written shape is
+            doubled, because it counts elements (DTY-10). Pass other F4 and F6 tensors as ``PackedTensor``.
+        path: target file.
+        metadata: mapping of strings to strings; with None, no metadata map is written.
 
     Raises:
-        WriteError: something cannot be written: tensors that share memory (``save_model`` stores them once),
-            sparse or quantised tensors, tensors without data. Nothing was written.
+        WriteError: something cannot be written, such as tensors that share memory (``save_model`` stores only
+            one copy of them), sparse or quantised tensors, or tensors without data. Nothing has been written.
         NotSavedError: the file cannot be written. The target is unchanged.
     """
     write_file(path, plan_file(tensors, metadata).chunks())
@@ -67,7 +67,10 @@ def plan_file(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | 
     shared = shared_groups(memory_regions(tensors))
     if shared:
         names = sorted(place.name for place in shared[0])
-        text = f"{len(names)} tensors share memory: {quote_some(names)}; save_model stores such tensors once"
+        text = (
+            f"{len(names)} tensors share memory: {quote_some(names)}; save_model stores only one copy of "
+            "such tensors"
+        )
         raise WriteError(text, "WRT_SHARED_STORAGE", "WRT-16")
     return out
 
@@ -76,7 +79,7 @@ def memory_regions(tensors: Mapping[str, TorchTensor]) -> Iterator[MemoryRegion]
     for name, value in tensors.items():
         tensor = value.raw if isinstance(value, PackedTensor) else value
         with tensor_errors(name):
-            if not tensor.numel():  # no memory
+            if not tensor.numel():  # the tensor uses no memory
                 continue
             place = MemoryRegion.of(
                 name,
@@ -124,13 +127,13 @@ def check(name: str, tensor: object) -> None:
         if tensor.layout != torch.strided or tensor.is_nested:
             kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
             raise tensor_error(name, f"the tensor is {kind}, not dense", "WRT_NOT_CONTIGUOUS", "WRT-07")
-        # Subclasses with their own dispatch (distributed, fake, quantised) keep elements elsewhere.
+        # Subclasses with their own dispatch (distributed, fake, quantised) store their elements elsewhere.
         if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
             text = f"the elements of a {type(tensor).__name__} are not in plain memory"
             raise tensor_error(name, text, "WRT_NOT_CONTIGUOUS", "WRT-07")
         if tensor.numel() and _storage_needed(tensor) > tensor.untyped_storage().nbytes():
             raise tensor_error(
-                name, "the storage of the tensor was freed or cut", "WRT_SIZE_MISMATCH", "WRT-17"
+                name, "the storage of the tensor was freed or truncated", "WRT_SIZE_MISMATCH", "WRT-17"
             )
         if tensor.numel() and not tensor.data_ptr():  # zeros without storage
             raise tensor_error(name, "its elements are not in memory", "WRT_NOT_CONTIGUOUS", "WRT-07")
@@ -149,7 +152,8 @@ def _deferred(tensor: torch.Tensor) -> DeferredBytes:
 
 def _raw(tensor: torch.Tensor) -> memoryview:
     plain = tensor.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
-    # View as integers: torch cannot copy every type, and NumPy does not know all types.
+    # View the elements as integers, because torch cannot copy every type and NumPy does not support all
+    # types.
     words = plain.view(_WORDS[plain.element_size()]).cpu().contiguous().reshape(-1).numpy()
     part = tensor.element_size() // (2 if tensor.is_complex() else 1)
     return np.ascontiguousarray(words.view(f"=i{part}"), dtype=f"<i{part}").view(np.uint8).data
@@ -157,7 +161,7 @@ def _raw(tensor: torch.Tensor) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """Memory of a tensor; ``dims`` are (length, stride in bytes), longest stride first."""
+    """Memory of a tensor; ``dims`` contains (length, stride in bytes), with the longest stride first."""
 
     name: str
     device: str
@@ -189,7 +193,7 @@ class MemoryRegion:
 
 
 def shared_groups(memory_regions: Iterable[MemoryRegion]) -> list[list[MemoryRegion]]:
-    """Return the groups of two or more regions that share bytes, directly or through others."""
+    """Return the groups of two or more regions that share bytes, directly or through other regions."""
     ordered = sorted(memory_regions, key=lambda p: (p.device, p.address, p.name))
     parent = list(range(len(ordered)))
 

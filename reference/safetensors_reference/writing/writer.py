@@ -1,6 +1,7 @@
-"""Lays out a file from named bytes (rules WRT-01 to WRT-20), without any array library.
+"""Lays out a file from named bytes (rules WRT-01 to WRT-20) without any array library.
 
-``plan`` checks everything and fixes the header before any data is read; data follow one tensor at a time.
+``plan`` checks everything and determines the header before any data is read. The data are then read one
+tensor at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
 
 @dataclass(frozen=True, slots=True)
 class DeferredBytes:
-    """Bytes made on demand, so that at most one copy is alive; ``load`` returns ``nbytes`` bytes."""
+    """Bytes created on demand, so that only one copy exists at a time; ``load`` returns ``nbytes`` bytes."""
 
     nbytes: int
     load: Callable[[], Bytes]
@@ -57,13 +58,16 @@ class TensorData:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """A checked file without its data: ``head`` is length prefix and header, ``tensors`` in byte order."""
+    """A checked file without its data.
+
+    ``head`` contains the length prefix and the header. ``tensors`` are in byte order.
+    """
 
     head: bytes
     tensors: tuple[TensorData, ...]
 
     def chunks(self) -> Iterator[Bytes]:
-        """Yield the file as buffers without copying tensors. Raises WriteError for a wrong size."""
+        """Yield the file as buffers without copying tensors. Raises WriteError if a size is wrong."""
         yield self.head
         for tensor in self.tensors:
             with tensor_errors(tensor.name):
@@ -74,7 +78,7 @@ class FilePlan:
             yield view
 
     def to_bytes(self) -> bytes:
-        # Joining the chunks would keep all deferred copies alive at once.
+        # Joining the chunks would keep all deferred copies in memory together.
         out = io.BytesIO()
         for chunk in self.chunks():
             out.write(chunk)
@@ -97,7 +101,7 @@ def tensor_data(
 
 @contextmanager
 def tensor_errors(name: object) -> Iterator[None]:
-    """Turn any exception of an array library about a tensor into a WriteError (API-14)."""
+    """Convert any exception that an array library raises about a tensor to a WriteError (API-14)."""
     try:
         yield
     except (SafetensorsError, MemoryError):
@@ -108,13 +112,15 @@ def tensor_errors(name: object) -> Iterator[None]:
 
 
 def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
-    """Lay out a file whose bytes do not depend on the order of arguments (WRT-12). Raises WriteError."""
+    """Lay out a file. Its bytes do not depend on the order of the arguments (WRT-12). Raises WriteError."""
     rows: list[tuple[int, bytes, TensorData]] = []
     names: set[str] = set()
     for tensor in tensors:
         raw = check_name(tensor.name)
         if tensor.name in names:
-            raise WriteError(f"two tensors named {quote(tensor.name)}", "WRT_BAD_NAME", "HDR-09")
+            raise WriteError(
+                f"there are two tensors with the name {quote(tensor.name)}", "WRT_BAD_NAME", "HDR-09"
+            )
         names.add(tensor.name)
         if not isinstance(tensor.dtype, str) or tensor.dtype not in _RANK:
             raise unsupported_dtype(tensor.name, f"the format has no dtype {shown(tensor.dtype, 40)}")
@@ -141,7 +147,7 @@ def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None)
     header = ("{" + ",".join(members) + "}").encode()
     header += b" " * (-len(header) % ALIGNMENT)
     if len(header) > HEADER_CAP:
-        text = f"the header would have {len(header):,} bytes, readers accept {HEADER_CAP:,}"
+        text = f"the header would have {len(header):,} bytes, but readers accept at most {HEADER_CAP:,} bytes"
         raise WriteError(text, "WRT_HEADER_OVER_LIMIT", "WRT-11")
     return header
 
@@ -170,7 +176,7 @@ def _encode(text: object, label: str, code: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as err:
         at = f"the lone surrogate U+{ord(text[err.start]):04X} at character {err.start:,}"
-        raise WriteError(f"{label} has no UTF-8 form: {at}", code, "WRT-10") from None
+        raise WriteError(f"{label} cannot be encoded as UTF-8: {at}", code, "WRT-10") from None
 
 
 def check_name(name: object) -> bytes:
@@ -185,9 +191,9 @@ def _check_size(tensor: TensorData) -> None:
     elements = 1
     for dim in tensor.shape:
         if type(dim) is not int or dim < 0:
-            text = f"a dimension is {shown(dim, 40)}, not a whole number from 0 on"
+            text = f"a dimension is {shown(dim, 40)}, but it must be a whole number of at least 0"
             raise tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
-        # Readers may reject the product of the other dimensions even beside a 0 (SHP-06).
+        # Readers may reject the product of the other dimensions even if one dimension is 0 (SHP-06).
         elements *= dim or 1
         if dim > U64_MAX or elements > U64_MAX:
             raise tensor_error(tensor.name, "the shape needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
@@ -203,8 +209,8 @@ def _check_size(tensor: TensorData) -> None:
 
 def _size_mismatch(tensor: TensorData, found: int) -> WriteError:
     bits = prod(tensor.shape) * DTYPE_BITS[tensor.dtype]
-    need = f"{bits:,} bits, not a whole number of bytes" if bits % 8 else f"{bits // 8:,} bytes"
-    text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}; the data have {found:,} bytes"
+    need = f"{bits:,} bits, which is not a whole number of bytes" if bits % 8 else f"{bits // 8:,} bytes"
+    text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}, but the data have {found:,} bytes"
     return tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
 
 
@@ -220,7 +226,7 @@ def _view(name: str, data: Bytes) -> memoryview:
         return view.cast("B")
     except TypeError as err:
         raise tensor_error(
-            name, f"the buffer is not a contiguous row of bytes: {err}", "WRT_NOT_CONTIGUOUS", "WRT-07"
+            name, f"the buffer is not contiguous: {err}", "WRT_NOT_CONTIGUOUS", "WRT-07"
         ) from None
 
 

@@ -22,7 +22,7 @@ def test_the_easy_set_can_be_measured(tmp_path: Path) -> None:
     path = tmp_path / "easy.json"
     result = run("--set", "easy", "--max-execs", "20", "--json", path, "--gate")
     assert result.exit_code == 1
-    assert "below the gate" in result.stdout
+    assert "below the required share" in result.stdout
     document = json.loads(path.read_text(encoding="utf-8"))
     assert len(document["outcomes"]) == document["summary"][0]["bugs"] == 41
     row = document["summary"][0]
@@ -32,9 +32,9 @@ def test_the_easy_set_can_be_measured(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--seeds", ","), "is no list of numbers"),
+        (("--seeds", ","), "is not a list of numbers"),
         (("--max-execs", "1", "--json", "/dev/null/x"), "--json /dev/null/x: Not a directory"),
-        (("--seeds", "a"), "is no list of numbers"),
+        (("--seeds", "a"), "is not a list of numbers"),
     ],
 )
 def test_what_cannot_run_is_explained_and_exits_with_2(args: tuple[str, ...], words: str) -> None:

@@ -31,7 +31,7 @@ def test_explaining_runs_the_cases_and_shows_reason_and_issue() -> None:
     for words in (
         "WRONG-ACCEPT",
         "WRT-06 (must)",
-        "why       A tensor with the reserved name",
+        "why       The library writes a tensor with the reserved name",
         "/issues/849",
     ):
         assert words in out
@@ -57,7 +57,7 @@ def test_an_entry_that_passes_is_told(tmp_path: Path) -> None:
     )
     status, out = call("explain", "reference", "--file", str(path))
     assert status == 1
-    assert "listed as wrong-reject, it is pass now" in out
+    assert "listed as wrong-reject, but the verdict is now pass" in out
 
 
 def test_what_does_not_start_is_one_clear_error() -> None:
@@ -85,11 +85,11 @@ def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(
 @pytest.mark.parametrize(
     ("selector", "says"),
     [
-        (QUICK, "2 entries of the baseline pass now, the first is framing/no-bytes; "),
-        (fake("AlwaysRejects"), "1 entry of the baseline passes now, the first is framing/no-bytes; "),
+        (QUICK, "2 entries of the baseline pass now; the first one is framing/no-bytes; "),
+        (fake("AlwaysRejects"), "1 entry of the baseline passes now; the first one is framing/no-bytes; "),
         (
             fake("AlwaysDies"),
-            "2 entries of the baseline fail differently now, the first is framing/no-bytes; ",
+            "2 entries of the baseline fail differently now; the first one is framing/no-bytes; ",
         ),
     ],
 )

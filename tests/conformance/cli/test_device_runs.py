@@ -69,7 +69,7 @@ def test_an_implementation_without_the_step_is_not_asked() -> None:
         ["--impl", f"py:{HERE / 'fakes.py'}:AlwaysRejects", "--device", "cpu", "--case", BAD, "--no-smoke"],
     )
     assert done.exit_code == 0
-    assert "device cpu: not asked, the implementation does not load onto devices" in done.output
+    assert "device cpu: not tested, because the implementation does not load onto devices" in done.output
 
 
 def test_without_the_option_nothing_is_loaded_and_a_mere_loader_asks_for_it(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_other_names_are_no_devices(name: str) -> None:
     assert not is_device(name)
     done = CliRunner().invoke(run, ["--device", name, "--case", GOOD])
     assert done.exit_code == 2
-    assert "a device is cpu or cuda:N" in done.output
+    assert "a device must be cpu or cuda:N" in done.output
 
 
 def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path, few: Path) -> None:
@@ -192,10 +192,10 @@ def test_pytest_has_the_step_with_the_option_only() -> None:
     assert done.returncode == 5, done.stdout  # nothing to run
     done = suite_here("--device=gpu")
     assert done.returncode == 2
-    assert "--device 'gpu': a device is cpu or cuda:N" in done.stdout
+    assert "--device 'gpu': a device must be cpu or cuda:N" in done.stdout
     done = suite_here("--device=gpu", "--impl=reference")
     assert done.returncode == 4
-    assert "--device 'gpu': a device is cpu or cuda:N" in done.stderr
+    assert "--device 'gpu': a device must be cpu or cuda:N" in done.stderr
 
 
 def test_pytest_shows_a_broken_promise(tmp_path: Path) -> None:

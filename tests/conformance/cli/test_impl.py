@@ -39,7 +39,7 @@ def test_an_environment_is_removed_and_its_absence_told(cache: Path) -> None:
     env.folder.mkdir()
     assert clean("safetensors==9.9") == (0, f"removed {env.folder.name}\n")
     assert list(cache.iterdir()) == []
-    assert clean("safetensors==9.9") == (0, f"nothing to remove: there is no {env.folder.name}\n")
+    assert clean("safetensors==9.9") == (0, f"nothing to remove: {env.folder.name} does not exist\n")
 
 
 def test_the_list_has_one_line_for_each_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,4 +56,4 @@ def test_the_list_has_one_line_for_each_and_fits_a_terminal(monkeypatch: pytest.
 @pytest.mark.parametrize(("name", "how"), [("tgi", "py:PROGRAM:CLASS"), ("csafetensors", "cmd:PROGRAM")])
 def test_what_is_built_by_hand_is_brought_as_its_language_takes(name: str, how: str) -> None:
     told = CliRunner().invoke(impl, ["info", name])
-    assert f"bring it: --impl {name}={how}\n" in told.output
+    assert f"then give: --impl {name}={how}\n" in told.output

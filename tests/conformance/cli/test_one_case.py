@@ -82,8 +82,8 @@ def test_a_run_without_any_case_is_no_success(few_cases: Path, tmp_path: Path) -
     raw = json.loads((few_cases / "corpus.json").read_text("utf-8"))
     (tmp_path / "corpus.json").write_text(json.dumps({**raw, "cases": []}), "utf-8")
     for args, why in (
-        (["--corpus", str(tmp_path)], "the corpus has none"),
-        (["--case", "resource/opened-only-2p4?"], "all of these are heavy; add --heavy"),
+        (["--corpus", str(tmp_path)], "the corpus is empty"),
+        (["--case", "resource/opened-only-2p4?"], "all matching cases are heavy; add --heavy"),
     ):
         status, output = call("--impl", QUICK, *args)
         assert (status, why in output) == (2, True), output

@@ -19,7 +19,7 @@ def build(*options: str) -> tuple[int, str]:
 def test_every_descriptor_gives_facts() -> None:
     facts = {program.name: program for program in command.programs()}
     assert facts.keys() == descriptors().keys()
-    assert facts["mlx"].kind == "hands out tensors"
+    assert facts["mlx"].kind == "returns tensors"
 
 
 def test_without_the_generator_it_says_what_to_install(

@@ -119,14 +119,14 @@ def test_all_is_known_of_a_card(begin: Begin) -> None:
 def test_another_stream_that_sees_other_bytes(begin: Begin) -> None:
     checks = begin(Loader(lambda card: setattr(card, "waits", False)))
     assert run(checks) == {**ALL_HOLD, "stream": "fail"}
-    assert "tensor 'a' holds other bytes on another stream" in str(checks.results)
+    assert "tensor 'a' contains other bytes on another stream" in str(checks.results)
 
 
 def test_memory_that_stays(begin: Begin) -> None:
     checks = begin(Loader(lambda card: card.take(100)))
     assert run(checks) == {**ALL_HOLD, "returned": "fail"}
     # Five loads: one to look, one for the lifetime, one for the stream, two at once.
-    assert "500 bytes of the device stay in use when all is dropped" in str(checks.results)
+    assert "500 bytes of device memory remain in use after everything was dropped" in str(checks.results)
 
 
 def test_memory_of_one_tensor_at_a_time_is_counted(begin: Begin) -> None:
@@ -173,7 +173,7 @@ def test_a_peak_while_a_file_is_refused(begin: Begin, peak: int, status: str) ->
 
 def test_a_tensor_on_another_card_is_a_mistake_and_no_pass(begin: Begin) -> None:
     checks = begin(Loader(place="cuda:1"))
-    with pytest.raises(AdapterError, match="'a' lies on cuda:1, not on cuda:0"):
+    with pytest.raises(AdapterError, match="'a' is on cuda:1 instead of cuda:0"):
         checks.run("good")
 
 
@@ -220,8 +220,8 @@ def test_torch_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
         (None, "returned NoneType instead of tensors"),
         (5, "returned int instead of tensors"),
         ({"a": 1}, "returned a dict without 'tensors'"),
-        ([("a", "F32", [2])], r"not \(name, dtype, shape, tensor\)"),
-        ([(["a"], "F32", [2], None)], "which is no text"),
+        ([("a", "F32", [2])], r"instead of \(name, dtype, shape, tensor\)"),
+        ([(["a"], "F32", [2], None)], "which is not a string"),
     ],
 )
 def test_what_is_no_result_is_a_mistake_of_the_adapter(begin: Begin, result: Any, words: str) -> None:
@@ -238,7 +238,7 @@ def test_a_count_that_is_none_is_a_mistake_of_the_adapter(begin: Begin) -> None:
         def device_bytes(self) -> Any:
             return "x"
 
-    with pytest.raises(AdapterError, match="gave no number"):
+    with pytest.raises(AdapterError, match="did not return a number"):
         begin(Odd()).run("good")
 
 

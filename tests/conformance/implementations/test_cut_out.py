@@ -63,5 +63,5 @@ def test_a_module_of_a_distribution_is_found_where_that_is_installed() -> None:
 
 
 def test_a_checkout_that_is_not_on_the_path_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ImportError, match=r"no whole/loader\.py in the folders of PYTHONPATH"):
+    with pytest.raises(ImportError, match=r"whole/loader\.py does not exist in any folder of PYTHONPATH"):
         cut_out.module(None, "whole/loader.py")

@@ -92,10 +92,10 @@ def test_an_adapter_without_its_file_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SelectorError, match=r"there is no file raeder\.py$"):
+    with pytest.raises(SelectorError, match=r"the file raeder\.py does not exist$"):
         resolve(f"py:{spec}")
     (tmp_path / "reader.py").touch()
-    with pytest.raises(SelectorError, match=r"there is no file raeder\.py; did you mean reader\.py\?"):
+    with pytest.raises(SelectorError, match=r"the file raeder\.py does not exist; did you mean reader\.py\?"):
         resolve(f"py:{spec}")
     assert resolve("py:reader.py").kind == "host"
 
@@ -125,17 +125,17 @@ def test_a_command_is_split_like_a_shell_splits_it() -> None:
         ("safetensor", "did you mean safetensors"),
         ("refrence", "did you mean reference"),
         ("nothing-like-it", "known: "),
-        ("safetensors:keras", "no entry 'keras', only safetensors, safetensors:numpy"),
+        ("safetensors:keras", "no entry 'keras'; its entries are: safetensors, safetensors:numpy"),
         ("reference==1.0", "no versions to choose from"),
         ("safetensors@local", "is not built from source"),
         ("safetensors==1=cmd:true", "unknown implementation"),
         ("nothing=cmd:true", "unknown implementation"),
         ("reference:fast=cmd:true", "no entry 'fast'"),
-        ("reference=cmd:no-such-program-here", "not found"),
+        ("reference=cmd:no-such-program-here", "does not exist"),
         ("safetensors==", "unknown implementation"),
-        ("tinygrad==0.7.0", "fits 0.8.0 and newer"),
-        ("cmd:", "names no program"),
-        ("cmd:no-such-program-here", "not found"),
+        ("tinygrad==0.7.0", "supports 0.8.0 and newer"),
+        ("cmd:", "no program is given"),
+        ("cmd:no-such-program-here", "does not exist"),
         ("cmd:'unclosed", "No closing quotation"),
         (f"exit:{sys.executable}", "{path}"),
         ("py:", "unknown implementation"),

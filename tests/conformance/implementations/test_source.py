@@ -173,7 +173,7 @@ def test_a_checkout_is_copied_and_stays_as_it_was(
     describe: Callable[..., Path], repository: Path, tmp_path: Path
 ) -> None:
     describe('build = [["cp", "reader.py", "{built}/reader.py"], ["cp", "reader.py", "more.py"]]')
-    assert "was not built yet: stc impl sync mylib --source DIR" in sync("mylib@local").output
+    assert "has not been built yet: stc impl sync mylib --source DIR" in sync("mylib@local").output
     before = sorted(path.relative_to(repository) for path in repository.rglob("*"))
     hook = repository / ".git" / "hooks" / "post-checkout"
     git(repository, "config", "core.fsmonitor", f"touch '{tmp_path / 'ran'}'")
@@ -193,12 +193,15 @@ def test_a_checkout_is_copied_and_stays_as_it_was(
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ('toolchain = ["no-such-cc", "mlton-of-old"]\n' + BUILD, "there is no no-such-cc, mlton-of-old here"),
+        (
+            'toolchain = ["no-such-cc", "mlton-of-old"]\n' + BUILD,
+            "no-such-cc, mlton-of-old not found on this machine",
+        ),
         ('build = [["sh", "-c", "echo error: 7 is no 8 >&2; exit 1"]]', "cannot be built: sh -c"),
         ('build = [["sh", "-c", "echo error: 7 is no 8 >&2; exit 1"]]', "error: 7 is no 8"),
         ('build = [["no-such-program"]]', "no-such-program"),
         ('build = [["sh", "-c", "kill -9 $$"]]', "cannot be built"),
-        ('dependencies = "cargo"\n' + BUILD, "there is no Cargo.toml in it"),
+        ('dependencies = "cargo"\n' + BUILD, "it does not contain Cargo.toml"),
         ('build = [["true"]]', "does not start"),
     ],
 )
@@ -223,14 +226,16 @@ def test_the_toolchain_is_looked_at_before_anything_is_fetched(
     monkeypatch.setenv("PATH", str(tmp_path))
     env = resolve("mylib").environment
     assert env is not None
-    with pytest.raises(InstallError, match=r"no git, mlton here; on Debian: apt-get install git mlton"):
+    with pytest.raises(
+        InstallError, match=r"git, mlton not found on this machine; on Debian: apt-get install git mlton"
+    ):
         make(env)
 
 
 def test_a_program_that_the_build_did_not_make_is_told(describe: Callable[..., Path], tmp_path: Path) -> None:
     describe('build = [["true"]]', program='["{built}/reader"]')
     done = sync("mylib")
-    assert "the build ended without making {built}/reader" in done.output
+    assert "the build did not create {built}/reader" in done.output
     assert left(tmp_path) == []
 
 
@@ -334,7 +339,7 @@ def test_other_addresses_are_refused_unread(describe: Callable[..., Path], addre
 def test_a_revision_is_a_full_commit(describe: Callable[..., Path], repository: Path, revision: str) -> None:
     describe()
     git(repository, "branch", "other")
-    with pytest.raises(SelectorError, match="full commit, 40 hexadecimal digits"):
+    with pytest.raises(SelectorError, match="full commit hash of 40 hexadecimal digits"):
         resolve(f"mylib@{revision}")
     describe(revision=revision)
     assert "source.revision: give the full commit" in sync("mylib").output
@@ -358,7 +363,7 @@ def test_links_that_leave_the_source_are_refused(
     describe()
     done = sync("mylib", *(["--source", str(repository)] if local else []))
     assert done.exit_code == 1
-    assert "a link that leaves it: loop" in done.output
+    assert "a link that points outside: loop" in done.output
     assert left(tmp_path) == []
 
 
@@ -469,7 +474,7 @@ def test_a_document_never_has_anything_of_ones_own_run(describe: Callable[..., P
 @pytest.mark.parametrize(
     ("head", "says"),
     [
-        (HEAD.replace("mylib", "safetensors", 1), "the name safetensors is taken already"),
+        (HEAD.replace("mylib", "safetensors", 1), "the name safetensors is already in use"),
         (HEAD.replace("My library", "\\u001b[2Jred"), "\\u001b[2Jred"),
         (HEAD + "colour = 1\n", "unknown key 'colour'"),
     ],

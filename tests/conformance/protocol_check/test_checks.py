@@ -200,37 +200,41 @@ EXPECTED = {
     "forgets-flush": ("start", "fail", "did you flush"),
     "forgets-newline": ("start", "fail", "end each answer with a newline"),
     "dies-at-start": ("start", "fail", "ended with exit status 1; last words: no licence"),
-    "cannot-start": ("start", "fail", "it cannot start: no licence"),
-    "speaks-2": ("start", "fail", 'it speaks protocol 2, this harness speaks 1 answer "protocol": 1 when'),
+    "cannot-start": ("start", "fail", "the program cannot start: no licence"),
+    "speaks-2": (
+        "start",
+        "fail",
+        'the program speaks protocol 2, but this harness speaks 1 answer "protocol": 1 if',
+    ),
     "echoes-version": ("version", "fail", "do not echo the number"),
     "no-name": ("start", "fail", "$defs/startAnswer/properties/implementation/required"),
     "unknown-steps": ("start", "fail", "$defs/startAnswer/properties/steps/items"),
-    "wrong-seq": ("valid", "fail", 'another "seq" than the request'),
+    "wrong-seq": ("valid", "fail", "differs from that of the request"),
     "digest-in-capitals": ("valid", "fail", "sha256/pattern"),
-    "digest-of-hex": ("valid", "fail", "digest of the tensor's bytes as they stand"),
-    "no-json": ("broken", "fail", "the answer is not JSON: Invalid \\escape"),
+    "digest-of-hex": ("valid", "fail", "digest of the tensor's bytes as they are in the file"),
+    "no-json": ("broken", "fail", "the answer is not valid JSON: Invalid \\escape"),
     "nan": ("valid", "fail", "NaN is not a JSON number"),
     "no-utf-8": ("bytes", "note", "caf\\xe9"),
-    "raw-names": ("bytes", "note", 'taken as they are: b\'{"seq"'),
+    "raw-names": ("bytes", "note", 'which the harness accepts: b\'{"seq"'),
     "names-in-hex": ("bytes", "pass", ""),
     "names-replaced": ("bytes", "note", "reports '\ufffd' in its place"),
     "refuses-bytes": ("bytes", "pass", "reject for a file with such a name"),
     "half-a-byte": ("bytes", "fail", "$defs/runAnswer/properties/tensors/items"),
     "dies-at-missing-file": ("missing", "fail", "last words: no such file"),
-    "accepts-everything": ("broken", "fail", "framing/no-bytes must be answered reject"),
-    "decodes-no-escapes": ("path", "fail", "decode the escapes of the request"),
+    "accepts-everything": ("broken", "fail", "the answer to framing/no-bytes must be reject"),
+    "decodes-no-escapes": ("path", "fail", "decode the escape sequences in the request"),
     "strict-about-fields": ("field", "fail", "harness-error: what?"),
     "dies-at-unknown-step": ("step", "fail", "last words: KeyError: 'no-such-step'"),
     "unknown-step-refused": ("step", "note", "unsupported would be better"),
-    "never-counts": ("summary", "note", "tensors in place of tensor_count"),
+    "never-counts": ("summary", "note", "tensors instead of tensor_count"),
     "no-digests": ("valid", "note", "content will not be compared"),
     "reads-what-is-there": ("pieces", "fail", "JSONDecodeError"),
-    "answers-twice": ("valid", "fail", 'another "seq" than the request'),
-    "chatters": ("noise", "note", "3 lines besides the answers"),
-    "chatters-late": ("noise", "note", "lines besides the answers"),
-    "ignores-stop": ("stop", "fail", "it still runs 0.75 s after the stop request"),
-    "stays": ("end", "fail", "it still runs 0.75 s after the end of standard input"),
-    "ends-badly": ("stop", "note", "exit status 3"),
+    "answers-twice": ("valid", "fail", "differs from that of the request"),
+    "chatters": ("noise", "note", "3 lines were ignored"),
+    "chatters-late": ("noise", "note", "lines were ignored"),
+    "ignores-stop": ("stop", "fail", "the program still runs 0.75 s after the stop request"),
+    "stays": ("end", "fail", "the program still runs 0.75 s after the end of standard input"),
+    "ends-badly": ("stop", "note", "exits with status 3"),
     "slow-announces-slice": ("slice", "note", "unsupported"),
 }
 STAYING = {"ignores-stop", "stays"}
@@ -310,7 +314,9 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_the_command_prints_a_checklist_and_ends_with_zero_or_one(tmp_path: Path) -> None:
     status, text = run("--impl", QUICK)
     assert status == 0
-    assert "ok    batch      answers requests sent at once, one by one, in order: 64 requests" in text
+    assert (
+        "ok    batch      answers requests that arrive together, one by one and in order: 64 requests" in text
+    )
     assert " ok, 0 failed, " in text
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.replace("#CHANGES", CHANGED["digest-in-capitals"]), encoding="utf-8")
@@ -331,8 +337,8 @@ def test_json_output_has_one_object_per_check() -> None:
 @pytest.mark.parametrize(
     ("selector", "text"),
     [
-        (by_exit("good"), "an exit status is no conversation"),
-        ("cmd:no-such-program-anywhere", "is not found or not executable"),
+        (by_exit("good"), "does not speak the protocol"),
+        ("cmd:no-such-program-anywhere", "does not exist or is not executable"),
         ("nonsense", "unknown implementation"),
     ],
 )

@@ -118,7 +118,7 @@ def green_with_its_baseline_and_red_without(
 def test_a_failure_shows_rule_expectation_bytes_and_how_to_see_it_again(basics: str) -> None:
     run = suite_here(basics, f"--impl={fake('LiesAboutContent')}", "--no-smoke", "-k", "one-tensor")
     assert run.returncode == 1
-    for words in ("WRONG-CONTENT", "DAT-06 (must)", "expected  accept", "other bytes than the file holds"):
+    for words in ("WRONG-CONTENT", "DAT-06 (must)", "expected  accept", "other bytes than the file contains"):
         assert words in run.stdout
     assert "again     stc run --impl" in run.stdout
     assert "00000000  " in run.stdout
@@ -230,7 +230,7 @@ def test_a_bad_baseline_fails_once_and_the_cases_still_run(
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(None, "make one with: stc baseline update"), ("[[expected]\ncase = ", "is it truncated")],
+    [(None, "create one with: stc baseline update"), ("[[expected]\ncase = ", "is it truncated")],
 )
 def test_a_baseline_that_cannot_be_read_is_refused_before_anything_runs(
     tmp_path: Path, text: str | None, words: str
@@ -247,12 +247,12 @@ def test_a_baseline_is_made_from_a_full_run_and_not_from_a_part(basics: str, tmp
     path = tmp_path / "fake.toml"
     options = [f"--impl={fake('LiesAboutContent')}", "--no-smoke", f"--baseline={path}"]
     part = suite_here(basics, *options, "--update-baseline", "-k", "layout")
-    assert "from a full run only" in part.stdout
+    assert "only a full run can update a baseline" in part.stdout
     assert not path.exists()
     full = suite_here(basics, *options, "--update-baseline")
     assert full.returncode == 0, full.stdout
     assert "1 added" in full.stdout
-    assert "count as unreported until" in full.stdout
+    assert "count as unreported and need a review by" in full.stdout
     next_one = suite_here(basics, *options)
     assert next_one.returncode == 0, next_one.stdout
     assert "xfailed" in next_one.stdout
@@ -267,7 +267,7 @@ def test_a_contradiction_goes_into_the_baseline_and_is_strict_there(small: str, 
     path.write_text('inconsistent = ["leading-whitespace"]\n', encoding="utf-8")
     steady = suite_here(small, f"--impl={QUICK}", f"--baseline={path}")
     assert steady.returncode == 1
-    assert "leading-whitespace: the answers agree now" in steady.stdout
+    assert "leading-whitespace: the answers no longer contradict each other" in steady.stdout
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,9 @@ review_by = 2098-01-01
     ]
     assert [e.case for e in overdue_entries(baseline, dt.date(2098, 6, 1))] == ["a/c"]
     assert not baseline.choice_contradiction("leading-whitespace", "choice-inconsistent")
-    assert "the answers agree now" in baseline.choice_contradiction("leading-whitespace", "choice:accept")
+    assert "answers no longer contradict each other" in baseline.choice_contradiction(
+        "leading-whitespace", "choice:accept"
+    )
     assert not baseline.choice_contradiction("bool-bytes", "choice:accept")
 
 
@@ -142,7 +144,7 @@ def test_a_baseline_that_cannot_be_used_says_why(tmp_path: Path, text: str, word
 
 def test_a_missing_baseline_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "none of it.toml"
-    advice = re.escape(f"make one with: stc baseline update SELECTOR --file '{path}'")
+    advice = re.escape(f"create one with: stc baseline update SELECTOR --file '{path}'")
     with pytest.raises(BaselineError, match=advice):
         load_baseline(path, "1.0", None)
 
@@ -259,7 +261,7 @@ def test_a_file_that_is_given_must_be_usable_unless_it_is_only_written(tmp_path:
     for text in ("[[expected]\ncase=", "\0", "expected = 1", "[expected]\ncase = 'a/b'", "[[expected]]"):
         with pytest.raises(BaselineError, match=r"x\.toml"):
             check_baseline_option(write(tmp_path, text), ["reference"], read=False)
-    with pytest.raises(BaselineError, match="make one with"):
+    with pytest.raises(BaselineError, match="create one with"):
         check_baseline_option(tmp_path / "none.toml", ["reference"])
-    with pytest.raises(BaselineError, match="--baseline belongs to one implementation; give one --impl"):
+    with pytest.raises(BaselineError, match="belongs to one implementation; give exactly one --impl"):
         check_baseline_option(write(tmp_path, GOOD), ["reference", "mlx"])

@@ -136,7 +136,7 @@ def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: s
     with CaseRunner(resolve(QUICK), max_hangs=2) as runner:
         ran = runner.run(files(before + 1), runner.answers)
         assert len(list(itertools.islice(ran, before))) == before
-        with pytest.raises(GivenUpError, match=r"the last was \d+\.safetensors; the limit is --max-hangs 2"):
+        with pytest.raises(GivenUpError, match=r"last one was \d+\.safetensors; the limit is --max-hangs 2"):
             next(ran)
 
 
@@ -213,7 +213,10 @@ def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(monkeypatch: 
     worker = Doubtful()
     worker.result = replace(worker.result, wall_ms=12_000.0)
     first, *others = doubted(monkeypatch, worker, Limits())
-    assert (first.outcome, first.message) == ("accept", "no answer within 10 s, one in 12 s alone")
+    assert (first.outcome, first.message) == (
+        "accept",
+        "no answer within 10 s, but an answer after 12 s when run alone",
+    )
     assert {result.outcome for result in others} == {"accept"}
 
 

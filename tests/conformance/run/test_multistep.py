@@ -82,7 +82,10 @@ def test_what_a_server_sent_is_told_and_its_address_is_not() -> None:
     cases = [committed().by_id[f"remote/{name}"] for name in ("one-tensor", "server-not-found")]
     accepted, refused = judged(small("TellsTheAddress"), cases)
     size = cases[0].size
-    assert accepted.final.result.message == f"3 requests, {size} bytes sent of a file of {size}"
+    assert (
+        accepted.final.result.message
+        == f"3 requests; the server sent {size} bytes of a file with {size} bytes"
+    )
     assert refused.verdict == "pass"
     assert refused.final.result.message == f"RuntimeError: status 404 of {SHOWN_URL}"
 
@@ -136,7 +139,7 @@ def test_zeros_for_bytes_that_are_gone_miss_a_recommendation() -> None:
 def test_threads_that_share_a_position_are_told_other_bytes() -> None:
     verdict, detail = one(small("OnePosition"), "concurrent/threads-another-tensor-each-two")
     assert verdict == "deviation:content"
-    assert "other bytes than the file holds" in detail
+    assert "other bytes than the file contains" in detail
 
 
 def test_the_bytes_of_a_race_are_charged_to_the_rule_on_threads() -> None:

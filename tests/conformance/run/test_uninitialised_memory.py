@@ -59,7 +59,7 @@ def test_the_note_stands_in_the_detail_of_the_wrong_content() -> None:
     with Session(resolve(f"py:{FAKES}:HandsOutFreshMemory"), LIMITS) as session:
         verdict = session.judge(cases(TRIGGER)[0])
     assert verdict.verdict == "wrong-content"
-    assert "other bytes than the file holds" in verdict.steps["read"].detail
+    assert "other bytes than the file contains" in verdict.steps["read"].detail
     assert "; uninitialised memory: bytes of tensor 'w' change" in verdict.steps["read"].detail.replace(
         '"', "'"
     )

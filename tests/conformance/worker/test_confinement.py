@@ -132,9 +132,9 @@ def test_a_target_that_imports_what_it_tests_gets_the_same(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("NO_SUCH_NAME", "NO_SUCH_NAME: there is no such variable; set it for this command"),
-        ("HF_TOKEN=secret", "'HF_TOKEN': give the name of a variable that is set, no value"),
-        ("", "'': give the name of a variable"),
+        ("NO_SUCH_NAME", "NO_SUCH_NAME: this variable does not exist; set it for this command"),
+        ("HF_TOKEN=secret", "'HF_TOKEN': give only the name of a variable that is set, without a value"),
+        ("", "'': give only the name of a variable"),
     ],
 )
 def test_a_name_that_lets_nothing_through_is_an_error(given: str, words: str) -> None:

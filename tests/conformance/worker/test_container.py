@@ -106,7 +106,9 @@ def test_without_an_engine_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SelectorError, match=r"there is no podman, docker here.*one of them is enough"):
+    with pytest.raises(
+        SelectorError, match=r"podman, docker not found on this machine.*one of them is sufficient"
+    ):
         resolve("oci:reader")
 
 

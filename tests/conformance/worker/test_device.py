@@ -108,14 +108,19 @@ def test_the_content_is_that_of_the_case(reference: Session) -> None:
 @pytest.mark.parametrize(
     ("name", "check", "verdict", "words"),
     [
-        ("Unaligned", "alignment", "not-strict", "no multiple of"),
+        ("Unaligned", "alignment", "not-strict", "not a multiple of"),
         (
             "ClearedAtTheEnd",
             "lifetime",
             "deviation:content",
-            "holds other bytes when all else of its file is dropped",
+            "contains other bytes after the rest of its file was dropped",
         ),
-        ("OneBuffer", "threads", "deviation:content", "holds other bytes when two threads load at once"),
+        (
+            "OneBuffer",
+            "threads",
+            "deviation:content",
+            "contains other bytes when two threads load at the same time",
+        ),
         ("OneThread", "threads", "deviation:content", "fails (RuntimeError: load from the main thread)"),
     ],
 )
@@ -136,14 +141,14 @@ def test_a_file_that_loads_once_only_breaks_what_needs_a_second_load(fakes: OneP
     assert found.result.outcome == "accept"
     assert found.verdict == "deviation:content"
     assert {n for n, s in statuses(found).items() if s == "fail"} == {"lifetime", "threads"}
-    assert "it fails when the file is loaded again (OSError: the file is in use)" in found.detail
+    assert "loading the file again failed (OSError: the file is in use)" in found.detail
 
 
 def test_a_refused_file_must_not_have_taken_memory(fakes: OneProcess, reference: Session) -> None:
     found = fakes.judged("TakesFirst", NEIGHBOURS[1])
     assert found.result.outcome == "reject"
     assert found.verdict == "not-strict"
-    assert "bytes of the device were taken before the file was refused" in found.detail
+    assert "bytes of device memory were allocated before the file was rejected" in found.detail
     clean = reference.judge(cases(NEIGHBOURS[1])[0]).steps["device"]
     assert (clean.verdict, statuses(clean)) == ("pass", {"untouched": "pass"})
 
@@ -157,9 +162,9 @@ def test_a_loader_that_does_not_count_is_not_said_to_take_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "case", "verdict", "words"),
     [
-        ("OtherBytes", TWO, "wrong-content", "other bytes than the file holds"),
+        ("OtherBytes", TWO, "wrong-content", "other bytes than the file contains"),
         ("AcceptsAll", BAD, "wrong-accept", "accept, 0 tensors"),
-        ("Elsewhere", GOOD, "harness-error", "tensor 'w' lies on meta, not on cpu"),
+        ("Elsewhere", GOOD, "harness-error", "tensor 'w' is on meta instead of cpu"),
         ("NoTensor", GOOD, "harness-error", "tensor 'w' is str"),
     ],
 )

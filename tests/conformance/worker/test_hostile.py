@@ -118,7 +118,7 @@ def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case])
     [
         ("no-utf-8", "reject", "caf\\xe9"),
         ("no-json", "harness-error", "not JSON (JSONDecodeError): "),
-        ("endless-digits", "harness-error", "not JSON (ValueError): "),
+        ("endless-digits", "harness-error", "not valid JSON (ValueError): "),
         ("deep", "harness-error", "not JSON (RecursionError): "),
         ("deep-metadata", "accept", ""),
         ("deep-shape", "accept", ""),
@@ -270,7 +270,7 @@ def copied(tmp_path: Path) -> list[Case]:
 
 SPOILED = {
     "Deletes": "its input was removed",
-    "WritesIntoTheFile": "its input was written to",
+    "WritesIntoTheFile": "its input was modified",
     "PutsAFifo": "its input was replaced by a FIFO",
     "LinksToZeros": "its input was replaced by a symbolic link",
     "PutsAFolder": "its input was replaced by a folder",

@@ -377,7 +377,7 @@ def test_where_shared_pages_are_not_told_the_words_say_so(monkeypatch: pytest.Mo
     with worker_for("share", seconds=20) as worker:
         result = worker.ask("read", "trigger")
     assert result.outcome == "exhausted"
-    assert "processes, shared pages counted in each; killed" in result.message
+    assert "processes, shared pages counted in each of them; killed" in result.message
 
 
 def test_processes_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:

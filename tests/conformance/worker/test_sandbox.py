@@ -203,11 +203,11 @@ def test_the_home_folder_is_not_shown_because_one_stands_in_it(
     monkeypatch.chdir(home)
     result = asked(f"exit:{sys.executable} {FAKES} 0 {{path}}", boxed)
     assert result.outcome == "harness-error"
-    assert f"{home} holds your home folder" in result.message
+    assert f"{home} contains your home folder" in result.message
 
 
-NO_BWRAP = "--sandbox needs bubblewrap (Linux), and there is no program bwrap here"
-NOT_ALLOWED = "--sandbox: bwrap cannot make a sandbox here (bwrap: No permissions to create new namespace"
+NO_BWRAP = "--sandbox needs bubblewrap (Linux), but there is no program named bwrap here"
+NOT_ALLOWED = "--sandbox: bwrap cannot create a sandbox here (bwrap: No permissions to create new namespace"
 
 
 @pytest.mark.parametrize(("text", "words"), [(None, NO_BWRAP), ("exit 1", NOT_ALLOWED)])
@@ -228,7 +228,7 @@ def test_where_there_can_be_no_sandbox_nothing_is_run(
 def test_the_network_of_no_sandbox_is_an_error() -> None:
     result = CliRunner().invoke(run, ["--impl=reference", "--sandbox-net"])
     assert result.exit_code == 2
-    assert "give --sandbox with it" in result.output
+    assert "give --sandbox, too" in result.output
 
 
 def test_the_commands_run_in_a_sandbox(boxed: Confinement, few_cases: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def ask_three(
         (stdio("bad-outcome"), "harness-error", "perhaps"),
         (stdio("endless-noise"), "harness-error", "prints endlessly"),
         (stdio("endless-line"), "harness-error", "endless line"),
-        (stdio("many-values"), "harness-error", "values, more than 500,000"),
+        (stdio("many-values"), "harness-error", "values, which is more than 500,000"),
         (stdio("eats-memory"), "exhausted", "MiB"),
         (stdio("closes-stdout"), "crash", "closed its standard output"),
         (by_exit("hang"), "hang", "killed"),

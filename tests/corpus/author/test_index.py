@@ -103,7 +103,7 @@ def test_large_files_are_refused() -> None:
     f = IndexBuilder()
     f.file("x", bytes(65537))
     f.index({})
-    with pytest.raises(ValueError, match="stored as they are"):
+    with pytest.raises(ValueError, match="too large to store"):
         f.stored("index/x")
 
 

@@ -57,7 +57,7 @@ def test_packed_dtypes_need_an_answer() -> None:
     f = SliceBuilder()
     f.tensor("t", "F4", [2, 2])
     f.ask("t", 1)
-    with pytest.raises(ValueError, match="NumPy has no F4"):
+    with pytest.raises(ValueError, match="NumPy does not support F4"):
         f.content()
     f.expect([2], f.tensor_named("t").data[1:])
     assert f.content()["tensors"][0]["nbytes"] == 1

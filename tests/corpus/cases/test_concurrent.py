@@ -67,7 +67,7 @@ def test_a_file_that_is_closed_under_a_reader_gives_other_bytes(cases: list[Case
     (case,) = (c for c in cases if c.id == "concurrent/threads-closed-meanwhile-small")
     _, why = done(case, variant.make())
     assert why is not None
-    assert "other bytes than the file holds" in why
+    assert "other bytes than the file contains" in why
 
 
 @pytest.mark.by_day(5)

@@ -58,7 +58,7 @@ def test_a_refused_file_is_there_byte_for_byte() -> None:
     assert built(case).render() == b'\n\0\0\0\0\0\0\0{"a":12}  '
     assert case.options == {"": Reject(("OFF_HOLE", "ENT_NOT_OBJECT"))}
     assert (case.id, case.title, case.level, case.importance) == ("layout/a-hole", "A hole.", "must", "high")
-    assert case.description == "A fuzzing run (tuple) found it with lib 1.0."
+    assert case.description == "A fuzzing run (tuple) found this file with lib 1.0."
     assert case.source == {"kind": "fuzz", "issue": "https://example.org/1"}
 
 
@@ -97,14 +97,14 @@ def test_an_empty_file_has_no_cases(text: str) -> None:
         ('title = "A hole."\n', "", "title: missing"),
         ('"must"', '"most"', "level is 'most'"),
         ('"high"', '"huge"', "importance is 'huge'"),
-        ('["open", "read"]', '["slice"]', "steps can be open and read"),
-        ('["open", "read"]', "[]", "steps can be open and read"),
-        ("layout/a-hole", "slice/a-hole", "area 'slice' are not files"),
+        ('["open", "read"]', '["slice"]', "the steps can only be open and read"),
+        ('["open", "read"]', "[]", "the steps can only be open and read"),
+        ("layout/a-hole", "slice/a-hole", "area 'slice' has no cases of files"),
         ("OFF-07", "OFF-99", "there is no rule 'OFF-99'"),
-        ("count = 2", "count = 0", "the minimum is 1"),
+        ("count = 2", "count = 0", "but the minimum is 1"),
         ('"0a00000000000000"', '"0g"', "hex"),
         ("title =", "tilte =", "unknown key 'tilte'"),
-        ("codes = [", 'choice = "x"\ncodes = [', "either codes, or a choice"),
+        ("codes = [", 'choice = "x"\ncodes = [', "needs either codes, or a choice"),
         ('engine = "tuple", ', "", "source.engine: missing"),
         ('["OFF-07"]', '"OFF-07"', "rules is not a list"),
     ],

@@ -92,9 +92,12 @@ def test_names_that_json_cannot_carry_are_described(value: object, text: str) ->
 
 def test_an_index_is_shown_as_tree_and_text(folder: Path) -> None:
     out = shown(folder, "index/absolute")
-    assert f"directory {folder / 'files/index/absolute'}; to open: model/model.safetensors.index.json" in out
+    assert (
+        f"directory {folder / 'files/index/absolute'}; file to open: model/model.safetensors.index.json"
+        in out
+    )
     assert re.search(r"  model/one\.safetensors +\d+ bytes\n", out)
-    assert ", @ROOT@ replaced by the directory's path" in out
+    assert ", with @ROOT@ replaced by the directory's path" in out
     assert '"w":"@ROOT@/model/one.safetensors"' in out
     assert "\x07" not in out
     assert "\\u0007" in out

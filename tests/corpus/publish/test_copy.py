@@ -67,7 +67,7 @@ def test_recipes_are_made_except_the_large_ones(folder: Path, target: Path) -> N
     result = run("copy", "-c", folder, target, "--recipes")
     assert result.exit_code == 0
     assert "1 recipe files of 108 bytes" in result.stdout
-    assert "skipped, above 256 MiB (--large makes them): resource/sparse" in result.stdout
+    assert "skipped because they are above 256 MiB (use --large): resource/sparse" in result.stdout
     case = load_manifest(folder).by_id["resource/header"]
     assert (target / "recipes/resource/header.safetensors").read_bytes() == recipe.expand(case.input.recipe)
     assert not (target / "recipes/resource/sparse.safetensors").exists()
@@ -204,9 +204,9 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "state"),
     [
-        ("hole.safetensors", "{all_but_one} of {all} files are missing, corpus.json among them"),
-        ("corpus.json", "2 of {all} files are missing, corpus.json among them"),
-        ("header.safetensors", "the corpus is complete, 1 recipe files are missing"),
+        ("hole.safetensors", "{all_but_one} of {all} files are missing, including corpus.json"),
+        ("corpus.json", "2 of {all} files are missing, including corpus.json"),
+        ("header.safetensors", "the corpus is complete, but 1 recipe files are missing"),
     ],
 )
 def test_a_stop_says_what_is_missing_and_force_goes_on(
@@ -239,7 +239,7 @@ def test_a_copy_over_another_version_has_no_manifest_until_it_is_done(
     raw["cases"][0]["title"] = "Another title."
     save(folder, raw)
     stop_at(monkeypatch, "plain.safetensors")
-    assert "corpus.json among them" in run("copy", "-c", folder, target, "--force").stderr
+    assert "including corpus.json" in run("copy", "-c", folder, target, "--force").stderr
     assert not (target / "corpus.json").exists()
 
 
@@ -299,7 +299,7 @@ def test_each_damage_is_one_line(folder: Path) -> None:
     found = lines(folder)
     assert "different files/framing/plain.safetensors: SHA-256 differs from the manifest" in found
     assert any(
-        line.startswith("different files/layout/hole.safetensors: 0 bytes, the manifest says ")
+        line.startswith("different files/layout/hole.safetensors: it has 0 bytes, but the manifest says ")
         for line in found
     )
     assert "missing files/slice/part.safetensors: does not exist" in found

@@ -69,10 +69,13 @@ def test_a_table_that_fits_has_no_errors(raw_small: Raw) -> None:
         ({"FRM-01": {"reject": 7}}, "coverage.toml: FRM-01 has an empty reason"),
         (
             {"FRM-01": {"both": "x"}},
-            "FRM-01: the side accept is covered, but coverage.toml has a reason why not",
+            "FRM-01: the side accept is covered, but coverage.toml contains a reason why it is not",
         ),
         ({"MET-02": {"reject": "x"}}, "MET-02: the side reject is covered"),
-        ({"OFF-07": {"reject": "x"}}, "OFF-07: no case expects accept, and coverage.toml has no reason"),
+        (
+            {"OFF-07": {"reject": "x"}},
+            "OFF-07: no case expects accept, and coverage.toml does not contain a reason",
+        ),
         ({"ABC-01": {"both": "x"}}, "coverage.toml: there is no rule ABC-01"),
     ],
 )
@@ -148,7 +151,7 @@ def test_check_prints_contradictions_and_fails(tmp_path: Path, monkeypatch: pyte
     small_corpus(tmp_path)
     result = run("stats", "-c", tmp_path, "--check")
     assert result.exit_code == 1
-    assert "FRM-01: no case expects reject, and coverage.toml has no reason" in result.stdout
+    assert "FRM-01: no case expects reject, and coverage.toml does not contain a reason" in result.stdout
     assert "contradictions between rules, cases and coverage.toml" in result.stdout
     monkeypatch.setattr("safetensors_corpus.cli.maintain.coverage_errors", lambda *_: [])
     assert run("stats", "-c", tmp_path, "--check").exit_code == 0

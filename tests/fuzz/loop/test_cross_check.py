@@ -141,7 +141,7 @@ def test_a_split_is_charged_to_the_choice_where_the_two_agree_on_the_valid_twin(
         return content
 
     cause = cause_of(CallSubject("lax", other), sound)
-    assert cause == Cause(("ENT-04",), "the two do not differ in this way on the nearest valid file")
+    assert cause == Cause(("ENT-04",), "the two do not differ in this way on the most similar valid file")
 
     def refusing(data: bytes) -> Mapping[str, Any]:
         if b'"strides"' not in data:
@@ -151,7 +151,7 @@ def test_a_split_is_charged_to_the_choice_where_the_two_agree_on_the_valid_twin(
     cause = cause_of(CallSubject("moody", refusing), sound)
     assert cause is not None
     assert cause.rules == ()
-    assert cause.words.startswith("not known: no similar valid file that both accept")
+    assert cause.words.startswith("not known: there is no similar valid file that both accept")
 
 
 class AtOpen(CallSubject):
@@ -215,16 +215,16 @@ def test_a_difference_is_told_of_either_side() -> None:
     other = StepResult("accept", tensors=[{**ROW, "dtype": "I32"}])
     twice = StepResult("accept", tensors=[ROW, ROW])
     assert differences(one, other) == (
-        Difference("dtype", 'tensor "w": dtype F32, the file says I32'),
-        Difference("dtype", 'tensor "w": dtype I32, the file says F32'),
+        Difference("dtype", 'tensor "w": dtype F32 instead of I32'),
+        Difference("dtype", 'tensor "w": dtype I32 instead of F32'),
     )
     again = Difference("twice", 'tensor "w" is reported twice')
     assert differences(one, twice) == differences(twice, one) == (again, again)
     assert differences(one, StepResult("reject", "no")) is None
     assert content_disagreements({"a": one, "b": one, "c": other}) == {
-        "a": ("c", 'tensor "w": dtype F32, the file says I32'),
-        "b": ("c", 'tensor "w": dtype F32, the file says I32'),
-        "c": ("a", 'tensor "w": dtype I32, the file says F32'),
+        "a": ("c", 'tensor "w": dtype F32 instead of I32'),
+        "b": ("c", 'tensor "w": dtype F32 instead of I32'),
+        "c": ("a", 'tensor "w": dtype I32 instead of F32'),
     }
 
 
@@ -264,7 +264,7 @@ def test_a_split_is_asked_again_of_both() -> None:
     assert [(a.selector, a.state) for a in answers] == [(LAX, "still wrong"), (ACCEPTS_ALL, "still wrong")]
     assert exit_status(answers) == 1
     assert answers[0].got == (
-        f'accept, but tensor "w" is reported, the file has none of that name (as {ACCEPTS_ALL} reads it)'
+        f'accept, but tensor "w" is reported, but the file has none of that name (as {ACCEPTS_ALL} reads it)'
     )
     assert answers[1].got == f'accept, but tensor "w" is missing (as {LAX} reads it)'
     # One alone is held against the known implementations of the finding; two are held against each other.
@@ -280,7 +280,7 @@ def test_a_split_needs_two_that_can_be_run() -> None:
     finding = split(LAX, "py:no_such_module:X")
     answers = replay(finding, finding.got, times=1, limits=LIMITS)
     assert [a.state for a in answers] == ["cannot be run", "cannot be run"]
-    assert "nothing to compare with" in answers[0].got
+    assert "no other answer to compare with" in answers[0].got
     assert "cannot start" in answers[1].got
     assert exit_status(answers) == 2
 
@@ -294,7 +294,7 @@ def test_failure_asks_both_and_names_both() -> None:
     assert f"(as {ACCEPTS_ALL} reads it), from {LAX} " in text
     assert f"(as {LAX} reads it), from {ACCEPTS_ALL} " in text
     assert failure(LAX, step="read", against=REFUSES, **given) is None
-    with pytest.raises(ReplayError, match="nothing to compare with"):
+    with pytest.raises(ReplayError, match="no other answer to compare with"):
         failure(LAX, step="read", **given)
 
 

@@ -177,7 +177,7 @@ def test_the_time_ends_a_campaign() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     with pytest.raises(ValueError, match="no plans for step read"):
         campaign(["reference"], ["read"], 1)
-    with pytest.raises(ValueError, match="none of the implementations has a step of slice"):
+    with pytest.raises(ValueError, match="none of the implementations supports any of the steps slice"):
         campaign([fake("ReadsOnly")], ["slice"], 1)
     with pytest.raises(StartError, match="Missing"):
         campaign([fake("Missing")], ["slice"], 1)

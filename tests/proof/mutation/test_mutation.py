@@ -369,7 +369,7 @@ def test_reasons_are_held_to_the_outcomes_both_ways() -> None:
     assert problems(outcomes, {"m:f:compare:1": reason}) == []
     assert problems(outcomes, {}) == ["survives without a reason: m:f:compare:1"]
     assert problems(outcomes, dict.fromkeys(["m:f:compare:1", "m:f:compare:2", "m:f:gone:1"], reason)) == [
-        "has a reason but exists no more: m:f:gone:1",
+        "has a reason but no longer exists: m:f:gone:1",
         "has a reason to survive but is killed: m:f:compare:2",
     ]
     assert problems({}, {"other:f:compare:1": reason}, ["m"]) == []
@@ -482,7 +482,7 @@ def test_the_command_writes_and_checks_the_result(
     assert "not current" in stale.stdout
     written = runner.invoke(command, ["--write"])
     assert written.exit_code == 0
-    assert "3 mutants: 2 killed, 1 survive (1 message)" in written.stdout
+    assert "3 mutants: 2 killed, 1 survived (1 message)" in written.stdout
     assert "100.00%" in written.stdout
     assert path.read_text().endswith("}\n")
     assert runner.invoke(command, ["--check"]).exit_code == 0

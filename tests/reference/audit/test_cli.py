@@ -62,8 +62,8 @@ def test_help_names_everything() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "names no file: give SOURCE or --list FILE"),
-        (("x", "--jobs", "2", "--scheduler", "tcp://a:1"), "--jobs and --scheduler exclude each other"),
+        ((), "no files to audit: give SOURCE or --list FILE"),
+        (("x", "--jobs", "2", "--scheduler", "tcp://a:1"), "--jobs and --scheduler cannot be used together"),
     ],
 )
 def test_a_wrong_call_is_told(arguments: tuple[str, ...], said: str) -> None:

@@ -57,7 +57,7 @@ def test_a_second_run_looks_at_what_is_new_and_what_changed(tree: Path, results:
     before = addresses(results)
     assert len(before) == len(set(before)) == 63
     again = stc_audit(tree, "-o", results)
-    left = f"{results}: skipped, already with a row: 62 files: 62 valid; 1 model: 1 valid"
+    left = f"{results}: skipped because they already have a row: 62 files: 62 valid; 1 model: 1 valid"
     assert again.output == f"{left}\n0 files\n"
     assert addresses(results) == before
     write_tree(tree, {"new.safetensors": VALID, "000.safetensors": BROKEN})
@@ -71,7 +71,9 @@ def test_what_is_left_out_counts_for_the_exit_status(tmp_path: Path, results: Pa
     tree = write_tree(tmp_path / "tree", {"a.safetensors": BROKEN, "b.safetensors": VALID})
     runs = [stc_audit(tree, "-o", results) for _ in range(3)]
     assert [run.exit_code for run in runs] == [1, 1, 1]
-    assert f"{results}: skipped, already with a row: 2 files: 1 invalid, 1 valid\n" in runs[1].stderr
+    assert (
+        f"{results}: skipped because they already have a row: 2 files: 1 invalid, 1 valid\n" in runs[1].stderr
+    )
     gone = stc_audit(tree / "no.safetensors", tree, "-o", results)
     assert [gone.exit_code, stc_audit(tree / "no.safetensors", tree, "-o", results).exit_code] == [2, 2]
     (tree / "a.safetensors").write_bytes(VALID)  # rows of what it was before count no more
@@ -229,7 +231,7 @@ def test_a_full_disk_is_an_error_in_one_line_and_the_rows_stay_whole(
 def test_two_audits_do_not_write_to_the_same_results(tree: Path, results: Path) -> None:
     held = open_results(results)
     second = stc_audit(tree, "-o", results)
-    assert (second.exit_code, second.output) == (2, f"{results}: another audit writes to it\n")
+    assert (second.exit_code, second.output) == (2, f"{results}: another audit is writing to this folder\n")
     held.close()
     assert stc_audit(tree, "-o", results).exit_code == 0
 
@@ -292,7 +294,7 @@ def test_a_file_of_others_stays_as_it_is(content: str, tree: Path, tmp_path: Pat
     foreign.write_text(content)
     found = stc_audit(tree, "-o", foreign)
     assert found.exit_code == 2
-    assert found.output == f"{foreign}: contains something other than rows of an audit\n"
+    assert found.output == f"{foreign}: this file contains something other than audit rows\n"
     assert foreign.read_text() == content
 
 
@@ -301,7 +303,7 @@ def test_results_are_a_regular_file(kind: str, tree: Path, tmp_path: Path) -> No
     place = tmp_path / "rows.jsonl"
     os.mkfifo(place) if kind == "fifo" else place.symlink_to("/dev/null")
     found = stc_audit(tree, "-o", place)
-    assert (found.exit_code, found.output) == (2, f"{place}: not written: not a regular file\n")
+    assert (found.exit_code, found.output) == (2, f"{place}: not written because it is not a regular file\n")
 
 
 def test_a_row_that_is_nested_too_deep_is_an_error_in_one_line(tree: Path, tmp_path: Path) -> None:
@@ -309,7 +311,7 @@ def test_a_row_that_is_nested_too_deep_is_an_error_in_one_line(tree: Path, tmp_p
     place.write_text('{"address":"a","x":' + "[" * 2000 + "]" * 2000 + "}\n")
     found = stc_audit(tree, "-o", place)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.startswith(f"{place}: line 1 is not a row of an audit: ")
+    assert found.output.startswith(f"{place}: line 1 is not an audit row: ")
 
 
 @pytest.mark.parametrize("summing", [False, True])
@@ -342,7 +344,7 @@ def test_a_part_with_text_that_is_not_utf_8_is_named(column: str, tree: Path, tm
     parquet.write_table(pa.table({**columns, column: odd}), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert ": is not a part of an audit: " in found.output
+    assert ": this is not a result file of an audit: " in found.output
 
 
 def test_a_folder_of_others_gets_no_rows(tree: Path) -> None:
@@ -350,7 +352,7 @@ def test_a_folder_of_others_gets_no_rows(tree: Path) -> None:
     before = sorted(tree.iterdir())
     found = stc_audit(tree, "-o", tree)
     assert found.exit_code == 2
-    assert found.output == f"{tree}: the folder contains something other than rows of an audit\n"
+    assert found.output == f"{tree}: this folder contains something other than audit rows\n"
     assert sorted(tree.iterdir()) == before
 
 
@@ -364,7 +366,9 @@ def test_a_part_with_other_columns_is_named(column: list[object], tree: Path, tm
     parquet.write_table(pa.table({"address": column, "verdict": ["valid"], "size": [1], "tag": [""]}), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.endswith(": is not a part of an audit: it has no column address of string\n")
+    assert found.output.endswith(
+        ": this is not a result file of an audit: there is no column address of type string\n"
+    )
 
 
 def test_a_part_without_addresses_is_named(tree: Path, tmp_path: Path) -> None:
@@ -379,4 +383,4 @@ def test_a_part_without_addresses_is_named(tree: Path, tmp_path: Path) -> None:
     parquet.write_table(pa.table(nothing), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.endswith(": is not a part of an audit: a row has no address\n")
+    assert found.output.endswith(": this is not a result file of an audit: a row has no address\n")

@@ -72,7 +72,7 @@ def test_a_list_that_is_not_there_is_an_error_in_one_line(tmp_path: Path) -> Non
 def test_a_list_that_would_be_waited_for_is_an_error_in_one_line(kind: str, tmp_path: Path) -> None:
     place = tmp_path / "list"
     os.mkfifo(place) if kind == "pipe" else place.symlink_to("/dev/zero" if kind == "device" else tmp_path)
-    with pytest.raises(SourceError, match=r"list: not a regular file; use --list - for a pipe$"):
+    with pytest.raises(SourceError, match=r"list: this is not a regular file; use --list - for a pipe$"):
         rows_of([], [place])
 
 

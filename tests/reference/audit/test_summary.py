@@ -55,7 +55,7 @@ def test_counts_by_verdict_fault_writer_source_and_dtype(results: Path, tmp_path
     assert rows(found, "Dtypes") == [("U8", 4, 4, 16), ("F64", 1, 1, 8)]
     assert rows(found, "Writers")[0][0] == "dtype,shape,data_offsets · compact · unaligned · no format"
     assert ("dtype F64", 1, f"{tmp_path}/tree/b/<i>.safetensors") in rows(
-        found, "Oddest: found in the fewest files"
+        found, "Rarest faults, writers and dtypes"
     )
     sizes = [row[1] for row in rows(found, "Largest files")]
     assert sizes == sorted(sizes, key=int, reverse=True)
@@ -123,7 +123,7 @@ def test_rows_without_what_is_counted_are_an_error_in_one_line(line: str, tmp_pa
     place.write_text(line + "\n")
     found = CliRunner().invoke(audit, ["summary", str(place)])
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert "is not a result of an audit: a row lacks a text or a number" in found.output
+    assert "is not a result of an audit: in one row, a value is missing" in found.output
 
 
 def test_a_pipe_is_no_result(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def test_a_valid_file_with_another_content(folder: Path) -> None:
     # vllm #53537: the SHA-256 differed, and the model was served.
     result = run(folder, "--digests", write(folder, **ALL | {"a_safetensors": SHA[OTHER]}))
     assert result.exit_code == 1
-    text = f"{folder}/a.safetensors: SHA-256 differs from the list: {SHA[VALID]} here, {SHA[OTHER]} there"
-    assert text in result.stdout.splitlines()
+    text = f"SHA-256 differs from the list: the file has {SHA[VALID]}, the list has {SHA[OTHER]}"
+    assert f"{folder}/a.safetensors: {text}" in result.stdout.splitlines()
 
 
 def test_missing_and_unlisted_files(folder: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_name_that_leads_out_is_not_opened(
     monkeypatch.setattr(digests, "sha256_of", watched)
     result = run(folder, "--digests", folder / "list")
     assert result.exit_code == 2
-    assert f"{name}: its SHA-256 is unknown: the name leads out of the folder" in result.stderr
+    assert f"{name}: its SHA-256 could not be computed: the name leads out of the folder" in result.stderr
     assert opened == []
 
 
@@ -130,8 +130,8 @@ def test_a_broken_file_as_listed_is_still_broken(folder: Path) -> None:
     ("text", "why"),
     [
         ("", "contains no digest"),
-        ("abc  a.safetensors\n", 'line 1: "abc  a.safetensors" is not a line of sha256sum'),
-        (f"{'0' * 64}  a\n{'1' * 64}  a\n", 'line 2: "a" again, with another SHA-256'),
+        ("abc  a.safetensors\n", 'line 1: "abc  a.safetensors" does not look like sha256sum output'),
+        (f"{'0' * 64}  a\n{'1' * 64}  a\n", 'line 2: "a" appears again with a different SHA-256'),
         (f"SHA256 (a) = {'0' * 64}\n", "line 1: "),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_digest_that_differs_fails_the_statement(folder: Path) -> None:
 def test_a_statement_about_nothing_is_not_written(folder: Path) -> None:
     result = run(folder / "nothing.safetensors", "--intoto", folder / "out.json")
     assert result.exit_code == 2
-    assert "not written: a statement needs a file, and none could be read" in result.stderr
+    assert "not written: a statement needs at least one file, but none could be read" in result.stderr
     assert not (folder / "out.json").exists()
 
 
@@ -273,7 +273,7 @@ def test_what_cannot_be_written_is_one_line(folder: Path, option: str) -> None:
 def test_digests_are_of_files_on_this_machine(folder: Path, option: str) -> None:
     result = run("hf://org/model", option, folder / "x.json")
     assert result.exit_code == 2
-    assert "digests need whole files, so they work only for local files" in result.stderr
+    assert "this option reads whole files, so it works only for local files" in result.stderr
 
 
 def test_without_the_library_the_extra_is_named(folder: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_missing_shard_of_an_index_is_told_once(model: Path) -> None:
     (model / B).unlink()
     result = run(model)
     assert result.stdout.count("IDX_SHARD_MISSING") == 1
-    assert last(result) == f"{model}/model: model is not whole: 1 fault (listed above, with its files)"
+    assert last(result) == f"{model}/model: model is not whole: 1 fault (all listed above with their files)"
     assert run("-q", model).stdout == f"{model}/{INDEX}: 1 fault: IDX_SHARD_MISSING\n"
 
 

@@ -234,7 +234,7 @@ def test_an_answer_without_end_is_not_read() -> None:
     with serve(Endless) as web:
         result = run(f"{web}/a.safetensors")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"{web}/a.safetensors: more bytes than requested (IO_ERROR)\n"
+    assert result.stderr == f"{web}/a.safetensors: the response has more bytes than requested (IO_ERROR)\n"
 
 
 def test_sarif_of_an_address(hub: Hub, tmp_path: Path) -> None:

@@ -278,12 +278,12 @@ def test_faults_that_were_left_out_are_not_kept_quiet(
         monkeypatch.setattr(import_module("safetensors_reference.header.explain"), "FAULT_LIMIT", limit)
         result = run("--sarif", tmp_path / "out.sarif", tmp_path / "many", tmp_path / "few")
         assert result.exit_code == 1
-        assert ("reading stopped here" in result.stdout) == cut
+        assert ("the reader stopped here" in result.stdout) == cut
         log = json.loads((tmp_path / "out.sarif").read_text(encoding="ascii"))
         check_structure(log)
         told = log["runs"][0]["invocations"][0]["toolExecutionNotifications"]
         assert [n["level"] for n in told] == ["warning"] * cut
-        assert all("many: more faults" in n["message"]["text"] for n in told)
+        assert all("many: there are more faults" in n["message"]["text"] for n in told)
         rows = run("--json", tmp_path / "many", tmp_path / "few").stdout.splitlines()
         assert [json.loads(row)["complete"] for row in rows] == [not cut, True]
 

@@ -104,7 +104,7 @@ def test_a_name_in_two_files_is_refused_before_anything_is_allocated(
         ({"device": "mps"}, "must be 'cpu' or 'cuda:N', not 'mps'"),
         ({"device": "nonsense"}, "must be 'cpu' or 'cuda:N', not 'nonsense'"),
         ({"device": "cuda:99"}, "device 'cuda:99' does not exist"),
-        ({"names": "ab"}, 'not the text "ab"'),
+        ({"names": "ab"}, 'not the string "ab"'),
         ({"names": [["a"]]}, "must be a list of names"),
         ({"align": 3}, "align must be a power of two up to 256, not 3"),
         ({"align": 512}, "align must be"),
@@ -113,7 +113,7 @@ def test_a_name_in_two_files_is_refused_before_anything_is_allocated(
         ({"chunk": -1}, "chunk must be a whole number of at least 1"),
         ({"chunk": 1.5}, "chunk must be a whole number of at least 1, not 1.5"),
         ({"dtype": "F32"}, 'dtype must be a type of torch, not "F32"'),
-        ({"direct": True, "gds": True}, "exclude each other"),
+        ({"direct": True, "gds": True}, "cannot be used together"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(tmp_path: Path, arguments: Any, words: str) -> None:

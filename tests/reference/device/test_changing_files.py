@@ -37,7 +37,9 @@ def test_a_file_that_shrinks_while_it_is_read(
         return real(*args)
 
     monkeypatch.setattr(os, "preadv", preadv)
-    with pytest.raises((UnreadableError, AccessError), match=r"file.safetensors: became shorter") as caught:
+    with pytest.raises(
+        (UnreadableError, AccessError), match=r"file.safetensors: the file became shorter"
+    ) as caught:
         load(path)
     assert caught.value.code == "API_TRUNCATED"
     if isinstance(caught.value, UnreadableError):
@@ -57,7 +59,7 @@ def test_a_file_that_is_rewritten_while_it_is_read(tmp_path: Path, monkeypatch: 
         return real(*args)
 
     monkeypatch.setattr(os, "preadv", preadv)
-    with pytest.raises(AccessError, match=r"file.safetensors: was modified after it was opened"):
+    with pytest.raises(AccessError, match=r"file.safetensors: the file was modified after it was opened"):
         load(path)
     monkeypatch.setattr(os, "preadv", real)
     assert_clean(engine, ring, path, before)
@@ -102,7 +104,9 @@ def test_a_second_file_that_is_bad_leaves_nothing_of_the_first(
 ) -> None:
     engine, ring = arm(monkeypatch, "allocate", 2, lambda: MemoryError("no more"))
     paths = [write(tmp_path, file_of([(name, "U8", [5000])]), name) for name in "ab"]
-    with pytest.raises(DeviceError, match=r"b: cpu has no room for 5,000 bytes \(MemoryError: no more\)"):
+    with pytest.raises(
+        DeviceError, match=r"b: cpu has too little memory for 5,000 bytes \(MemoryError: no more\)"
+    ):
         load_files(paths, device="cpu")
     gc.collect()
     assert (engine.made, engine.gone, ring.made) == (1, 1, 0)

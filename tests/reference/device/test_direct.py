@@ -113,7 +113,7 @@ def test_a_file_that_shrinks_is_noticed(folder: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(os, "preadv", preadv)
     with pytest.raises(
-        UnreadableError, match=r"file.safetensors: became shorter .* at byte ([\d,]+)"
+        UnreadableError, match=r"file.safetensors: the file became shorter .* at byte ([\d,]+)"
     ) as caught:
         load_file(path, device="cpu", direct=True, threads=1)
     assert caught.value.code == "API_TRUNCATED"

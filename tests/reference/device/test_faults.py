@@ -63,7 +63,9 @@ def test_no_memory_is_told_from_a_device_that_does_not_work(
     path = write(tmp_path, FILE)
     before = set(threading.enumerate())
     engine, ring = arm(monkeypatch, "allocate", 1, lambda: error)
-    with pytest.raises(DeviceError, match=r"file.safetensors: cpu has no room for [\d,]+ bytes \(") as caught:
+    with pytest.raises(
+        DeviceError, match=r"file.safetensors: cpu has too little memory for [\d,]+ bytes \("
+    ) as caught:
         load(path)
     assert (caught.value.code, caught.value.rule) == ("LIM_MEMORY", "LIM-06")
     assert_clean(engine, ring, path, before)

@@ -101,7 +101,7 @@ def test_it_needs_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_short_read_names_the_byte(tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, file_of(WORDS))
     monkeypatch.setattr(kvikio, "step", lambda: os.truncate(path, path.stat().st_size - 50))
-    with pytest.raises(UnreadableError, match=r"file.safetensors: became shorter .* at byte [\d,]+"):
+    with pytest.raises(UnreadableError, match=r"file.safetensors: the file became shorter .* at byte [\d,]+"):
         load_file(path, device="cpu", gds=True)
     assert kvikio.pending == 0
 
@@ -118,7 +118,9 @@ def test_a_fault_waits_for_what_was_asked_for(
             raise RuntimeError("cuFile error 5\nand more")
 
     monkeypatch.setattr(kvikio, "step", step)
-    with pytest.raises(DeviceError, match=r"file.safetensors: file bytes from [\d,]+ on .*cuFile error 5\)$"):
+    with pytest.raises(
+        DeviceError, match=r"file.safetensors: file bytes from [\d,]+ onwards .*cuFile error 5\)$"
+    ):
         load_file(path, device="cpu", gds=True)
     assert kvikio.pending == 0
 

@@ -246,7 +246,7 @@ def test_build_writes_what_is_missing_or_stale_and_check_only_says_so(tmp_path: 
     folder = tmp_path / "new" / "docs"
     checked = run("build", "--check", "-o", folder)
     assert checked.exit_code == 1
-    assert checked.stdout.count("is not current; run: stc rules build") == len(PAGES)
+    assert checked.stdout.count("is out of date; run: stc rules build") == len(PAGES)
     assert not folder.exists()
     assert run("build", "-o", folder).exit_code == 0
     assert {p.name for p in folder.iterdir()} == set(PAGES)
@@ -289,7 +289,7 @@ def test_an_installed_package_has_no_docs_to_build(monkeypatch: pytest.MonkeyPat
         ("duplicate-tensor-names", ["(text, hardened, required)"]),
         (
             "integer-spelling",
-            ["no project defends another answer; shown by the cases of SHP-02, OFF-02"],
+            ["no project defends a different answer; the cases of SHP-02, OFF-02 show it"],
         ),
         ("OFF_HOLE", [BOOK.codes["OFF_HOLE"], "OFF-07", "OFF-12"]),
     ],

@@ -25,7 +25,10 @@ def test_no_report_goes_through_a_link(option: str, leads_to: str, tmp_path: Pat
     (tmp_path / "link").symlink_to(tmp_path / leads_to)
     run = CliRunner().invoke(check, [str(tmp_path / "a"), option, str(tmp_path / "link")])
     assert run.exit_code == 2
-    assert f"{tmp_path}/link: not saved: it is a symbolic link; name its target (IO_ERROR)" in run.stderr
+    assert (
+        f"{tmp_path}/link: not saved because it is a symbolic link; give its target instead (IO_ERROR)"
+        in run.stderr
+    )
     assert (tmp_path / "other").read_bytes() == b"mine"
     assert not (tmp_path / "nothing").exists()
 
@@ -42,7 +45,7 @@ def test_no_summary_goes_through_a_link(tmp_path: Path) -> None:
 def test_a_pipe_is_written_to_when_somebody_reads(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(NotSavedError, match=r"pipe: not saved: the pipe has no reader$"):
+    with pytest.raises(NotSavedError, match=r"pipe: not saved because no program reads from the pipe$"):
         write_report(pipe, "x")
     both = os.open(pipe, os.O_RDWR)  # so that a reader waits
     read: list[bytes] = []

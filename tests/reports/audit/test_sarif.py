@@ -129,7 +129,7 @@ def test_more_faults_than_are_taken_keep_the_worst(monkeypatch: pytest.MonkeyPat
     levels = [result["level"] for result in made["results"]]
     assert len(levels) == most
     assert [levels.count(level) for level in ("error", "warning")] == [most - 4, 4]
-    assert "5 more results are not in this log" in str(made["invocations"])
+    assert "this log omits 5 more results" in str(made["invocations"])
     assert over_limits(document) == []
     # The whole would take the validator minutes.
     few = {key: made[key][-50:] for key in ("results", "artifacts")}

@@ -1,4 +1,4 @@
-"""Adapter of Accelerate's ``load_state_dict`` and ``load_checkpoint_in_model``."""
+"""Adapter for Accelerate's ``load_state_dict`` and ``load_checkpoint_in_model``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class Elsewhere(torch.Tensor):  # type: ignore[misc] # not installed where this 
 
 
 class Model(torch.nn.Module):  # type: ignore[misc] # as above
-    """A fake model that keeps all tensors. The library calls it, so it inspects nothing.
+    """A fake model that keeps all tensors. The library calls it, so it does not inspect anything.
 
-    It spans two devices: Accelerate passes the tensors of a file to such a model unchanged. For others, torch
-    first drops the tensors without a parameter, and this model does not know the names.
+    The model claims to span two devices, because Accelerate then passes the tensors of a file to it
+    unchanged. For other models, torch first drops the tensors that have no parameter, and this model does not
+    know the names.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class Model(torch.nn.Module):  # type: ignore[misc] # as above
 
 @marked
 class Load:
-    """One file, or a model through its index."""
+    """Loads one file, or loads a model through its index."""
 
     lacks = torch_rows.LACKS
 
@@ -45,7 +46,10 @@ class Load:
         return [torch_rows.row(name, tensor) for name, tensor in call(load_state_dict, path).items()]
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
-        """Load every file; a later tensor replaces an earlier one of the same name, as in a model."""
+        """Load every file.
+
+        A later tensor replaces an earlier one with the same name, as it does in a model.
+        """
         model: Any = Model()
         tensors: dict[str, Any] = {}
         call(load_checkpoint_in_model, model, path)

@@ -1,4 +1,4 @@
-"""Adapter of AdapterSentry's ``open_adapter``, which inventories a file without loading data."""
+"""Adapter for AdapterSentry's ``open_adapter``, which makes an inventory of a file without loading data."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stc_host.library import attribute, call, marked
 
 @marked
 class Header:
-    """A file is valid if it opens and no tensor of its inventory is malformed."""
+    """A file is valid if it can be opened and no tensor in its inventory is malformed."""
 
-    rejects = (ValueError, FileNotFoundError)  # what open_adapter documents
+    rejects = (ValueError, FileNotFoundError)  # the types that the documentation of open_adapter names
     lacks = lacking.all_but(ALLOWED_DTYPES)
 
     def check(self, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Adapter of ComfyUI's loader of checkpoints, ``load_torch_file`` of ``comfy/utils.py``."""
+"""Adapter for ComfyUI's checkpoint loader, ``load_torch_file`` in ``comfy/utils.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UTILS = cut_out.module(
 
 @marked
 class LoadTorchFile:
-    """``load_torch_file`` on the CPU, with the metadata."""
+    """``load_torch_file`` on the CPU, with metadata."""
 
     lacks = torch_rows.LACKS
 

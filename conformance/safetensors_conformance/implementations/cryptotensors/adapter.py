@@ -1,4 +1,4 @@
-"""Adapters of CryptoTensors, a fork of the official library, with plain files."""
+"""Adapters for CryptoTensors, a fork of the official library, with unencrypted files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stc_host.library import call, item, marked, opened
 
 
 class Crypto:
-    """Base of all entry points."""
+    """Base class of all entry points."""
 
-    rejects = (cryptotensors.SafetensorError,)  # the one type that its documentation has
+    rejects = (cryptotensors.SafetensorError,)  # the only type that its documentation names
     lacks = lacking.dtypes("F8_E4M3FNUZ", "F8_E5M2FNUZ")
 
 

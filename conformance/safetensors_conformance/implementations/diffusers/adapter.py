@@ -1,4 +1,4 @@
-"""Adapter of the two functions that Diffusers' ``from_pretrained`` uses to find shards and read files."""
+"""Adapter for the two functions that Diffusers' ``from_pretrained`` uses to find shards and to read files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stc_host.library import call, marked
 
 @marked
 class Load:
-    """One file, and the files out of an index."""
+    """Loads one file, or the files that an index names."""
 
     lacks = torch_rows.LACKS
 
@@ -21,7 +21,7 @@ class Load:
         return [torch_rows.row(name, tensor) for name, tensor in call(load_state_dict, path).items()]
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
-        """Load every tensor of every shard; a later one replaces an earlier one of the same name."""
+        """Load every tensor of every shard. A later tensor replaces an earlier one with the same name."""
         files, _ = call(shard_files, str(Path(path).parent), path, local_files_only=True)
         tensors: dict[str, Any] = {}
         for file in files:

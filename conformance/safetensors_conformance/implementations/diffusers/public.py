@@ -1,4 +1,4 @@
-"""``from_pretrained`` of Diffusers called whole, for comparison with the adapter."""
+"""Diffusers' public function ``from_pretrained``, for comparison with the adapter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Model(ModelMixin, ConfigMixin):  # type: ignore[misc] # not installed wher
 
 @marked
 class FromPretrained:
-    """``ModelMixin.from_pretrained`` of a folder."""
+    """Calls ``ModelMixin.from_pretrained`` on a folder."""
 
     def index(self, path: str) -> list[tuple[str, str, list[int], bytes]]:
         folder = Path(path).parent

@@ -1,4 +1,4 @@
-"""Adapters of fastsafetensors without GPUDirect Storage: its loader for many files, and ``fastsafe_open``."""
+"""Adapters for fastsafetensors without GPUDirect Storage: its multi-file loader and ``fastsafe_open``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class Loader:
             return [torch_rows.row(name, call(buffer.get_tensor, name)) for name in names]
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
-        """Load every tensor. They stay valid after buffer and loader are closed, as documented."""
+        """Load every tensor.
+
+        As documented, the tensors stay valid after the buffer and the loader are closed.
+        """
         with self._loaded(path, device) as (loader, buffer):
             for name in call(loader.get_keys):
                 yield torch_rows.device_row(name, call(buffer.get_tensor, name))
@@ -62,7 +65,7 @@ class Loader:
 
 @marked
 class FastSafeOpen:
-    """``fastsafe_open``, which looks like the official ``safe_open``."""
+    """``fastsafe_open``, which has a similar interface to the official ``safe_open``."""
 
     lacks = LACKS
 

@@ -1,4 +1,4 @@
-"""Adapter of ``georefine_verify.sources.read_safetensors_header``."""
+"""Adapter for ``georefine_verify.sources.read_safetensors_header``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from stc_host.library import call, marked
 
 @marked
 class Header:
-    """The parser of the header."""
+    """The header parser."""
 
     def open(self, path: str) -> dict[str, Any]:
         file = call(LocalFile, path)
         try:
             entries, metadata, _ = call(read_safetensors_header, file)
         finally:
-            call(file.close)  # nothing else does
+            call(file.close)  # no other code does this
         return {"tensors": [(name, e.dtype, e.shape) for name, e in entries.items()], "metadata": metadata}

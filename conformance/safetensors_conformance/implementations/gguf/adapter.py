@@ -1,4 +1,4 @@
-"""Adapter of ``gguf.utility.SafetensorsLocal``, which llama.cpp's model conversion uses."""
+"""Adapter for ``gguf.utility.SafetensorsLocal``, which llama.cpp uses to convert models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stc_host.library import Held, call, item, marked
 
 @marked
 class Local:
-    """Parses the header itself and maps each tensor."""
+    """``SafetensorsLocal``, which parses the header itself and maps each tensor into memory."""
 
     def open(self, path: str) -> list[tuple[str, Any, Any]]:
         tensors = call(SafetensorsLocal, Path(path)).tensors

@@ -1,5 +1,5 @@
-// Answers requests with github.com/gomlx/go-huggingface/models/safetensors: what parseHeader says, through which all of
-// its loaders go. The function is not exported, so a line beside it, in the same package, hands it on:
+// Answers requests with parseHeader in github.com/gomlx/go-huggingface/models/safetensors, which all of its loaders
+// call. The function is not exported, so add this line to the same package to export it:
 //
 //	func ParseHeader(path string) (*Header, int64, error) { return (*Model)(nil).parseHeader(path) }
 package main

@@ -1,4 +1,4 @@
-"""Adapter of ``grit.scan.scan_file``, which lists tensors and violations."""
+"""Adapter for ``grit.scan.scan_file``, which lists tensors and violations."""
 
 from __future__ import annotations
 

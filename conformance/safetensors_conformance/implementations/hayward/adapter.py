@@ -1,4 +1,4 @@
-"""Adapter of Hayward's ``ModelFileScanner``."""
+"""Adapter for Hayward's ``ModelFileScanner``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from hayward import ModelFileScanner
 from stc_host.library import attribute, call, marked
 
 OF_CONTENT = "MFV-EXEC-"
-"""Rules about programs hidden in a file, which do not concern its format."""
+"""Rules about programs that are hidden in a file. They do not concern the file format."""
 
 
 @marked
 class Scan:
-    """A file with a finding about its format counts as refused; one about what a tensor holds does not."""
+    """A file counts as rejected if there is a finding about its format.
+
+    Findings about tensor contents do not count.
+    """
 
     def __init__(self) -> None:
         self._scanner = ModelFileScanner()

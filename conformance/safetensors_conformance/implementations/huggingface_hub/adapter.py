@@ -1,7 +1,7 @@
-"""Adapters of huggingface_hub's own header parser, a second Python parser that many tools rely on.
+"""Adapters for huggingface_hub's own header parser, a second Python parser that many tools rely on.
 
-One is for local files, the other for files on the hub. There the harness's server stands for the hub, and for
-the cases of local files a transport stands for the network.
+One adapter is for local files, the other for files on the hub. For cases about files on the hub, the
+harness's server replaces the hub. For cases with local files, a fake transport replaces the network.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from stc_host.library import call, marked
 
 @marked
 class HeaderHelper:
-    """``parse_local_safetensors_file_metadata``: header only, so it has no read step."""
+    """``parse_local_safetensors_file_metadata``, which reads only the header, so there is no read step."""
 
-    rejects = (SafetensorsParsingError, FileNotFoundError)  # what the function documents
+    rejects = (SafetensorsParsingError, FileNotFoundError)  # the exceptions that the function documents
 
     def open(self, path: str) -> dict[str, Any]:
         return _answer(call(parse_local_safetensors_file_metadata, path))
@@ -38,12 +38,12 @@ _ADDRESS = re.compile("(https?://[^/]+)/([^/]+/[^/]+)/resolve/main/(.*)")
 def _http() -> Any:
     try:
         return importlib.import_module("httpx2")
-    except ImportError:  # older releases
+    except ImportError:  # for older releases
         return importlib.import_module("httpx")
 
 
 def _take_client(factory: Any) -> None:
-    # Older releases have neither.
+    # Older releases have neither of these names.
     from huggingface_hub import set_client_factory
     from huggingface_hub.utils._http import default_client_factory
 
@@ -52,9 +52,10 @@ def _take_client(factory: Any) -> None:
 
 @marked
 class RemoteHeader:
-    """``HfApi.parse_safetensors_file_metadata``, which asks for ranges of the file."""
+    """``HfApi.parse_safetensors_file_metadata``, which requests ranges of the file."""
 
-    rejects = (SafetensorsParsingError, NotASafetensorsRepoError)  # what the function documents
+    # the exceptions that the function documents
+    rejects = (SafetensorsParsingError, NotASafetensorsRepoError)
 
     def __init__(self) -> None:
         self._http = _http()
@@ -75,8 +76,8 @@ class RemoteHeader:
         try:
             parsed = call(api.parse_safetensors_file_metadata, "local/folder", Path(path).name)
         except Exception:
-            if self._mistake is not None:  # of the stand-in for the hub; it only passed through the library
-                raise RuntimeError("the stand-in for the hub failed") from self._mistake
+            if self._mistake is not None:  # an error of the fake hub, which the library only passed on
+                raise RuntimeError("the fake hub failed") from self._mistake
             raise
         return _answer(parsed)
 

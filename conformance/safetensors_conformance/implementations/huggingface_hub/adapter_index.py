@@ -1,4 +1,4 @@
-"""Adapter of huggingface_hub's functions that load and save tensors of torch, with an index or one file.
+"""Adapter for huggingface_hub's functions that load and save torch tensors, as one file or with an index.
 
 The official library reads and writes the files.
 """
@@ -15,7 +15,7 @@ from stc_host.library import call, marked
 
 
 class Model:
-    """A fake model that keeps all tensors. The library calls it, so it inspects nothing."""
+    """A fake model that keeps all tensors. The library calls it, so it does not inspect anything."""
 
     def __init__(self) -> None:
         self.given: list[Any] = []
@@ -32,9 +32,9 @@ class Model:
 
 @marked
 class LoadTorchModel:
-    """Loads one file, or the shards that an index names into a model, and saves in shards."""
+    """Loads one file, or loads the shards of an index into a model, and saves tensors in shards."""
 
-    # What the function documents, and the one that reads each file.
+    # The exceptions that the function documents, and the exception of the function that reads each file.
     rejects = (ValueError, OSError, ImportError)
     lacks = torch_rows.LACKS
 

@@ -1,8 +1,8 @@
-// @huggingface/hub: parseSafetensorsMetadata, with a fetch that answers from the folder of the file.
+// Adapter for parseSafetensorsMetadata in @huggingface/hub, with a fetch function that serves the folder of the file.
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
-// Answer a request for a file of the folder, or for a range of it, as the hub would.
+// Answer a request for a file in the folder, or for a range of a file, as the hub would.
 function answer(folder, url, init) {
   const path = join(folder, decodeURIComponent(String(url).split("/resolve/main/")[1]));
   let file;
@@ -28,7 +28,7 @@ function answer(folder, url, init) {
 export async function make(load, { version, call }) {
   const { parseSafetensorsMetadata } = await load("@huggingface/hub");
   async function parse(path) {
-    let mistake; // an error of the stand-in for the hub passes through the library, and is not the library's
+    let mistake; // an error of the fake hub, which the library passes on but did not cause
     const fetch = async (url, init) => {
       try {
         return answer(dirname(path), url, init);
@@ -43,7 +43,7 @@ export async function make(load, { version, call }) {
       throw mistake ?? error;
     }
   }
-  // An entry need be no object, and then it has no fields.
+  // An entry may be something other than an object, and then it has no fields.
   const rows = (header) =>
     Object.entries(header)
       .filter(([name]) => name !== "__metadata__")
@@ -64,7 +64,7 @@ export async function make(load, { version, call }) {
       return { tensors: rows(header), metadata: header.__metadata__ };
     },
     async index(path) {
-      // The library gives the headers by shard, and beside them the map that says which one counts.
+      // The library returns the headers by shard, and separately the map that says which shard counts for a tensor.
       const { headers, index } = await parse(path);
       return Object.entries(headers).flatMap(([shard, header]) =>
         rows(header).filter(({ name }) => !(name in index.weight_map) || index.weight_map[name] === shard),

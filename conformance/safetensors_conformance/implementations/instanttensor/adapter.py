@@ -1,4 +1,4 @@
-"""Adapter of InstantTensor's ``safe_open``, which needs a GPU."""
+"""Adapter for InstantTensor's ``safe_open``, which needs a GPU."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stc_host.library import call, each, marked, opened
 
 @marked
 class Load:
-    """``safe_open`` with its defaults: tensors are copies, which stay valid."""
+    """``safe_open`` with its defaults. The tensors are copies, which stay valid."""
 
     lacks = torch_rows.LACKS
 
     def device_ready(self, device: str) -> None:
         if not device.startswith("cuda"):
-            raise RuntimeError("InstantTensor loads onto CUDA devices only")
+            raise RuntimeError("InstantTensor loads only onto CUDA devices")
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
         with opened(instanttensor.safe_open, path, framework="pt", device=device) as file:

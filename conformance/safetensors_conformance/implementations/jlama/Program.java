@@ -1,5 +1,5 @@
-// Answers requests with Jlama: SafeTensorSupport.readTensorInfoMap, which every loader of its goes through. What it makes
-// of the data needs the rest of Jlama, so bytes are not told.
+// Answers requests with Jlama's SafeTensorSupport.readTensorInfoMap, which every loader in Jlama calls. Converting
+// the data needs the rest of Jlama, so bytes are not reported.
 
 import com.github.tjake.jlama.safetensors.SafeTensorSupport;
 import java.io.IOException;

@@ -11,7 +11,7 @@ static void read_file(const char *path, int with_data, stc_answer *answer) {
     if (!held) return stc_reject(answer, "st_open says NULL");
     stc_reports_metadata(answer);
     for (st_tensor *t; (t = st_next_tensor(held));) {
-        /* A range outside of the file is told without its bytes. */
+        /* Report a range outside the file without its bytes. */
         int inside = t->data >= held->buf && t->data <= held->buf + held->buf_len &&
                      t->data_len <= (size_t)(held->buf + held->buf_len - t->data);
         stc_tensor(answer, t->name.string, t->name.len, codes[t->dtype], t->shape, t->shape_len,
@@ -23,7 +23,7 @@ static void read_file(const char *path, int with_data, stc_answer *answer) {
 }
 
 int main(void) {
-    /* Its header names every dtype that it takes. */
+    /* The library's header file names every dtype that it supports. */
     static const char *const lacks[] = {"dtype-c64",         "dtype-f4",          "dtype-f6-e2m3", "dtype-f6-e3m2",
                                         "dtype-f8-e4m3fnuz", "dtype-f8-e5m2fnuz", "dtype-f8-e8m0", NULL};
     stc_program program = {"libsafetensors", "", "C", lacks, read_file};

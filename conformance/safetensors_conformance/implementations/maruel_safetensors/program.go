@@ -27,7 +27,7 @@ func read(path string, withData bool, answer *stc.Answer) error {
 func main() {
 	stc.Serve(stc.Program{
 		Name: "maruel-safetensors",
-		// Its dtype.go names every dtype that it takes.
+		// The library's dtype.go names every dtype that it supports.
 		Lacks: []string{
 			"dtype-c64", "dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2", "dtype-f8-e4m3fnuz",
 			"dtype-f8-e5m2fnuz", "dtype-f8-e8m0",

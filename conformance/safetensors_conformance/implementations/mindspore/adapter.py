@@ -1,4 +1,4 @@
-"""Adapter of MindSpore's ``load_checkpoint`` for safetensors files."""
+"""Adapter for MindSpore's ``load_checkpoint`` with safetensors files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stc_host.library import call, marked
 class Load:
     """Loads every tensor of a file as a parameter."""
 
-    rejects = (ValueError,)  # what the function documents for a file of the wrong form
+    rejects = (ValueError,)  # the exception that the function documents for a file with the wrong format
     lacks = lacking.all_but(given.NUMPY.keys() - {"C64"})
 
     def read(self, path: str) -> list[tuple[Any, ...]]:

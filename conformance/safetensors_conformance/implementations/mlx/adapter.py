@@ -1,4 +1,4 @@
-"""Adapter of ``mlx.core.load`` and ``mlx.core.save_safetensors``, on the CPU."""
+"""Adapter for ``mlx.core.load`` and ``mlx.core.save_safetensors``, on the CPU."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stc_host.library import Held, call, item, marked
 CODES = {mx.bool_: "BOOL", **{getattr(mx, n): code for n, code in given.CODES.items() if hasattr(mx, n)}}
 
 REFUSES_E8M0 = tuple(map(int, version("mlx").split(".")[:2])) < (0, 32)
-"""Since 0.32 its elements come as U8."""
+"""Whether this version rejects F8_E8M0. Since 0.32, MLX returns the elements as U8."""
 
 
 @marked
 class Load:
-    """``mx.load``, which reads the header at once and the data when it is needed."""
+    """``mx.load``, which reads the header immediately and the data when it is needed."""
 
     lacks = lacking.dtypes(
         *("F4", "F6_E2M3", "F6_E3M2", "F64", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ"),
@@ -39,7 +39,7 @@ class Load:
         return {"tensors": [(name, *part(array)) for name, array in arrays.items()], "metadata": metadata}
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save arrays; pass a metadata map only if there is one."""
+        """Save arrays. A metadata map is passed only if there is one."""
         more = () if metadata is None else (metadata,)
         call(mx.save_safetensors, path, given.named(tensors, array), *more)
 
@@ -67,12 +67,12 @@ def code(array: Any) -> str:
 def array(tensor: Any) -> Any:
     dtype = next((key for key, code in CODES.items() if code == tensor.dtype), None)
     if dtype is None or tensor.byteorder != "little" or tensor.nbytes is not None:
-        raise NotImplementedError("no such array")
+        raise NotImplementedError("MLX has no such array")
     if tensor.strides is None:
         return mx.array(np.frombuffer(given.raw(tensor), np.uint8)).view(dtype).reshape(tensor.shape)
     size = dtype.size
     if any(stride % size or stride < 0 for stride in tensor.strides) or tensor.offset % size:
-        raise NotImplementedError("no such array")
+        raise NotImplementedError("MLX has no such array")
     whole = len(tensor.storage) // size * size
     base = mx.array(np.frombuffer(tensor.storage, np.uint8, whole)).view(dtype)
     strides = [stride // size for stride in tensor.strides]

@@ -1,4 +1,4 @@
-"""Adapter of the command ``model-fingerprint`` and its parser."""
+"""Adapter for the command ``model-fingerprint`` and its parser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stc_host.library import call, marked, opened
 
 @marked
 class Header:
-    """The parser's list of a file for which the command succeeds; digests are ignored."""
+    """The parser's list of tensors, for files on which the command succeeds. Digests are ignored."""
 
     def open(self, path: str) -> dict[str, Any]:
         command.run(main, path)

@@ -1,4 +1,4 @@
-"""Adapter of the command ``modelinfo`` and its parser."""
+"""Adapter for the command ``modelinfo`` and its parser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stc_host.library import Refused, call, marked
 
 @marked
 class Header:
-    """The header of a file, or of all files of an index, for which the command succeeds."""
+    """The header of a file, or of all files of an index, if the command succeeds."""
 
     def open(self, path: str) -> dict[str, Any]:
         command.run(main, path)

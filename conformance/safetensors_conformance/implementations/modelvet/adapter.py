@@ -1,4 +1,4 @@
-"""Adapter of ``modelvet.verify_path``."""
+"""Adapter for ``modelvet.verify_path``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from stc_host.library import attribute, call, marked
 
 @marked
 class Verify:
-    """A validator of the structure."""
+    """Validates the structure of a file."""
 
-    rejects = (modelvet.ModelvetError,)  # for anything but a verdict, says its documentation
-    lacks = ("escape-in-key",)  # against its policy, MVET_V_ST_KEY_ESCAPE
+    rejects = (modelvet.ModelvetError,)  # raised whenever there is no verdict, according to its documentation
+    lacks = ("escape-in-key",)  # violates its policy, MVET_V_ST_KEY_ESCAPE
 
     def check(self, path: str) -> bool:
         report = call(modelvet.verify_path, path, format="safetensors")

@@ -1,4 +1,4 @@
-// Netron's safetensors.js, out of its Python package, which carries the whole JavaScript viewer.
+// Adapter for Netron's safetensors.js, from the Python package, which contains the whole JavaScript viewer.
 import { readFileSync, readdirSync, existsSync } from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -22,7 +22,7 @@ const CODES = {
   float8e8m0: "F8_E8M0",
 };
 
-// The folder of the package inside a Python environment.
+// Return the folder of the package in a Python environment.
 export function packages(folder) {
   for (const root of [folder, process.env.VIRTUAL_ENV].filter((root) => root && existsSync(join(root, "lib")))) {
     for (const python of readdirSync(join(root, "lib"))) {
@@ -33,8 +33,8 @@ export function packages(folder) {
   throw new Error(`netron is not installed in ${folder}`);
 }
 
-// Return the path of a file that is named beside another. The viewer's hosts, its server and its desktop program,
-// serve no name that leads out of the folder.
+// Return the path of a file that is named relative to another. Like the viewer's server and desktop program, reject
+// names that point outside the folder.
 export function beside(path, name) {
   const folder = dirname(resolve(path));
   const found = join(folder, name);
@@ -50,7 +50,7 @@ export async function make(load, { folder, call, refused }) {
   );
   const version = readdirSync(where).find((name) => /^netron-.*\.dist-info$/.test(name));
 
-  // What the viewer hands to its formats: a stream, a look at JSON, and files beside this one.
+  // The object that the viewer passes to its formats: a stream, a preview as JSON, and files next to this one.
   class Context {
     constructor(path) {
       this.path = path;
@@ -62,7 +62,7 @@ export async function make(load, { folder, call, refused }) {
       try {
         return json.TextReader.open(this.stream.peek()).read();
       } catch {
-        return undefined; // so does the viewer: it is a look whether this is JSON
+        return undefined; // the same as in the viewer, which only checks whether this is JSON
       }
     }
     async fetch(name) {
@@ -87,7 +87,7 @@ export async function make(load, { folder, call, refused }) {
         name,
         dtype: CODES[type.dataType] ?? type.dataType,
         shape: type.shape.dimensions,
-        data: call(() => initializer.values), // reads them
+        data: call(() => initializer.values), // reads the values
       };
     });
   }

@@ -1,4 +1,4 @@
-// Netron's ModelFactoryService, which opens every file in the viewer, called whole, to be compared with the adapter.
+// Netron's public ModelFactoryService, which opens every file in the viewer, for comparison with the adapter.
 import { readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";

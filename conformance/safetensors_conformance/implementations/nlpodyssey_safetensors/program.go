@@ -32,7 +32,7 @@ func read(path string, withData bool, answer *stc.Answer) error {
 func main() {
 	stc.Serve(stc.Program{
 		Name: "nlpodyssey-safetensors",
-		// Its README and dtype.go name every dtype that it takes.
+		// The library's README and dtype.go name every dtype that it supports.
 		Lacks: []string{
 			"dtype-c64", "dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2", "dtype-f8-e4m3", "dtype-f8-e4m3fnuz",
 			"dtype-f8-e5m2", "dtype-f8-e5m2fnuz", "dtype-f8-e8m0",

@@ -1,4 +1,4 @@
-"""Adapter of onnx-safetensors: the reader behind its ``load_file`` functions, and ``save_file``."""
+"""Adapter for onnx-safetensors: the reader that its ``load_file`` functions use, and ``save_file``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Io:
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         if metadata is not None:
-            raise NotImplementedError("save_file takes no metadata")
+            raise NotImplementedError("save_file does not accept metadata")
         model = _model(given.named(tensors, _tensor))
         where = Path(path)
         call(onnx_safetensors.save_file, model, where.name, where.parent, replace_data=False)
@@ -41,7 +41,7 @@ class Io:
 
 
 def part(tensor: Any) -> tuple[Any, Any, bytes]:
-    # tobytes() asserts that there are elements; the array of a tensor without any can be had.
+    # tobytes() asserts that there are elements, so use the array for a tensor without elements.
     data = call(tensor.numpy).tobytes() if 0 in tuple(tensor.shape) else call(tensor.tobytes)
     return code(tensor), shape(tensor), data
 
@@ -59,11 +59,11 @@ def _model(tensors: dict[Any, Any]) -> Any:
         values = [ir.Value(name=name, const_value=tensor) for name, tensor in tensors.items()]
         graph = ir.Graph([], [], nodes=[], initializers=values, name="g")
     except (TypeError, ValueError) as err:
-        raise NotImplementedError(f"no model of ONNX holds such tensors: {err}") from err
+        raise NotImplementedError(f"an ONNX model cannot contain such tensors: {err}") from err
     return ir.Model(graph, ir_version=10)
 
 
 def _tensor(tensor: Any) -> Any:
     if tensor.dtype not in given.NUMPY or tensor.byteorder != "little":
-        raise NotImplementedError("no such tensor")
+        raise NotImplementedError("ONNX has no such tensor")
     return ir.Tensor(given.array(tensor), name=tensor.name)

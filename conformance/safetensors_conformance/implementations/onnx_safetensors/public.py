@@ -1,4 +1,4 @@
-"""``onnx_safetensors.load_file`` called whole, for comparison with the adapter."""
+"""The public function ``onnx_safetensors.load_file``, for comparison with the adapter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stc_host.library import call, marked
 
 @marked
 class LoadFile:
-    """``load_file`` into a model without tensors."""
+    """Calls ``load_file`` with a model that has no tensors."""
 
     def open(self, path: str) -> list[tuple[str, str, list[int]]]:
         call(onnx_safetensors.load_file, ir.Model(ir.Graph([], [], nodes=[], name="g"), ir_version=10), path)

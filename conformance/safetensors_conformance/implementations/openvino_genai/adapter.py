@@ -1,4 +1,4 @@
-"""Adapter of OpenVINO GenAI's ``Adapter``, which reads LoRA adapters with a C parser inside."""
+"""Adapter for OpenVINO GenAI's ``Adapter``, which reads LoRA adapters with a C parser inside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stc_host.library import call, marked
 
 @marked
 class Adapter:
-    """A file is valid if it loads; its tensors are not accessible."""
+    """A file is valid if it can be loaded. Its tensors are not accessible."""
 
     lacks = lacking.all_but(("F32", "F16", "BF16"))
 

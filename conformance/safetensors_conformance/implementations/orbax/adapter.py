@@ -1,4 +1,4 @@
-"""Adapter of Orbax's v1 ``load`` with the layout of safetensors files."""
+"""Adapter for Orbax's v1 ``load`` with the layout for safetensors files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters of PaddleFormers' own reader, a file that does not need Paddle."""
+"""Adapters for PaddleFormers' own reader, a module that does not need Paddle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READER = cut_out.module("paddleformers", "paddleformers/utils/safetensors.py")
 
 @marked
 class Fast:
-    """``fast_load_file``, ``fast_safe_open``."""
+    """``fast_load_file`` and ``fast_safe_open``."""
 
     lacks = lacking.all_but(READER.numpy_dtype)
 

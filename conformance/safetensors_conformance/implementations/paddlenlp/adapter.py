@@ -1,4 +1,4 @@
-"""Adapter of PaddleNLP's own reader, a file that does not need Paddle."""
+"""Adapter for PaddleNLP's own reader, a module that does not need Paddle."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ READER = cut_out.module("paddlenlp", "paddlenlp/utils/safetensors.py")
 
 @marked
 class Fast:
-    """``fast_load_file``, ``fast_safe_open``."""
+    """``fast_load_file`` and ``fast_safe_open``."""
 
-    # The sizes of BF16 and of the 8-bit floats stand in this table in place of a type: NumPy has none.
+    # For BF16 and the 8-bit floats, this table contains the size instead of a type, because NumPy has no such
+    # type.
     lacks = lacking.all_but(code for code, dtype in READER.numpy_dtype.items() if not isinstance(dtype, int))
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:

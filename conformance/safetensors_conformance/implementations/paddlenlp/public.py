@@ -1,4 +1,4 @@
-"""``load_state_dict``, which PaddleNLP uses to load models, for comparison with the adapter."""
+"""``load_state_dict``, with which PaddleNLP loads models, for comparison with the adapter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stc_host.library import call, marked
 
 @marked
 class LoadStateDict:
-    """Its result, a mixture of arrays and tensors, is ignored."""
+    """Calls ``load_state_dict``. The result, a mixture of arrays and tensors, is ignored."""
 
     def read(self, path: str) -> list[tuple[Any, ...]]:
         call(load_state_dict, path)

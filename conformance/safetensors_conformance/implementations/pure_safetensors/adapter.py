@@ -1,4 +1,4 @@
-"""Adapter of ``pure_safetensors.SafeTensors``."""
+"""Adapter for ``pure_safetensors.SafeTensors``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stc_host.library import Held, attribute, call, each, item, marked, opened
 
 @marked
 class File:
-    """A file opened for reading, and its tensors as buffers."""
+    """A file that is opened for reading, with its tensors as buffers."""
 
     lacks = lacking.all_but(dtypes)
 
@@ -23,7 +23,7 @@ class File:
 
     def read(self, path: str) -> dict[str, Any]:
         with opened(SafeTensors, path, "r") as file:
-            buffers = call(file.as_buffer).items()  # mapped one after the other
+            buffers = call(file.as_buffer).items()  # mapped into memory one after the other
             rows = [(name, *part(found)) for name, found in each(buffers)]
             return {"tensors": rows, "metadata": attribute(file, "metadata")}
 

@@ -1,4 +1,4 @@
-"""Adapter of ``quantbenchx.profile_safetensors``."""
+"""Adapter for ``quantbenchx.profile_safetensors``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from quantbenchx import profile_safetensors
 from stc_host.library import UNTOLD, call, marked
 
 CODES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
-"""Other dtypes are reported as quantization kinds, or as unknown."""
+"""Dtypes that it reports by name. It reports all others as quantization kinds or as unknown."""
 
 
 @marked
 class Profile:
-    """The parser of the header."""
+    """The header parser."""
 
     def open(self, path: str) -> dict[str, Any]:
         profile = call(profile_safetensors, path)

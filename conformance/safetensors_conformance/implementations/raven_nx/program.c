@@ -1,4 +1,4 @@
-/* Speaks the protocol for program.ml, which asks the reader. */
+/* Speaks the protocol for program.ml, which calls the reader. */
 #include "stc_shim.h"
 
 #include <caml/alloc.h>
@@ -49,7 +49,7 @@ static void read_file(const char *path, int with_data, stc_answer *answer) {
 int main(int count, char **words) {
     (void)count;
     caml_startup(words);
-    /* Its list of dtypes says what it takes. */
+    /* The library's list of dtypes shows which ones it supports. */
     static const char *const lacks[] = {"dtype-c64", "dtype-f8-e4m3fnuz", "dtype-f8-e5m2fnuz", NULL};
     stc_program program = {"raven-nx", "", "OCaml", lacks, read_file};
     return stc_serve(&program);

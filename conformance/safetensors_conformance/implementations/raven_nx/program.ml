@@ -1,4 +1,4 @@
-(* Asks Raven's Safetensors.deserialize, and gives program.c what it says: a refusal, or rows and metadata. *)
+(* Calls Raven's Safetensors.deserialize, and returns the result to program.c: a rejection, or rows and metadata. *)
 
 let read path =
   let channel = open_in_bin path in

@@ -1,4 +1,4 @@
-"""Adapter of this project's own strict reader and writer."""
+"""Adapter for this project's own strict reader and writer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from safetensors_reference.writing.writer import TensorData, plan
 
 @marked
 class Reference:
-    """The explaining reader with the options of the run's profile."""
+    """The explaining reader, with the options for the profile of the run."""
 
     version = "2026.11.0"
     rejects = (InvalidFileError, UnreadableError, SafetensorsError)
@@ -31,14 +31,14 @@ class Reference:
         self._device_bytes = 0
 
     def profile(self, name: str) -> None:
-        """Switch to a profile. For the official library's behaviour, only reading is offered."""
+        """Switch to a profile. With the behaviour of the official library, only reading is available."""
         self._profile = cast(ProfileName, name)
         if name == "official":
             for method in ("slice", "write", "index", "save_sharded", "hold", "share"):
                 setattr(self, method, None)
 
     def device_ready(self, _device: str) -> None:
-        """Count the loader's requests for device memory from now on."""
+        """Start counting the loader's requests for device memory."""
         from safetensors_reference.device import load
 
         self._watch(load)
@@ -69,7 +69,7 @@ class Reference:
         try:
             tensors = call(load_onto, path, device=device, profile=self._profile)
         except AccessError as err:
-            if err.code == UnsupportedDtypeError.code:  # the file is valid, and torch has no such tensor
+            if err.code == UnsupportedDtypeError.code:  # the file is valid, but torch has no such tensor
                 raise NotImplementedError(str(err)) from err
             raise
         rows: list[tuple[Any, ...]] = []
@@ -112,7 +112,10 @@ class Reference:
         return rows
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save arrays, or buffers for dtypes that NumPy lacks and for sizes to be checked."""
+        """Save arrays.
+
+        Buffers are used for dtypes that NumPy lacks, and for sizes that the writer must check.
+        """
         arrays = {*given.NUMPY, *given.OTHER, "OBJECT"}
         if all(t.dtype in arrays and t.nbytes is None for t in tensors):
             call(save_file, given.named(tensors), path, metadata)

@@ -1,4 +1,4 @@
-"""Adapter of this project's strict reader over the files that fsspec opens by HTTP."""
+"""Adapter for this project's strict reader with files that fsspec opens over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ except ImportError as err:
 
 @marked
 class OverFsspec:
-    """``safe_open`` of a file object of fsspec."""
+    """``safe_open`` with a file object from fsspec."""
 
     version = "2026.11.0"
     rejects = (InvalidFileError, UnreadableError, SafetensorsError)

@@ -1,4 +1,4 @@
-"""Adapter of Reminis' ``safetensors_to_sqlite``, and its reader of tensors."""
+"""Adapter for Reminis' ``safetensors_to_sqlite`` and its tensor reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stc_host.library import call, marked
 
 @marked
 class Io:
-    """Loads a file, or the shards of an index, if they can be converted to a database."""
+    """Loads a file, or the shards of an index, if Reminis can convert them to a database."""
 
     lacks = lacking.all_but(SAFETENSORS_DTYPES)
 

@@ -1,4 +1,4 @@
-"""Adapter of ``SafetensorsStreamer`` of the Run:ai Model Streamer."""
+"""Adapter for ``SafetensorsStreamer`` in the Run:ai Model Streamer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// @ruvector/ruvllm: SafeTensorsReader, which takes every tensor for F32 and does not tell the dtype.
+// Adapter for SafeTensorsReader in @ruvector/ruvllm, which treats every tensor as F32 and does not report the dtype.
 import { readFileSync } from "node:fs";
 
 export async function make(load, { require, version, call, refused, UNTOLD }) {

@@ -1,11 +1,11 @@
-// @ruvector/ruvllm: SafeTensorsWriter, which takes arrays of F32.
+// Adapter for SafeTensorsWriter in @ruvector/ruvllm, which accepts F32 arrays.
 import { writeFileSync } from "node:fs";
 
-// What is to be written as an array, or nothing where there is no such array.
+// Return the tensor to write as an array, or undefined if there is no such array.
 function array({ dtype, shape, storage, offset, strides, byteorder, nbytes }) {
   const size = nbytes ?? 4 * shape.reduce((a, b) => a * b, 1);
   if (dtype !== "F32" || strides || byteorder !== "little" || offset % 4 || size % 4) return undefined;
-  // The writer takes the whole buffer of an array, so each gets one of its own.
+  // The writer uses the whole buffer of an array, so each array gets its own buffer.
   return new Float32Array(storage.slice(offset, offset + size).buffer);
 }
 

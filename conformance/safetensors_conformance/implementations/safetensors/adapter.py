@@ -1,4 +1,4 @@
-"""Adapters of the official library: bytes in memory, NumPy from a file, and safe_open with NumPy."""
+"""Adapters for the official library: bytes in memory, NumPy from a file, and safe_open with NumPy."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import lacking
 import safetensors
 from stc_host.library import UNTOLD, Held, call, item, marked, opened
 
-# NumPy has no types for these; the library then raises one of several exception types (DTY-07).
+# NumPy has no types for these dtypes. The library then raises one of several exception types (DTY-07).
 NOT_IN_NUMPY = lacking.all_but(given.NUMPY)
 
 SPELLED = {**{code: name for name, code in given.CODES.items()}, "F4": "float4_e2m1fn_x2"}
 
 
 class Official:
-    """Base of all entry points of the official library."""
+    """Base class of all entry points of the official library."""
 
-    # The only documented type; releases before 0.3 have none.
+    # The only documented exception type. Releases before 0.3 have none.
     rejects = tuple(filter(None, [getattr(safetensors, "SafetensorError", None)]))
 
 
 @marked
 class InMemory(Official):
-    """``safetensors.deserialize(bytes)``: the whole core, without any array library."""
+    """``safetensors.deserialize(bytes)``: the complete core, without an array library."""
 
     def read(self, path: str) -> Iterator[tuple[str, str, list[int], bytes]]:
         with open(path, "rb", 0) as file:  # noqa: PTH123 - pathlib takes half of what a small file does
@@ -37,8 +37,8 @@ class InMemory(Official):
             yield name, info["dtype"], info["shape"], info["data"]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save buffers with ``serialize_file``, which since 0.8 takes addresses instead of bytes."""
-        kept = [given.raw(t) for t in tensors]  # keep the buffers alive during writing
+        """Save buffers with ``serialize_file``, which has accepted addresses instead of bytes since 0.8."""
+        kept = [given.raw(t) for t in tensors]  # keep the buffers alive while the file is written
         rows = given.named(list(zip(tensors, kept, strict=True)), self._spec, lambda pair: pair[0].name)
         call(safetensors.serialize_file, rows, path, metadata)
 
@@ -46,11 +46,11 @@ class InMemory(Official):
     def _spec(pair: tuple[Any, bytearray]) -> Any:
         tensor, data = pair
         if tensor.dtype in ("F6_E2M3", "F6_E3M2"):
-            raise NotImplementedError("the writing functions have no name for it")
+            raise NotImplementedError("the writing functions have no name for this dtype")
         dtype, shape = SPELLED.get(tensor.dtype, tensor.dtype.lower()), list(tensor.shape)
-        if tensor.dtype == "F4":  # two elements in one, as torch counts them
+        if tensor.dtype == "F4":  # two elements in one, because torch counts them that way
             if not shape or shape[-1] % 2:
-                raise NotImplementedError("four-bit floats are given in pairs along the last dimension")
+                raise NotImplementedError("four-bit floats must be given in pairs along the last dimension")
             shape[-1] //= 2
         spec = getattr(safetensors, "TensorSpec", None)
         if spec is None:
@@ -83,7 +83,7 @@ class NumpyFile(Official):
 
 @marked
 class NumpyBytes(Official):
-    """``safetensors.numpy``: ``load`` and ``save``, from and to bytes in memory."""
+    """``safetensors.numpy``: ``load`` and ``save``, which read and write bytes in memory."""
 
     lacks = NOT_IN_NUMPY
 
@@ -103,12 +103,12 @@ class NumpyBytes(Official):
 
 @marked
 class SafeOpen(Official):
-    """``safe_open(path, framework="np")``: header first, then each tensor."""
+    """``safe_open(path, framework="np")``: first the header, then each tensor."""
 
     lacks = NOT_IN_NUMPY
 
     def __init__(self) -> None:
-        importlib.import_module("numpy")  # fails at start, not in the first case
+        importlib.import_module("numpy")  # fails at the start rather than in the first case
 
     def open(self, path: str) -> dict[str, Any]:
         with opened(safetensors.safe_open, path, framework="np") as file:
@@ -134,7 +134,7 @@ class SafeOpen(Official):
         file = call(opener.__enter__)
 
         def tensor(name: str) -> tuple[Any, Any, Any]:
-            array = call(file.get_tensor, name)  # lazy: its elements are read on access
+            array = call(file.get_tensor, name)  # lazy: the elements are read when they are accessed
             return given.code(array.dtype), array.shape, given.elements(array)
 
         return Held(tensor, lambda: call(opener.__exit__, None, None, None))

@@ -1,4 +1,4 @@
-"""Adapters of the official library's modules for JAX, PaddlePaddle, MLX and TensorFlow.
+"""Adapters for the official library's modules for JAX, PaddlePaddle, MLX and TensorFlow.
 
 Each adapter imports its module when it is created, because each entry has its own environment.
 """
@@ -18,12 +18,13 @@ NAMELESS = lacking.dtypes(
     *("F4", "F6_E2M3", "F6_E3M2"),
     *("F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"),
 )
-"""The library looks up these names in NumPy, which has none, and raises AttributeError."""
+"""Dtypes that the library looks up in NumPy. NumPy does not have them, so the library raises AttributeError.
+"""
 
 
 @marked
 class Framework:
-    """``load_file`` and ``save_file`` of one module, with arrays of one framework."""
+    """``load_file`` and ``save_file`` in one module, with the arrays of one framework."""
 
     rejects = (safetensors.SafetensorError,)
     module = ""
@@ -44,22 +45,25 @@ class Framework:
         return given.part(array)
 
     def array(self, tensor: Any) -> Any:
-        """Return an array of the framework. Raises NotImplementedError for inexpressible tensors."""
+        """Return an array of the framework. Raises NotImplementedError for tensors that it cannot express."""
         raise NotImplementedError
 
     @staticmethod
     def values(tensor: Any) -> Any:
-        """Return the elements in NumPy. Frameworks copy them, which separates shared memory."""
+        """Return the elements as a NumPy array.
+
+        Frameworks copy them, so the copies no longer share memory.
+        """
         if tensor.dtype not in given.NUMPY:
-            raise NotImplementedError("its elements are given by way of NumPy, which has no such type")
+            raise NotImplementedError("the elements are passed through NumPy, which has no such type")
         if tensor.byteorder != "little" or tensor.strides is not None:
-            raise NotImplementedError("its arrays lie in one piece in the order of this machine")
+            raise NotImplementedError("the arrays are contiguous and have the byte order of this machine")
         return given.array(tensor)
 
 
 @marked
 class Flax(Framework):
-    """``safetensors.flax``, with the JAX option without which every 64-bit type becomes 32-bit."""
+    """``safetensors.flax``, with 64-bit types enabled in JAX, which otherwise makes them 32-bit types."""
 
     module = "flax"
     lacks = NAMELESS
@@ -121,13 +125,13 @@ class Paddle(Framework):
         values = self.values(tensor)
         try:
             return self._paddle.to_tensor(values)
-        except (ValueError, OSError) as err:  # too many dimensions, or whole numbers without a sign
-            raise NotImplementedError(f"PaddlePaddle cannot make this array: {err}") from err
+        except (ValueError, OSError) as err:  # too many dimensions, or an unsigned integer type
+            raise NotImplementedError(f"PaddlePaddle cannot create this array: {err}") from err
 
 
 @marked
 class Mlx(Framework):
-    """``safetensors.mlx`` on the CPU, which goes through NumPy and shares its types."""
+    """``safetensors.mlx`` on the CPU, which uses NumPy and has the same types."""
 
     module = "mlx"
     lacks = lacking.all_but(given.NUMPY)

@@ -1,4 +1,4 @@
-"""Adapters of the official library with torch: files, bytes, slices, saving, and ``prefetch`` for a GPU."""
+"""Adapters for the official library with torch: files, bytes, slices, saving, and ``prefetch`` for a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stc_host.library import Held, call, each, item, marked, opened
 
 
 class Torch:
-    """Base of all entry points with torch."""
+    """Base class of all entry points with torch."""
 
     rejects = (safetensors.SafetensorError,)
     lacks: tuple[str, ...] = torch_rows.LACKS
@@ -42,7 +42,7 @@ class TorchFile(Torch):
 
 @marked
 class TorchBytes(Torch):
-    """``safetensors.torch.load``, from bytes in memory. Its table of dtypes has no F4."""
+    """``safetensors.torch.load``, which reads bytes in memory. Its dtype table does not contain F4."""
 
     lacks = ("dtype-f4", *torch_rows.LACKS)
 
@@ -53,7 +53,7 @@ class TorchBytes(Torch):
 
 @marked
 class TorchSave(Torch):
-    """``safetensors.torch.save_file``; resaving loads with ``load_file``."""
+    """``safetensors.torch.save_file``. Resaving loads the file with ``load_file``."""
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
         call(save_file, torch_given.named(tensors), path, metadata)
@@ -77,17 +77,17 @@ class TorchSlices(Torch):
 
 @marked
 class Prefetch(Torch):
-    """``safe_open(path, framework="pt").prefetch(device=...)``, tensors in order of arrival."""
+    """``safe_open(path, framework="pt").prefetch(device=...)``, with tensors in order of arrival."""
 
     def device_ready(self, device: str) -> None:
-        """Raise RuntimeError without a CUDA device or ``prefetch``."""
+        """Raise RuntimeError if there is no CUDA device or no ``prefetch``."""
         if not hasattr(safetensors.safe_open, "prefetch"):
             raise RuntimeError(f"safetensors {safetensors.__version__} has no safe_open.prefetch")
         if not device.startswith("cuda"):
-            raise RuntimeError("safe_open.prefetch loads onto CUDA devices only")
+            raise RuntimeError("safe_open.prefetch loads only onto CUDA devices")
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
-        """Load every tensor. They stay valid after the loader is closed, as its documentation says."""
+        """Load every tensor. As documented, the tensors stay valid after the loader is closed."""
         with (
             opened(safetensors.safe_open, path, framework="pt") as file,
             opened(file.prefetch, device=device) as loader,

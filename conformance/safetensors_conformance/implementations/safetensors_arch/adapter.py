@@ -1,4 +1,4 @@
-"""Adapter of ``safetensors_arch.read_header``, which returns None for an invalid header."""
+"""Adapter for ``safetensors_arch.read_header``, which returns None for an invalid header."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stc_host.library import Refused, call, marked
 
 @marked
 class Header:
-    """The parser of the header."""
+    """The header parser."""
 
     def open(self, path: str) -> dict[str, Any]:
         header = call(read_header, path)

@@ -1,5 +1,5 @@
-// Answers requests with syoyo's safetensors-cpp: load_from_file, or mmap_from_file where the first argument is "mmap",
-// and validate_data_offsets, as its README has it.
+// Answers requests with syoyo's safetensors-cpp. It calls load_from_file (or mmap_from_file if the first argument is
+// "mmap") and then validate_data_offsets, as in the README.
 #define SAFETENSORS_CPP_IMPLEMENTATION
 #include "safetensors.hh"
 #include "stc_shim.hpp"
@@ -39,7 +39,7 @@ static void read_file(const std::string &path, bool with_data, stc::Answer &answ
         safetensors::tensor_t t;
         held.tensors.at(name, &t);
         const size_t begin = t.data_offsets[0], end = t.data_offsets[1];
-        // A range outside of the file is told without its bytes.
+        // Report a range outside the file without its bytes.
         const bool inside = begin <= end && end <= size;
         const uint8_t *at = base ? base + begin : &nothing;
         answer.tensor(name, code(t.dtype), t.shape, with_data && inside ? at : nullptr, end - begin);

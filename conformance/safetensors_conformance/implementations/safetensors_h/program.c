@@ -21,10 +21,10 @@ static void read_file(const char *path, int with_data, stc_answer *answer) {
     for (int i = 0; i < held.num_tensors; i++) {
         safetensors_TensorDescriptor *t = &held.tensors[i];
         int64_t length = t->end_offset_bytes - t->begin_offset_bytes;
-        /* A range outside of the file is told without its bytes. */
+        /* Report a range outside the file without its bytes. */
         char *at = t->ptr;
         int inside = at >= bytes && at <= bytes + size && length >= 0 && length <= bytes + size - at;
-        /* A dtype or rank that its header does not have is not told. */
+        /* Do not report a dtype or rank that the library's header file does not define. */
         const char *code = t->dtype >= 0 && t->dtype < SAFETENSORS_NUM_DTYPES ? codes[t->dtype] : NULL;
         int ranked = t->n_dimensions >= 0 && t->n_dimensions <= SAFETENSORS_MAX_DIM;
         stc_tensor(answer, t->name.ptr, (size_t)t->name.len, code, ranked ? (uint64_t *)t->shape : NULL,
@@ -40,7 +40,7 @@ static void read_file(const char *path, int with_data, stc_answer *answer) {
 }
 
 int main(void) {
-    /* Its header names every dtype that it takes. */
+    /* The library's header file names every dtype that it supports. */
     static const char *const lacks[] = {"dtype-c64",         "dtype-f4",      "dtype-f6-e2m3",     "dtype-f6-e3m2", "dtype-f8-e4m3",
                                         "dtype-f8-e4m3fnuz", "dtype-f8-e5m2", "dtype-f8-e5m2fnuz", "dtype-f8-e8m0", "dtype-u16",
                                         "dtype-u32",         "dtype-u64",     NULL};

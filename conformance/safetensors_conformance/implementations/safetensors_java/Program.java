@@ -1,5 +1,5 @@
-// Answers requests with tmanabe's safetensors-java: SafetensorsViewer.load, getHeader and getByteBuffer. Its checks are
-// assertions, so it is run with them (java -ea), and without as a program in production is.
+// Answers requests with tmanabe's safetensors-java: SafetensorsViewer.load, getHeader and getByteBuffer. Its checks
+// are assertions, so it runs both with them (java -ea) and without them, as a program in production would.
 
 import io.github.tmanabe.SafetensorsViewer;
 import java.io.File;

@@ -1,4 +1,4 @@
-"""Adapter of the command ``safetensors-print``."""
+"""Adapter for the command ``safetensors-print``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stc_host.library import marked
 
 @marked
 class Report:
-    """Exit status 0 means that a file conforms."""
+    """An exit status of 0 means that the file conforms to the format."""
 
     def check(self, path: str) -> bool:
         command.run(main, path)

@@ -1,4 +1,4 @@
-"""Adapters of safetensors-streaming with paths and URLs: ``load_file`` and its own ``safe_open``."""
+"""Adapters for safetensors-streaming with paths and URLs: ``load_file`` and its own ``safe_open``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stc_host.library import call, marked, opened
 
 
 class Streaming:
-    """Base of both entry points."""
+    """Base class of both entry points."""
 
     lacks = lacking.all_but(("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64"))
 

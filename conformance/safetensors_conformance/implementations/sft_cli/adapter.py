@@ -1,4 +1,4 @@
-"""Adapter of the command ``sft ls`` and its parser."""
+"""Adapter for the command ``sft ls`` and its parser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stc_host.library import call, marked
 
 @marked
 class Index:
-    """The parser's list of a file for which the command succeeds."""
+    """The parser's list of tensors, for files on which the command succeeds."""
 
     def open(self, path: str) -> dict[str, Any]:
         command.run(app, "ls", path)

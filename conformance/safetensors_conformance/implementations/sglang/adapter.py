@@ -1,4 +1,4 @@
-"""Adapters of SGLang's iterators over the weights of a model, cut out of ``model_loader/weight_utils.py``."""
+"""Adapters for SGLang's iterators over model weights, cut out of ``model_loader/weight_utils.py``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Lazy(Weights):  # type: ignore[misc]  # imported by its plain name
 
     utils = UTILS
     iterator = "safetensors_weights_iterator"
-    order = sorted  # as SGLANG_SORT_WEIGHT_FILES says unless it is set
+    order = sorted  # the default of SGLANG_SORT_WEIGHT_FILES
 
 
 @marked

@@ -1,5 +1,6 @@
-// Around read_safetensors_file of stable-diffusion.cpp, which keeps tensors in forms of its own: shapes turned round and
-// folded, U8 left out, dtypes named by what they are converted to. So it is asked for its verdict alone.
+// Answers requests with read_safetensors_file of stable-diffusion.cpp. The library stores tensors in its own form: it
+// reverses and folds shapes, leaves out U8, and names dtypes after the types to which it converts them. Therefore,
+// only its verdict is used.
 #include "safetensors_io.h"
 #include "stc_shim.hpp"
 
@@ -8,7 +9,7 @@ static void read_file(const std::string &path, bool, stc::Answer &) {
     std::string error;
     std::map<std::string, std::string> metadata;
     if (read_safetensors_file(path, tensors, &error, &metadata)) return;
-    // What it says of dtypes that it does not know, and of more dimensions than it holds.
+    // This error is about unknown dtypes, or about more dimensions than the library supports.
     if (error.rfind("unsupported dtype", 0) == 0) throw stc::Unsupported(error);
     throw std::runtime_error(error);
 }

@@ -1,1 +1,1 @@
-"""Helpers of several adapters; they run inside the worker, with the library under test."""
+"""Helpers that several adapters share. They run inside the worker, with the library under test."""

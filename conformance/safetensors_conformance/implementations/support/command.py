@@ -1,4 +1,4 @@
-"""Run the command of a package in this process, in the environment of the package."""
+"""Run a package's command in this process, in the environment of the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stc_host.library import Refused, call
 
 
 def run(main: Callable[[], Any], *words: str) -> None:
-    """Call the entry point of a command with these arguments. Raises SystemExit or Refused if it fails."""
+    """Call a command's entry point with these arguments. Raises SystemExit or Refused if it fails."""
     before = sys.argv
     sys.argv = [main.__module__, *words]
     try:

@@ -1,7 +1,8 @@
-"""Import one module of a package alone, if the rest of it needs absent packages.
+"""Import a single module of a package when the rest of the package needs packages that are not installed.
 
-Runs in the environment of the package. During the import, everything from the absent packages is an empty
-class. It has no behaviour, so the module must not pass the content of a file through one.
+This code runs in the environment of the package. During the import, every name from the missing packages is
+an empty class without behaviour. The module must therefore not pass the content of a file through such a
+class.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 
 class _Empty(type):
-    """Metaclass of the empty classes; calling one returns an object that works as a decorator."""
+    """Metaclass of the empty classes. Calling such a class returns an object that works as a decorator."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -30,7 +31,7 @@ def _empty(name: str) -> Any:
 
 
 class _StandIn(ModuleType):
-    """A module with every attribute."""
+    """A fake module that has every attribute."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -39,7 +40,7 @@ class _StandIn(ModuleType):
 
 
 class _Finder:
-    """Finds stand-ins for modules of absent packages."""
+    """Finds fake modules for the packages that are missing."""
 
     def __init__(self, absent: Iterable[str], names: Mapping[str, Mapping[str, Any]]) -> None:
         self._absent = tuple(absent)
@@ -63,10 +64,10 @@ def module(
     absent: Iterable[str] = (),
     names: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Any:
-    """Return one module of a package, imported alone. Raises ImportError if the file does not exist.
+    """Return one module of a package, imported on its own. Raises ImportError if the file does not exist.
 
-    ``distribution`` None means a checkout on ``PYTHONPATH``. ``absent`` lists top-level packages to replace;
-    ``names`` maps their modules to attributes that are not empty.
+    If ``distribution`` is None, the package is a checkout on ``PYTHONPATH``. ``absent`` lists the top-level
+    packages to replace. ``names`` maps their modules to attributes that are not empty.
     """
     before = set(sys.modules)
     finder: Any = _Finder(absent, names or {})
@@ -91,4 +92,4 @@ def _found(file: str) -> Path:
     for folder in sys.path:
         if (where := Path(folder, file)).is_file():
             return where
-    raise ImportError(f"there is no {file} in the folders of PYTHONPATH")
+    raise ImportError(f"{file} does not exist in any folder of PYTHONPATH")

@@ -1,4 +1,7 @@
-"""Tensors to write as NumPy arrays; runs in the environment of the library under test."""
+"""Represent the tensors to write as NumPy arrays.
+
+This module runs in the environment of the library under test.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +34,25 @@ CODES = {
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
     "float8_e8m0fnu": "F8_E8M0",
 }
-"""Name of a type of NumPy, ml_dtypes and similar libraries -> dtype code.
+"""Maps names of types in NumPy, ml_dtypes and similar libraries to dtype codes.
 
-Without types of less than a byte: ml_dtypes uses a byte per element, unlike the file."""
+Types smaller than a byte are missing, because ml_dtypes uses a byte for each element, unlike the file.
+"""
 OTHER = {"C128": "<c16", "F128": "g", "STRING": "<U2", "DATETIME": "<M8[s]", "VOID": "V3"}
-"""Element types unknown to the format, by their names in the corpus."""
+"""Element types that the format does not have, by their names in the corpus."""
 
 
 def code(dtype: Any) -> str:
-    """Return the dtype code of a NumPy type, or NumPy's name for a type unknown to the format."""
+    """Return the dtype code of a NumPy type, or NumPy's name for a type that the format does not have."""
     return CODES.get(dtype.name, str(dtype.name))
 
 
 def array(tensor: Any) -> np.ndarray[Any, Any]:
     """Return a view of the tensor's memory. Raises NotImplementedError if no NumPy array can express it."""
     if getattr(tensor, "nbytes", None) is not None:
-        raise NotImplementedError("takes arrays, and the size of an array is that of its shape")
+        raise NotImplementedError(
+            "the writer accepts arrays, and the size of an array follows from its shape"
+        )
     if tensor.dtype == "OBJECT":
         return np.array([object() for _ in range(max(int(np.prod(tensor.shape)), 1))], dtype=object)
     text = NUMPY.get(tensor.dtype) or OTHER.get(tensor.dtype)
@@ -59,17 +65,17 @@ def array(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def named(tensors: list[Any], value: Any = array, name: Any = operator.attrgetter("name")) -> dict[Any, Any]:
-    """Return name -> ``value(tensor)``. Raises NotImplementedError for a repeated name."""
+    """Return name -> ``value(tensor)``. Raises NotImplementedError if a name appears twice."""
     out = {name(t): value(t) for t in tensors}
     if len(out) != len(tensors):
-        raise NotImplementedError("takes a map, in which no name appears twice")
+        raise NotImplementedError("the writer accepts a map, in which no name can appear twice")
     return out
 
 
 def raw(tensor: Any) -> bytearray:
-    """Return the bytes of a tensor. Raises NotImplementedError if they are not one buffer."""
+    """Return the bytes of a tensor. Raises NotImplementedError if they are not a single buffer."""
     if tensor.strides is not None or tensor.byteorder != "little":
-        raise NotImplementedError("takes buffers, not views")
+        raise NotImplementedError("the writer accepts buffers but no views")
     size = getattr(tensor, "nbytes", None)
     if size is None:
         count = int(np.prod(tensor.shape, dtype=object))

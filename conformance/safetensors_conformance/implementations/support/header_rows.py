@@ -1,7 +1,7 @@
-"""Rows for libraries that return the header as the JSON parser made it.
+"""Rows for libraries that return the header as their JSON parser created it.
 
-Runs in the environment of the library. Checks and drops nothing, because the library accepted it. Missing
-fields are unreported.
+This module runs in the environment of the library. It does not check or drop anything, because the library
+accepted the header. Missing fields are not reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dtypes of the format as names of features that a library lacks; runs in its environment."""
+"""Feature names for the dtypes that a library lacks. This module runs in the library's environment."""
 
 from __future__ import annotations
 

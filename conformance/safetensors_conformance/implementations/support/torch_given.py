@@ -1,4 +1,7 @@
-"""Tensors to write as torch tensors; runs in the environment of the library under test."""
+"""Represent the tensors to write as torch tensors.
+
+This module runs in the environment of the library under test.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import torch_rows
 
 TYPES = {code: dtype for dtype, code in torch_rows.CODES.items()}
 TEXT = "STRING"
-"""Element type of strings among tensors, which quantised models have."""
+"""Element type for strings among the tensors, which quantised models have."""
 
 
 def named(tensors: list[Any]) -> dict[Any, Any]:
@@ -29,7 +32,7 @@ def of(tensor: Any, storages: dict[int, Any]) -> Any:
     size = made.element_size()
     if tensor.dtype == "F4":  # two elements in one
         if not shape or shape[-1] % 2 or tensor.strides is not None:
-            raise NotImplementedError("torch packs pairs along the last dimension")
+            raise NotImplementedError("torch packs pairs of elements along the last dimension")
         shape[-1] //= 2
     steps = tensor.strides
     if steps is None:
@@ -37,7 +40,9 @@ def of(tensor: Any, storages: dict[int, Any]) -> Any:
         for place in reversed(range(len(shape) - 1)):
             steps[place] = steps[place + 1] * max(shape[place + 1], 1)
     if tensor.offset % size or any(step % size or step < 0 for step in steps):
-        raise NotImplementedError("torch counts places and steps in whole elements, forwards")
+        raise NotImplementedError(
+            "torch supports only offsets and strides of whole elements, in forward direction"
+        )
     memory = tensor.storage
     if id(memory) not in storages:
         flat = torch.frombuffer(memory, dtype=torch.uint8) if memory else torch.empty(0, dtype=torch.uint8)

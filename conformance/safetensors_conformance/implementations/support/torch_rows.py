@@ -1,4 +1,4 @@
-"""Torch tensors as answers; runs in the environment of the library under test."""
+"""Convert torch tensors to answers. This module runs in the environment of the library under test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMES = {
     "float4_e2m1fn_x2": "F4",
 }
 CODES = {getattr(torch, name): code for name, code in _NAMES.items() if hasattr(torch, name)}
-"""Torch type -> dtype code; older releases lack some types."""
+"""Maps torch types to dtype codes. Older releases lack some types."""
 LACKS = ("dtype-f6-e2m3", "dtype-f6-e3m2")
 
 
@@ -38,15 +38,17 @@ def part(tensor: Any) -> tuple[Any, list[int], bytes]:
     try:
         flat = tensor.contiguous().view(-1)
         data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-    except NotImplementedError as err:  # raised by torch, not a missing feature of the library
+    # an exception of torch that does not mean that the library lacks a feature
+    except NotImplementedError as err:
         raise TypeError(f"torch cannot lay out the elements of a tensor: {err}") from err
     return code, shape, data
 
 
 def kind(dtype: Any, shape: Any) -> tuple[str, list[int]]:
-    """Return dtype code, or torch's name for a type unknown to the format, and shape.
+    """Return the dtype code (or torch's name for a type that the format does not have) and the shape.
 
-    Torch packs two four-bit floats of the last dimension into one element, and counts elements.
+    Torch packs two four-bit floats of the last dimension into one element. The shape counts the four-bit
+    floats.
     """
     code, sizes = CODES.get(dtype, str(dtype)), list(shape)
     if sizes and code == "F4":

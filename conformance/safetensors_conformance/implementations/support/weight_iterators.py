@@ -1,4 +1,4 @@
-"""Iterators over the weights of a model as vLLM and SGLang have them; runs in their environments."""
+"""Iterators over the weights of a model, as in vLLM and SGLang. This module runs in their environments."""
 
 from __future__ import annotations
 
@@ -13,26 +13,30 @@ from stc_host.library import Refused, call, each, marked
 
 @marked
 class Weights:
-    """Base of adapters: ``iterator`` is a function of the module ``utils``, called with ``arguments``."""
+    """Base class of adapters.
+
+    ``iterator`` is a function of the module ``utils``, called with ``arguments``.
+    """
 
     lacks: tuple[str, ...] = torch_rows.LACKS
     utils: Any
     iterator: str
     arguments: tuple[Any, ...] = ()
     order: Any = list
-    """Function that orders the files of a folder."""
+    """Function that orders the files in a folder."""
 
     def read(self, path: str) -> Iterator[tuple[Any, ...]]:
         yield from self._rows([path])
 
     def index(self, path: str) -> Iterator[tuple[Any, ...]]:
-        """Load a folder: the filter with the lines of ``DefaultModelLoader._prepare_weights`` around it."""
+        """Load a folder with the filter and lines around it in ``DefaultModelLoader._prepare_weights``."""
         folder = str(Path(path).parent)
         files = glob.glob(f"{folder}/*.safetensors")  # noqa: PTH207 - the names as the libraries have them
         files = call(self.utils.filter_duplicate_safetensors_files, files, folder, Path(path).name)
         if files == []:
             raise Refused("Cannot find any model weights")
-        tensors = {row[0]: row for row in self._rows(self.order(files))}  # weight loaders copy each in turn
+        # weight loaders copy each tensor before they request the next
+        tensors = {row[0]: row for row in self._rows(self.order(files))}
         yield from tensors.values()
 
     def _rows(self, files: list[str]) -> Iterator[tuple[Any, ...]]:

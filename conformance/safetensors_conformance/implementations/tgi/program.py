@@ -1,4 +1,4 @@
-"""Adapter of ``Weights`` of Text Generation Inference, out of ``utils/weights.py`` of its server."""
+"""Adapter for ``Weights`` from Text Generation Inference, in ``utils/weights.py`` of its server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEIGHTS = cut_out.module(
 
 @marked
 class Weights:
-    """``Weights`` over one file, for one process on the CPU, with every tensor as stored."""
+    """``Weights`` for one file and one process on the CPU. Every tensor is returned as stored."""
 
     lacks = torch_rows.LACKS
 

@@ -1,4 +1,4 @@
-"""Adapter of ``tinygrad.nn.state``: ``safe_load`` and ``safe_save``."""
+"""Adapter for ``tinygrad.nn.state``: ``safe_load`` and ``safe_save``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class State:
 
 def _needs_clang() -> None:
     if shutil.which("clang") is None:
-        raise NotImplementedError("saving goes through tinygrad's CPU device, which compiles with clang")
+        raise NotImplementedError("saving uses tinygrad's CPU device, which compiles with clang")
 
 
 def code(tensor: Any) -> str:
@@ -63,5 +63,5 @@ def part(tensor: Any) -> tuple[Any, Any, bytes]:
 
 def tensor_of(tensor: Any) -> Any:
     if tensor.dtype not in safe_dtypes or tensor.nbytes is not None:
-        raise NotImplementedError("no such tensor")
+        raise NotImplementedError("tinygrad has no such tensor")
     return Tensor(bytes(given.raw(tensor)), dtype=safe_dtypes[tensor.dtype]).reshape(tensor.shape)

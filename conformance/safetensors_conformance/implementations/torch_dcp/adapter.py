@@ -1,4 +1,4 @@
-"""Adapter of PyTorch's distributed checkpoint: its reader and its writer of safetensors files."""
+"""Adapter for PyTorch's distributed checkpoint, with its reader and writer for safetensors files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch.distributed import checkpoint
 
 @marked
 class HuggingFaceStorage:
-    """``load`` with ``HuggingFaceStorageReader``, ``save`` with ``HuggingFaceStorageWriter``."""
+    """``load`` with ``HuggingFaceStorageReader``, and ``save`` with ``HuggingFaceStorageWriter``."""
 
     version = str(torch.__version__)
     lacks = (*torch_rows.LACKS, *lacking.dtypes("F4", "F8_E8M0"))
@@ -41,12 +41,12 @@ class HuggingFaceStorage:
 
     def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
         if metadata is not None:
-            raise NotImplementedError("takes no metadata")
+            raise NotImplementedError("the writer does not accept metadata")
         state = torch_given.named(tensors)
         placed: dict[str, int] = {}
         number, room = 0, -1
         for name, tensor in state.items():
-            size = getattr(tensor, "nbytes", 0)  # a text has none
+            size = getattr(tensor, "nbytes", 0)  # a string has no such attribute
             if size > room:
                 number, room = number + 1, max_shard_size
             placed[name] = number

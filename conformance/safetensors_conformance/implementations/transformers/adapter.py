@@ -1,6 +1,6 @@
-"""Adapter of the functions with which ``from_pretrained`` of Transformers finds shards and reads files.
+"""Adapter for the functions with which Transformers' ``from_pretrained`` finds shards and reads files.
 
-``save_pretrained`` writes them.
+Files are written by ``save_pretrained``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from transformers.utils.hub import get_checkpoint_shard_files
 
 
 class Config(PretrainedConfig):  # type: ignore[misc] # not installed where this is checked
-    """Configuration of the saved model."""
+    """Configuration of the model that is saved."""
 
     model_type = "any"
 
 
 class Model(PreTrainedModel):  # type: ignore[misc] # as above
-    """A model with one parameter; the tensors to save are passed separately."""
+    """A model with one parameter. The tensors to save are passed separately."""
 
     config_class = Config
 
@@ -39,7 +39,7 @@ class Model(PreTrainedModel):  # type: ignore[misc] # as above
 
 @marked
 class Load:
-    """One file, and the files out of an index."""
+    """Loads one file, or the files that an index names."""
 
     lacks = torch_rows.LACKS
 
@@ -55,6 +55,6 @@ class Load:
 
     def save_sharded(self, folder: str, tensors: list[Any], metadata: Any, max_shard_size: int) -> None:
         if metadata is not None:
-            raise NotImplementedError("takes no metadata")
+            raise NotImplementedError("save_pretrained does not accept metadata")
         state = torch_given.named(tensors)
         call(Model(Config()).save_pretrained, folder, state_dict=state, max_shard_size=max_shard_size)

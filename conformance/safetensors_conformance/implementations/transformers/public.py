@@ -1,4 +1,4 @@
-"""``from_pretrained`` of Transformers called whole, for comparison with the adapter."""
+"""Transformers' public function ``from_pretrained``, for comparison with the adapter."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Config(PretrainedConfig):  # type: ignore[misc] # not installed where this
 
 
 class Model(PreTrainedModel):  # type: ignore[misc] # as above
-    """A model with the parameters of a checkpoint."""
+    """A model that has the parameters of a checkpoint."""
 
     config_class = Config
 
     def __init__(self, config: Any, shapes: dict[str, list[int]]) -> None:
         super().__init__(config)
         for name, shape in shapes.items():
-            with suppress(KeyError, AttributeError):  # no name of a parameter of torch
+            with suppress(KeyError, AttributeError):  # not a valid parameter name in torch
                 self._add(name, torch.nn.Parameter(torch.zeros(shape)))
         self.post_init()
 
@@ -46,7 +46,7 @@ class Model(PreTrainedModel):  # type: ignore[misc] # as above
 
 @marked
 class FromPretrained:
-    """``PreTrainedModel.from_pretrained`` of a folder."""
+    """Calls ``PreTrainedModel.from_pretrained`` on a folder."""
 
     def index(self, path: str) -> list[tuple[str, str, list[int], bytes]]:
         index = Path(path)

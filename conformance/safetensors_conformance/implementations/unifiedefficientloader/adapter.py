@@ -1,4 +1,4 @@
-"""Adapter of ``UnifiedSafetensorsLoader`` in its low-memory mode, where it parses the header itself."""
+"""Adapter for ``UnifiedSafetensorsLoader`` in its low-memory mode, in which it parses the header itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unifiedefficientloader import UnifiedSafetensorsLoader
 
 @marked
 class LowMemory:
-    """Header first, then each tensor."""
+    """Reads the header first, then each tensor."""
 
     lacks = (*torch_rows.LACKS, *lacking.dtypes("F8_E4M3FNUZ", "F8_E5M2FNUZ"))
 

@@ -1,4 +1,4 @@
-"""``DefaultModelLoader.get_all_weights`` of a whole vLLM, for comparison with the adapter."""
+"""``DefaultModelLoader.get_all_weights`` of a complete vLLM, for comparison with the adapter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 
 @marked
 class GetAllWeights:
-    """The weights of a model in a folder."""
+    """Returns the weights of a model in a folder."""
 
     options: ClassVar[dict[str, Any]] = {}
 
@@ -33,13 +33,13 @@ class GetAllWeights:
 
 @marked
 class Eager(GetAllWeights):
-    """With the strategy ``eager``."""
+    """Uses the strategy ``eager``."""
 
     options: ClassVar[dict[str, Any]] = {"safetensors_load_strategy": "eager"}
 
 
 @marked
 class Threads(GetAllWeights):
-    """With several threads."""
+    """Uses several threads."""
 
     options: ClassVar[dict[str, Any]] = {"model_loader_extra_config": {"enable_multithread_load": True}}

@@ -1,1 +1,1 @@
-"""The suite that pytest collects."""
+"""The test module that pytest collects."""

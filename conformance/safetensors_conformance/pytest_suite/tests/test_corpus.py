@@ -1,4 +1,4 @@
-"""The conformance suite as pytest collects it: a file with items generated from the corpus.
+"""The conformance suite in the form that pytest collects: a file with items generated from the corpus.
 
 Run it with ``pytest conformance --impl=NAME`` in a checkout, or with ``pytest --pyargs
 safetensors_conformance --impl=NAME`` from an installed wheel.
@@ -18,10 +18,10 @@ from safetensors_corpus import Case
 
 
 class SuiteFile(pytest.File):
-    """The file that pytest collects, with the items of all implementations."""
+    """The file that pytest collects. It contains the items of all implementations."""
 
     def collect(self) -> Iterator[SuiteItem]:
-        # Compute once: the report of each item contains the names of all folders above it.
+        # Computed once, because the report of each item contains the names of all folders above it.
         self.keywords = dict(self.keywords)
         suite = suite_of(self.config)
         for selector in suite.driver.targets:
@@ -45,7 +45,7 @@ class SuiteFile(pytest.File):
         case: Case | None = None,
     ) -> SuiteItem:
         words = f"{about}-{selector}" if about else selector
-        # Like the parameters of a function: ASCII in brackets, which pytest recognises (--lf).
+        # The same form as the parameters of a function: ASCII in brackets, which pytest recognises (--lf).
         name = f"test_{kind}[{words.encode('unicode_escape').decode()}]"
         return SuiteItem.from_parent(
             self,

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "stc_shim.h"
 
-/* Reads numbers up to a bracket. Returns how many; ignores more than 16. */
+/* Reads up to 16 numbers before a bracket, and returns how many there are. */
 static size_t numbers(const char *at, uint64_t *out) {
     size_t count = 0;
     for (char *next; *at != ']' && count < 16; at = next + (*next == ',')) {

@@ -1,4 +1,4 @@
-/* Lets a safetensors reader in C take part in the conformance suite: include it once, in the file with main.
+/* Lets a safetensors reader in C take part in the conformance suite. Include this file once, next to main.
  *
  *     static void read_file(const char *path, int with_data, stc_answer *answer) {
  *         ...call the reader, then for each tensor:
@@ -11,8 +11,8 @@
  *         return stc_serve(&program);
  *     }
  *
- * Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests,
- * computes digests and writes answers. Output of the reader goes to standard error. Needs C99 and POSIX.
+ * Report what your reader reports, and do not parse anything yourself. The shim reads the requests one at a time,
+ * computes digests and writes the answers. Output of the reader goes to standard error. The shim needs C99 and POSIX.
  */
 #ifndef STC_SHIM_H
 #define STC_SHIM_H
@@ -37,12 +37,12 @@ typedef struct {
 
 typedef struct {
     const char *name, *version, *language;
-    const char *const *lacks; /* features that the reader lacks, such as "dtype-f4"; ends with NULL; or NULL */
+    const char *const *lacks; /* NULL, or features that the reader lacks, such as "dtype-f4", ending with NULL */
     /* Reads a file, or only opens it if with_data is 0, and reports its content, or why it is rejected. */
     void (*read)(const char *path, int with_data, stc_answer *answer);
 } stc_program;
 
-/* ---- text that grows ---- */
+/* ---- growing text buffer ---- */
 
 static inline void stc_put(stc_text *text, const char *bytes, size_t count) {
     if (text->size - text->used < count + 1) {
@@ -77,7 +77,7 @@ static inline int stc_is_utf8(const unsigned char *at, size_t count) {
     return 1;
 }
 
-/* Adds a string of JSON, or {"hex": ...} for bytes that are not UTF-8. */
+/* Adds a JSON string, or {"hex": ...} for bytes that are not UTF-8. */
 static inline void stc_string(stc_text *text, const char *bytes, size_t count) {
     char code[8];
     int utf8 = stc_is_utf8((const unsigned char *)bytes, count);
@@ -148,10 +148,10 @@ static inline void stc_digest(stc_text *text, const unsigned char *bytes, size_t
     }
 }
 
-/* ---- answer for a file ---- */
+/* ---- the answer for a file ---- */
 
-/* Reports a tensor. A null dtype, or a null shape with a rank, means unknown. The bytes, in the
- * order of the file, are NULL when the file is only opened, and may be where there are none. */
+/* Reports a tensor. A null dtype, or a null shape with a rank, means that the reader does not report it. The bytes
+ * must be in the order of the file. They are NULL if the file is only opened, and may be NULL if there are none. */
 static inline void stc_tensor(stc_answer *answer, const char *name, size_t name_length, const char *dtype,
                        const uint64_t *shape, size_t rank, const void *bytes, size_t count) {
     stc_text *out = &answer->tensors;
@@ -181,7 +181,7 @@ static inline void stc_tensor(stc_answer *answer, const char *name, size_t name_
     stc_say(out, "}");
 }
 
-/* Declares that the reader reports metadata: call it once, even if the file has none. */
+/* Declares that the reader reports metadata. Call this once, even if the file has no metadata. */
 static inline void stc_reports_metadata(stc_answer *answer) { answer->knows_metadata = 1; }
 
 static inline void stc_metadata(stc_answer *answer, const char *key, size_t key_length, const char *value, size_t length) {
@@ -194,7 +194,7 @@ static inline void stc_metadata(stc_answer *answer, const char *key, size_t key_
     stc_say(out, "]");
 }
 
-/* Reports an empty metadata map, if the reader distinguishes that from none. */
+/* Reports an empty metadata map, if the reader distinguishes it from missing metadata. */
 static inline void stc_empty_metadata(stc_answer *answer) { answer->knows_metadata = 2; }
 
 static inline void stc_reject(stc_answer *answer, const char *why) {
@@ -203,7 +203,7 @@ static inline void stc_reject(stc_answer *answer, const char *why) {
     stc_say(&answer->message, why);
 }
 
-/* Reports that the file is well formed but not supported by the reader. */
+/* Reports that the file is valid but not supported by the reader. */
 static inline void stc_unsupported(stc_answer *answer, const char *why) {
     stc_reject(answer, why);
     answer->outcome = "unsupported";
@@ -211,7 +211,7 @@ static inline void stc_unsupported(stc_answer *answer, const char *why) {
 
 /* ---- requests ---- */
 
-/* Returns the value of a key of the object, or NULL. The harness writes well-formed requests. */
+/* Returns the value of a key in the object, or NULL. Requests from the harness are always well formed. */
 static inline const char *stc_member(const char *at, const char *key) {
     size_t depth = 0, length = strlen(key);
     for (; *at; at++) {
@@ -232,7 +232,7 @@ static inline unsigned stc_hex4(const char *at) {
     return (unsigned)strtoul(digits, NULL, 16);
 }
 
-/* Adds the text of a string of JSON. */
+/* Adds the text of a JSON string. */
 static inline void stc_unescaped(stc_text *out, const char *at) {
     for (at++; *at && *at != '"'; at++) {
         if (*at != '\\') {
@@ -296,7 +296,7 @@ static inline void stc_run(const stc_program *program, const char *request, stc_
     stc_say(out, "\"");
     if (strcmp(answer.outcome, "accept")) {
         stc_say(out, ", \"message\": ");
-        stc_text *message = &answer.message; /* a message is text, whatever the file contained */
+        stc_text *message = &answer.message; /* a message must be text, whatever the file contains */
         for (size_t i = 0; i < message->used; i++)
             if (message->bytes[i] & 0x80 && !stc_is_utf8((unsigned char *)message->bytes, message->used))
                 message->bytes[i] = '?';
@@ -337,7 +337,7 @@ static inline int stc_serve(const stc_program *program) {
         if (!strncmp(command, "\"start\"", 7)) stc_start(program, &out);
         else stc_run(program, line, &out);
         fwrite(out.bytes, 1, out.used, answers);
-        fflush(answers); /* a pipe is buffered: without this the harness waits forever */
+        fflush(answers); /* a pipe is buffered, so otherwise the harness waits forever */
         free(out.bytes);
     }
     free(line);

@@ -1,5 +1,5 @@
-// Use of stc_shim.hpp with a minimal reader: it searches the header for
-// what it knows, where yours reads JSON.
+// An example of stc_shim.hpp with a minimal reader, which searches the header
+// for known text. Your reader parses the JSON instead.
 //
 //     g++ -std=c++17 -O2 -o example example.cpp && stc check-protocol --impl "cmd:./example"
 #include "stc_shim.hpp"

@@ -11,8 +11,8 @@
 //         });
 //     }
 //
-// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests,
-// computes digests and writes answers. Output of the reader goes to standard error.
+// Report what your reader reports, and do not parse anything yourself. The shim reads the requests one at a time,
+// computes digests and writes the answers. Output of the reader goes to standard error.
 #pragma once
 
 #include <array>
@@ -34,10 +34,10 @@ namespace stc {
 struct Program {
     std::string name, version, language = "C++";
     std::vector<std::string> lacks;  // features that the reader lacks, such as "dtype-f4"
-    bool verdict_only = false;       // it only accepts or refuses: then no tensors have to be told
+    bool verdict_only = false;       // it only accepts or rejects files and does not report tensors
 };
 
-// Thrown for a file that is well formed but not supported by the reader.
+// Thrown for a valid file that the reader does not support.
 struct Unsupported : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -66,7 +66,7 @@ inline std::string hex(std::string_view bytes) {
     return out;
 }
 
-// Returns a string of JSON, or {"hex": ...} for bytes that are not UTF-8.
+// Returns a JSON string, or {"hex": ...} for bytes that are not UTF-8.
 inline std::string quoted(std::string_view text) {
     if (!is_utf8(text)) return "{\"hex\": \"" + hex(text) + "\"}";
     std::string out = "\"";
@@ -128,7 +128,7 @@ inline std::string sha256(std::string_view bytes) {
     return hex(out);
 }
 
-// Returns the value of a key of the object, empty if absent. The harness writes well-formed requests.
+// Returns the value of a key in the object, or nothing. Requests from the harness are always well formed.
 inline std::string_view member(std::string_view text, std::string_view key) {
     int depth = 0;
     for (size_t at = 0; at < text.size(); at++) {
@@ -143,7 +143,7 @@ inline std::string_view member(std::string_view text, std::string_view key) {
     return {};
 }
 
-// Returns the text of a string of JSON.
+// Returns the text of a JSON string.
 inline std::string unescaped(std::string_view text) {
     std::string out;
     const auto hex4 = [&](size_t at) { return std::stoul(std::string(text.substr(at, 4)), nullptr, 16); };
@@ -174,13 +174,13 @@ inline std::string unescaped(std::string_view text) {
 
 }  // namespace detail
 
-// Answer for one file.
+// The answer for one file.
 class Answer {
   public:
     explicit Answer(bool summary) : summary_(summary) {}
 
-    // Reports a tensor; omit dtype and shape if the reader does not report them. The bytes are those of the
-    // file, in its order, and null when the file is only opened.
+    // Reports a tensor. Omit dtype and shape if the reader does not report them. The bytes must be in the order
+    // of the file, and are null if the file is only opened.
     template <class Shape>
     void tensor(std::string_view name, std::optional<std::string_view> dtype, const Shape &shape, const void *bytes,
                 size_t size) {
@@ -198,7 +198,7 @@ class Answer {
         tensors_ += "}";
     }
 
-    // Reports the metadata, a range of pairs, which may be empty.
+    // Reports the metadata, given as a range of pairs that may be empty.
     template <class Map> void metadata(const Map &map) {
         metadata_ = metadata_.value_or("");
         for (const auto &[key, value] : map) metadata(key, value);
@@ -207,7 +207,7 @@ class Answer {
         metadata_ = metadata_.value_or("");
         *metadata_ += (metadata_->empty() ? "[" : ", [") + detail::quoted(key) + ", " + detail::quoted(value) + "]";
     }
-    // Declares that the reader reports metadata, of which there is none yet.
+    // Declares that the reader reports metadata, even if there is none.
     void no_metadata() { has_none_ = true; }
 
     void with_data(bool yes) { with_data_ = yes; }
@@ -279,7 +279,7 @@ inline int serve(const Program &program, const Read &read) {
                               ? detail::start(program)
                               : "{\"seq\": " + seq + ", \"outcome\": " + detail::run(line, read, program.verdict_only) + "}\n";
         std::fwrite(out.data(), 1, out.size(), answers);
-        std::fflush(answers);  // a pipe is buffered: without this the harness waits forever
+        std::fflush(answers);  // a pipe is buffered, so otherwise the harness waits forever
     }
     return 0;
 }

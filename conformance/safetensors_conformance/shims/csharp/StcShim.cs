@@ -10,8 +10,9 @@
 //         }
 //     });
 //
-// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
-// digests and writes answers. Output of the reader goes to standard error. Needs only C# 7 and the base library.
+// Report what your reader reports, and do not parse anything yourself. The shim reads the requests one at a time,
+// computes digests and writes the answers. Output of the reader goes to standard error. The shim needs only C# 7 and
+// the base library.
 
 using System;
 using System.Collections.Generic;
@@ -22,16 +23,16 @@ using System.Text;
 
 public static class StcShim
 {
-    /// <summary>Reads a file, or only opens it where withData is false. An exception refuses the file.</summary>
+    /// <summary>Reads a file, or only opens it if withData is false. An exception rejects the file.</summary>
     public delegate void Read(string path, bool withData, Answer answer);
 
-    /// <summary>Thrown for a file that is well formed but not supported by the reader.</summary>
+    /// <summary>Thrown for a valid file that the reader does not support.</summary>
     public sealed class UnsupportedException : Exception
     {
         public UnsupportedException(string why) : base(why) { }
     }
 
-    /// <summary>Answer for one file.</summary>
+    /// <summary>The answer for one file.</summary>
     public sealed class Answer
     {
         private readonly bool summary;
@@ -43,8 +44,8 @@ public static class StcShim
         internal Answer(bool summary) { this.summary = summary; }
 
         /// <summary>
-        /// Tells of a tensor. A null dtype or shape is one that the reader does not tell. The bytes are those of the file, in
-        /// its order, and null when the file is only opened.
+        /// Reports a tensor. Pass null for a dtype or shape that the reader does not report. The bytes must be in the
+        /// order of the file, and are null if the file is only opened.
         /// </summary>
         public void Tensor<T>(string name, string dtype, IEnumerable<T> shape, byte[] bytes) where T : IFormattable
         {
@@ -66,7 +67,7 @@ public static class StcShim
             tensors.Append("}");
         }
 
-        /// <summary>Reports the metadata map; null means that the file has none.</summary>
+        /// <summary>Reports the metadata map, where null means that the file has no metadata.</summary>
         public void Metadata(IEnumerable<KeyValuePair<string, string>> map)
         {
             tellsMetadata = true;
@@ -87,8 +88,8 @@ public static class StcShim
     }
 
     /// <summary>
-    /// Answers requests until there are no more. <paramref name="lacks"/> names what the reader does not have, such as
-    /// "dtype-f4". Returns the exit status of the program.
+    /// Answers requests until there are no more. <paramref name="lacks"/> names features that the reader
+    /// lacks, such as "dtype-f4". Returns the exit status of the program.
     /// </summary>
     public static int Serve(string name, string version, IEnumerable<string> lacks, Read read)
     {
@@ -96,7 +97,7 @@ public static class StcShim
         using (var requests = new StreamReader(Console.OpenStandardInput(), utf8))
         using (var answers = Console.OpenStandardOutput())
         {
-            Console.SetOut(Console.Error); // what the reader prints must not stand between answers
+            Console.SetOut(Console.Error); // output of the reader must not appear between answers
             for (string line; (line = requests.ReadLine()) != null;)
             {
                 var command = Member(line, "cmd");
@@ -104,7 +105,7 @@ public static class StcShim
                 var answer = command.StartsWith("\"start\"") ? Start(name, version, lacks) : Run(line, read);
                 var bytes = utf8.GetBytes(answer + "\n");
                 answers.Write(bytes, 0, bytes.Length);
-                answers.Flush(); // without this the harness waits for ever
+                answers.Flush(); // otherwise the harness waits forever
             }
         }
         return 0;
@@ -155,7 +156,8 @@ public static class StcShim
     }
 
     /// <summary>
-    /// Returns a string of JSON; half of a surrogate pair, which UTF-8 cannot encode, is escaped like a control character.
+    /// Returns a JSON string. Half of a surrogate pair, which UTF-8 cannot encode, is escaped like a control
+    /// character.
     /// </summary>
     private static string Quoted(string text)
     {
@@ -171,7 +173,7 @@ public static class StcShim
         return quoted.Append("\"").ToString();
     }
 
-    /// <summary>Returns the value of a key of the object, or null. The harness writes well-formed requests.</summary>
+    /// <summary>Returns the value of a key in the object, or null. Requests from the harness are always well formed.</summary>
     private static string Member(string text, string key)
     {
         var depth = 0;
@@ -189,7 +191,7 @@ public static class StcShim
         return null;
     }
 
-    /// <summary>Returns the text of a string of JSON.</summary>
+    /// <summary>Returns the text of a JSON string.</summary>
     private static string Unescaped(string text)
     {
         var plain = new StringBuilder();

@@ -4,7 +4,7 @@
 //		stc.Serve(stc.Program{Name: "my-reader", Version: "1.0", Lacks: []string{"dtype-f4"}}, func(path string, withData bool, answer *stc.Answer) error {
 //			file, err := mine.Open(path)
 //			if err != nil {
-//				return err // rejects the file; stc.Unsupported("...") for a well-formed file that is not supported
+//				return err // rejects the file; return stc.Unsupported("...") for a valid file that is not supported
 //			}
 //			for _, t := range file.Tensors() {
 //				answer.Tensor(t.Name, t.DType, t.Shape, t.Data)
@@ -14,9 +14,9 @@
 //		})
 //	}
 //
-// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
-// digests and writes answers. Output of the reader goes to standard error. A panic ends the program, as it would
-// end any other.
+// Report what your reader reports, and do not parse anything yourself. The shim reads the requests one at a time,
+// computes digests and writes the answers. Output of the reader goes to standard error. A panic ends the program, as
+// in any other program.
 package stc
 
 import (
@@ -40,7 +40,7 @@ type Program struct {
 // Read reads a file, or only opens it if withData is false, and reports its content. An error rejects the file.
 type Read func(path string, withData bool, answer *Answer) error
 
-// Unsupported is the error for a file that is well formed but not supported by the reader.
+// Unsupported is the error for a valid file that the reader does not support.
 type Unsupported string
 
 func (u Unsupported) Error() string { return string(u) }
@@ -53,7 +53,7 @@ type Answer struct {
 	tells    bool
 }
 
-// text is a string, or {"hex": ...} for bytes that are not UTF-8.
+// text is a JSON string, or {"hex": ...} for bytes that are not UTF-8.
 func text(s string) any {
 	if utf8.ValidString(s) {
 		return s
@@ -61,8 +61,8 @@ func text(s string) any {
 	return map[string]string{"hex": hex.EncodeToString([]byte(s))}
 }
 
-// Tensor reports a tensor. An empty dtype, a nil shape and nil data mean unknown. The bytes are those of the file, in
-// its order; they do not count when the file is only opened.
+// Tensor reports a tensor. An empty dtype, a nil shape and nil data mean that the reader does not report them. The
+// bytes must be in the order of the file. They are ignored if the file is only opened.
 func (a *Answer) Tensor(name, dtype string, shape []uint64, data []byte) {
 	row := map[string]any{"name": text(name)}
 	if dtype != "" {
@@ -78,7 +78,7 @@ func (a *Answer) Tensor(name, dtype string, shape []uint64, data []byte) {
 	a.tensors = append(a.tensors, row)
 }
 
-// Metadata reports the metadata map; nil means that the file has none.
+// Metadata reports the metadata map, where nil means that the file has no metadata.
 func (a *Answer) Metadata(metadata map[string]string) {
 	a.tells = true
 	if metadata == nil {
@@ -129,7 +129,7 @@ func run(asked request, read Read) map[string]any {
 // Serve answers requests until there are no more.
 func Serve(program Program, read Read) {
 	answers := os.Stdout
-	os.Stdout = os.Stderr // what the reader prints must not stand between answers
+	os.Stdout = os.Stderr // output of the reader must not appear between answers
 	requests := bufio.NewReader(os.Stdin)
 	for {
 		line, err := requests.ReadString('\n')
@@ -156,7 +156,7 @@ func Serve(program Program, read Read) {
 		default:
 			out = run(asked, read)
 		}
-		if err := json.NewEncoder(answers).Encode(out); err != nil { // one line, not buffered
+		if err := json.NewEncoder(answers).Encode(out); err != nil { // writes one line without buffering
 			os.Exit(2)
 		}
 	}

@@ -1,5 +1,5 @@
-// Use of StcShim with a minimal reader: it searches the header for what it
-// knows, where yours reads JSON.
+// An example of StcShim with a minimal reader, which searches the header for
+// known text. Your reader parses the JSON instead.
 //
 //     javac -d . StcShim.java Example.java && stc check-protocol --impl "cmd:java -cp . Example"
 

@@ -10,8 +10,8 @@
 //         });
 //     }
 //
-// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
-// digests and writes answers. Output of the reader goes to standard error. Needs only Java 17.
+// Report what your reader reports, and do not parse anything yourself. The shim reads the requests one at a time,
+// computes digests and writes the answers. Output of the reader goes to standard error. The shim needs only Java 17.
 
 import java.io.BufferedReader;
 import java.io.FileDescriptor;
@@ -35,7 +35,7 @@ public final class StcShim {
         void read(String path, boolean withData, Answer answer) throws Exception;
     }
 
-    /** Thrown for a file that is well formed but not supported by the reader. */
+    /** Thrown for a valid file that the reader does not support. */
     public static final class Unsupported extends Exception {
         private static final long serialVersionUID = 1;
 
@@ -44,7 +44,7 @@ public final class StcShim {
         }
     }
 
-    /** Answer for one file. */
+    /** The answer for one file. */
     public static final class Answer {
         private final boolean summary;
         private final StringBuilder tensors = new StringBuilder();
@@ -57,14 +57,14 @@ public final class StcShim {
         }
 
         /**
-         * Tells of a tensor. A null dtype or shape is one that the reader does not tell. The bytes are those of the file,
-         * in its order, and null when the file is only opened.
+         * Reports a tensor. Pass null for a dtype or shape that the reader does not report. The bytes must be in the
+         * order of the file, and are null if the file is only opened.
          */
         public void tensor(String name, String dtype, long[] shape, byte[] bytes) {
             tensor(name, dtype, shape, bytes == null ? null : ByteBuffer.wrap(bytes));
         }
 
-        /** Reports a tensor whose bytes are those that remain in a buffer. */
+        /** Reports a tensor whose bytes are the remaining bytes of a buffer. */
         public void tensor(String name, String dtype, long[] shape, ByteBuffer bytes) {
             if (count++ > 0) tensors.append(", ");
             if (summary) return;
@@ -73,7 +73,7 @@ public final class StcShim {
             if (shape != null) {
                 tensors.append(", \"shape\": [");
                 for (int i = 0; i < shape.length; i++) {
-                    // Dimensions from 2^63 on look negative to Java.
+                    // In Java, dimensions of 2^63 and above look negative.
                     tensors.append(i > 0 ? ", " : "").append(Long.toUnsignedString(shape[i]));
                 }
                 tensors.append(']');
@@ -85,7 +85,7 @@ public final class StcShim {
             tensors.append('}');
         }
 
-        /** Reports the metadata map; null means that the file has none. */
+        /** Reports the metadata map, where null means that the file has no metadata. */
         public void metadata(Map<String, String> map) {
             tellsMetadata = true;
             if (map == null) return;
@@ -104,10 +104,10 @@ public final class StcShim {
         }
     }
 
-    /** Answers requests until there are no more. {@code lacks} names missing features: "dtype-f4". */
+    /** Answers requests until there are no more. {@code lacks} names features that the reader lacks. */
     public static void serve(String name, String version, List<String> lacks, Read reader) throws IOException {
         try (OutputStream answers = new FileOutputStream(FileDescriptor.out)) {
-            System.setOut(System.err); // what the reader prints must not stand between answers
+            System.setOut(System.err); // output of the reader must not appear between answers
             var requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
             for (String line; (line = requests.readLine()) != null; ) {
                 String command = member(line, "cmd");
@@ -155,11 +155,11 @@ public final class StcShim {
             sha.update(bytes.duplicate());
             return HexFormat.of().formatHex(sha.digest());
         } catch (NoSuchAlgorithmException err) {
-            throw new IllegalStateException(err); // every Java has it
+            throw new IllegalStateException(err); // every Java runtime has it
         }
     }
 
-    /** Returns a string of JSON; half of a surrogate pair, which UTF-8 cannot encode, is escaped like a control character. */
+    /** Returns a JSON string. Half of a surrogate pair, which UTF-8 cannot encode, is escaped like a control character. */
     private static String quoted(String text) {
         var out = new StringBuilder("\"");
         for (int code : text.codePoints().toArray()) {
@@ -170,7 +170,7 @@ public final class StcShim {
         return out.append('"').toString();
     }
 
-    /** Returns the value of a key of the object, or null. The harness writes well-formed requests. */
+    /** Returns the value of a key in the object, or null. Requests from the harness are always well formed. */
     private static String member(String text, String key) {
         int depth = 0;
         for (int at = 0; at < text.length(); at++) {
@@ -187,7 +187,7 @@ public final class StcShim {
         return null;
     }
 
-    /** Returns the text of a string of JSON. */
+    /** Returns the text of a JSON string. */
     private static String unescaped(String text) {
         var out = new StringBuilder();
         for (int at = 1; text.charAt(at) != '"'; at++) {

@@ -1,5 +1,5 @@
-//! Use of `stc_shim.rs` with a minimal reader: it searches the header for what it
-//! knows, where yours reads JSON.
+//! An example of `stc_shim.rs` with a minimal reader, which searches the header
+//! for known text. Your reader parses the JSON instead.
 //!
 //!     rustc -O -o example example.rs && stc check-protocol --impl "cmd:./example"
 
@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use stc_shim::{serve, Answer, Program, Refusal};
 
-/// Returns the text between two marks, starting the search at the first.
+/// Returns the text between two marks. The search starts at the first mark.
 fn between<'a>(text: &'a str, before: &str, after: char) -> Result<&'a str, Refusal> {
     let missing = || format!("no {before} in {text}");
     let rest = &text[text.find(before).ok_or_else(missing)? + before.len()..];

@@ -18,27 +18,28 @@
 //! }
 //! ```
 //!
-//! Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
-//! digests and writes answers. A panic of the reader is told as a crash. What the reader prints with `println!` would
-//! stand between the answers; lines that are no answers are passed over. Needs the standard library alone.
+//! Report what your reader reports, and do not parse anything yourself. The shim reads the requests one at a time,
+//! computes digests and writes the answers. A panic in the reader is reported as a crash. Text that the reader prints
+//! with `println!` appears between the answers, where the harness ignores it. The shim needs only the standard
+//! library.
 
 use std::fmt::{Display, Write as _};
 use std::io::{BufRead, Write as _};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// Whose answers these are.
+/// The program that answers.
 pub struct Program<'a> {
     pub name: &'a str,
     pub version: &'a str,
-    /// Features that the reader does not have, such as "dtype-f4".
+    /// Features that the reader lacks, such as "dtype-f4".
     pub lacks: &'a [&'a str],
 }
 
-/// Why a file is refused.
+/// The reason why a file is rejected.
 pub enum Refusal {
     /// The file is broken.
     Rejected(String),
-    /// It is well formed but not supported by the reader.
+    /// The file is valid, but the reader does not support it.
     #[allow(dead_code)]
     Unsupported(String),
 }
@@ -49,7 +50,7 @@ impl<E: Display> From<E> for Refusal {
     }
 }
 
-/// Answer for one file.
+/// The answer for one file.
 #[derive(Default)]
 pub struct Answer {
     tensors: String,
@@ -60,8 +61,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Tells of a tensor; None is what the reader does not tell. The bytes are those of the file, in its order, and None
-    /// when the file is only opened.
+    /// Reports a tensor. Pass None for whatever the reader does not report. The bytes must be in the order of the
+    /// file, and are None if the file is only opened.
     pub fn tensor<N: AsRef<[u8]>>(
         &mut self,
         name: N,
@@ -88,7 +89,7 @@ impl Answer {
         out.push('}');
     }
 
-    /// Tells of the metadata map; None says that the file has none.
+    /// Reports the metadata map, where None means that the file has no metadata.
     pub fn metadata<K: AsRef<[u8]>, V: AsRef<[u8]>>(&mut self, map: Option<impl IntoIterator<Item = (K, V)>>) {
         self.tells_metadata = true;
         let Some(map) = map else { return };
@@ -125,7 +126,7 @@ pub fn serve(program: &Program, read: impl Fn(&[u8], bool, &mut Answer) -> Resul
         } else {
             run(&line, &read)
         };
-        // One write and a flush: without this the harness waits for ever.
+        // Write once and flush, because otherwise the harness waits forever.
         if answers.write_all(answer.as_bytes()).and_then(|()| answers.flush()).is_err() {
             return;
         }
@@ -162,7 +163,7 @@ fn run(request: &str, read: &impl Fn(&[u8], bool, &mut Answer) -> Result<(), Ref
     format!("{{\"seq\": {seq}, \"outcome\": {told}}}\n")
 }
 
-/// Returns a string of JSON, or {"hex": ...} for bytes that are not UTF-8.
+/// Returns a JSON string, or {"hex": ...} for bytes that are not UTF-8.
 fn quoted(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return format!("{{\"hex\": \"{}\"}}", hex(bytes));
@@ -185,7 +186,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns what stands behind a key of the object. The harness writes well-formed requests.
+/// Returns the value of a key in the object. Requests from the harness are always well formed.
 fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let bytes = text.as_bytes();
     let (mut depth, mut at) = (0, 0);
@@ -212,7 +213,7 @@ fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     None
 }
 
-/// Returns the text of a string of JSON.
+/// Returns the text of a JSON string.
 fn unescaped(text: &str) -> String {
     let mut units: Vec<u16> = Vec::new();
     let mut rest = text[1..].chars();

@@ -1,25 +1,25 @@
 // Lets a safetensors reader in Swift take part in the conformance suite. Add this file to your target:
 //
 //     serve(name: "my-reader", version: "1.0", lacks: ["dtype-f4"]) { path, withData, answer in
-//         let file = try MyReader(path: path)  // an error refuses the file
+//         let file = try MyReader(path: path)  // an error rejects the file
 //         for t in file.tensors {
 //             answer.tensor(t.name, dtype: t.dtype, shape: t.shape, bytes: withData ? t.data : nil)
 //         }
 //         answer.metadata(file.metadata)
 //     }
 //
-// Report what the reader reports, and parse nothing yourself. The shim answers one request at a time; it reads requests, makes
-// digests and writes answers. Output of the reader goes to standard error. A trap ends the program, as it would end any
-// other. Needs Foundation alone.
+// Report what your reader reports, and do not parse anything yourself. The shim reads the requests one at a time,
+// computes digests and writes the answers. Output of the reader goes to standard error. A trap ends the program, as
+// in any other program. The shim needs only Foundation.
 
 import Foundation
 
-/// Thrown for a file that is well formed but not supported by the reader.
+/// Thrown for a valid file that the reader does not support.
 struct UnsupportedFile: Error, CustomStringConvertible {
     let description: String
 }
 
-/// Answer for one file.
+/// The answer for one file.
 final class Answer {
     fileprivate let summary: Bool
     fileprivate var rows: [[String: Any]] = []
@@ -30,8 +30,8 @@ final class Answer {
         self.summary = summary
     }
 
-    /// Tells of a tensor; nil is what the reader does not tell. The bytes are those of the file, in its order, and nil when
-    /// the file is only opened.
+    /// Reports a tensor. Pass nil for whatever the reader does not report. The bytes must be in the order of the
+    /// file, and are nil if the file is only opened.
     func tensor(_ name: String, dtype: String?, shape: [UInt64]?, bytes: Data?) {
         var row: [String: Any] = ["name": name]
         if let dtype { row["dtype"] = dtype }
@@ -43,7 +43,7 @@ final class Answer {
         rows.append(row)
     }
 
-    /// Tells of the metadata map; nil says that the file has none.
+    /// Reports the metadata map, where nil means that the file has no metadata.
     func metadata(_ map: [String: String]?) {
         tellsMetadata = true
         if let map { pairs = map.map { [$0.key, $0.value] } }
@@ -63,11 +63,11 @@ final class Answer {
     }
 }
 
-/// Answers requests until there are no more. `lacks` names what the reader does not have, such as "dtype-f4". `read` reads a
-/// file, or only opens it where its second argument is false; an error refuses the file.
+/// Answers requests until there are no more. `lacks` names features that the reader lacks, such as
+/// "dtype-f4". `read` reads a file, or only opens it if its second argument is false. An error rejects the file.
 func serve(name: String, version: String, lacks: [String] = [], read: (String, Bool, Answer) throws -> Void) {
     let answers = FileHandle(fileDescriptor: dup(1))
-    dup2(2, 1)  // what the reader prints must not stand between answers
+    dup2(2, 1)  // output of the reader must not appear between answers
     while let line = readLine() {
         guard let request = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any] else {
             FileHandle.standardError.write(Data("the request is no JSON\n".utf8))

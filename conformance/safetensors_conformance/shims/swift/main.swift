@@ -1,4 +1,4 @@
-// Use of StcShim with a minimal reader: it checks next to nothing.
+// An example of StcShim with a minimal reader, which checks almost nothing.
 //
 //     swiftc -O -o example StcShim.swift main.swift && stc check-protocol --impl "cmd:./example"
 

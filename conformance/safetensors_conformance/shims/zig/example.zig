@@ -1,4 +1,4 @@
-//! How `stc_shim.zig` is used, around a reader that shows nothing but that: it checks next to nothing.
+//! An example of `stc_shim.zig` with a minimal reader, which checks almost nothing.
 //!
 //!     zig build-exe -O ReleaseSafe example.zig && stc check-protocol --impl "cmd:./example"
 

@@ -1,4 +1,4 @@
-//! Lets a safetensors reader in Zig take part in the conformance suite. Copy this file beside `main.zig`:
+//! Lets a safetensors reader in Zig take part in the conformance suite. Copy this file next to `main.zig`:
 //!
 //!     const stc = @import("stc_shim.zig");
 //!
@@ -13,22 +13,22 @@
 //!         try stc.serve(init, .{ .name = "my-reader", .version = "1.0", .lacks = &.{"dtype-f4"} }, read);
 //!     }
 //!
-//! Say what the reader says and parse nothing yourself. `return answer.refuse("why")` refuses with a text, `return
-//! error.Unsupported` is for a file that is well formed but not supported by the reader. One request is answered
-//! at a time; reads requests, computes digests and writes answers. Memory of the arena is free when the answer is out.
-//! Needs Zig 0.16 or newer.
+//! Report what your reader reports, and do not parse anything yourself. `return answer.refuse("why")` rejects a file
+//! with a message. `return error.Unsupported` is for a valid file that the reader does not support. The shim reads
+//! the requests one at a time, computes digests and writes the answers. It frees the memory of the arena after each
+//! answer. It needs Zig 0.16 or newer.
 
 const std = @import("std");
 
-/// Whose answers these are.
+/// The program that answers.
 pub const Program = struct {
     name: []const u8,
     version: []const u8,
-    /// Features that the reader does not have, such as "dtype-f4".
+    /// Features that the reader lacks, such as "dtype-f4".
     lacks: []const []const u8 = &.{},
 };
 
-/// Answer for one file.
+/// The answer for one file.
 pub const Answer = struct {
     arena: std.mem.Allocator,
     summary: bool,
@@ -38,8 +38,8 @@ pub const Answer = struct {
     count: u64 = 0,
     why: ?[]const u8 = null,
 
-    /// Tells of a tensor; null is what the reader does not tell. The bytes are those of the file, in its order, and null
-    /// when the file is only opened.
+    /// Reports a tensor. Pass null for whatever the reader does not report. The bytes must be in the order of the
+    /// file, and are null if the file is only opened.
     pub fn tensor(a: *Answer, name: []const u8, dtype: ?[]const u8, shape: ?[]const u64, bytes: ?[]const u8) !void {
         const out = &a.tensors.writer;
         a.count += 1;
@@ -63,7 +63,7 @@ pub const Answer = struct {
         try out.writeAll("}");
     }
 
-    /// Tells of the metadata map.
+    /// Reports the metadata map.
     pub fn metadata(a: *Answer, keys: []const []const u8, values: []const []const u8) !void {
         const out = &a.pairs.writer;
         a.tells = .map;
@@ -76,12 +76,12 @@ pub const Answer = struct {
         }
     }
 
-    /// Says that the file has no metadata.
+    /// Reports that the file has no metadata.
     pub fn noMetadata(a: *Answer) void {
         a.tells = .none;
     }
 
-    /// Returns the error that refuses the file, and keeps the reason.
+    /// Returns the error that rejects the file, and keeps the reason.
     pub fn refuse(a: *Answer, why: []const u8) error{Refused} {
         a.why = why;
         return error.Refused;
@@ -126,7 +126,7 @@ pub fn serve(init: std.process.Init, program: Program, read: anytype) !void {
         } else {
             try run(init.io, arena.allocator(), &answers.interface, asked, read);
         }
-        try answers.interface.flush(); // without this the harness waits for ever
+        try answers.interface.flush(); // otherwise the harness waits forever
     }
 }
 
@@ -163,7 +163,7 @@ fn run(io: std.Io, arena: std.mem.Allocator, out: *std.Io.Writer, asked: Request
     try out.writeAll("}\n");
 }
 
-/// Writes a string of JSON, or {"hex": ...} for bytes that are not UTF-8.
+/// Writes a JSON string, or {"hex": ...} for bytes that are not UTF-8.
 fn quoted(out: *std.Io.Writer, bytes: []const u8) !void {
     if (!std.unicode.utf8ValidateSlice(bytes)) return out.print("{{\"hex\": \"{x}\"}}", .{bytes});
     try out.writeAll("\"");

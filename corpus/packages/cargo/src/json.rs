@@ -1,10 +1,10 @@
-//! Reader for the JSON in this crate, which is well formed and in memory for the whole run.
+//! Parser for the JSON in this crate, which is valid and stays in memory for the whole run.
 
 use std::borrow::Cow;
 
 type Text = Cow<'static, str>;
 
-/// A value. Numbers are as they are written, so that none is rounded.
+/// A JSON value. Numbers keep their text, so they are not rounded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
     Null,
@@ -16,7 +16,7 @@ pub enum Json {
 }
 
 impl Json {
-    /// Returns a field of an object, if it is one and has it.
+    /// Returns the field if this value is an object that contains it.
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.fields()
             .iter()
@@ -24,7 +24,7 @@ impl Json {
             .map(|(_, value)| value)
     }
 
-    /// Returns the fields of an object, none of anything else.
+    /// Returns the fields of an object, or an empty slice for other values.
     pub fn fields(&self) -> &[(Text, Json)] {
         if let Json::Object(fields) = self {
             fields
@@ -33,7 +33,7 @@ impl Json {
         }
     }
 
-    /// Returns the items of a list, none of anything else.
+    /// Returns the items of a list, or an empty slice for other values.
     pub fn items(&self) -> &[Json] {
         if let Json::List(items) = self {
             items
@@ -42,7 +42,7 @@ impl Json {
         }
     }
 
-    /// Returns a text.
+    /// Returns the string if this value is a string.
     pub fn text(&self) -> Option<&str> {
         if let Json::Text(text) = self {
             Some(text)
@@ -51,7 +51,7 @@ impl Json {
         }
     }
 
-    /// Returns a whole number from 0 to 2^64 - 1.
+    /// Returns the number if this value is an integer from 0 to 2^64 - 1.
     pub fn number(&self) -> Option<u64> {
         if let Json::Number(digits) = self {
             digits.parse().ok()
@@ -60,7 +60,7 @@ impl Json {
         }
     }
 
-    /// Reads a document.
+    /// Parses a document.
     pub(crate) fn read(text: &'static str) -> Json {
         Reader { text, at: 0 }.value()
     }
@@ -72,7 +72,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Skips white space and commas, and takes the next byte.
+    /// Skips whitespace, commas and colons, and consumes the next byte.
     fn next(&mut self) -> u8 {
         while matches!(self.text.as_bytes()[self.at], b' ' | b'\n' | b',' | b':') {
             self.at += 1;
@@ -119,7 +119,7 @@ impl Reader {
         }
     }
 
-    /// Reads a string after its opening quotation mark.
+    /// Parses a string after its opening quotation mark.
     fn string(&mut self) -> Text {
         let rest = &self.text[self.at..];
         let end = rest.find(['"', '\\']).unwrap();

@@ -10,7 +10,7 @@ static MANIFEST: &str = include_str!("../corpus.json");
 
 /// Version of the corpus.
 pub const VERSION: &str = "{{corpus_version}}";
-/// Largest file in bytes that is made in memory.
+/// Maximum size in bytes of a file that `Case::bytes` and `Case::files` create in memory.
 pub const LARGEST: u64 = 256 << 20;
 
 /// One input with one purpose.
@@ -25,38 +25,38 @@ pub struct Case {
     pub steps: Vec<&'static str>,
     pub smoke: bool,
     pub heavy: bool,
-    /// The choice that the case is about, if good readers may differ.
+    /// The choice that the case is about, if good readers may differ in this case.
     pub choice: Option<&'static str>,
-    /// What must happen: one expectation, without a name, or those of the options of the choice.
+    /// The expectations of the options of the choice, or a single expectation with an empty name.
     pub options: Vec<(&'static str, Expect)>,
-    /// The file to open, where the case has a folder.
+    /// The file to open, if the case has a folder.
     pub open: Option<&'static str>,
-    /// All fields of the case, such as the actions of kinds other than `read`.
+    /// All fields of the case, such as the action in cases of kinds other than `read`.
     pub json: &'static Json,
 }
 
-/// What must happen.
+/// The required behaviour of an implementation.
 #[derive(Debug)]
 pub enum Expect {
     Accept(Content),
-    /// Any refusal; the codes say how well a reader explains it.
+    /// Any rejection is correct. The codes show how well a reader explains it.
     Reject(Vec<&'static str>),
 }
 
-/// What a file holds; names and metadata are bytes, because they may be no UTF-8.
+/// The content of a file. Names and metadata are bytes, because they may not be valid UTF-8.
 #[derive(Debug)]
 pub enum Content {
     Tensors {
         tensors: Vec<Tensor>,
         metadata: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     },
-    /// The number of tensors alone, where listing them would be absurd.
+    /// Only the number of tensors, because a list would be too long.
     Count(u64),
-    /// Nothing is known but that it is accepted.
+    /// The content is not specified; the file must only be accepted.
     Unknown,
 }
 
-/// One tensor; `sha256` is that of its bytes, in hexadecimal.
+/// One tensor; `sha256` is the hexadecimal digest of its bytes.
 #[derive(Debug)]
 pub struct Tensor {
     pub name: Vec<u8>,
@@ -66,11 +66,11 @@ pub struct Tensor {
     pub sha256: &'static str,
 }
 
-/// A file is too large to be made in memory; it has so many bytes.
+/// The file is too large to create in memory; the value is its size in bytes.
 #[derive(Debug)]
 pub struct TooLarge(pub u64);
 
-/// Returns all that is said, with rules, choices and codes.
+/// Returns the whole manifest, including rules, choices and codes.
 pub fn manifest() -> &'static Json {
     static READ: OnceLock<Json> = OnceLock::new();
     READ.get_or_init(|| Json::read(MANIFEST))
@@ -83,13 +83,13 @@ pub fn cases() -> &'static [Case] {
 }
 
 impl Case {
-    /// Returns the only expectation. Panics for a case of a choice.
+    /// Returns the only expectation. Panics for a case with a choice.
     pub fn expect(&self) -> &Expect {
-        assert!(self.choice.is_none(), "{} is a case of a choice", self.id);
+        assert!(self.choice.is_none(), "{} is a case with a choice", self.id);
         &self.options[0].1
     }
 
-    /// Returns the file, nothing where the case has a folder or no input.
+    /// Returns the file. The result is empty if the case has a folder or no input.
     pub fn bytes(&self) -> Result<Vec<u8>, TooLarge> {
         let input = self.json.get("input").unwrap();
         if self.open.is_some() || *input == Json::Null {
@@ -98,7 +98,7 @@ impl Case {
         made(input)
     }
 
-    /// Returns the files of a directory input placed at `root`, as (path, bytes).
+    /// Returns the files of a directory input that will be placed at `root`, as (path, bytes).
     pub fn files(&self, root: &str) -> Result<Vec<(&'static str, Vec<u8>)>, TooLarge> {
         let put_in = |data: Vec<u8>| match String::from_utf8(data) {
             Ok(text) => text.replace("@ROOT@", root).into_bytes(),
@@ -198,7 +198,7 @@ fn list(json: &'static Json, key: &str) -> &'static [Json] {
     json.get(key).map_or(&[], Json::items)
 }
 
-/// Returns a text, or the bytes of one that JSON cannot carry.
+/// Returns the bytes of a string, including strings that JSON cannot represent.
 fn raw(json: &Json) -> Vec<u8> {
     match json.get("hex") {
         None => json.text().unwrap().into(),

@@ -1,8 +1,8 @@
-//! A tiny reader over the most basic cases.
+//! Tests a minimal reader with the most basic cases.
 
 use safetensors_corpus_data::{cases, Content, Expect};
 
-/// Name, dtype, shape and number of bytes of a tensor.
+/// The name, dtype, shape and number of bytes of a tensor.
 type Row = (String, String, Vec<u64>, u64);
 
 fn read(data: &[u8]) -> Option<Vec<Row>> {

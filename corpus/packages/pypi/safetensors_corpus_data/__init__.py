@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 LARGEST = 256 << 20
-"""Maximum size in bytes of a file expanded in memory."""
+"""Maximum size in bytes of a file that is created in memory."""
 _HERE = Path(__file__).parent
 
 
 @cache
 def corpus() -> dict[str, Any]:
-    """Return version, rules, choices, codes and cases."""
+    """Return the whole manifest: version, rules, choices, codes and cases."""
     found: dict[str, Any] = json.loads((_HERE / "corpus.json").read_bytes())
     return found
 
@@ -25,15 +25,18 @@ def cases() -> list[dict[str, Any]]:
 
 
 def bytes_of(case: dict[str, Any]) -> bytes | None:
-    """Return the input file, or None for a directory or no input. Raises ValueError."""
+    """Return the input file, or None if the case has a directory or no input.
+
+    Raises ValueError if the file is too large.
+    """
     given = case["input"]
     return None if given is None or "open" in given else _made(given)
 
 
 def files_of(case: dict[str, Any], root: str) -> dict[str, bytes]:
-    """Return the files of a directory input that will be placed at ``root``: path -> bytes.
+    """Return the files of a directory input that will be placed at ``root``, as a map from paths to bytes.
 
-    Raises ValueError.
+    Raises ValueError if a file is too large.
     """
     given = case["input"] or {}
     out = {file["path"]: _made(file) for file in given.get("files", ())}
@@ -50,7 +53,7 @@ def _stored() -> bytes:
 
 def _made(file: dict[str, Any]) -> bytes:
     if file["size"] > LARGEST:
-        raise ValueError(f"a file of {file['size']:,} bytes is not made in memory")
+        raise ValueError(f"a file of {file['size']:,} bytes is too large to create in memory")
     return b"".join(map(_part, file["parts"]))
 
 

@@ -1,1 +1,1 @@
-"""Cases of the header's JSON text."""
+"""Cases that test the JSON text of the header."""

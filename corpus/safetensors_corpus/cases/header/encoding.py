@@ -1,4 +1,4 @@
-"""Header: its encoding, bytes that are not UTF-8, characters at the edges of UTF-8, and surrogate pairs."""
+"""Header: its encoding, bytes that are not UTF-8, characters at the limits of UTF-8, and surrogate pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
 NOT_UTF8 = ("HDR_NOT_UTF8", "HDR_NOT_JSON")
 EDGES = "\x7f\x80\u07ff\u0800\ud7ff\ue000\ufffd\U00010000\U0010ffff"
-"""First and last characters of each length in UTF-8, and those next to the surrogates."""
+"""First and last characters of each UTF-8 length, and the characters next to the surrogates."""
 
 
 @rejects(
@@ -30,7 +30,7 @@ EDGES = "\x7f\x80\u07ff\u0800\ud7ff\ue000\ufffd\U00010000\U0010ffff"
 def name_bytes(f: FileBuilder, value: bytes) -> None:
     """A tensor name contains bytes that are not UTF-8 ($slug).
 
-    A decoder that drops or replaces such bytes changes the name, perhaps to that of a neighbour.
+    A decoder that drops or replaces such bytes changes the name, and two names may become equal.
     """
     header_text(f, b'{"' + value + b'":ENTRY}')
 
@@ -43,7 +43,7 @@ def ignored_field_bytes(f: FileBuilder) -> None:
 
 @rejects("HDR-01", codes=("HDR_NOT_UTF8", "HDR_BAD_PADDING", "HDR_NOT_JSON"))
 def sequence_cut_at_end(f: FileBuilder) -> None:
-    """The last header byte starts a UTF-8 sequence that continues in the data."""
+    """The last header byte starts a UTF-8 sequence that would continue in the data."""
     f.tensor("w", "F32", [2])
     f.padding = b" \xc3"
 
@@ -56,7 +56,7 @@ def sequence_cut_at_end(f: FileBuilder) -> None:
 @rejects("HDR-07 HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little-endian": b""})
 @rejects("HDR-02 HDR-01", codes=(*START, "HDR_NOT_UTF8"), over={"big-endian": b"\0"})
 def utf16(f: FileBuilder, value: bytes) -> None:
-    """The header text in UTF-16 ($slug).
+    """The header text is UTF-16 ($slug).
 
     Libraries that detect the encoding of JSON accept it.
     """
@@ -83,7 +83,7 @@ def utf16(f: FileBuilder, value: bytes) -> None:
 def bytes_in_name(f: FileBuilder, value: bytes) -> None:
     """A tensor name contains bytes that are not UTF-8: $slug.
 
-    Decoders that replace, skip or guess produce different names.
+    Decoders may replace, skip or guess such bytes, and each way produces a different name.
     """
     header_text(f, b'{"w' + value + b'":ENTRY}')
 
@@ -115,45 +115,45 @@ def bytes_in_padding(f: FileBuilder, value: bytes) -> None:
 @rejects("HDR-02 HDR-01", codes=(*START, "HDR_NOT_UTF8"), over={"big-endian": "utf-32-be"})
 @rejects("HDR-01 HDR-05", codes=("HDR_NOT_UTF8", *START), over={"with-mark": "utf-32-le-mark"})
 def utf32(f: FileBuilder, value: str) -> None:
-    """The header text in UTF-32: $slug."""
+    """The header text is UTF-32: $slug."""
     raw = f'{{"w":{ENTRY}}}'.encode(value.removesuffix("-mark"))
     header_text(f, (b"\xff\xfe\0\0" if value.endswith("-mark") else b"") + raw)
 
 
 @rejects("HDR-02", codes=(*START, "HDR_NOT_UTF8"))
 def utf7(f: FileBuilder) -> None:
-    """The header text in UTF-7, which encodes the braces as letters."""
+    """The header text is UTF-7, which encodes the braces as letters."""
     letters = b64encode(f'{{"w":{ENTRY}}}'.encode("utf-16-be")).rstrip(b"=")
     header_text(f, b"+" + letters + b"-")
 
 
 @rejects("HDR-01 HDR-02", codes=("HDR_NOT_UTF8", *START))
 def ebcdic(f: FileBuilder) -> None:
-    """The header text in EBCDIC."""
+    """The header text is EBCDIC."""
     header_text(f, f'{{"w":{ENTRY}}}'.encode("cp037"))
 
 
 @rejects("HDR-14 HDR-01", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"little": "le", "big": "be"})
 def utf16_in_name(f: FileBuilder, value: str) -> None:
-    """One tensor name is written in UTF-16, the rest in UTF-8: $slug-endian.
+    """One tensor name is $slug-endian UTF-16, and the rest of the header is UTF-8.
 
-    The bytes are also valid UTF-8, but every second one is a raw NUL.
+    The bytes are also valid UTF-8, but every second byte is an unescaped NUL.
     """
     header_text(f, b'{"' + "weight".encode(f"utf-16-{value}") + b'":ENTRY}')
 
 
 @accepts("HDR-01 ENT-08")
 def edges_of_utf8_in_name(f: FileBuilder) -> None:
-    """A name contains the first and last characters of each length in UTF-8.
+    """A tensor name contains the first and last characters of each UTF-8 length.
 
-    Wrong limits in a hand-written decoder show at the edges.
+    Wrong limits in a hand-written decoder show up with these characters.
     """
     f.tensor(EDGES, "F32", [2])
 
 
 @accepts("HDR-01 MET-04")
 def edges_of_utf8_in_metadata(f: FileBuilder) -> None:
-    """A metadata key and value contain the first and last characters of each length in UTF-8."""
+    """A metadata key and value contain the first and last characters of each UTF-8 length."""
     f.metadata({EDGES: EDGES[::-1]})
     f.tensor("w", "F32", [2])
 
@@ -162,7 +162,7 @@ def edges_of_utf8_in_metadata(f: FileBuilder) -> None:
 def name_like_decoding_fault(f: FileBuilder, value: str) -> None:
     """A tensor name looks as if it had been decoded with the wrong encoding: $slug.
 
-    It is valid text; a reader that repairs it renames the tensor.
+    The name is valid text. A reader that repairs it renames the tensor.
     """
     f.tensor(value, "F32", [2])
 
@@ -181,14 +181,14 @@ def name_like_decoding_fault(f: FileBuilder, value: str) -> None:
 def digits_of_pair(f: FileBuilder, value: tuple[str, str]) -> None:
     """A tensor name is one surrogate pair, written with these digits: $slug.
 
-    A gap in a table of hexadecimal digits turns a valid name into an error or another name.
+    If a table of hexadecimal digits has a gap, a reader rejects the valid name or returns another one.
     """
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
 @accepts("HDR-15 HDR-19", over={"last-before": ("\ud7ff", r"\ud7ff"), "first-behind": ("\ue000", r"\ue000")})
 def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A tensor name is the character next to the surrogates, as an escape ($slug).
+    """A tensor name is the escaped character just before or after the surrogates ($slug).
 
     A range check that is off by one rejects a valid name.
     """
@@ -205,7 +205,7 @@ def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
     },
 )
 def low_surrogate_without_high(f: FileBuilder, value: str) -> None:
-    """A low surrogate follows an escape that is not a high surrogate ($slug).
+    """The escape of a low surrogate follows an escape that is not a high surrogate ($slug).
 
     A decoder that combines any two escapes computes a character that the file does not contain.
     """
@@ -214,5 +214,5 @@ def low_surrogate_without_high(f: FileBuilder, value: str) -> None:
 
 @rejects("HDR-14", codes="HDR_NOT_JSON")
 def six_raw_tabs_in_name(f: FileBuilder) -> None:
-    r"""A tensor name contains six unescaped tabs, as many bytes as a \u escape has."""
+    r"""A tensor name contains six unescaped tabs, which have as many bytes as a \u escape."""
     header_text(f, '{"a\t\t\t\t\t\tb":ENTRY}')

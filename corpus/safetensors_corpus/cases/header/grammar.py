@@ -1,6 +1,6 @@
-"""Header: its grammar, one object in strict JSON.
+"""Header: its grammar, which is that of one object in strict JSON.
 
-Nesting depth, and misplaced commas, colons, braces and quotes at every level.
+The cases test the nesting depth, and misplaced commas, colons, braces and quotes at every level.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ...author.parts import ENTRY, RARE, header_text
 
 NOT_OBJECT = ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON")
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
-"""For a fault inside an unknown field; some readers reject any such field."""
+"""Codes for a fault inside an unknown field. Some readers reject every unknown field."""
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
 # One object in strict JSON
 FIELDS = '"dtype":"F32","shape":[2],"data_offsets":[0,8]'
@@ -53,9 +53,9 @@ def not_object(f: FileBuilder, value: str) -> None:
     },
 )
 def object_text(f: FileBuilder, value: str) -> None:
-    """The header object is written in a way that JSON does not allow ($slug).
+    """The text of the header object breaks the JSON grammar ($slug).
 
-    A relaxed or hand-written parser accepts it and may disagree with others about its meaning.
+    Relaxed or hand-written parsers may accept such text, and may disagree about its meaning.
     """
     header_text(f, value)
 
@@ -73,7 +73,7 @@ def object_text(f: FileBuilder, value: str) -> None:
     },
 )
 def entry_text(f: FileBuilder, value: str) -> None:
-    """A tensor entry is written in a way that JSON does not allow ($slug)."""
+    """The text of a tensor entry breaks the JSON grammar ($slug)."""
     f.tensor("w", "F32", [2], value="{" + value + "}")
 
 
@@ -106,7 +106,7 @@ def entry_text(f: FileBuilder, value: str) -> None:
 @rejects("HDR-14", codes=IGNORED, over={"raw-line-feed": '"a\nb"'})
 @rejects("HDR-15", codes=IGNORED, over={"lone-surrogate": r'"\ud800\u41"', "hex-escape": r'"\x41"'})
 def ignored_text(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry has a value that JSON does not allow ($slug).
+    """The value of an unknown field in an entry breaks the JSON grammar ($slug).
 
     A reader that skips values without parsing them accepts text that other readers reject.
     """
@@ -126,13 +126,13 @@ def ignored_text(f: FileBuilder, value: str) -> None:
     over={"1e999": "1e999", "401-digits": "1" + "0" * 400},
 )
 def ignored_number(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry contains an unusual number that JSON allows ($slug)."""
+    """An unknown field of an entry contains an unusual number that is valid JSON ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
 @accepts("HDR-08", over={"tab": "\t", "crlf": "\r\n", "mixed": " \n\t\r"})
 def space_between_tokens(f: FileBuilder, value: str) -> None:
-    """Whitespace between any two tokens of the header ($slug), as in a pretty-printed text."""
+    """Whitespace separates all tokens of the header ($slug), as in pretty-printed text."""
     tokens = '{ "w" : { "dtype" : "F32" , "shape" : [ 2 ] , "data_offsets" : [ 0 , 8 ] } }'
     header_text(f, tokens.replace(" ", value))
 
@@ -143,11 +143,11 @@ def space_between_tokens(f: FileBuilder, value: str) -> None:
     over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0", "byte-order-mark": "\ufeff"},
 )
 def character_between_tokens(f: FileBuilder, value: str) -> None:
-    """A character that is not JSON whitespace between two tokens ($slug)."""
+    """A character that is not JSON whitespace separates two tokens ($slug)."""
     header_text(f, f'{{"w":{value}ENTRY}}')
 
 
-# Nesting: the header object and the entry are the two outer levels
+# Nesting depth. The header object and the entry are the two outer levels.
 
 
 def _arrays(levels: int) -> str:
@@ -172,7 +172,7 @@ def _objects(levels: int) -> str:
     bugs={"1000-arrays": ("FB-121", "FB-202"), "20000-arrays": ("FB-121", "FB-202")},
 )
 def nesting(f: FileBuilder, value: str) -> None:
-    """An unknown field nests arrays or objects to this level, counting the outer ones: $slug.
+    """An unknown field contains arrays or objects that are nested to this level of the header: $slug.
 
     A parser or destructor that recurses once per level can overflow the stack.
     """
@@ -181,7 +181,7 @@ def nesting(f: FileBuilder, value: str) -> None:
 
 @rejects("HDR-07 HDR-16", codes=("HDR_TOO_DEEP", *IGNORED), importance="high", bugs=("FB-121", "FB-202"))
 def open_arrays_in_ignored_field(f: FileBuilder) -> None:
-    """An unknown field opens thirty thousand arrays, then the header ends."""
+    """An unknown field opens thirty thousand arrays, and then the header ends."""
     header_text(f, f'{{"w":{ENTRY[:-1]},"x":{"[" * 30_000}')
 
 
@@ -189,7 +189,7 @@ def open_arrays_in_ignored_field(f: FileBuilder) -> None:
 def open_arrays(f: FileBuilder) -> None:
     """The header consists of thirty thousand opening brackets.
 
-    Checking the first byte saves the parser, and its stack, from the rest.
+    A reader that checks the first byte rejects the header before its parser can overflow the stack.
     """
     f.header = b"[" * 30_000
 
@@ -221,7 +221,7 @@ def open_arrays(f: FileBuilder) -> None:
 def structure(f: FileBuilder, value: str) -> None:
     """The members of the header object are joined in a way that JSON does not allow: $slug.
 
-    Lenient parsers repair this differently, so one file gets several meanings.
+    Lenient parsers repair such text in different ways, so one file has several meanings.
     """
     header_text(f, value)
 
@@ -260,7 +260,7 @@ def entry_structure(f: FileBuilder, value: str) -> None:
 def behind_object(f: FileBuilder, value: bytes) -> None:
     """The header continues after its closing brace: $slug.
 
-    Only spaces are allowed there; a parser that stops at the end of the object does not see the rest.
+    Only spaces may follow the brace. A parser that stops at the end of the object does not see anything else.
     """
     f.padding = value
     f.tensor("w", "F32", [2])
@@ -279,7 +279,7 @@ def behind_object(f: FileBuilder, value: bytes) -> None:
 )
 @rejects("HDR-01 HDR-02", codes=("HDR_NOT_UTF8", *START), over={"two-bytes-of-mark": b"\xef\xbb"})
 def before_object(f: FileBuilder, value: bytes) -> None:
-    """The opening brace follows something that is not JSON whitespace: $slug."""
+    """Something that is not JSON whitespace precedes the opening brace: $slug."""
     f.before = value
     f.tensor("w", "F32", [2])
 
@@ -288,7 +288,7 @@ def before_object(f: FileBuilder, value: bytes) -> None:
 def json_extensions_inside_strings(f: FileBuilder) -> None:
     """Strings contain comments, trailing commas, NaN and single quotes as plain text.
 
-    A program that strips comments or repairs commas before it parses changes the names.
+    A program that strips comments or repairs commas before it parses the header changes the names.
     """
     f.metadata({"a/*b*/c": "d//e#f,}", "[1,]": "{'a':NaN,}"})
     f.tensor("/* not a comment */", "F32", [1])
@@ -297,9 +297,9 @@ def json_extensions_inside_strings(f: FileBuilder) -> None:
 
 @accepts("FRM-01 HDR-06")
 def object_at_start_of_data(f: FileBuilder) -> None:
-    """The data begins, right after the closing brace, with the text of a second object.
+    """The data follows the closing brace directly and begins with the text of a second object.
 
-    Only the length prefix says where the header ends; a reader must not continue into the data.
+    Only the length prefix defines the end of the header, so a reader must not continue into the data.
     """
     f.padding = b""
     f.tensor("w", "U8", [8], b'{"x":{}}')
@@ -307,8 +307,8 @@ def object_at_start_of_data(f: FileBuilder) -> None:
 
 @accepts("HDR-08 HDR-02", over={"line-feed": "\n"})
 def behind_opening_brace(f: FileBuilder, value: str) -> None:
-    """The opening brace is the first byte, whitespace ($slug) the second.
+    """The opening brace is the first byte, and whitespace ($slug) is the second.
 
-    A reader that requires a brace followed by a quote rejects it.
+    A reader that expects a quote right after the brace rejects the file.
     """
     header_text(f, "{" + value + '"w":ENTRY}')

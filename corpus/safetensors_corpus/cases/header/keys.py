@@ -1,4 +1,4 @@
-"""Header: its keys, which may be repeated, similar or equal after decoding, in any order."""
+"""Header: its keys, which may be repeated, similar, or equal after decoding, and appear in any order."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LAST_OR_FIRST: Options = {"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, 
     issue="https://github.com/ggml-org/llama.cpp/issues/1603",
 )
 def name_twice(f: FileBuilder, value: int) -> None:
-    """The same tensor name appears twice with the same entry, the two $slug.
+    """The same tensor name appears twice with the same entry, and the two members are $slug.
 
-    Harmless in itself, but a reader that does not notice it will not notice the harmful forms either.
+    This form is harmless, but a reader that does not notice it does not notice the harmful forms either.
     """
     f.tensor("w", "F32", [2])
     f.tensor("x", "F32", [2])
@@ -30,7 +30,7 @@ def name_twice(f: FileBuilder, value: int) -> None:
 
 @chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))
 def name_twice_dtypes(f: FileBuilder) -> None:
-    """The same tensor name appears twice, for the same bytes but with different dtypes and shapes."""
+    """The same tensor name appears twice with the same range but different dtypes and shapes."""
     f.tensor("w", "F32", [2], seen_by=["first-wins"])
     views = {"last-wins": pattern("w", 8)}
     f.tensor("w", "U8", [8], b"", begin=0, end=8, seen_by=["last-wins"], views=views)
@@ -38,9 +38,10 @@ def name_twice_dtypes(f: FileBuilder) -> None:
 
 @chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))
 def names_twice_swapped(f: FileBuilder) -> None:
-    """Two tensor names appear twice, the second time with their ranges exchanged.
+    """Two tensor names appear twice, the second time with their ranges swapped.
 
-    Either choice yields a complete file; a scanner and a loader can see different weights.
+    The first and the last values both yield a complete file, so a scanner and a loader can see different
+    weights.
     """
     a, b = pattern("a", 8), pattern("b", 8)
     f.tensor("a", "F32", [2], a, views={"last-wins": b})
@@ -60,7 +61,7 @@ def names_twice_swapped(f: FileBuilder) -> None:
     bugs=("FB-06", "FB-105"),
 )
 def name_twice_first_of_another_size(f: FileBuilder) -> None:
-    """The same tensor name appears twice; the shape of the first entry does not fit its range."""
+    """The same tensor name appears twice, and the shape of the first entry does not match its range."""
     f.member('"w"', ENTRY.replace("[2]", "[3]"))
     f.tensor("w", "F32", [2])
 
@@ -72,7 +73,7 @@ def name_twice_first_of_another_size(f: FileBuilder) -> None:
     bugs=("FB-06", "FB-105"),
 )
 def name_twice_last_fits(f: FileBuilder) -> None:
-    """The same tensor name appears twice; only the last entry accounts for all data."""
+    """The same tensor name appears twice, and only the last entry covers all of the data."""
     f.member('"w"', HALF)
     f.tensor("w", "F32", [2])
 
@@ -84,7 +85,7 @@ def name_twice_last_fits(f: FileBuilder) -> None:
     bugs=("FB-03", "FB-105"),
 )
 def name_twice_first_fits(f: FileBuilder) -> None:
-    """The same tensor name appears twice; only the first entry accounts for all data."""
+    """The same tensor name appears twice, and only the first entry covers all of the data."""
     f.tensor("w", "F32", [2])
     f.member('"w"', HALF)
 
@@ -97,7 +98,7 @@ def name_twice_first_fits(f: FileBuilder) -> None:
     bugs=("FB-78", "FB-105"),
 )
 def name_twice_ranges(f: FileBuilder) -> None:
-    """The same tensor name appears twice, each entry with a range of its own.
+    """The same tensor name appears twice, and each entry has its own range.
 
     Dropping either entry leaves bytes that belong to no tensor.
     """
@@ -120,7 +121,7 @@ def name_twice_ranges(f: FileBuilder) -> None:
 def name_twice_escaped(f: FileBuilder, value: tuple[str, str]) -> None:
     """The same tensor name appears twice, once written with an escape ($slug).
 
-    A reader that compares keys before decoding their escapes sees two names.
+    A reader that compares keys before decoding their escapes sees two different names.
     """
     f.tensor(value[0], "F32", [2])
     f.member(f'"{value[1]}"', ENTRY)
@@ -158,7 +159,7 @@ def field_twice(f: FileBuilder, value: str) -> None:
 def similar_names(f: FileBuilder, value: tuple[str, str]) -> None:
     """Two tensors have names that differ only slightly ($slug).
 
-    Folding, normalising, trimming or truncating names makes one of them disappear.
+    Case folding, normalising, trimming or truncating the names makes one of the tensors disappear.
     """
     for name in value:
         f.tensor(name, "F32", [2])
@@ -166,16 +167,16 @@ def similar_names(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("HDR-17")
 def entries_shuffled(f: FileBuilder) -> None:
-    """Three tensor entries are neither in data order nor in reverse order."""
+    """Three tensor entries appear neither in data order nor in reverse order."""
     for name, place in (("a", 0), ("b", 0), ("c", 1)):
         f.tensor(name, "F32", [2], at=place)
 
 
 @accepts("HDR-19 HDR-09")
 def long_names_differ_at_end(f: FileBuilder) -> None:
-    """Two names of a thousand characters differ only in the last one.
+    """Two names of a thousand characters differ only in the last character.
 
-    Comparing a prefix, or only a short hash, makes them duplicates.
+    They look like duplicates if a reader compares only a prefix or a short hash.
     """
     f.tensor("n" * 999 + "a", "F32", [1])
     f.tensor("n" * 999 + "b", "F32", [1])
@@ -183,9 +184,9 @@ def long_names_differ_at_end(f: FileBuilder) -> None:
 
 @accepts("HDR-09 HDR-13")
 def name_also_in_metadata(f: FileBuilder) -> None:
-    """One string is a tensor name, a metadata key and a metadata value.
+    """The same string is a tensor name, a metadata key and a metadata value.
 
-    Keys must be unique within their object only.
+    Keys must be unique only within their own object.
     """
     f.metadata({"w": "w", "x": "w"})
     f.tensor("w", "F32", [1])
@@ -194,9 +195,9 @@ def name_also_in_metadata(f: FileBuilder) -> None:
 
 @rejects("HDR-10 HDR-09", codes=("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"), importance="high")
 def name_twice_escaped_with_ranges(f: FileBuilder) -> None:
-    """One tensor name appears twice, once escaped, and each entry has a range of its own.
+    """One tensor name appears twice, once escaped, and each entry has its own range.
 
-    The undecoded names differ, and the file looks complete.
+    The names differ before decoding, so the file looks complete.
     """
     f.tensor("weight", "F32", [2])
     f.tensor("weight", "F32", [2], key=r'"\u0077eight"')
@@ -204,9 +205,9 @@ def name_twice_escaped_with_ranges(f: FileBuilder) -> None:
 
 @accepts("HDR-10 HDR-19")
 def name_with_text_of_escape(f: FileBuilder) -> None:
-    """One name is the letter w, the other the six characters of its escape.
+    """One name is the letter w, and the other consists of the six characters of its escape.
 
-    Decoding once keeps them distinct, decoding twice makes them equal.
+    The names differ after one decoding, but are equal after two.
     """
     f.tensor("w", "F32", [1])
     f.tensor("\\u0077", "F32", [1])
@@ -214,13 +215,13 @@ def name_with_text_of_escape(f: FileBuilder) -> None:
 
 @rejects("HDR-12 HDR-10", codes="HDR_DUP_KEY", importance="high", over=PLACES)
 def field_twice_in(f: FileBuilder, value: int) -> None:
-    """The $slug of three entries has two shapes, the second under an escaped name."""
+    """The $slug of three entries has two shapes, and the name of the second one is escaped."""
     three_tensors(f, value, fields={r"sh\u0061pe": "[2]"})
 
 
 @accepts("HDR-12 HDR-09")
 def field_names_at_every_level(f: FileBuilder) -> None:
-    """The words dtype and shape appear once each in the metadata, as tensor names and as fields."""
+    """The words dtype and shape appear in the metadata, as tensor names and as field names."""
     f.metadata({"dtype": "dtype", "shape": "shape"})
     f.tensor("dtype", "F32", [1])
     f.tensor("shape", "F32", [1])
@@ -230,7 +231,7 @@ def field_names_at_every_level(f: FileBuilder) -> None:
 def similar_metadata_keys(f: FileBuilder) -> None:
     """Metadata keys differ only in case, a space, a NUL or a normal form.
 
-    They are different keys; folding or trimming makes them duplicates.
+    They are different keys, but folding or trimming makes some of them duplicates.
     """
     keys = ("k", "K", "k ", "k\0", "\ufb01", "fi", "\xe9", "e\u0301")
     f.metadata({key: str(index) for index, key in enumerate(keys)})
@@ -241,7 +242,7 @@ def similar_metadata_keys(f: FileBuilder) -> None:
 def one_metadata_key_among_similar(f: FileBuilder) -> None:
     """The metadata key appears beside tensor names that resemble it.
 
-    There is one metadata key, however many names look like it.
+    Similar names do not count as a second metadata key.
     """
     f.metadata({"__metadata__": "inner"})
     for name in ("__metadata", "_metadata_", "__Metadata__", "__metadata__ ", "__meta_data__", "metadata"):
@@ -250,7 +251,7 @@ def one_metadata_key_among_similar(f: FileBuilder) -> None:
 
 @rejects("HDR-11 HDR-10 MET-06", codes="HDR_DUP_KEY", importance="high")
 def metadata_key_twice_both_escaped(f: FileBuilder) -> None:
-    """The metadata key appears twice, each time with another letter escaped."""
+    """The metadata key appears twice, and a different letter is escaped each time."""
     f.member(r'"\u005f_metadata__"', '{"a":"b"}')
     f.tensor("w", "F32", [2])
     f.member(r'"__metadata_\u005f"', '{"c":"d"}')
@@ -258,9 +259,9 @@ def metadata_key_twice_both_escaped(f: FileBuilder) -> None:
 
 @rejects("HDR-11", codes="HDR_DUP_KEY", importance="high")
 def metadata_key_twice_both_empty(f: FileBuilder) -> None:
-    """The metadata key appears twice with an empty map each time.
+    """The metadata key appears twice, and its value is an empty map each time.
 
-    Neither reading loses anything, so only a check of the key itself finds it.
+    Either map could be dropped without loss, so only a comparison of the keys themselves finds the fault.
     """
     f.member('"__metadata__"', "{}")
     f.tensor("w", "F32", [2])
@@ -269,9 +270,9 @@ def metadata_key_twice_both_empty(f: FileBuilder) -> None:
 
 @rejects("OFF-07 HDR-17", codes="OFF_HOLE", importance="high")
 def reversed_order_with_hole(f: FileBuilder) -> None:
-    """Three entries are in reverse order, and no tensor owns the four bytes before the last range.
+    """Three entries appear in reverse order, and four bytes before the last range belong to no tensor.
 
-    Entries may be in any order, but their ranges must cover the data without gaps.
+    Entries may appear in any order, but their ranges must cover the data without gaps.
     """
     f.tensor("a", "F32", [1], at=0)
     f.tensor("b", "F32", [1], at=0)
@@ -281,7 +282,7 @@ def reversed_order_with_hole(f: FileBuilder) -> None:
 
 @rejects("OFF-06 HDR-17", codes="OFF_OVERLAP", importance="high")
 def reversed_order_with_overlap(f: FileBuilder) -> None:
-    """Three entries are in reverse order, and the last range begins inside its predecessor."""
+    """Three entries appear in reverse order, and the last range begins inside the one before it."""
     f.tensor("a", "U8", [8], at=0)
     f.tensor("b", "U8", [8], at=0)
     f.tensor("c", "U8", [8], b"tail", begin=12, end=20, at=0)
@@ -298,15 +299,15 @@ def reversed_order_with_overlap(f: FileBuilder) -> None:
     },
 )
 def field_name_like(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A required field has a name that only normalising or folding makes correct: $slug."""
+    """The name of a required field is correct only after normalising or case folding: $slug."""
     renamed_field(f, *value)
 
 
 @rejects("MET-05 HDR-19", codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"))
 def metadata_under_wide_low_lines(f: FileBuilder) -> None:
-    """A map of strings appears under the metadata key spelled with fullwidth low lines.
+    """A map of strings appears under the metadata key, which is written with fullwidth low lines.
 
-    Compatibility normalisation turns it into the reserved key; exact comparison does not.
+    Compatibility normalisation turns the name into the reserved key, but an exact comparison does not match.
     """
     f.tensor("w", "F32", [2])
     f.member('"\uff3f\uff3fmetadata\uff3f\uff3f"', '{"format":"pt"}')

@@ -1,4 +1,4 @@
-"""Header: its first byte, its padding, and the space between its tokens."""
+"""Header: its first byte, its padding, and the whitespace between its tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PADDING = ("HDR_BAD_PADDING", "HDR_NOT_JSON")
 
 @rejects("HDR-02 HDR-06", codes=START, smoke=True)
 def plain_text(f: FileBuilder) -> None:
-    """The header is an ordinary sentence, not JSON."""
+    """The header is an ordinary sentence instead of JSON."""
     header_text(f, "Weights of a small model, two floats, little-endian.")
 
 
@@ -24,9 +24,9 @@ def plain_text(f: FileBuilder) -> None:
     bugs=("FB-07",),
 )
 def leading_whitespace(f: FileBuilder, value: bytes) -> None:
-    """Whitespace before the opening brace ($slug).
+    """Whitespace precedes the opening brace ($slug).
 
-    A scanner that identifies files by the brace and a loader that skips whitespace disagree.
+    A scanner that identifies files by the brace and a loader that skips whitespace disagree about the file.
     """
     f.before = value
     f.tensor("w", "F32", [2])
@@ -35,9 +35,9 @@ def leading_whitespace(f: FileBuilder, value: bytes) -> None:
 @rejects("HDR-02", codes=START, over={"nul": "\0", "form-feed": "\f", "no-break-space": "\xa0"})
 @rejects("HDR-05 HDR-02", codes=START, over={"byte-order-mark": "\ufeff"})
 def leading_character(f: FileBuilder, value: str) -> None:
-    """A character that is not JSON whitespace before the opening brace ($slug).
+    """A character that is not JSON whitespace precedes the opening brace ($slug).
 
-    Unicode-aware trimming, or decoding that drops a byte-order mark, hides it.
+    Unicode-aware trimming, or a decoder that drops a byte-order mark, hides the character.
     """
     f.before = value.encode()
     f.tensor("w", "F32", [2])
@@ -45,7 +45,7 @@ def leading_character(f: FileBuilder, value: str) -> None:
 
 @accepts("HDR-03 HDR-04", over={str(n): n for n in (0, 1, 63, 4096)})
 def padding_spaces(f: FileBuilder, value: int) -> None:
-    """A header padded with this number of spaces after the closing brace: $value."""
+    """The header is padded with $value spaces after the closing brace."""
     f.padding = b" " * value
     f.tensor("weights", "U8", [8])
 
@@ -58,7 +58,7 @@ def padding_spaces(f: FileBuilder, value: int) -> None:
     bugs=dict.fromkeys(("tab", "line-feed"), ("FB-82",)),
 )
 def trailing_whitespace(f: FileBuilder, value: bytes) -> None:
-    """Whitespace other than plain spaces after the closing brace ($slug)."""
+    """Whitespace other than plain spaces follows the closing brace ($slug)."""
     f.tensor("w", "F32", [2])
     f.padding = b""
     missing = -int.from_bytes(f.render()[:8], "little") % 8
@@ -83,10 +83,11 @@ def trailing_whitespace(f: FileBuilder, value: bytes) -> None:
     },
 )
 def trailing_character(f: FileBuilder, value: bytes) -> None:
-    """Something that is not padding after the closing brace ($slug).
+    """Something that is not padding follows the closing brace ($slug).
 
-    A parser that stops at the end of the first value, or at a NUL, never sees it: a place to hide text.
-    Parsers of concatenated values or of JSON lines may even return a second object instead of the first.
+    A parser that stops at the end of the first value, or at a NUL, never sees it, so text can be hidden
+    there. Parsers of concatenated values or of JSON lines may even return a second object instead of the
+    first.
     """
     f.padding = value
     f.tensor("w", "F32", [2])
@@ -94,15 +95,15 @@ def trailing_character(f: FileBuilder, value: bytes) -> None:
 
 @rejects("HDR-06", codes=PADDING, issue="https://github.com/safetensors/safetensors/issues/466")
 def metadata_behind_object(f: FileBuilder) -> None:
-    """An empty object, a comma and then the metadata, as an old writer produced without tensors."""
+    """A comma and the metadata follow an empty object, as in files without tensors from an old writer."""
     f.padding = b',"__metadata__":{"key":"value"}}'
 
 
 @rejects("OFF-08 HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def padding_uncounted(f: FileBuilder) -> None:
-    """Spaces pad the header to a multiple of 8, but the length prefix does not count them.
+    """Spaces pad the header to a multiple of 8, but the length prefix does not include them.
 
-    They become the first data bytes, and every offset points to the wrong place.
+    The spaces become the first data bytes, so every offset points to the wrong position.
     """
     f.padding = b""
     f.gap(6, 0x20)
@@ -115,16 +116,16 @@ def padding_uncounted(f: FileBuilder) -> None:
     over={"minus": "-1", "true": "true", "false": "false", **{f"digit-{d}": f"{d}0" for d in range(1, 10)}},
 )
 def value_for_object(f: FileBuilder, value: str) -> None:
-    """The header is the JSON value `$value`, not an object.
+    """The header is the JSON value `$value` instead of an object.
 
-    Software that uses the brace to tell a header from other JSON must know every way a value can begin.
+    Software that uses the brace to tell a header from other JSON must know every way a JSON value can begin.
     """
     f.header = value.encode()
 
 
 @rejects("HDR-01 HDR-02", codes=("HDR_NOT_UTF8", "HDR_BAD_START", "HDR_NOT_JSON"))
 def first_byte_outside_utf8(f: FileBuilder) -> None:
-    """The byte 0xFF, which never occurs in UTF-8, before the opening brace."""
+    """The byte 0xFF, which never occurs in UTF-8, precedes the opening brace."""
     header_text(f, b'\xff{"w":ENTRY}')
 
 
@@ -143,7 +144,7 @@ def first_byte_outside_utf8(f: FileBuilder) -> None:
 def space_of_another_kind(f: FileBuilder, value: str) -> None:
     """A colon is followed by a character that JSON does not count as whitespace: $slug.
 
-    Functions that trim or split text treat several of these as spaces.
+    Functions that trim or split text treat several of these characters as spaces.
     """
     header_text(f, f'{{"w":{value}ENTRY}}')
 
@@ -160,7 +161,7 @@ def space_of_another_kind_in_empty_shape(f: FileBuilder, value: str) -> None:
 
 @accepts("HDR-08", over={"space": " ", "line-feed": "\n", "carriage-return": "\r"})
 def one_space_between_tokens(f: FileBuilder, value: str) -> None:
-    """One whitespace character of the same kind separates all tokens: $slug."""
+    """The same whitespace character separates all tokens: $slug."""
     tokens = '{ "w" : { "dtype" : "F32" , "shape" : [ 2 ] , "data_offsets" : [ 0 , 8 ] } }'
     header_text(f, tokens.replace(" ", value))
 
@@ -187,7 +188,7 @@ def space_around_metadata(f: FileBuilder) -> None:
 
 @accepts("HDR-19 ENT-08")
 def space_inside_strings_only(f: FileBuilder) -> None:
-    """Names of only spaces, of no-break spaces and with spaces at both ends stay unchanged."""
+    """Names consist of spaces or no-break spaces, or have spaces at both ends, and must stay unchanged."""
     for name in (" ", "  ", "\xa0", " a ", "\u3000", "\\n"):
         f.tensor(name, "U8", [4])
 
@@ -196,7 +197,7 @@ def space_inside_strings_only(f: FileBuilder) -> None:
 def space_inside_a_word(f: FileBuilder) -> None:
     """A line break splits a number in two.
 
-    Whitespace separates tokens; inside one it makes two tokens without a comma.
+    Whitespace separates tokens, so the two halves are two numbers without a comma.
     """
     f.tensor("w", "U8", [10], fields={"shape": "[1\n0]"})
 

@@ -1,4 +1,4 @@
-"""Header: its strings, with control characters and escapes, both valid and almost valid."""
+"""Header: its strings, with control characters and escapes that are valid or almost valid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ C0_ESCAPED = "".join(f"\\u{n:04x}" for n in range(32))
 
 @rejects("HDR-14", codes="HDR_NOT_JSON", over={"nul": "\0", "tab": "\t", "line-feed": "\n", "1f": "\x1f"})
 def raw_control_in_name(f: FileBuilder, value: str) -> None:
-    """A tensor name with an unescaped control character ($slug)."""
+    """A tensor name contains an unescaped control character ($slug)."""
     header_text(f, f'{{"a{value}b":ENTRY}}')
 
 
@@ -28,13 +28,13 @@ def raw_control_in_name(f: FileBuilder, value: str) -> None:
     },
 )
 def escape_in_name(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A tensor name written with JSON escapes ($slug)."""
+    """A tensor name is written with JSON escapes ($slug)."""
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
 @accepts("HDR-15 HDR-10")
 def escape_in_field_names(f: FileBuilder) -> None:
-    """The field names of an entry written with escapes."""
+    """The field names of an entry are written with escapes."""
     f.tensor("w", "F32", [2], value=r'{"\u0064type":"F32","sh\u0061pe":[2],"data\u005foffsets":[0,8]}')
 
 
@@ -50,9 +50,9 @@ def escape_in_field_names(f: FileBuilder) -> None:
 )
 @rejects("HDR-07 HDR-15", codes=("HDR_NOT_JSON", "HDR_NOT_UTF8"), over={"quote-missing": "\\"})
 def escape_text(f: FileBuilder, value: str) -> None:
-    """A tensor name that ends in `$value`, which is invalid in JSON or has no defined meaning.
+    """A tensor name ends in `$value`, which is invalid in JSON or has no defined meaning.
 
-    Readers that replace, drop or keep it produce different names.
+    Readers that replace, drop or keep these characters produce different names.
     """
     named_with_escapes(f, "w", value)
 
@@ -74,7 +74,7 @@ def escape_text(f: FileBuilder, value: str) -> None:
 def escape_of_another_kind(f: FileBuilder, value: str) -> None:
     """A tensor name contains an escape that JSON does not define: $slug.
 
-    Lenient decoders keep the backslash, drop it or guess; the name then depends on the reader.
+    Lenient decoders keep the backslash, drop it or guess, so the name depends on the reader.
     """
     header_text(f, f'{{"w{value}x":ENTRY}}')
 
@@ -94,8 +94,8 @@ def escape_of_another_kind(f: FileBuilder, value: str) -> None:
 def high_surrogate(f: FileBuilder, value: str) -> None:
     """A tensor name contains the escape of a high surrogate without its other half: $slug.
 
-    The escape by itself is not a character. Joining it with whatever follows creates a character that the
-    file does not contain.
+    A high surrogate by itself is not a character. Joining it with whatever follows creates a character that
+    the file does not contain.
     """
     named_with_escapes(f, "w", value)
 
@@ -106,7 +106,7 @@ def high_surrogate(f: FileBuilder, value: str) -> None:
     over={"behind-pair": r"\ud83d\ude00\ude00", "behind-letter": r"a\udfff"},
 )
 def low_surrogate(f: FileBuilder, value: str) -> None:
-    """A tensor name contains the escape of a low surrogate without a high one before it: $slug."""
+    """A tensor name contains the escape of a low surrogate that no high surrogate precedes: $slug."""
     named_with_escapes(f, "w", value)
 
 
@@ -133,9 +133,9 @@ def raw_control_at_end_of_name(f: FileBuilder, value: str) -> None:
 
 @rejects("HDR-15 HDR-14", codes="HDR_NOT_JSON", over={"line-feed": "\n", "nul": "\0"})
 def backslash_before_raw(f: FileBuilder, value: str) -> None:
-    """A tensor name contains a backslash followed by a raw control character: $slug.
+    """A tensor name contains a backslash followed by an unescaped control character: $slug.
 
-    Some languages continue a string over a line break this way, JSON does not.
+    Some languages continue a string over a line break this way, but JSON does not.
     """
     header_text(f, f'{{"a\\{value}b":ENTRY}}')
 
@@ -144,7 +144,7 @@ def backslash_before_raw(f: FileBuilder, value: str) -> None:
 def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
     """A dtype ends with an unescaped control character: $slug.
 
-    As a C string, or trimmed, the dtype is a known code.
+    A reader that trims the dtype, or treats it as a C string, gets a known code.
     """
     header_text(f, '{"w":' + ENTRY.replace("F32", "F32" + value) + "}")
 
@@ -165,18 +165,18 @@ def raw_control_in_dtype(f: FileBuilder, value: str) -> None:
 )
 @accepts("HDR-15 HDR-14", over={"all-controls": (C0, C0_ESCAPED)})
 def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A tensor name written with valid escapes: $slug.
+    """A tensor name is written with valid escapes: $slug.
 
-    Decoding twice, or not at all, produces another name.
+    Decoding the escapes twice, or not at all, produces another name.
     """
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
 @accepts("HDR-15 ENT-10")
 def five_thousand_escapes(f: FileBuilder) -> None:
-    """A tensor name of five thousand escaped characters.
+    """A tensor name has five thousand escaped characters.
 
-    Buffers sized for the decoded text are too small for the escaped one.
+    A buffer sized for the decoded name is too small for the escaped one.
     """
     f.tensor("w" * 5000, "F32", [2], key='"' + r"\u0077" * 5000 + '"')
 
@@ -185,7 +185,7 @@ def five_thousand_escapes(f: FileBuilder) -> None:
 def mark_escaped_beside_plain_name(f: FileBuilder) -> None:
     """Two names differ by a leading byte-order mark, which is written as an escape.
 
-    Within a string the mark is a character like any other.
+    Within a string, the byte-order mark is an ordinary character.
     """
     f.tensor("w", "F32", [1])
     f.tensor("\ufeffw", "F32", [1], key=r'"\ufeffw"')

@@ -1,7 +1,8 @@
 """Header: values of unknown fields that are invalid, unusual or long.
 
-Readers that skip unknown values, or keep only the text of a long one, have a second code path for long
-values. It must be as strict as the first. The mistake follows a thousand correct bytes.
+Readers that skip unknown values, or that keep only the text of a long one, have a second code path for long
+values. That path must be as strict as the first. In these cases, the mistake comes after a thousand correct
+bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ ITEM = '[1,{"a":[true,-0.5e3],"b":{}},"text",[]]'
 ITEMS = ",\n".join([ITEM] * 40)
 MEMBERS = ",".join(f'"member {n}" : {ITEM}' for n in range(30))
 PLAIN = '[1,{"a":[true,25],"b":{}},"text",[]]'
-"""Free of other values that readers may treat differently."""
+"""A value without anything else that readers may treat differently."""
 PLAINS = ",".join([PLAIN] * 40)
 PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
 
@@ -35,7 +36,7 @@ PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
     },
 )
 def ignored_word(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry contains something that is not a JSON value: $slug.
+    """The value of an unknown field in an entry is not a JSON value: $slug.
 
     The grammar also applies to values that the reader ignores.
     """
@@ -66,9 +67,9 @@ def ignored_digits(f: FileBuilder, value: str) -> None:
     over={"5000-digits": "9" * 5000, "minus-5000-digits": "-" + "9" * 5000},
 )
 def ignored_integer(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry contains an integer of many digits: $slug.
+    """An unknown field of an entry contains an integer with many digits: $slug.
 
-    Python refuses to convert more than 4,300 digits and raises an error of its own.
+    Python refuses to convert more than 4,300 digits and raises its own error.
     """
     f.tensor("w", "F32", [2], fields={"x": value})
 
@@ -109,7 +110,7 @@ def ignored_number_form(f: FileBuilder, value: str) -> None:
     importance="low",
 )
 def ignored_value(f: FileBuilder, value: str) -> None:
-    """An unknown field of an entry contains varied, valid JSON: $slug."""
+    """An unknown field of an entry contains valid JSON with many kinds of tokens: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
@@ -139,7 +140,7 @@ def ignored_long_array(f: FileBuilder, value: str) -> None:
     },
 )
 def ignored_long_array_text(f: FileBuilder, value: str) -> None:
-    """A long array in an unknown field is written in a way that JSON does not allow ($slug).
+    """A long array in an unknown field breaks the JSON grammar ($slug).
 
     The mistake is several thousand bytes past the part that a reader might sample.
     """
@@ -148,7 +149,7 @@ def ignored_long_array_text(f: FileBuilder, value: str) -> None:
 
 @rejects("HDR-07 SHP-01", codes=("HDR_NOT_JSON", "SHP_BAD_TYPE"))
 def long_shape_without_commas(f: FileBuilder) -> None:
-    """A shape of 2,500 ones separated by spaces, without any comma."""
+    """A shape contains 2,500 ones that are separated by spaces instead of commas."""
     header_text(f, f'{{"w":{ENTRY.replace("[2]", "[" + "1 " * 2500 + "2]")}}}')
 
 
@@ -179,13 +180,13 @@ def ignored_number_out_of_range(f: FileBuilder, value: str) -> None:
     },
 )
 def ignored_signs(f: FileBuilder, value: str) -> None:
-    """An unknown field contains a number with a repeated part ($slug)."""
+    """An unknown field contains an invalid number in which one part is repeated ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
 @accepts("MET-04")
 def numbers_as_metadata_text(f: FileBuilder) -> None:
-    """A metadata value that is the text of a long array of numbers stays a string."""
+    """A metadata value is the text of a long array of numbers and must stay a string."""
     f.metadata({"numbers": f"[{','.join(NUMBERS)}]"})
     f.tensor("w", "F32", [2])
 
@@ -251,7 +252,7 @@ def _object(last: str, members: str = MEMBERS) -> str:
     importance="low",
 )
 def ignored_long_value(f: FileBuilder, value: str) -> None:
-    """An unknown field contains many hundred bytes of valid JSON: $slug."""
+    """An unknown field contains hundreds of bytes of valid JSON: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
@@ -298,5 +299,5 @@ def ignored_long_value(f: FileBuilder, value: str) -> None:
     over={"control-character": _array('["a\nb"]'), "control-character-in-key": _object('"x":{"\x00":1}')},
 )
 def ignored_long_text(f: FileBuilder, value: str) -> None:
-    """A long value of an unknown field ends in a way that JSON does not allow ($slug)."""
+    """A long value of an unknown field breaks the JSON grammar near its end ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": value})

@@ -1,1 +1,1 @@
-"""Cases of sharded models."""
+"""Cases that test the loading of sharded models."""

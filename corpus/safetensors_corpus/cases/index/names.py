@@ -1,7 +1,7 @@
 """Index: shard names that lead outside the folder.
 
-Where possible, the target of the name contains a shard with the same tensor but other bytes. So the case
-detects a loader that follows the name; otherwise, the loader would only fail to find a file.
+Where possible, the name leads to a shard that contains the same tensor with other bytes. The case can then
+detect a loader that follows the name. Otherwise, the loader would only fail to find a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INSIDE: Options = {"reject": reject("IDX_BAD_FILENAME"), "accept": ACCEPT}
 
 
 def _map_to(f: IndexBuilder, name: str) -> None:
-    """Write an index whose second tensor is mapped to ``name``; the canary and a file beside it exist."""
+    """Write an index that maps its second tensor to ``name``. The canary and other possible targets exist."""
     f.shard(A, "a")
     f.shard("x.safetensors", "b")
     f.shard("sub/y.safetensors", "b")
@@ -51,7 +51,7 @@ def _map_to(f: IndexBuilder, name: str) -> None:
 def shard_path(f: IndexBuilder, name: str) -> None:
     """A shard name with separators leads out of the folder or takes a detour: $slug.
 
-    A loader that follows it reads a file of the attacker's choice as a weight.
+    A loader that follows the name reads a file of the attacker's choice as a weight.
     """
     _map_to(f, name)
 
@@ -67,9 +67,9 @@ WINDOWS = {
 
 @rejects("IDX-04", codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"), importance="critical", over=WINDOWS)
 def shard_windows_path(f: IndexBuilder, name: str) -> None:
-    """A shard name is a path on Windows: $slug.
+    """A shard name is a Windows path: $slug.
 
-    On other systems a backslash is a letter; a checkpoint must mean the same on every system.
+    On other systems a backslash is an ordinary character. A checkpoint must mean the same on every system.
     """
     _map_to(f, name)
 
@@ -90,7 +90,7 @@ def shard_windows_path(f: IndexBuilder, name: str) -> None:
     },
 )
 def shard_spelling(f: IndexBuilder, name: str) -> None:
-    """A shard name turns into another one when it is decoded, unfolded or truncated: $slug."""
+    """A shard name turns into another one when it is decoded, normalised, expanded or truncated: $slug."""
     _map_to(f, name)
 
 
@@ -110,7 +110,7 @@ def shard_spelling(f: IndexBuilder, name: str) -> None:
 def shard_address(f: IndexBuilder, name: str) -> None:
     """A shard name points to another host or repository: $slug.
 
-    The request may carry the caller's token.
+    The request for it may include the caller's token.
     """
     _map_to(f, name)
 
@@ -126,7 +126,7 @@ def shard_name_of(f: IndexBuilder, name: str) -> None:
 
 @rejects("API-13 IDX-08 API-14", codes=("IO_ERROR", "IDX_SHARD_MISSING"))
 def shard_is_folder(f: IndexBuilder) -> None:
-    """A folder has the name of a shard; a file inside it contains the tensor."""
+    """A folder has the name of a shard, and a file inside the folder contains the tensor."""
     f.shard(A, "a")
     f.shard("x.safetensors/x.safetensors", "b")
     f.index({"a": A, "b": "x.safetensors"})
@@ -138,9 +138,9 @@ SUFFIXES = {"bin": "x.bin", "pt": "x.pt", "safetensors-bin": "x.safetensors.bin"
 
 @rejects("IDX-07", codes=("IDX_BAD_EXTENSION", "FRM_HEADER_OVER_LIMIT"), importance="critical", over=SUFFIXES)
 def pickle_named(f: IndexBuilder, name: str) -> None:
-    """The index of safetensors shards names a pickle file: $value.
+    """The index of safetensors shards names the pickle file $value.
 
-    Loading a pickle runs its code, so the index would bypass the safety of the format.
+    Loading a pickle runs the code in it, so the index would bypass the safety of the format.
     """
     f.shard(A, "a")
     f.file(name, PICKLE)
@@ -149,7 +149,7 @@ def pickle_named(f: IndexBuilder, name: str) -> None:
 
 @rejects("FRM-01 IDX-07", codes=("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"), importance="critical")
 def pickle_with_suffix(f: IndexBuilder) -> None:
-    """A pickle file has the suffix of a shard."""
+    """A pickle file has a name that ends in .safetensors."""
     f.shard(A, "a")
     f.file("x.safetensors", PICKLE)
     f.index({"a": A, "b": "x.safetensors"})
@@ -166,9 +166,9 @@ OTHER = {
 
 @rejects("IDX-07", codes=("IDX_BAD_EXTENSION", "IDX_SHARD_MISSING"), importance="high", over=OTHER)
 def suffix(f: IndexBuilder, name: str) -> None:
-    """A shard name contains the suffix but does not end in it: $slug.
+    """A shard name contains the suffix .safetensors but does not end in it: $slug.
 
-    Windows and downloaders open some of these as the file without the rest.
+    Windows and downloaders ignore what follows the suffix in some of these names.
     """
     if name.endswith((".bin", ".part")):
         f.shard(A, "a")
@@ -182,14 +182,14 @@ def suffix(f: IndexBuilder, name: str) -> None:
     "index-dot-slash", "IDX-04", options=INSIDE, over={"one": "./x.safetensors", "two": "././x.safetensors"}
 )
 def dot_slash(f: IndexBuilder, name: str) -> None:
-    """A shard name starts with the folder itself: $value."""
+    """A shard name starts with a reference to the folder itself: $value."""
     _map_to(f, name)
     f.expect(("a", A), ("b", "x.safetensors"))
 
 
 @chooses("index-dot-slash", "IDX-04", options=INSIDE)
 def dot_slash_and_plain(f: IndexBuilder) -> None:
-    """One shard is spelled in two ways, with and without the folder."""
+    """The index refers to one shard in two ways, with and without ./ before the name."""
     f.shard(A, "a", "b", "c")
     f.index({"a": A, "b": f"./{A}", "c": A})
     f.expect(("a", A), ("b", A), ("c", A))
@@ -202,14 +202,14 @@ def dot_slash_and_plain(f: IndexBuilder) -> None:
     over={"one": "sub/y.safetensors", "two": "sub/sub/y.safetensors"},
 )
 def subfolder(f: IndexBuilder, name: str) -> None:
-    """A shard is in a folder below that of the index: $value."""
+    """A shard is in a subfolder of the folder that contains the index: $value."""
     f.shard(A, "a")
     f.shard(name, "b")
     f.shard("y.safetensors", "b")
     f.index({"a": A, "b": name})
 
 
-# The same in checkpoints with one shard and with three
+# The same faults in checkpoints with one shard and with three
 
 UNFOLDED = {
     "percent-separators": "..%2Foutside%2Fx.safetensors",
@@ -220,7 +220,7 @@ UNFOLDED = {
 
 @rejects("IDX-04", codes=("IDX_BAD_FILENAME", "IDX_SHARD_MISSING"), importance="high", over=UNFOLDED)
 def shard_spelling_of_the_only_one(f: IndexBuilder, name: str) -> None:
-    """The only shard name leads out of the folder after decoding or unfolding: $slug."""
+    """The only shard name leads out of the folder after decoding or normalising: $slug."""
     f.shard("x.safetensors", scale=("F16", [2, 2]))
     f.shard(CANARY, scale=("F16", [2, 2]))
     f.index({"scale": name}, metadata={"total_size": 8})
@@ -233,9 +233,9 @@ def shard_spelling_of_the_only_one(f: IndexBuilder, name: str) -> None:
     over={"parent": "../x.safetensors", "root": "/x.safetensors"},
 )
 def shard_path_above_a_shard(f: IndexBuilder, name: str) -> None:
-    """The last of three shard names is a path, and a shard has the name of its last part: $slug.
+    """The last of three shard names is a path, and its last part is the name of a shard: $slug.
 
-    A loader that drops the path and continues has not rejected it.
+    A loader that drops the folders from the path and continues does not reject the index.
     """
     f.shard(numbered(1, 3), a=("BF16", [4]))
     f.shard(numbered(2, 3), b=("I64", []))
@@ -252,7 +252,7 @@ CALLED_LIKE_PICKLES = {
 
 @rejects("IDX-07", codes="IDX_BAD_EXTENSION", importance="high", over=CALLED_LIKE_PICKLES)
 def suffix_of_pickles(f: IndexBuilder, value: tuple[str, int]) -> None:
-    """The last shard has the name of a pickle file but is a safetensors file: $slug.
+    """The last shard is a safetensors file that has the name of a pickle file: $slug.
 
     A loader that trusts the name passes the next such file to the pickle loader.
     """

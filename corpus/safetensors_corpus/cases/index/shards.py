@@ -14,7 +14,7 @@ TWICE: Options = {"index": ACCEPT, "reject": reject("IDX_TENSOR_DUPLICATE")}
 
 @accepts("IDX-01 IDX-15", importance="high")
 def two_shards(f: IndexBuilder) -> None:
-    """Two shards with two tensors each."""
+    """The checkpoint has two shards with two tensors each."""
     f.shard(A, "a", "b")
     f.shard(B, "c", "d")
     f.index({"a": A, "b": A, "c": B, "d": B})
@@ -22,7 +22,7 @@ def two_shards(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 IDX-08 IDX-09 IDX-14 IDX-15", over={"1": 1, "3": 3, "5": 5})
 def one_tensor_per_shard(f: IndexBuilder, count: int) -> None:
-    """As many shards as tensors: $value."""
+    """The number of tensors and the number of shards are both $value."""
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
     for tensor, shard in shards.items():
         f.shard(shard, tensor)
@@ -39,7 +39,7 @@ def order_of_map(f: IndexBuilder) -> None:
 
 @accepts("IDX-01")
 def dtypes_and_shapes(f: IndexBuilder) -> None:
-    """Tensors of several dtypes, a scalar and an empty tensor in two shards."""
+    """Two shards contain tensors of several dtypes, a scalar and an empty tensor."""
     f.shard(A, scalar=("F64", []), none=("F32", [0, 3]), half=("F16", [2, 2]))
     f.shard(B, "plain", byte=("U8", [3]), brain=("BF16", [1, 5]))
     f.index({"scalar": A, "byte": B, "none": A, "brain": B, "half": A, "plain": B})
@@ -47,7 +47,7 @@ def dtypes_and_shapes(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 MET-01")
 def shards_with_metadata(f: IndexBuilder) -> None:
-    """Each shard has metadata of its own."""
+    """Each shard has its own metadata."""
     f.shard(A, "a").metadata({"format": "pt", "part": "1"})
     f.shard(B, "b").metadata({"format": "pt", "part": "2", "b": "no tensor"})
     f.index({"a": A, "b": B})
@@ -63,7 +63,7 @@ NAMES = {
 
 @accepts("IDX-01 IDX-04 IDX-05 IDX-07 IDX-15", over=NAMES)
 def shard_name(f: IndexBuilder, name: str) -> None:
-    """A plain file name that does not follow the convention: $value.
+    """The name of a shard is a plain file name that does not follow the convention: $value.
 
     The name does not lead out of the folder, so a check must not reject it.
     """
@@ -76,8 +76,8 @@ def shard_name(f: IndexBuilder, name: str) -> None:
 def shard_name_percent(f: IndexBuilder) -> None:
     """A shard is named 100%.safetensors.
 
-    The name does not lead out of the folder. A loader that builds URLs from shard names may still reject it,
-    since a percent sign begins an escape there.
+    The name does not lead out of the folder. A loader that builds URLs from shard names may still fail, since
+    a percent sign begins an escape in a URL.
     """
     f.shard("100%.safetensors", "a")
     f.shard(B, "b")
@@ -98,7 +98,7 @@ TENSORS = {
 def tensor_name(f: IndexBuilder, name: str) -> None:
     """A tensor has a name that looks like something else: $slug.
 
-    Tensor names are data. A loader opens only shard names.
+    Tensor names are only data. A loader opens files by their shard names.
     """
     f.shard(A, name)
     f.shard(B, "b")
@@ -118,7 +118,7 @@ TEXTS = {
 
 @accepts("IDX-01", over=TEXTS)
 def text(f: IndexBuilder, value: str) -> None:
-    """The JSON text is laid out in an unusual way: $slug."""
+    """The layout of the JSON text is unusual: $slug."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.index({"a": A, "b": B}, raw=Template(value).substitute(a=A, b=B, e=B.replace("a", "\\u0061")))
@@ -126,9 +126,9 @@ def text(f: IndexBuilder, value: str) -> None:
 
 @accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
 def consolidated_beside_shards(f: IndexBuilder) -> None:
-    """A file with all tensors and more is beside the shards, and the index does not name it.
+    """Files with all tensors and more are beside the shards, and the index does not name them.
 
-    A loader that reads every file of the folder loads the tensors twice and ends up with other values.
+    A loader that reads every file in the folder loads tensors twice, and may end up with the wrong values.
     """
     f.shard(A, "a")
     f.shard(B, "b")
@@ -139,7 +139,7 @@ def consolidated_beside_shards(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
 def stray_shard(f: IndexBuilder) -> None:
-    """The folder contains a third shard of an earlier version, which the index does not name."""
+    """The folder contains a third shard from an earlier version, which the index does not name."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.shard("model-00003-of-00003.safetensors", "b", "old")
@@ -148,7 +148,7 @@ def stray_shard(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 IDX-15")
 def broken_file_beside_shards(f: IndexBuilder) -> None:
-    """The folder contains invalid files with safetensors names beside the shards."""
+    """An invalid file with a safetensors name is in the same folder as the shards."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.file("extra.safetensors", b"no safetensors file")
@@ -175,7 +175,7 @@ def shard_missing(f: IndexBuilder, place: int) -> None:
 
 @rejects("IDX-08", codes="IDX_SHARD_MISSING", importance="high")
 def shards_all_missing(f: IndexBuilder) -> None:
-    """Neither shard exists."""
+    """Neither of the two shards exists."""
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
@@ -186,7 +186,7 @@ def shards_all_missing(f: IndexBuilder) -> None:
     over={"in-folder-below": "sub/" + B, "outside": "../outside/" + B},
 )
 def shard_only(f: IndexBuilder, place: str) -> None:
-    """A shard is not beside the index, but elsewhere under the same name: $slug."""
+    """A shard is not in the folder of the index, but a file elsewhere has its name: $slug."""
     f.shard(A, "a")
     f.shard(place, "b")
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
@@ -194,14 +194,14 @@ def shard_only(f: IndexBuilder, place: str) -> None:
 
 @rejects("IDX-08", codes="IDX_SHARD_MISSING", importance="high")
 def shard_missing_tensor_in_other(f: IndexBuilder) -> None:
-    """A shard does not exist, and another one contains its tensor with other bytes."""
+    """A shard does not exist, and another shard contains its tensor with other bytes."""
     f.shard(A, "a", "b")
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
 
 @rejects("IDX-08", codes="IDX_SHARD_MISSING")
 def shard_pattern(f: IndexBuilder) -> None:
-    """A shard name is a glob pattern that matches a file."""
+    """A shard name is a glob pattern that matches an existing file."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.index({"a": A, "b": "model-*2-of-00002.safetensors"}, metadata={"total_size": 16})
@@ -223,7 +223,7 @@ def shard_empty_file(f: IndexBuilder) -> None:
     bugs=("FB-95",),
 )
 def tensor_in_other_shard(f: IndexBuilder) -> None:
-    """The index maps a tensor to one shard, but another one contains it."""
+    """The index maps a tensor to one shard, but a different shard contains it."""
     f.shard(A, "a", "b")
     f.shard(B, "c")
     f.index({"a": A, "b": B, "c": B}, metadata={"total_size": 24})
@@ -231,7 +231,7 @@ def tensor_in_other_shard(f: IndexBuilder) -> None:
 
 @rejects("IDX-09", codes="IDX_TENSOR_MISSING", importance="high")
 def tensors_exchanged(f: IndexBuilder) -> None:
-    """The index maps two tensors to each other's shards."""
+    """The index maps each of two tensors to the shard of the other one."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.index({"a": B, "b": A}, metadata={"total_size": 16})
@@ -250,7 +250,7 @@ CLAIMED = {
 def claimed(f: IndexBuilder, name: str) -> None:
     """The index names a tensor that no shard contains: $slug.
 
-    A loader that compares the model only with the index considers it complete.
+    A loader that compares the names in the model only with the index considers the checkpoint complete.
     """
     f.shard(A, "a").metadata({"c": "text"})
     f.shard(B, "b", "\u00e9")
@@ -281,9 +281,9 @@ def surplus(f: IndexBuilder, place: str) -> None:
     bugs=("FB-61", "FB-102", "FB-206"),
 )
 def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
-    """Two shards contain a tensor with different bytes; the index maps it to the $slug one.
+    """Two shards contain a tensor with different bytes, and the index maps it to the $slug one.
 
-    In a loader that reads all tensors of all shards the last one wins.
+    In a loader that reads all tensors of all shards, the last one wins.
     """
     f.shard(A, "a", "twice")
     f.shard(B, "b", "twice")
@@ -294,7 +294,7 @@ def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
     "index-tensor-twice", options=TWICE, importance="high", over={"dtype": ("I32", 2), "shape": ("F32", 3)}
 )
 def tensor_in_two_shards_of_other(f: IndexBuilder, form: tuple[str, int]) -> None:
-    """The copy in the shard that the index does not name has a different $slug."""
+    """Another shard contains a copy of the tensor with a different $slug."""
     f.shard(A, "a", twice=(form[0], [form[1]]))
     f.shard(B, "twice")
     f.shard(C, twice=(form[0], [form[1]]), c=("F32", [2]))
@@ -318,7 +318,7 @@ OTHERS = {
 
 @chooses("index-several", options={"opened": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=OTHERS)
 def second_index(f: IndexBuilder, name: str) -> None:
-    """Another index in the same folder maps the tensors elsewhere: $value."""
+    """Another index in the same folder maps the tensors to other shards: $value."""
     f.shard("other-1.safetensors", "a", "b")
     suffix = "bin" if "bin" in name else "safetensors"
     f.file(
@@ -330,9 +330,9 @@ def second_index(f: IndexBuilder, name: str) -> None:
 
 
 def broken_shard(f: IndexBuilder, fault: str) -> None:
-    """One of three shards is broken, where possible in a tensor that the case does not read: $slug.
+    """One of three shards is broken, if possible in a tensor that the case does not read: $slug.
 
-    A loader that has started with the good shards must not return half a model.
+    A loader that has already loaded the good shards must not return half a model.
     """
     f.shard(A, "a")
     break_shard(f.shard(B, "b"), fault, first="b", last="c")
@@ -344,7 +344,7 @@ for _fault, (_rule, _code) in SHARD_FAULTS.items():
     rejects(_rule, codes=_code, importance="high", over={_fault: _fault})(broken_shard)
 
 
-# The same in checkpoints with one shard and with three
+# The same faults in checkpoints with one shard and with three
 
 PATTERNS = {
     "question-mark-for-one-of-three": ("model-?0003-of-00003.safetensors", 3),
@@ -354,7 +354,7 @@ PATTERNS = {
 
 @rejects("IDX-08", codes="IDX_SHARD_MISSING", over=PATTERNS)
 def shard_pattern_with(f: IndexBuilder, value: tuple[str, int]) -> None:
-    """The last shard name is a glob pattern that matches a file: $slug."""
+    """The last shard name is a glob pattern that matches an existing file: $slug."""
     name, count = value
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
     for tensor, shard in shards.items():
@@ -364,7 +364,7 @@ def shard_pattern_with(f: IndexBuilder, value: tuple[str, int]) -> None:
 
 @accepts("IDX-01 ENT-09")
 def tensors_called_like_members(f: IndexBuilder) -> None:
-    """Tensors in three shards have the names of index members and of the index itself."""
+    """Tensors in three shards are named like members of the index and like the index file."""
     f.shard(numbered(1, 3), metadata=("F16", [2, 2]))
     f.shard(numbered(2, 3), total_size=("I64", []), weight_map=("U8", [5]))
     f.shard(C, INDEX_NAME)

@@ -1,4 +1,4 @@
-"""Index: files that are not an index, or whose content is incomplete, unusual or contradictory."""
+"""Index: files that are not an index, or that have incomplete, unusual or contradictory content."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ GRAMMAR = {
 
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR)
 def grammar(f: IndexBuilder, raw: str) -> None:
-    """The text breaks the grammar of JSON: $slug."""
+    """The text breaks the JSON grammar: $slug."""
     _two_shards(f, raw)
 
 
@@ -71,7 +71,7 @@ def encoding(f: IndexBuilder, raw: bytes) -> None:
 
 @chooses("index-bom", options={"reject": reject("IDX_NOT_JSON"), "accept": ACCEPT})
 def byte_order_mark(f: IndexBuilder) -> None:
-    """The text begins with the byte-order mark of UTF-8."""
+    """The text begins with the UTF-8 byte-order mark."""
     _two_shards(f, b"\xef\xbb\xbf" + WHOLE.encode())
 
 
@@ -87,13 +87,13 @@ NO_MAP = {
 
 @rejects("IDX-01", codes="IDX_NO_WEIGHT_MAP", importance="high", over=NO_MAP)
 def weight_map(f: IndexBuilder, raw: str) -> None:
-    """The index has no weight_map that is an object: $slug."""
+    """The weight_map of the index is missing or is not an object: $slug."""
     _two_shards(f, raw)
 
 
 @chooses("index-flat-map", options={"reject": reject("IDX_NO_WEIGHT_MAP"), "accept": ACCEPT})
 def flat_map(f: IndexBuilder) -> None:
-    """The top-level object itself maps tensors to shards."""
+    """The index has no weight_map, and its top-level object maps tensors to shards."""
     _two_shards(f, f'{{"a":"{A}","b":"{B}"}}')
 
 
@@ -102,7 +102,7 @@ VALUES = {"null": "null", "number": "2", "array": f'["{B}"]', "object": f'{{"fil
 
 @rejects("IDX-01", codes=("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"), importance="high", over=VALUES)
 def shard_is(f: IndexBuilder, value: str) -> None:
-    """A tensor is mapped to something that is not a string: $slug."""
+    """The index maps a tensor to something that is not a string: $slug."""
     _two_shards(f, WHOLE.replace(f'"{B}"', value))
 
 
@@ -121,8 +121,8 @@ def shard_is(f: IndexBuilder, value: str) -> None:
 def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
     """A tensor appears twice in the map: $slug.
 
-    Both shards contain it, with different bytes; parsers that keep the first value and those that keep the
-    last disagree.
+    Both shards contain the tensor, with different bytes. Parsers that keep the first value disagree with
+    those that keep the last.
     """
     f.shard(A, "a", "b")
     f.shard(B, "b")
@@ -131,7 +131,7 @@ def tensor_twice_in_map(f: IndexBuilder, members: str) -> None:
 
 @rejects("IDX-12", codes="HDR_DUP_KEY", importance="high", over={"plainly": '"b"', "escaped": '"\\u0062"'})
 def tensor_twice_in_map_alike(f: IndexBuilder, key: str) -> None:
-    """A tensor appears twice in the map with the same shard; the second key is spelled $slug."""
+    """A tensor appears twice in the map with the same shard, and its second key is written $slug."""
     _two_shards(f, f'{{{SIZE},"weight_map":{{{SAME},{key}:"{B}"}}}}')
 
 
@@ -177,9 +177,9 @@ MISMATCH: Options = {"accept": ACCEPT, "reject": reject("IDX_SIZE_MISMATCH")}
 
 @chooses("index-total-size", options=MISMATCH, importance="high", over=SIZES)
 def total_size(f: IndexBuilder, value: str) -> None:
-    """The metadata states a total size that differs from the shards: $slug.
+    """The total size in the metadata differs from the size of the tensors: $slug.
 
-    A loader must not use the number for allocation or reading.
+    A loader must not use the number to allocate memory or to read data.
     """
     f.budget = {"peak_bytes": 64 << 20}
     files = sum(len(f.shard(shard, tensor).render()) for shard, tensor in ((A, "a"), (B, "b")))
@@ -197,7 +197,7 @@ def total_size_spelled(f: IndexBuilder, value: str) -> None:
 
 @accepts("IDX-02", level="may")
 def metadata_with_more(f: IndexBuilder) -> None:
-    """The metadata of the index also contains the number of parameters and values of all types."""
+    """The metadata of the index also contains a parameter count and values of all JSON types."""
     more = '16,"total_parameters":4,"by":"x","nested":{"a":[1,null,true,1.5]}'
     _two_shards(f, WHOLE.replace("16", more))
 
@@ -211,7 +211,7 @@ def metadata_with_more(f: IndexBuilder) -> None:
 def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
     """The metadata of the index contains an integer of 5,000 digits beside the total size: $slug.
 
-    Python refuses to convert more than 4,300 digits and raises an error of its own.
+    Python refuses to convert more than 4,300 digits and raises its own error.
     """
     _two_shards(f, WHOLE.replace("16", more))
 
@@ -224,13 +224,13 @@ MEMBERS = {
 
 @chooses("index-unknown-members", options={"accept": ACCEPT, "reject": reject("UNCLASSIFIED")}, over=MEMBERS)
 def unknown_member(f: IndexBuilder, raw: str) -> None:
-    """The index has a member beside metadata and weight_map: $slug."""
+    """The index has a member other than metadata and weight_map: $slug."""
     _two_shards(f, raw)
 
 
 @chooses("index-empty-map", options={"accept": ACCEPT, "reject": reject("IDX_NO_WEIGHT_MAP", "UNCLASSIFIED")})
 def empty_map(f: IndexBuilder) -> None:
-    """The map is empty; a shard exists beside the index."""
+    """The map is empty, although a shard exists in the folder."""
     f.shard(A, "a")
     f.index({})
 
@@ -245,16 +245,17 @@ REAL_SIZES = {"13-5-mb": 13_500_000, "20-1-mb": 20_100_000, "23-5-mb": 23_500_00
     bugs={"20-1-mb": ("FB-92",), "23-5-mb": ("FB-92",)},
 )
 def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
-    """The index has $value bytes, most of them spaces before the map; the largest real one has 23.5 MB.
+    """The index has $value bytes, most of which are spaces before the map.
 
-    A loader that reads a fixed number of bytes, or has a smaller buffer, does not see the map.
+    The largest real index has 23.5 MB. A loader that reads a fixed number of bytes, or has a smaller buffer,
+    does not see the map.
     """
     f.shard(A, "a")
     f.shard(B, "b")
     f.padded_index({"a": A, "b": B}, size)
 
 
-# The same in checkpoints with one shard and with three
+# The same faults in checkpoints with one shard and with three
 
 ONLY = "model.safetensors"
 ONE = f"""{{
@@ -267,10 +268,10 @@ ONE = f"""{{
   }}
 }}
 """
-"""Multi-line index whose tensors are all in one shard."""
+"""Multi-line index that maps all tensors to one shard."""
 LAYERS = {f"layers.{i}.weight": numbered(i + 1, 3) for i in range(3)}
 THREE = json_text({"weight_map": LAYERS, "metadata": {"total_size": 24}})
-"""One-line index of three shards with one tensor each; the map comes first."""
+"""One-line index of three shards with one tensor each. The map precedes the metadata."""
 
 
 def _one_shard(f: IndexBuilder, raw: str) -> None:
@@ -279,7 +280,7 @@ def _one_shard(f: IndexBuilder, raw: str) -> None:
 
 
 def _three_shards(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
-    """Write three shards, the last with the tensors ``more``, and the index ``raw``."""
+    """Write three shards and the index ``raw``. The last shard also contains the tensors ``more``."""
     for tensor, shard in LAYERS.items():
         last = shard == numbered(3, 3)
         f.shard(shard, *(more if last else ())).tensor(tensor, "BF16", [4])
@@ -299,7 +300,7 @@ GRAMMAR_OF_ONE = {
 
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
 def grammar_of_one_shard(f: IndexBuilder, raw: str) -> None:
-    """A multi-line index of one shard breaks the grammar of JSON: $slug."""
+    """The multi-line index of one shard breaks the JSON grammar: $slug."""
     _one_shard(f, raw)
 
 
@@ -316,13 +317,13 @@ GRAMMAR_OF_THREE = {
 
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_THREE)
 def grammar_of_three_shards(f: IndexBuilder, raw: str) -> None:
-    """A one-line index of three shards breaks the grammar of JSON: $slug."""
+    """The one-line index of three shards breaks the JSON grammar: $slug."""
     _three_shards(f, raw)
 
 
 @rejects("IDX-01", codes="IDX_NOT_JSON")
 def grammar_of_three_shards_raw_tab_in_tensor_name(f: IndexBuilder) -> None:
-    """A tensor name contains an unescaped tab, and its shard has that name."""
+    """A tensor name in the index contains an unescaped tab, and a shard contains that tensor."""
     text = THREE.replace('"weight_map":{', f'"weight_map":{{"a\tb":"{numbered(3, 3)}",')
     _three_shards(f, text.replace("24", "32"), "a\tb")
 
@@ -351,12 +352,12 @@ TEXTS_OF_ONE = {
 
 @accepts("IDX-01", over=TEXTS_OF_ONE)
 def text_with_escapes_and_one_shard(f: IndexBuilder, raw: str) -> None:
-    """An index of one shard has letters beyond ASCII, raw and escaped: $slug."""
+    """The index of one shard contains non-ASCII letters, both raw and escaped: $slug."""
     f.shard(ONLY, "é.bias").tensor("é.weight", "F16", [2, 2])
     f.index({"é.weight": ONLY, "é.bias": ONLY}, raw=raw)
 
 
 @accepts("IDX-02", level="may")
 def metadata_with_total_parameters(f: IndexBuilder) -> None:
-    """The metadata of an index of three shards contains the number of parameters, as some writers add."""
+    """The metadata in an index of three shards contains a parameter count, which some writers add."""
     _three_shards(f, THREE.replace("24", '24,"total_parameters":12'))

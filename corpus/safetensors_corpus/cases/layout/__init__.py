@@ -1,1 +1,1 @@
-"""Cases of ranges, compared with the shape, each other and the end of the file."""
+"""Cases that compare ranges with the shape, with each other and with the end of the file."""

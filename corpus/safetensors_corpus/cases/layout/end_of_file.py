@@ -1,6 +1,7 @@
 """Layout: ranges at the end of the file, and bytes after the data.
 
-Ranges end past the file or overflow integers. Stray bytes or files of other formats follow the data.
+Some ranges end past the file or overflow integers. In other cases, stray bytes or files of other formats
+follow the data.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ...author.parts import pad_header, powers, three_tensors
 ACROSS = ("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP")
 FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")
 HEADER = 128
-"""Header length where the case needs to know positions in the file in advance."""
+"""Header length for cases that need to know positions in the file in advance."""
 MLX_SHORT = "https://github.com/ml-explore/mlx/issues/3409"
 PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\nstartxref\n0\n%%EOF\n"
 HTML = b"<!DOCTYPE html><html><body><script>document.title='run'</script></body></html>"
@@ -26,14 +27,14 @@ GGUF = b"GGUF\x03\x00\x00\x00" + bytes(16)
 GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01\x07\x00\xf8\xffpayload" + struct.pack(
     "<II", zlib.crc32(b"payload"), 7
 )
-"""Uncompressed, so that every machine builds the same file."""
+"""A file without compression, so that every machine builds the same bytes."""
 
 
 @rejects(
     "OFF-09 OFF-04", codes=FAR, importance="high", over={"1": 9, **powers("2p32", "2p63", "2p64-less-1")}
 )
 def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
-    """An empty tensor is at offset $value, past the end of the file."""
+    """The offset of an empty tensor is $value, which is past the end of the file."""
     f.tensor("a", "F32", [2])
     f.tensor("empty", "F32", [0], begin=value, end=value)
 
@@ -47,9 +48,9 @@ def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
     over={"1-byte": 1, "1-element": 4, "last-tensor": 8, "all-but-1-byte": 23, "all-data": 24},
 )
 def data_lacks(f: FileBuilder, value: int) -> None:
-    """The file of three tensors is too short; missing: $slug.
+    """The file of three tensors is too short, and this part is missing: $slug.
 
-    Shapes and ranges agree with each other; only the size of the file shows that data is missing.
+    Shapes and ranges agree with each other. Only the size of the file shows that data is missing.
     """
     three_tensors(f, -1)
     f.cut = value
@@ -57,9 +58,9 @@ def data_lacks(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-04", codes=ACROSS, importance="critical", over={"first": 0, "middle": 1}, bugs=("FB-53",))
 def end_past_file(f: FileBuilder, value: int) -> None:
-    """The $slug of three ranges ends past the end of the file and covers the others.
+    """The $slug of three ranges ends past the end of the file and covers the ranges after it.
 
-    Checking only the range that the header lists last misses it.
+    A reader that checks only the range that the header lists last does not notice the fault.
     """
     three_tensors(f, value, usual=("U8", [8]), shape=[100], size=8, end=8 * value + 100)
 
@@ -77,9 +78,9 @@ SIZES = powers("2p22", "2p31", "2p32", "2p32-plus-8", "2p40", "2p63-less-1", "2p
     over=SIZES,
 )
 def end_far(f: FileBuilder, value: int) -> None:
-    """Shape and range claim $value bytes, the file has eight of them.
+    """Shape and range claim $value bytes, but the file contains only eight of them.
 
-    Truncated to 32 bits, or read as a signed number, the end is inside the file.
+    If the end is truncated to 32 bits, or read as a signed number, it may appear to be inside the file.
     """
     f.tensor("w", "U8", [value], pattern("w", 8), end=value)
 
@@ -98,7 +99,7 @@ BEGINS = {"just-behind": 8, **powers("2p31-less-8", "2p32", "2p40", "2p63-less-8
 def range_far(f: FileBuilder, value: int) -> None:
     """The range of the second tensor has the right size, but begins outside the file: $slug.
 
-    A reader that checks only the difference of the two offsets reads memory far away.
+    A reader that checks only the difference between the two offsets reads memory far away.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2], b"", begin=value, end=value + 8)
@@ -109,9 +110,9 @@ POSITIONS = powers("2p32", "2p63-less-9", "2p63", "2p64-less-9", "2p64-less-8", 
 
 @rejects("OFF-13 OFF-04", codes=FAR, importance="critical", over=POSITIONS)
 def position_in_file(f: FileBuilder, value: int) -> None:
-    """Counted from the start of the file, a range of eight bytes begins at $slug.
+    """A range of eight bytes begins $slug bytes after the start of the file.
 
-    Offset plus 8 plus header length overflows, or wraps around to the start of the file.
+    The sum of the offset, 8 and the header length overflows, or wraps around to the start of the file.
     """
     begin = value - 8 - HEADER
     f.tensor("a", "F32", [2])
@@ -127,7 +128,7 @@ def position_in_file(f: FileBuilder, value: int) -> None:
     issue="https://github.com/safetensors/safetensors/pull/808",
 )
 def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
-    """Nine ranges follow one another without a hole up to 2^64 - 1; the file has no data.
+    """Nine ranges follow one another without a hole up to 2^64 - 1, but the file has no data.
 
     Adding the header length to the last end overflows.
     """
@@ -139,7 +140,7 @@ def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
 
 @rejects("OFF-13 OFF-06", codes=("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP", "SHP_OVERFLOW"), importance="critical")
 def sizes_wrap_to_size_of_data(f: FileBuilder) -> None:
-    """Sixteen ranges of 2^60 bytes and one of eight: the sizes add up to 2^64 + 8.
+    """The file has sixteen ranges of 2^60 bytes and one of eight bytes, which add up to 2^64 + 8.
 
     The sum wraps around to the size of the data.
     """
@@ -166,9 +167,9 @@ def _zip(content: bytes) -> bytes:
 
 @accepts("DAT-06 OFF-08", importance="high", over={"zip": _zip(b"payload"), "pdf": PDF})
 def other_format_in_last_tensor(f: FileBuilder, value: bytes) -> None:
-    """The last tensor contains a complete $slug file, which programs for that format find at the end.
+    """The last tensor contains a complete $slug file, which some programs find at the end of the file.
 
-    Tensor content is not validated; scanners must expect such files.
+    Tensor content is not validated, so scanners must expect such files.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [len(value)], value)
@@ -181,7 +182,7 @@ TRAILERS = {"line-feed": b"\n", "32-kib": b"A" * 32768, "zip": _zip(b"payload"),
 def trailing(f: FileBuilder, value: bytes) -> None:
     """Bytes follow the last tensor: $slug.
 
-    Programs for formats that are read from the end find their content there.
+    Programs for formats that are read from the end of the file may find their content there.
     """
     f.tensor("w", "F32", [2])
     f.trailer = value
@@ -214,7 +215,7 @@ def _tar() -> bytes:
 
 
 RECORD = struct.pack("<Q", 7) + bytes(4) + b"payload" + bytes(4)
-"""A record of a TFRecord file, with checksums of zero."""
+"""Record of a TFRecord file, with checksums of zero."""
 FORMATS = {
     "tar": _tar(),
     "elf": ELF,
@@ -232,7 +233,7 @@ FORMATS = {
 def appended(f: FileBuilder, value: bytes) -> None:
     """Data of another format follows the last tensor: $slug.
 
-    These bytes belong to no tensor, and the file has two meanings.
+    These bytes belong to no tensor, and the file means different things to different programs.
     """
     f.tensor("w", "F32", [2])
     f.trailer = value
@@ -242,7 +243,7 @@ def appended(f: FileBuilder, value: bytes) -> None:
 def last_tensor_holds(f: FileBuilder, value: bytes) -> None:
     """The last tensor contains data of another format: $slug.
 
-    Tensor content is not validated; every byte belongs to a tensor, so the file is valid.
+    Tensor content is not validated. The file is valid because every byte belongs to a tensor.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [len(value)], value)

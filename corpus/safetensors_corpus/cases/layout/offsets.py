@@ -18,9 +18,10 @@ OLLAMA = "https://github.com/ollama/ollama/issues/17148"
     bugs={"none": ("FB-87",), "one": ("FB-43", "FB-87")},
 )
 def offsets_too_few(f: FileBuilder, value: str) -> None:
-    """The range of a tensor has $slug of the two offsets: $value.
+    """The range of a tensor is $value, so it has $slug of the two offsets.
 
-    Reading the missing one without checking the count crashes, or reads whatever follows.
+    A reader that does not check the count may crash when it reads the missing offset, or read whatever
+    follows.
     """
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
@@ -98,9 +99,9 @@ def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
 
 @rejects("OFF-01", codes="ENT_BAD_INTEGER", importance="critical", bugs=("FB-43", "FB-62", "FB-85"))
 def offset_negative(f: FileBuilder) -> None:
-    """The range of a tensor is [-8, 0], just before the data.
+    """The range of a tensor is [-8, 0], which is just before the data.
 
-    Its length is right. Without a sign check the header text becomes the content.
+    The range has the right length. Without a sign check, the end of the header becomes the content.
     """
     f.tensor("w", "F32", [2], b"", fields={"data_offsets": "[-8,0]"})
 
@@ -124,7 +125,7 @@ def offset_outside_json(f: FileBuilder, value: str) -> None:
     over=PLACES,
 )
 def offsets_swapped(f: FileBuilder, value: int) -> None:
-    """The range of the $slug of three tensors has begin and end exchanged."""
+    """The begin and end of the $slug of three tensors are swapped."""
     three_tensors(f, value, begin=8 * value + 8, end=8 * value)
 
 
@@ -140,9 +141,9 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
     },
 )
 def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
-    """End minus begin wraps around to the size of the tensor: $slug.
+    """The difference of end and begin wraps around to the size of the tensor: $slug.
 
-    The end is inside the file; the begin, read as a signed number, is just before the data.
+    The end is inside the file. As a signed number, the begin is just before the data.
     """
     f.tensor("w", "F32", [2], begin=value[0], end=value[1])
 
@@ -161,9 +162,9 @@ def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
     },
 )
 def offset_number(f: FileBuilder, value: str) -> None:
-    """An offset is a number that JSON allows and a range does not: $slug.
+    """An offset is a number that is valid in JSON but not in a range: $slug.
 
-    As a double it is exactly the right offset.
+    Converted to a double, it is exactly the right offset.
     """
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
@@ -181,7 +182,7 @@ def offset_number(f: FileBuilder, value: str) -> None:
     },
 )
 def offset_number_in_one_of_three(f: FileBuilder, value: tuple[int, str]) -> None:
-    """One offset in three tensors has a decimal point or an exponent: $slug."""
+    """One offset of three tensors has a decimal point or an exponent: $slug."""
     three_tensors(f, value[0], fields={"data_offsets": value[1]})
 
 
@@ -216,19 +217,19 @@ def offset_text(f: FileBuilder, value: str) -> None:
     },
 )
 def offset_wraps(f: FileBuilder, value: str) -> None:
-    """An offset is outside 0 to 2^64 - 1, but truncating or wrapping makes it correct: $slug."""
+    """An offset is outside 0 to 2^64 - 1, but truncating or wrapping makes it plausible: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
 @rejects("OFF-01", codes="OFF_BAD_PAIR", importance="critical", over=PLACES)
 def one_offset_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors, an empty one, has one offset instead of two."""
+    """The $slug of three tensors is empty and has one offset instead of two."""
     three_tensors(f, value, usual=("U8", [4]), shape=[0], fields={"data_offsets": f"[{4 * value}]"})
 
 
 @accepts("HDR-08 OFF-01 OFF-02")
 def offsets_of_five_digits(f: FileBuilder) -> None:
-    """Offsets of one to five digits, written with spaces and line breaks in the pair.
+    """Offsets have one to five digits, and spaces and line breaks are inside a pair.
 
     Zeros inside and at the end of a number are not leading zeros.
     """

@@ -1,6 +1,7 @@
 """Layout: permitted layouts at their limits.
 
-Any order in the header, any alignment, empty tensors anywhere, and validity down to the last byte.
+Entries may be in any order, tensors may be unaligned, empty tensors may be anywhere, and the data may end
+with the last byte of the file.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from ...author.parts import rare
 
 @accepts("OFF-05 DAT-06", smoke=True)
 def two_dtypes(f: FileBuilder) -> None:
-    """Two tensors of different dtypes, one right after the other."""
+    """A tensor directly follows another tensor of a different dtype."""
     f.tensor("a", "F32", [2, 3])
     f.tensor("b", "I64", [4])
 
 
 @accepts("HDR-17", over={"reversed": "cba", "rotated": "cab", "swapped": "bac"})
 def header_order(f: FileBuilder, value: str) -> None:
-    """Three names whose order in the header, $value, differs from that of their ranges.
+    """The order of three names in the header, $value, differs from the order of their ranges.
 
     A reader that adds up sizes instead of using the offsets mixes up the tensors.
     """
@@ -40,9 +41,9 @@ UNALIGNED: dict[str, tuple[int, str]] = {
     "OFF-11", importance="high", over=UNALIGNED, ahead=rare(UNALIGNED), bugs=("FB-35", "FB-75", "FB-109")
 )
 def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
-    """A tensor begins at an offset that is not aligned to its width: $slug.
+    """A tensor begins at an offset that is not aligned to the width of its elements: $slug.
 
-    Reading through a pointer of the element's type is undefined in C and faults on some processors.
+    Reading through a pointer to the element type is undefined behaviour in C, and faults on some processors.
     """
     f.tensor("a", "U8", [value[0]])
     f.tensor("b", value[1], [3])
@@ -55,7 +56,7 @@ def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
     bugs=("FB-70", "FB-75"),
 )
 def data_at_odd_position(f: FileBuilder, value: str) -> None:
-    """The header has an odd length, so that $value data starts at an odd position of the file."""
+    """The header has an odd length, so $value data starts at an odd position of the file."""
     f.padding = b""
     f.tensor("w", value, [4])
     f.padding = b" " * (1 - len(f.render()) % 2)
@@ -63,9 +64,9 @@ def data_at_odd_position(f: FileBuilder, value: str) -> None:
 
 @accepts("OFF-09", over={"first": 0, "middle": 1, "last": 3}, bugs=("FB-18", "FB-119"))
 def empty_tensor(f: FileBuilder, value: int) -> None:
-    """An empty tensor is $slug among others, with an empty range at its place.
+    """An empty tensor is $slug among others, and its range is empty.
 
-    Its begin is that of its neighbour, or the end of the file.
+    Its begin is that of the next tensor, or the end of the file.
     """
     for index in range(4):
         if index == value:
@@ -76,9 +77,10 @@ def empty_tensor(f: FileBuilder, value: int) -> None:
 
 @accepts("OFF-09 HDR-17", over={"0": 0, "8": 8, "16": 16})
 def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
-    """The header lists an empty tensor last although its range is [$value, $value].
+    """The header lists an empty tensor last, although its range is [$value, $value].
 
-    Sorting only by begin may put it after the neighbour that begins there, which looks like overlap.
+    A reader that sorts only by begin may put the empty tensor after one that begins at the same offset. Such
+    an order looks like an overlap.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2])
@@ -87,7 +89,7 @@ def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
 
 @accepts("OFF-09 SHP-04 OFF-10")
 def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
-    """Pairs of empty tensors are placed before, between and after two others."""
+    """Pairs of empty tensors appear before, between and after two other tensors."""
     for index in range(3):
         f.tensor(f"y{index}", "F32", [0])
         f.tensor(f"x{index}", "U8", [0])
@@ -97,9 +99,9 @@ def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
 
 @accepts("OFF-09 HDR-17", over={"at-end": False, "between": True})
 def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
-    """An empty tensor is listed before the tensor at whose end it is placed ($slug).
+    """The header lists an empty tensor before the tensor at whose end it is stored ($slug).
 
-    Sorted only by end, the two keep the order of the header, and the empty one seems to leave a hole.
+    If a reader sorts only by end, the two keep their order, and the empty tensor appears to follow a hole.
     """
     f.tensor("a", "F32", [2])
     f.tensor("empty", "F32", [0], at=0)
@@ -111,7 +113,7 @@ def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
 def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
     """Empty ranges alternate with ranges of one byte.
 
-    A reader that requires the end to be larger than the begin rejects it.
+    A reader that requires every end to be greater than the begin rejects this file.
     """
     for index in range(6):
         f.tensor(f"t{index}", "U8", [index % 2])
@@ -119,29 +121,29 @@ def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
 
 @accepts("OFF-04 OFF-08", importance="high", over={str(n): n for n in (4095, 4096, 4097, 65536)})
 def file_size(f: FileBuilder, value: int) -> None:
-    """The last range ends with the file, which has $value bytes.
+    """The file has $value bytes, and the last range ends at the end of the file.
 
-    At the end of a memory page the byte after the file may not be mapped at all.
+    At the end of a memory page, the next byte may not be mapped.
     """
     larger = FileBuilder()
     larger.tensor("a", "U8", [16])
-    larger.tensor("b", "U8", [value])  # of as many digits, so that the header has the required length
+    larger.tensor("b", "U8", [value])  # has as many digits, so the header has the same length
     f.tensor("a", "U8", [16])
     f.tensor("b", "U8", [2 * value - len(larger.render())])
 
 
 @accepts("OFF-06 OFF-07 HDR-17")
 def ranges_touch(f: FileBuilder) -> None:
-    """Ranges of one byte touch but do not overlap; no two neighbours are adjacent in the header."""
+    """Ranges of one byte touch without overlapping, and neighbours are never adjacent in the header."""
     for index, place in enumerate((0, 0, 2, 1, 0, 3)):
         f.tensor("abcdef"[index], "U8", [1], at=place)
 
 
 @accepts("OFF-12 OFF-11")
 def tensor_as_padding(f: FileBuilder) -> None:
-    """A tensor of seven bytes serves as the padding that aligns its successor.
+    """A tensor of seven bytes serves as the padding that aligns the next tensor.
 
-    Alignment bytes are permitted if a tensor owns them.
+    Alignment bytes are permitted if they belong to a tensor.
     """
     f.tensor("a", "U8", [1])
     f.tensor("padding", "U8", [7], bytes(7))
@@ -158,9 +160,9 @@ def offsets_around_2p15(f: FileBuilder) -> None:
 
 @accepts("OFF-09 SHP-04 OFF-10 ENT-11")
 def many_names_with_empty_ranges(f: FileBuilder) -> None:
-    """Four hundred empty tensors share one offset, beside one of sixteen bytes.
+    """Four hundred empty tensors share one offset, beside a tensor of sixteen bytes.
 
-    Many names for one range are invalid only if the range is not empty; empty ones cost nothing.
+    Many names for one range are invalid only if the range is not empty. Empty tensors do not cost memory.
     """
     f.tensor("w", "U8", [16])
     for index in range(400):
@@ -169,14 +171,14 @@ def many_names_with_empty_ranges(f: FileBuilder) -> None:
 
 @accepts("FRM-04 LIM-02")
 def header_larger_than_data(f: FileBuilder) -> None:
-    """A header of twenty thousand bytes precedes one byte of data; the file is complete."""
+    """A header of twenty thousand bytes precedes one byte of data, and the file is complete."""
     f.padding = b" " * 20_003
     f.tensor("w", "U8", [1])
 
 
 @rejects("OFF-09 OFF-10", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high")
 def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
-    """Of ten empty tensors one is a byte inside its neighbour, the others are on its border."""
+    """One of ten empty tensors is inside another tensor, and the others are at its start."""
     f.tensor("a", "U8", [4])
     f.tensor("b", "U8", [4])
     for index in range(10):
@@ -186,9 +188,9 @@ def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
 
 @rejects("OFF-05 DAT-03", codes="OFF_SIZE_MISMATCH", importance="high")
 def rows_padded(f: FileBuilder) -> None:
-    """Five rows of three bytes are padded to four each, as in image code.
+    """Each of five rows of three bytes is padded to four bytes, as in image code.
 
-    The format has no strides; the range is larger than shape and dtype require.
+    The format does not have strides. The range is larger than shape and dtype require.
     """
     f.tensor("w", "U8", [5, 3], pattern("w", 20))
 

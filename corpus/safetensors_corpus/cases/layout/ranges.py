@@ -1,4 +1,4 @@
-"""Layout: the range of a tensor compared with its shape, its place and the other ranges.
+"""Layout: the range of a tensor compared with its shape, its position and the other ranges.
 
 Bytes belong to no tensor or to several, and positions reach the limits of integers. Some of these ranges come
 from reported bugs.
@@ -18,7 +18,7 @@ ANY = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_
 def hole_between_two(f: FileBuilder) -> None:
     """Four bytes between two tensors belong to neither.
 
-    Every tensor is valid by itself; the hole has room for hidden content.
+    Each tensor is valid by itself, but the hole can contain hidden content.
     """
     f.tensor("a", "F32", [1])
     f.gap(4)
@@ -33,7 +33,7 @@ def hole_between_two(f: FileBuilder) -> None:
     bugs=("FB-59", "FB-117"),
 )
 def hole(f: FileBuilder, value: tuple[int, int]) -> None:
-    """Bytes that belong to no tensor: $slug of three."""
+    """Bytes before or between three tensors belong to none of them: $slug."""
     place, count = value
     for index, name in enumerate("abc"):
         if index == place:
@@ -43,9 +43,9 @@ def hole(f: FileBuilder, value: tuple[int, int]) -> None:
 
 @rejects("OFF-12", codes="OFF_HOLE", importance="high", over={"8": 8, "64": 64})
 def hole_for_alignment(f: FileBuilder, value: int) -> None:
-    """Zeros between two tensors align the second to a multiple of $value bytes.
+    """Zeros between two tensors align the second one to a multiple of $value bytes.
 
-    Other formats do this; here it makes the file invalid.
+    Other formats allow such zeros, but here they make the file invalid.
     """
     f.tensor("a", "U8", [1])
     f.gap(value - 1)
@@ -54,7 +54,7 @@ def hole_for_alignment(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-07 OFF-09", codes=("OFF_HOLE", "OFF_OVERLAP"), importance="high")
 def hole_with_empty_tensor(f: FileBuilder) -> None:
-    """An empty tensor is placed in the middle of a hole."""
+    """An empty tensor is in the middle of a hole."""
     f.tensor("a", "F32", [1])
     f.gap(2)
     f.tensor("empty", "F32", [0])
@@ -64,9 +64,9 @@ def hole_with_empty_tensor(f: FileBuilder) -> None:
 
 @rejects("OFF-07 OFF-09", codes=("OFF_HOLE", "OFF_TRAILING"), importance="high")
 def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
-    """Eight bytes belong to no tensor, and an empty tensor marks the end of the file after them.
+    """Eight bytes belong to no tensor, and an empty tensor follows them at the end of the file.
 
-    Comparing only the largest end with the size of the file finds nothing.
+    A comparison of only the largest end with the size of the file does not find the fault.
     """
     f.tensor("a", "F32", [2])
     f.gap(8)
@@ -75,7 +75,7 @@ def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
 
 @rejects("OFF-09", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high", over={"1": 1, "4": 4, "7": 7})
 def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
-    """An empty tensor is at offset $value, inside a tensor of eight bytes."""
+    """The offset of an empty tensor is $value, inside a tensor of eight bytes."""
     f.tensor("a", "F32", [2])
     f.tensor("empty", "F32", [0], begin=value, end=value)
 
@@ -94,7 +94,7 @@ def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
     | {"whole": ("FB-59", "FB-78", "FB-79", "FB-117"), "whole-other-dtype": ("FB-79",)},
 )
 def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
-    """The range of a tensor is part of the range of another: $slug.
+    """The range of a tensor is part or all of the range of another tensor: $slug.
 
     Writing to one tensor changes the other.
     """
@@ -111,14 +111,14 @@ def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
     bugs=("FB-59", "FB-78", "FB-117"),
 )
 def overlap(f: FileBuilder, value: tuple[int, int]) -> None:
-    """A tensor begins before its predecessor ends: $slug of three."""
+    """One of three tensors begins before the previous one ends: $slug."""
     place, shared = value
     three_tensors(f, place, usual=("U8", [8]), size=8 - shared, begin=8 * place - shared)
 
 
 @rejects("OFF-06 OFF-07", codes=("OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING"), importance="high")
 def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
-    """Two tensors share eight bytes and eight others are unused; the sizes add up."""
+    """Two tensors share eight bytes, and eight others are unused, so the sizes add up."""
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2], b"", begin=0, end=8)
     f.gap(8)
@@ -134,14 +134,14 @@ def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
 def many_names_for_one_range(f: FileBuilder) -> None:
     """Six hundred names share one range of 16,000 bytes.
 
-    A reader that copies every tensor needs hundreds of times the memory of the file.
+    A reader that copies every tensor uses hundreds of times as much memory as the file has bytes.
     """
     f.tensor("0", "U8", [16_000])
     for index in range(1, 600):
         f.tensor(f"{index:x}", "U8", [16_000], b"", begin=0, end=16_000)
 
 
-# A range compared with its shape and its place
+# A range compared with its shape and its position
 
 
 def _resize(f: FileBuilder, more: int) -> None:
@@ -151,7 +151,7 @@ def _resize(f: FileBuilder, more: int) -> None:
 
 
 def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
-    """Combine every value with every place (or all but the last), under slugs such as larger-first."""
+    """Combine every value with every position (or all but the last), under slugs such as larger-first."""
     places = {slug: index for slug, index in PLACES.items() if last or index < 2}
     return {
         f"{name}-{place}": (value, index) for name, value in values.items() for place, index in places.items()
@@ -166,7 +166,7 @@ def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
     over=_places(larger=3, smaller=1),
 )
 def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The shape of one of three tensors is $slug; its range and the file agree."""
+    """Only the shape of one of three tensors is wrong ($slug). Its range and the file agree."""
     three_tensors(f, value[1], shape=[value[0]], size=8)
 
 
@@ -178,7 +178,7 @@ def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
     issue="https://github.com/ml-explore/mlx/issues/3363",
 )
 def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
-    """The shape needs four million bytes, the range and the file have four."""
+    """The shape requires four million bytes, but the range and the file have only four."""
     f.tensor("w", "F32", [1000, 1000], bytes(4))
 
 
@@ -190,9 +190,9 @@ def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
     issue="https://github.com/ztxz16/fastllm/issues/712",
 )
 def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
-    """The shape needs 1 KiB, the range and the file have 48 KiB.
+    """The shape requires 1 KiB, but the range and the file have 48 KiB.
 
-    A buffer sized for the shape and filled from the range overflows.
+    A buffer that is sized for the shape and filled from the range overflows.
     """
     f.tensor("w", "F32", [32, 8], pattern("w", 48 * 1024))
 
@@ -205,13 +205,13 @@ def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
     over=_places(larger=4, smaller=-4),
 )
 def range_alone(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The range of one of three tensors is $slug; its shape and the file agree."""
+    """Only the range of one of three tensors is wrong ($slug). Its shape and the file agree."""
     three_tensors(f, value[1], end=8 * value[1] + 8 + value[0])
 
 
 @rejects("OFF-07 OFF-06", codes=SHIFTED, importance="critical", over=PLACES)
 def range_shifted(f: FileBuilder, value: int) -> None:
-    """The range of the $slug of three tensors is shifted by four bytes; its size is right."""
+    """The range of the $slug of three tensors has the right size but is shifted by four bytes."""
     three_tensors(f, value, begin=8 * value + 4, end=8 * value + 12)
 
 
@@ -231,9 +231,9 @@ def shape_and_range(f: FileBuilder, value: tuple[int, int]) -> None:
 @rejects("OFF-05 OFF-08", codes=ANY, importance="critical", over=_places(larger=1))
 @rejects("OFF-05 OFF-04", codes=ANY, importance="critical", over=_places(smaller=-1))
 def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The shape of one of three tensors and the file agree on four bytes more or fewer: $slug.
+    """The shape of one of three tensors and the file have four bytes too many or too few: $slug.
 
-    The ranges are unchanged. Adding up shapes instead of checking them finds no fault.
+    The ranges are unchanged. A reader that adds up the sizes of the shapes does not find the fault.
     """
     more, place = value
     three_tensors(f, place, shape=[2 + more], size=8)
@@ -243,9 +243,9 @@ def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
 @rejects("OFF-05 OFF-06", codes=ANY, importance="critical", over=_places(larger=4, last=False))
 @rejects("OFF-05 OFF-07", codes=ANY, importance="critical", over=_places(smaller=-4, last=False))
 def range_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The range of one of three tensors and the file agree on four bytes more or fewer: $slug.
+    """The range of one of three tensors and the file have four bytes too many or too few: $slug.
 
-    Shape and neighbours are right; the sum of the ranges equals the size of the data.
+    The shape and the other tensors are right, and the sum of the ranges equals the size of the data.
     """
     more, place = value
     three_tensors(f, place, end=8 * place + 8 + more)
@@ -259,9 +259,9 @@ def range_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
     over=powers("2p31-less-8", "2p31", "2p32-less-8", "2p63-less-8", "2p64-plus-64"),
 )
 def position_behind_header(f: FileBuilder, value: int) -> None:
-    """Counted from the start of the file, the range of the last of three tensors begins at $slug.
+    """The range of the last of three tensors begins $slug bytes after the start of the file.
 
-    The sum reaches the limit of an integer type, or wraps into the text of the header.
+    The sum of the offset and the header size reaches the limit of an integer type, or wraps into the header.
     """
     header = 256
     begin = value - 8 - header
@@ -280,9 +280,9 @@ def range_at_2p53_plus_1(f: FileBuilder) -> None:
 
 @rejects("OFF-06", codes="OFF_OVERLAP", importance="high", over={"whole": (0, 8), "part": (4, 12)})
 def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The last of three tensors in the header overlaps the first: $slug.
+    """The third tensor in the header overlaps the first one: $slug.
 
-    Comparing each tensor only with its neighbour in the header misses it.
+    A reader that compares each tensor only with the previous one in the header does not notice the overlap.
     """
     f.tensor("a", "U8", [8])
     f.tensor("b", "U8", [8])
@@ -291,9 +291,9 @@ def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
 
 @rejects("OFF-06", codes="OFF_OVERLAP", importance="high")
 def one_over_all(f: FileBuilder) -> None:
-    """One tensor covers all of the data, two others each cover half of it.
+    """One tensor covers all of the data, and two others each cover half of it.
 
-    The two halves, or the whole tensor, would be a valid file without the other.
+    The whole tensor, or the two halves, would make a valid file without the other.
     """
     f.tensor("all", "U8", [16])
     f.tensor("a", "U8", [8], b"", begin=0, end=8)
@@ -302,9 +302,9 @@ def one_over_all(f: FileBuilder) -> None:
 
 @rejects("OFF-07", codes="OFF_HOLE", importance="high")
 def hole_filled_with_spaces(f: FileBuilder) -> None:
-    """Eight spaces between two tensors belong to neither.
+    """Eight spaces between two tensors belong to neither of them.
 
-    Spaces are padding in the header only.
+    Spaces are padding only in the header.
     """
     f.tensor("a", "F32", [2])
     f.gap(8, 0x20)
@@ -328,9 +328,9 @@ def hole_before_aligned_last(f: FileBuilder, value: int) -> None:
     issue="https://github.com/antirez/ds4/pull/543",
 )
 def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
-    """An F8_E4M3 tensor of 128 rows and 128 columns has bytes for one row.
+    """An F8_E4M3 tensor of 128 rows and 128 columns has only enough bytes for one row.
 
-    A conversion to a wider dtype that follows the shape reads the other rows from foreign memory.
+    A conversion to a wider dtype that uses the shape reads the other rows from memory outside the tensor.
     """
     f.tensor("w", "F8_E4M3", [128, 128], pattern("w", 128))
 
@@ -343,8 +343,8 @@ def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
     over={"f32-as-bytes": ("F32", [8, 8], 64), "i64-as-halves": ("I64", [8], 16)},
 )
 def quarter_of_shape(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
-    """Range and file contain a quarter of the bytes that the shape needs: $slug.
+    """Range and file contain a quarter of the bytes that the shape requires: $slug.
 
-    Code that assumes one width for every element finds the size right for another dtype.
+    In code that assumes a fixed element width, the size seems right because it fits another dtype.
     """
     sized(f, *value)

@@ -1,1 +1,1 @@
-"""Cases that test cost: large, long or deep files."""
+"""Cases that measure the cost of large, long or deeply nested files."""

@@ -1,8 +1,8 @@
 """Cost: limits on memory, time and bytes read, false claims, and sparse files.
 
-The budgets suit a small machine (two slow cores) and are generous. They distinguish costs that grow with the
-file from constant ones, and quadratic costs from linear ones. Sparse files have offsets beyond 32 bits, and
-tensors that a reader can read without the others.
+The budgets are generous and suit a small machine with two slow cores. They distinguish costs that grow with
+the file from constant costs, and quadratic costs from linear ones. Sparse files have offsets beyond 32 bits,
+and contain tensors that a reader can read without reading the others.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from ..framing import CAP, OVER_LIMIT, PAST_END
 
 MEGABYTE = 1_000_000
 SLACK = 16 << 20
-"""Memory in bytes that any file may cost: buffers, caches and allocator overhead."""
+"""Memory in bytes that any file may require, for buffers, caches and allocator overhead."""
 PREFETCH = (1 << 20) + (64 << 10)
-"""Bytes that a reader may read beyond what it needs: one generous read-ahead and some slack.
+"""Bytes that a reader may read beyond what it needs. The limit allows one generous read-ahead and some slack.
 
-Buffered readers read 4 KiB to 1 MiB at once, whatever they need: 8 KiB in Rust and Java, 128 KiB in recent
-Python. Of 38 readers most read 8 to 4,096 bytes before they reject, scanners up to 86,016. With a buffer of
-1 MiB neither the length prefix, read before it, nor a page of a system file must make the difference. A
-reader that reads a large header that it should reject by its length exceeds this a hundredfold."""
+Buffered readers read 4 KiB to 1 MiB at a time, however little they need: 8 KiB in Rust and Java, 128 KiB in
+recent Python. Of 38 readers, most read 8 to 4,096 bytes before they reject a file, and scanners read up to
+86,016. A reader with a buffer of 1 MiB also reads the length prefix first, and perhaps a page of a system
+file. These extra bytes must not make it fail. A reader that reads a large header, although it should reject
+it by its length, exceeds the limit a hundredfold.
+"""
 BYTES_MISSING = ("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH")
 SIXTEEN = bytes(range(1, 17))
 FAR = pattern("far", 8)
 
 
 def constant_cost(f: RecipeBuilder) -> None:
-    """Set the budget of a file that is rejected, or opened, without reading a large part of it.
+    """Set the budget of a file that can be rejected, or opened, without reading a large part of it.
 
-    Such a rejection takes microseconds; two seconds leave room for the start of a process.
+    Such a rejection takes microseconds. The two seconds allow for the start of a process.
     """
     f.budget = {"seconds": 2, "peak_bytes": SLACK, "read_bytes": PREFETCH}
 
@@ -39,10 +41,10 @@ def constant_cost(f: RecipeBuilder) -> None:
 def linear_cost(f: RecipeBuilder) -> None:
     """Set the budget of a header.
 
-    Memory: LIM-03 suggests less than twenty times the header. Time: the official library needs about 0.4 s
-    per megabyte for the most expensive headers. A budget of 0.8 s passes a reader half as fast, and fails a
-    quadratic one from a few megabytes on. Bytes read: the header only (API-01), twice, because some readers
-    read it again to determine the reason for a rejection.
+    Memory: LIM-03 suggests less than twenty times the header size. Time: the official library needs about 0.4
+    s per megabyte for the most expensive headers. With a budget of 0.8 s, a reader that takes twice as long
+    passes, and a quadratic one fails from a few megabytes on. Bytes read: only the header (API-01), but
+    twice, because some readers read it again to determine why they reject the file.
     """
     size = f.header_size
     f.budget = {
@@ -63,9 +65,9 @@ def entry(name: str, dtype: str, shape: list[int], begin: int, end: int) -> str:
     over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63},
 )
 def claimed_header(f: RecipeBuilder, value: int) -> None:
-    """A file of sixteen bytes claims a header of $value bytes, and may cost no more than sixteen bytes do.
+    """A file of sixteen bytes claims a header of $value bytes, but must cost no more than sixteen bytes.
 
-    A reader that allocates for the claim before it checks the cap and the file size can run out of memory.
+    A reader that allocates the claimed size before it checks the cap and the file size can run out of memory.
     """
     f.length = value
     f.header("{}      ")
@@ -76,8 +78,8 @@ def claimed_header(f: RecipeBuilder, value: int) -> None:
 def claimed_header_at_cap(f: RecipeBuilder) -> None:
     """A file of sixteen bytes claims the largest permitted header.
 
-    Only the file size rejects it: allocating a hundred megabytes for each of a few such files is enough to
-    crash.
+    Only a comparison with the file size rejects the file. If a reader allocates a hundred megabytes for each
+    of a few such files, it may crash.
     """
     f.length = CAP
     f.header("{}      ")
@@ -85,12 +87,12 @@ def claimed_header_at_cap(f: RecipeBuilder) -> None:
 
 
 READ = ("open", "read")
-"""A reader that compares sizes only when it reads rejects late, and accepts nothing."""
+"""Steps that include reading, since some readers compare the sizes only then."""
 
 
 @rejects("OFF-04 LIM-02", codes=BYTES_MISSING, importance="critical", steps=READ, over=powers("2p32", "2p40"))
 def claimed_tensor(f: RecipeBuilder, value: int) -> None:
-    """A tensor of $value bytes in a file of about a hundred.
+    """A tensor claims $value bytes in a file of about a hundred bytes.
 
     Shape, dtype and range agree, so only the file size shows that the bytes are missing.
     """
@@ -107,9 +109,10 @@ def claimed_tensor(f: RecipeBuilder, value: int) -> None:
     over=powers("2p32", "2p40"),
 )
 def claimed_shape(f: RecipeBuilder, value: int) -> None:
-    """A shape of $value elements with a range of sixteen bytes.
+    """A shape has $value elements, but the range has only sixteen bytes.
 
-    The range is inside the file; the reader must compare before it allocates for the shape.
+    The range is inside the file. The reader must compare the two sizes before it allocates memory for the
+    shape.
     """
     f.header("{", entry("w", "F32", [value], 0, 16), "}")
     f.data(SIXTEEN)
@@ -123,9 +126,9 @@ def claimed_shape(f: RecipeBuilder, value: int) -> None:
     over={"behind": [0, 2**40], "before": [2**40, 0], "between": [2**20, 0, 2**20]},
 )
 def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
-    """An empty tensor of shape $value.
+    """An empty tensor has the shape $value.
 
-    A reader that makes a list for every row makes millions or billions of empty lists.
+    A reader that creates a list for every row creates millions or billions of empty lists.
     """
     f.header("{", entry("w", "F32", value, 0, 0), "}")
     f.align_header()
@@ -140,7 +143,7 @@ def large_dimension_of_nothing(f: RecipeBuilder, value: list[int]) -> None:
     importance="high",
 )
 def dimension_2p63_of_nothing(f: RecipeBuilder) -> None:
-    """A tensor of 2^63 empty rows, which must cost nothing."""
+    """A tensor has 2^63 empty rows, which must not cost anything."""
     f.header("{", entry("w", "U8", [2**63, 0], 0, 0), "}")
     f.align_header()
     f.expect("w", "U8", [2**63, 0], b"")
@@ -171,10 +174,10 @@ def _far(f: RecipeBuilder, begin: int) -> None:
     bugs={"2p31": ("FB-133", "FB-135"), "2p32": ("FB-133", "FB-135")},
 )
 def tensor_behind(f: RecipeBuilder, value: int) -> None:
-    """A tensor begins at byte $value of the data and is the only one requested.
+    """The only tensor that the case requests begins at byte $value of the data.
 
-    A position kept in 32 bits, with or without a sign, points into the zeros of the first tensor. Reading the
-    first tensor as well would take more memory than the machine has.
+    If a reader stores the position in 32 bits, with or without a sign, it reads zeros of the first tensor
+    instead. Reading the first tensor too would take more memory than the machine has.
     """
     _far(f, value)
     f.ask("far")
@@ -188,9 +191,9 @@ def tensor_behind(f: RecipeBuilder, value: int) -> None:
     bugs={"2p31": ("FB-135",), "2p32": ("FB-135",)},
 )
 def opened_only(f: RecipeBuilder, value: int) -> None:
-    """A file with a tensor of $value bytes is opened without reading a tensor.
+    """A file with a tensor of $value bytes is opened, but no tensor is read.
 
-    Its names, dtypes and shapes are in the first bytes.
+    All names, dtypes and shapes are in the header, at the beginning of the file.
     """
     _far(f, value)
     f.expect_count(2, "U8", "F32")
@@ -216,7 +219,7 @@ def element_count_beyond_32_bits(f: RecipeBuilder) -> None:
 
 @accepts("LIM-07 OFF-11 OFF-14", steps=("slice",))
 def unaligned_behind_2p32(f: RecipeBuilder) -> None:
-    """An unaligned tensor follows four gigabytes and a byte."""
+    """An unaligned tensor begins after 2^32 + 1 bytes of data."""
     _far(f, 2**32 + 1)
     f.ask("far")
     constant_cost(f)
@@ -224,9 +227,9 @@ def unaligned_behind_2p32(f: RecipeBuilder) -> None:
 
 @rejects("OFF-04 LIM-02 OFF-14", codes=BYTES_MISSING, importance="critical", steps=READ)
 def data_shorter_by_2p32(f: RecipeBuilder) -> None:
-    """The declared end and the size of the data differ by exactly 2^32.
+    """The end of the range is exactly 2^32 bytes past the end of the data.
 
-    In 32 bits the two are equal, and the reader continues far past the end of the file.
+    In 32 bits the two are equal, so the reader continues far past the end of the file.
     """
     f.header("{", entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), "}")
     f.data(FAR)
@@ -237,7 +240,7 @@ def data_shorter_by_2p32(f: RecipeBuilder) -> None:
 def data_longer_by_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes follow the last tensor.
 
-    In 32 bits the file ends where it should, and four gigabytes can hide after it.
+    In 32 bits, the file seems to end where it should, and four gigabytes can be hidden after the last tensor.
     """
     f.header("{", entry("w", "F32", [2], 0, 8), "}")
     f.data(FAR, {"zeros": 2**32})
@@ -246,7 +249,7 @@ def data_longer_by_2p32(f: RecipeBuilder) -> None:
 
 @rejects("OFF-07 OFF-14", codes="OFF_HOLE", importance="high")
 def hole_of_2p32(f: RecipeBuilder) -> None:
-    """Exactly 2^32 bytes between two tensors belong to neither."""
+    """Exactly 2^32 bytes between two tensors belong to neither of them."""
     f.header("{", entry("a", "F32", [2], 0, 8), ",", entry("b", "F32", [2], 2**32 + 8, 2**32 + 16), "}")
     f.data(FAR, {"zeros": 2**32}, FAR)
     constant_cost(f)
@@ -254,9 +257,9 @@ def hole_of_2p32(f: RecipeBuilder) -> None:
 
 @rejects("OFF-04 LIM-07", codes="OFF_OUT_OF_BOUNDS", importance="high", over=powers("2p32", "2p40"))
 def one_byte_short(f: RecipeBuilder, value: int) -> None:
-    """A file with a tensor of $value bytes lacks its very last byte.
+    """The last byte is missing from a file with a tensor of $value bytes.
 
-    A size stored as a single-precision float does not show it.
+    A size that is stored as a single-precision float does not show the fault.
     """
     f.header("{", entry("w", "U8", [value], 0, value), "}")
     f.data({"zeros": value - 1})

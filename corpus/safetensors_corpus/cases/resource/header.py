@@ -1,6 +1,6 @@
 """Cost of headers of 1, 5, 25 and 100 megabytes with the most expensive content.
 
-Four sizes of the same content show whether time and memory grow in proportion to the size.
+With the same content in four sizes, the results show whether time and memory grow in proportion to the size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..framing import CAP
 from .claims import MEGABYTE, SLACK, constant_cost, linear_cost
 
 Filling = Callable[[RecipeBuilder, int], None]
-"""Fills a header of the given size in bytes."""
+"""Function that fills a header up to the given size in bytes."""
 DEMANDED = {"1mb": MEGABYTE, "5mb": 5 * MEGABYTE, "25mb": 25 * MEGABYTE}
 """Sizes that every reader should accept (LIM-01)."""
 ALL = DEMANDED | {"100mb": CAP}
@@ -55,11 +55,11 @@ FILLINGS: dict[str, Filling] = {
 }
 FILLED = {f"{what}-{slug}": (fill, n) for what, fill in FILLINGS.items() for slug, n in DEMANDED.items()}
 SLOW = {"metadata-keys-1mb": FILLED.pop("metadata-keys-1mb")}
-"""Too slow for a case that is part of every run, although its file is small enough."""
+"""Contents that are too slow for a case in every run, although the file is small enough."""
 
 
 def counted_byte(f: RecipeBuilder) -> None:
-    """Add the data of one unlisted one-byte tensor, and set the header budget."""
+    """Add the data of a one-byte tensor, expect one tensor of any name, and set the header budget."""
     f.data(b"*")
     f.expect_count(1, "U8")
     linear_cost(f)
@@ -74,10 +74,11 @@ def _filled(f: RecipeBuilder, fill: Filling, size: int) -> None:
 @accepts("LIM-01 LIM-03 LIM-04 LIM-08", importance="high", over=FILLED)
 @accepts("LIM-01 LIM-03 LIM-04", importance="high", heavy=True, over=SLOW)
 def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
-    """A large and valid header: $slug.
+    """The header is large and valid: $slug.
 
-    Its cost must grow in proportion to its size. Looking up each name in a list of all others, copying the
-    rest of the text for each token, or keeping an object of a kilobyte for each entry violates this.
+    Its cost must grow in proportion to its size. The cost grows faster if a reader looks up each name in a
+    list of all others or copies the rest of the text for each token. It is too high if a reader keeps an
+    object of a kilobyte for each entry.
     """
     _filled(f, *value)
 
@@ -94,9 +95,10 @@ def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     },
 )
 def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
-    """A header larger than every reader must accept, but within the official cap: $slug.
+    """The header is larger than what every reader must accept, but within the official cap: $slug.
 
-    Rejecting it by its length costs nothing; reading it may cost no more per byte than a smaller one.
+    Rejecting it by its length costs nothing. Reading it must not cost more per byte than reading a smaller
+    header.
     """
     _filled(f, *value)
 
@@ -115,7 +117,8 @@ def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
 def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """A complete and valid header exceeds the cap: $slug.
 
-    The reader must reject it by its length, without reading a byte of it or allocating memory.
+    The reader must reject the file by its header length, without reading the header or allocating memory for
+    it.
     """
     fill, size = value
     f.expect_count(0)
@@ -132,9 +135,9 @@ def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     over=ALL,
 )
 def one_long_shape(f: RecipeBuilder, value: int) -> None:
-    """One shape fills a header of $value bytes with dimensions of 1.
+    """A shape whose dimensions are all 1 fills a header of $value bytes.
 
-    Two bytes of text become one number each, of eight bytes at best and far more in some languages.
+    Every two bytes of text become a number, which takes eight bytes in memory, or far more in some languages.
     """
     f.header('{"w":{"dtype":"U8","shape":[')
     f.fill_header(value, "1,", '1],"data_offsets":[0,1]}}')
@@ -152,7 +155,7 @@ def one_long_shape(f: RecipeBuilder, value: int) -> None:
 def ignored_array(f: RecipeBuilder, value: int) -> None:
     """An array of numbers in an unknown field fills a header of $value bytes.
 
-    The reader does not need it, yet a general JSON parser makes an object of every number.
+    The reader does not need the numbers, but a general JSON parser creates an object for each.
     """
     f.header('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":[')
     f.fill_header(value, "7,", "7]}}")
@@ -172,9 +175,10 @@ def ignored_array(f: RecipeBuilder, value: int) -> None:
     over=ALL,
 )
 def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
-    """One entry repeats until it fills a header of $value bytes.
+    """The same entry is repeated until it fills a header of $value bytes.
 
-    The second one makes the file invalid. A reader that lists every repetition should stop at some point.
+    The second entry already makes the file invalid. A reader that lists every repetition should stop at some
+    point.
     """
     f.header("{")
     text = '"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}'
@@ -195,7 +199,7 @@ def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
 def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
     """Entries in the shorter array form fill a header of $value bytes.
 
-    This content costs the official library most: nineteen times the header.
+    Of all contents, this one costs the official library most memory: nineteen times the header size.
     """
     f.header("{")
     count = f.fill_header(value, '"{i}":["U8",[1],[{i},{next}]]', "}", ",")
@@ -214,7 +218,7 @@ def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
 def names_on_one_range(f: RecipeBuilder, value: int) -> None:
     """$value names share one range of half a megabyte.
 
-    A reader that creates each tensor before it compares ranges needs memory for all of them.
+    A reader that creates each tensor before it compares the ranges needs memory for all of them.
     """
     f.header("{")
     text = '"{i}":{"dtype":"U8","shape":[524288],"data_offsets":[0,524288]}'
@@ -228,7 +232,7 @@ def names_on_one_range(f: RecipeBuilder, value: int) -> None:
     "OFF-09 LIM-05 OFF-10 LIM-04", importance="high", heavy=True, over={"10000": 10_000, "100000": 100_000}
 )
 def empty_names_on_one_range(f: RecipeBuilder, value: int) -> None:
-    """$value empty tensors share the range from 0 to 0, which overlaps with nothing."""
+    """$value empty tensors share the range from 0 to 0, which does not overlap with anything."""
     f.header("{")
     text = '"{i}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
     f.header({"each": text, "count": value, "separator": ","}, "}")

@@ -1,6 +1,7 @@
 """Cost: single deep or long tokens, and many names, fields, dimensions and metadata keys.
 
-The tokens are deep nesting, very long numbers, strings and names; some cases are about the error messages.
+Some tokens are deeply nested, and others are very long numbers, strings or names. Some cases test the length
+of error messages.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _repeated(f: RecipeBuilder, text: str, count: int) -> None:
 
 
 def _one_byte(f: RecipeBuilder) -> None:
-    """Pad the header and add the data of the tensor of ``OPEN_ENTRY``."""
+    """Pad the header and add the data of the tensor that ``OPEN_ENTRY`` declares."""
     f.align_header()
     f.data(b"*")
     f.expect("w", "U8", [1], b"*")
@@ -38,9 +39,9 @@ def _one_byte(f: RecipeBuilder) -> None:
     over={f"{what}-{slug}": (what, n) for what in ("arrays", "objects") for slug, n in COUNTS.items()},
 )
 def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
-    """An unknown field contains a very deeply nested, complete value: $slug.
+    """An unknown field contains a complete value that is very deeply nested: $slug.
 
-    A parser that recurses once per level overflows the stack, while parsing or while freeing the result.
+    A parser that recurses once per level overflows the stack while it parses the value or frees the result.
     """
     what, depth = value
     f.header(OPEN_ENTRY)
@@ -71,9 +72,9 @@ def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
 
 @rejects("SHP-01 HDR-16", codes=("SHP_BAD_TYPE", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
 def nested_in_shape(f: RecipeBuilder, value: int) -> None:
-    """The only dimension of a shape is inside $value arrays.
+    """The only dimension of a shape is inside $value nested arrays.
 
-    A depth limit must not apply to unknown fields only.
+    A depth limit must not apply only to unknown fields.
     """
     f.header('{"w":{"dtype":"U8","data_offsets":[0,0],"shape":')
     _repeated(f, "[", value)
@@ -85,7 +86,7 @@ def nested_in_shape(f: RecipeBuilder, value: int) -> None:
 
 @rejects("MET-01 HDR-16", codes=("MET_VALUE_NOT_STRING", "HDR_TOO_DEEP"), importance="critical", over=COUNTS)
 def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
-    """A metadata value is an empty string inside $value arrays."""
+    """A metadata value is an empty string inside $value nested arrays."""
     f.header('{"__metadata__":{"key":')
     _repeated(f, "[", value)
     f.header('""')
@@ -98,8 +99,8 @@ def nested_in_metadata(f: RecipeBuilder, value: int) -> None:
 def digits_in_shape(f: RecipeBuilder, value: int) -> None:
     """A dimension is a number of $value digits.
 
-    Converting decimal digits to a long integer takes quadratic time if the parser does not stop at the
-    twentieth.
+    Converting decimal digits to a long integer takes quadratic time, unless the parser stops at the twentieth
+    digit.
     """
     f.header('{"w":{"dtype":"U8","data_offsets":[0,0],"shape":[0,')
     _repeated(f, "9", value)
@@ -132,7 +133,7 @@ def digits_in_offset(f: RecipeBuilder, value: int) -> None:
 def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """An integer in an unknown field has $value digits.
 
-    The reader does not need its value, yet a general parser converts it.
+    The reader does not need the number, but a general parser converts it.
     """
     f.header(OPEN_ENTRY)
     _repeated(f, "9", value)
@@ -142,9 +143,10 @@ def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
 
 @chooses("large-ignored-field", "LIM-08 HDR-18", options=LARGE_FIELD, over={"1mb": MEGABYTE - 100})
 def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
-    """A number in an unknown field has $value zeros after its decimal point, and then a digit.
+    """A number in an unknown field has $value zeros between its decimal point and its last digit.
 
-    It is close to zero, so its range is no reason to reject it; rounding it correctly takes all its digits.
+    The number is close to zero, so its range is no reason to reject it. Rounding it correctly requires all
+    digits.
     """
     f.header(OPEN_ENTRY + "0.")
     _repeated(f, "0", value)
@@ -162,9 +164,9 @@ def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     },
 )
 def escapes(f: RecipeBuilder, value: tuple[str, int]) -> None:
-    """A metadata value that consists of escapes: $slug.
+    """A metadata value consists of escapes: $slug.
 
-    Appending one character after the other to an immutable string copies it every time.
+    If a parser appends each character to an immutable string, it copies the string every time.
     """
     unit, size = value
     f.header('{"__metadata__":{"key":"')
@@ -175,9 +177,9 @@ def escapes(f: RecipeBuilder, value: tuple[str, int]) -> None:
 
 @rejects("HDR-07 LIM-08", codes="HDR_NOT_JSON", over=SMALL_AND_LARGE)
 def string_without_end(f: RecipeBuilder, value: int) -> None:
-    """A metadata value begins and never ends in a header of $value bytes.
+    """A metadata value that is never closed fills a header of $value bytes.
 
-    A search for the closing quote that starts again at every backslash is quadratic.
+    A search for the closing quote that starts again at every backslash takes quadratic time.
     """
     f.header('{"__metadata__":{"key":"')
     f.fill_header(value, "\\\\", "")
@@ -192,9 +194,9 @@ def string_without_end(f: RecipeBuilder, value: int) -> None:
     over={"1mb": MEGABYTE, "10mb": 10 * MEGABYTE},
 )
 def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
-    """One entry contains so many different unknown fields that the header has $value bytes.
+    """Different unknown fields of one entry fill a header of $value bytes.
 
-    Each must be compared with those before it, since a duplicate field is an error.
+    A reader must compare each of them with the previous ones, since a duplicate field is an error.
     """
     f.header('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],')
     f.fill_header(value, '"x{i}":0', "}}", ",")
@@ -218,9 +220,9 @@ def long_name(f: RecipeBuilder, value: int) -> None:
 
 @rejects("OFF-04 LIM-09", codes=BYTES_MISSING, steps=("open", "read"), over=SMALL_AND_LARGE)
 def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
-    """A tensor whose name fills a header of $value bytes ends one byte past the data.
+    """The range of a tensor ends one byte past the data, and its name fills a header of $value bytes.
 
-    The message should identify the tensor without including the whole name, let alone several times.
+    The error message should identify the tensor without including the whole name once or even several times.
     """
     f.header('{"')
     f.fill_header(value, "n", '":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}')
@@ -230,9 +232,9 @@ def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
 
 @rejects("DTY-01 LIM-09 LIM-04", codes="DTY_UNKNOWN", heavy=True, over=SMALL_AND_LARGE)
 def every_entry_broken(f: RecipeBuilder, value: int) -> None:
-    """Every entry in a header of $value bytes names a dtype that does not exist.
+    """Every entry in a header of $value bytes has a dtype that does not exist.
 
-    A reader that collects all faults should stop at some point, and not print them all.
+    A reader that collects all faults should stop at some point instead of printing all of them.
     """
     f.header("{")
     f.fill_header(value, '"{i}":{"dtype":"U7","shape":[1],"data_offsets":[{i},{next}]}', "}", ",")
@@ -241,9 +243,9 @@ def every_entry_broken(f: RecipeBuilder, value: int) -> None:
 
 @accepts("LIM-04 HDR-19", over=SMALL_AND_LARGE)
 def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
-    """Names agree in their first thousand letters and fill a header of $value bytes.
+    """Names that share their first thousand characters fill a header of $value bytes.
 
-    Hashes of the first letters collide, and every comparison scans the whole prefix.
+    Hashes of only the first characters collide, and every comparison scans the whole prefix.
     """
     f.header("{")
     text = '"' + "layer." * 166 + '{i}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
@@ -264,7 +266,7 @@ def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
     bugs=("FB-19",),
 )
 def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
-    """A hundred thousand or a million tensors, empty or of one byte each: $slug."""
+    """The file has a hundred thousand or a million tensors, which are empty or have one byte: $slug."""
     size, count = value
     offsets = "[{i},{next}]" if size else "[0,0]"
     text = f'"t{{i}}":{{"dtype":"U8","shape":[{size}],"data_offsets":{offsets}}}'
@@ -283,7 +285,7 @@ def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     over=COUNTS,
 )
 def metadata_keys(f: RecipeBuilder, value: int) -> None:
-    """A metadata map of $value keys beside one tensor."""
+    """The metadata map has $value keys, beside one tensor."""
     f.header('{"__metadata__":{', {"each": '"key{i}":"value"', "count": value, "separator": ","}, "},")
     f.header(entry("w", "U8", [1], 0, 1), "}")
     f.align_header()
@@ -298,7 +300,7 @@ def metadata_keys(f: RecipeBuilder, value: int) -> None:
     over=COUNTS,
 )
 def rank(f: RecipeBuilder, value: int) -> None:
-    """A tensor of $value dimensions, each of them 1."""
+    """A tensor has $value dimensions, all of which are 1."""
     f.header('{"w":{"dtype":"U8","shape":[1')
     f.header({"repeat": {"text": ",1"}, "count": value - 1}, '],"data_offsets":[0,1]}}')
     f.align_header()

@@ -1,1 +1,1 @@
-"""Cases of shapes, their numbers and their product."""
+"""Cases that test shapes, their numbers and their product."""

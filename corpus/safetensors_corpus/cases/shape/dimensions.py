@@ -1,7 +1,7 @@
 """Shapes: permitted shapes, the form of the array and the spelling of its numbers.
 
-Includes scalars, empty tensors, large dimensions, hundreds of dimensions, and valid spellings that resemble
-invalid ones.
+The cases include scalars, empty tensors, large dimensions, hundreds of dimensions, and valid spellings that
+resemble invalid ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...author.file import FileBuilder, pattern
 from ...author.parts import PLACES, powers, rare, three_tensors
 
 Spelled = tuple[str, int]
-"""JSON text of the shape, bytes in the file."""
+"""JSON text of the shape, and number of bytes in the file."""
 MAX = 2**64 - 1
 SCALARS = {"u8": "U8", "f16": "F16", "f32": "F32", "c64": "C64"}
 LARGE = powers("2p48-plus-1", "2p53", "2p53-plus-1", "2p63-less-1", "2p63", "2p64-less-1")
@@ -25,7 +25,7 @@ SPACED = " ,\t".join(["1"] * 300)
 
 @accepts("SHP-03", over=SCALARS, ahead=rare(SCALARS))
 def scalar(f: FileBuilder, value: str) -> None:
-    """A scalar of $value: no dimension, one element."""
+    """A scalar of $value has no dimensions and one element."""
     f.tensor("w", value, [])
 
 
@@ -35,15 +35,15 @@ def scalar(f: FileBuilder, value: str) -> None:
     bugs=("FB-18", "FB-119"),
 )
 def zero_dimension(f: FileBuilder, value: list[int]) -> None:
-    """A tensor of shape $value has no bytes and keeps its shape."""
+    """A tensor of shape $value has no bytes, but it keeps its shape."""
     f.tensor("w", "F32", value)
 
 
 @accepts("SHP-11")
 def six_elements_in_many_shapes(f: FileBuilder) -> None:
-    """Six elements as [6], [1, 6], [6, 1], [2, 3], [3, 2] and [1, 2, 1, 3, 1].
+    """Tensors of six elements have the shapes [6], [1, 6], [6, 1], [2, 3], [3, 2] and [1, 2, 1, 3, 1].
 
-    The number and order of dimensions are part of the tensor, including ones.
+    The number and order of dimensions, including dimensions of 1, are part of the tensor.
     """
     for index, shape in enumerate(([6], [1, 6], [6, 1], [2, 3], [3, 2], [1, 2, 1, 3, 1])):
         f.tensor(f"t{index}", "I16", shape)
@@ -51,7 +51,7 @@ def six_elements_in_many_shapes(f: FileBuilder) -> None:
 
 @accepts("SHP-11")
 def eight_dimensions(f: FileBuilder) -> None:
-    """A tensor of eight dimensions.
+    """A tensor has eight dimensions.
 
     Some readers store shapes in arrays of four or five numbers.
     """
@@ -60,7 +60,7 @@ def eight_dimensions(f: FileBuilder) -> None:
 
 @accepts("SHP-10 SHP-11", importance="low")
 def thirty_two_dimensions(f: FileBuilder) -> None:
-    """A tensor of 32 dimensions, the maximum of NumPy before version 2."""
+    """A tensor has 32 dimensions, which is the maximum of NumPy before version 2."""
     f.tensor("w", "F32", [1] * 31 + [2])
 
 
@@ -73,9 +73,9 @@ def thirty_two_dimensions(f: FileBuilder) -> None:
     bugs={"30000": ("FB-202",)},
 )
 def rank(f: FileBuilder, value: int) -> None:
-    """A tensor of $value dimensions, all of them 1 but the last.
+    """A tensor has $value dimensions, and all except the last one are 1.
 
-    Copying the shape into a fixed-size array writes past its end.
+    A reader that copies the shape into a fixed-size array writes past the end of the array.
     """
     f.tensor("w", "F32", [1] * (value - 1) + [2])
 
@@ -92,7 +92,7 @@ def empty_beside(f: FileBuilder, value: int) -> None:
 def large_behind_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [0, $value] is empty and has one very large dimension.
 
-    Readers that store numbers as doubles or as signed integers report another dimension.
+    Readers that store numbers as doubles or as signed integers report a different dimension.
     """
     f.tensor("w", "U8", [0, value])
 
@@ -117,7 +117,7 @@ def large_before_zero(f: FileBuilder, value: int) -> None:
     },
 )
 def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
-    """A shape of 300 ones and then $slug."""
+    """A shape consists of 300 ones, followed by $slug."""
     shape = [1] * 300 + value[1]
     size = 0 if 0 in shape else 2 if 2 in shape else 1
     f.tensor("w", "U8", shape, bytes(range(size)), fields={"shape": value[0]})
@@ -165,7 +165,7 @@ def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     },
 )
 def many_and_a_fault(f: FileBuilder, value: str) -> None:
-    """A shape of 300 ones, followed by something that is not a dimension: $slug."""
+    """A shape contains 300 ones and something that is not a dimension: $slug."""
     f.tensor("w", "U8", [1] * 300 + [0], b"", fields={"shape": value})
 
 
@@ -216,7 +216,7 @@ def of_other_type(f: FileBuilder, value: Spelled) -> None:
 def number_spelled(f: FileBuilder, value: Spelled) -> None:
     """A dimension is a number that is not written as a plain integer: $slug.
 
-    Parsers that turn every number into a double cannot tell the difference, others reject it.
+    Parsers that turn every number into a double do not notice the difference, but others reject it.
     """
     _raw(f, *value)
 
@@ -231,7 +231,8 @@ def number_spelled(f: FileBuilder, value: Spelled) -> None:
 def negative(f: FileBuilder, value: Spelled) -> None:
     """A dimension is negative: minus $slug.
 
-    Two negative dimensions can have a matching product; one may act as a wildcard or wrap around.
+    The product of two negative dimensions can match the range. A single one may act as a wildcard or wrap
+    around.
     """
     _raw(f, *value)
 
@@ -272,9 +273,9 @@ def number_outside_json(f: FileBuilder, value: str) -> None:
     bugs=("FB-116",),
 )
 def beyond_64_bits(f: FileBuilder, value: Spelled) -> None:
-    """A dimension does not fit 64 bits: $slug.
+    """A dimension does not fit into 64 bits: $slug.
 
-    Truncated to 64 bits it may match the range; very long numbers are slow to convert.
+    Truncated to 64 bits, the dimension may match the range. Very long numbers are slow to convert.
     """
     _raw(f, f"[{value[0]}]", value[1])
 
@@ -292,21 +293,21 @@ HUNDREDS = "1" * 400
 def hundreds_of_digits(f: FileBuilder, value: str) -> None:
     """A dimension of an empty tensor has 400 digits: $slug.
 
-    The product is zero, so only checking the number itself finds it. Beyond 308 digits it fits no double, and
-    a conversion to one raises an error of its own.
+    The product is zero, so only a check of the number itself finds the fault. A number of more than 308
+    digits does not fit into a double, and a conversion to double raises its own error.
     """
     _raw(f, value, 0)
 
 
 @rejects("SHP-07 SHP-04", codes=("ENT_BAD_INTEGER", "SHP_OVERFLOW"), over={"front": "{},0", "back": "0,{}"})
 def beyond_64_bits_beside_zero(f: FileBuilder, value: str) -> None:
-    """A dimension of 2^64 is at the $slug of an empty tensor's shape."""
+    """The shape of an empty tensor has a dimension of 2^64 at the $slug."""
     _raw(f, f"[{value.format(2**64)}]", 0)
 
 
 @rejects("SHP-02", codes="ENT_BAD_INTEGER", importance="high")
 def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
-    """A dimension is written -0, and the name of the tensor is an escaped minus sign.
+    """A dimension is written as -0, and the name of the tensor is an escaped minus sign.
 
     A reader that only counts minus signs before and after decoding finds one each time.
     """
@@ -332,9 +333,10 @@ def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
     },
 )
 def spelling(f: FileBuilder, value: Spelled) -> None:
-    """A dimension is a number that JSON allows and a shape does not: $slug.
+    """A dimension is a number that is valid in JSON but not in a shape: $slug.
 
-    As a double the dimension is whole and fits the range, so a check after conversion finds nothing.
+    Converted to a double, the dimension is a whole number and fits the range, so a later check does not find
+    the fault.
     """
     _raw(f, *value, dtype="U8")
 
@@ -372,7 +374,7 @@ def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
     },
 )
 def too_large(f: FileBuilder, value: Spelled) -> None:
-    """A dimension needs more than 64 bits: $slug.
+    """A dimension requires more than 64 bits: $slug.
 
     Its low 64 bits match the size of the range.
     """
@@ -396,21 +398,21 @@ def minus(f: FileBuilder, value: Spelled) -> None:
 
 @rejects("SHP-01", codes="SHP_BAD_TYPE", over=PLACES)
 def null_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors, an empty one, has null as its shape."""
+    """The $slug of three tensors is empty and has null as its shape."""
     three_tensors(f, value, usual=("U8", [4]), shape=[0], fields={"shape": "null"})
 
 
 @rejects("SHP-01", codes="ENT_BAD_INTEGER", importance="critical", over=PLACES)
 def minus_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors has two negative dimensions with a matching product."""
+    """The $slug of three tensors has two negative dimensions whose product matches the range."""
     three_tensors(f, value, usual=("U8", [4]), fields={"shape": "[-2,-2]"})
 
 
 @accepts("SHP-01 SHP-02")
 def zeros_at_end_of_numbers(f: FileBuilder) -> None:
-    """The dimensions are 10, 100, 20 and 0.
+    """The dimensions include 10, 100, 20 and 0.
 
-    A rule against leading zeros must not affect them.
+    A check for leading zeros must not reject them.
     """
     f.tensor("a", "U8", [10, 100])
     f.tensor("b", "U8", [0])
@@ -419,25 +421,25 @@ def zeros_at_end_of_numbers(f: FileBuilder) -> None:
 
 @accepts("HDR-08 SHP-01")
 def spread_over_lines(f: FileBuilder) -> None:
-    """Each number of a shape is on a line of its own."""
+    """Each number of a shape is on its own line."""
     f.tensor("w", "U8", [2, 3], fields={"shape": "[\n  2,\n  3\n]"})
 
 
 @accepts("SHP-04 SHP-08 SHP-07")
 def fifteen_digits(f: FileBuilder) -> None:
-    """A tensor of shape [281474976710655, 0], the largest dimension that no known reader rejects."""
+    """The shape [281474976710655, 0] has the largest dimension that no known reader rejects."""
     f.tensor("w", "F32", [2**48 - 1, 0])
 
 
 @accepts("SHP-04 SHP-05", over={"u8": ("U8", [0, 2**30, 2**29]), "f32": ("F32", [2**20, 0, 2**30])})
 def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> None:
-    """An empty tensor whose other dimensions have a large product that fits 64 bits: $slug."""
+    """The other dimensions of an empty tensor have a large product that fits into 64 bits: $slug."""
     f.tensor("w", *value)
 
 
 @rejects("OFF-05 SHP-11", codes="OFF_SIZE_MISMATCH", importance="critical", over={"4": 4, "8": 8})
 def dimension_behind_ones(f: FileBuilder, value: int) -> None:
-    """A dimension of 2 follows $value others, and the range fits only without it.
+    """A dimension of 2 follows $value others, and the range fits only without the last dimension.
 
     Readers that store a fixed number of dimensions find that shape and range agree.
     """

@@ -1,6 +1,6 @@
 """Shapes: the product of the dimensions compared with the range, including integer overflow.
 
-Sizes are just below, at and above the limits of integer types; some shapes also contain a zero.
+Sizes are just below, at and above the limits of integer types. Some shapes also contain a zero.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MAX = 2**64 - 1
 OVERFLOW = reject("SHP_OVERFLOW")
 WRAPPED = ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH")
 Sized = tuple[str, list[int], int]
-"""Dtype, dimensions, bytes in the file."""
+"""Dtype, dimensions, and number of bytes in the file."""
 
 
 @chooses(
@@ -28,9 +28,9 @@ Sized = tuple[str, list[int], int]
     },
 )
 def overflow_behind_zero(f: FileBuilder, value: list[int]) -> None:
-    """The dimensions overflow, but a zero comes before them: $slug.
+    """The dimensions overflow, but a zero comes before the overflow: $slug.
 
-    Multiplying from left to right reaches the zero first. The order of dimensions should not matter.
+    A multiplication from left to right reaches the zero first. The order of dimensions should not matter.
     """
     f.tensor("w", "U8", value)
 
@@ -44,16 +44,16 @@ def overflow_behind_zero(f: FileBuilder, value: list[int]) -> None:
 def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
     """The dimensions overflow before a zero: $slug.
 
-    Multiplying from left to right overflows although the product is zero.
+    A multiplication from left to right overflows, although the product is zero.
     """
     f.tensor("w", "U8", value)
 
 
 @rejects("SHP-03 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over={"0": 0, "2": 2, "8": 8})
 def scalar_with_bytes(f: FileBuilder, value: int) -> None:
-    """An F32 scalar with $value bytes.
+    """The range of an F32 scalar has $value bytes.
 
-    An empty product is one; a reader that computes zero elements, or accepts any number, accepts this.
+    An empty product is one. A reader that computes zero elements, or accepts any number, accepts this file.
     """
     sized(f, "F32", [], value)
 
@@ -82,16 +82,16 @@ def empty_or_not(f: FileBuilder, value: Sized) -> None:
     issue="https://github.com/leejet/stable-diffusion.cpp/issues/1876",
 )
 def product_wraps_to_zero(f: FileBuilder) -> None:
-    """The dimensions 2^32 and 2^32 wrap to zero elements, and the range is empty.
+    """The dimensions 2^32 and 2^32 wrap around to zero elements, and the range is empty.
 
-    Product and range agree, and the reader returns a tensor of 2^64 elements without memory.
+    The wrapped product and the range agree, so the reader returns a tensor of 2^64 elements without memory.
     """
     sized(f, "F32", [2**32, 2**32], 0)
 
 
 @rejects("SHP-05", codes=WRAPPED, importance="critical", bugs=("FB-05",), over=PLACES)
 def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors has dimensions that wrap to zero and an empty range."""
+    """The $slug of three tensors has dimensions that wrap around to zero and an empty range."""
     three_tensors(f, value, shape=[2**32, 2**32], data=b"")
 
 
@@ -103,7 +103,7 @@ def product_wraps_to_zero_among_three(f: FileBuilder, value: int) -> None:
     bugs=("FB-201",),
 )
 def product_wraps_to_zero_far_range(f: FileBuilder) -> None:
-    """The dimensions wrap to zero elements and the range is far past the end of the file.
+    """The dimensions wrap around to zero elements, and the range is far past the end of the file.
 
     A reader that skips empty tensors does not check the bounds either.
     """
@@ -150,7 +150,7 @@ def product_wraps_to(f: FileBuilder, value: Sized) -> None:
     },
 )
 def bytes_wrap_to(f: FileBuilder, value: Sized) -> None:
-    """The element count fits 64 bits, but the byte count wraps around to the size of the range: $slug."""
+    """The element count fits into 64 bits, but the byte count wraps around to the range size: $slug."""
     sized(f, *value)
 
 
@@ -168,9 +168,9 @@ def bytes_wrap_to(f: FileBuilder, value: Sized) -> None:
     },
 )
 def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
-    """The byte count fits 64 bits, but the bit count wraps around to the size of the range: $slug.
+    """The byte count fits into 64 bits, but the bit count wraps around to the range size: $slug.
 
-    Packed dtypes make readers count in bits, which overflow eight times earlier.
+    Because of packed dtypes, some readers count bits, and their counts overflow eight times earlier.
     """
     sized(f, *value)
 
@@ -187,9 +187,10 @@ def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
     },
 )
 def product_near(f: FileBuilder, value: list[int]) -> None:
-    """The number of U8 elements is $slug, with eight bytes of data.
+    """The number of U8 elements is $slug, but there are only eight bytes of data.
 
-    The count fits an unsigned 64-bit integer; as a signed one it is negative or the largest possible.
+    The count fits into an unsigned 64-bit integer. As a signed integer, it is negative or the largest
+    possible.
     """
     sized(f, "U8", value, 8)
 
@@ -206,15 +207,16 @@ def product_near(f: FileBuilder, value: list[int]) -> None:
     },
 )
 def wraps_32_bits_to(f: FileBuilder, value: Sized) -> None:
-    """Truncated to 32 bits, the size matches the range: $slug."""
+    """The size matches the range only after truncation to 32 bits: $slug."""
     sized(f, *value)
 
 
 @rejects("OFF-05 SHP-05", codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"), importance="critical")
 def largest_without_overflow(f: FileBuilder) -> None:
-    """2^61 - 1 elements of U8 with eight bytes of data: even the number of bits does not overflow.
+    """There are 2^61 - 1 elements of U8 but only eight bytes of data.
 
-    Memory allocated for the shape before it is compared with the range does not exist.
+    Not even the number of bits overflows. No machine has the memory that a reader allocates if it does not
+    compare the shape with the range first.
     """
     sized(f, "U8", [2**61 - 1], 8)
 
@@ -232,9 +234,9 @@ def largest_without_overflow(f: FileBuilder) -> None:
     },
 )
 def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
-    """A tensor needs this number of bytes, and the file has eight: $slug.
+    """A tensor requires this number of bytes, but the file contains eight: $slug.
 
-    As a signed number such a size is negative, and every comparison with it is wrong.
+    As a signed number, the size may be negative, and then every comparison with it is wrong.
     """
     f.tensor("w", *value, pattern("w", 8))
 
@@ -250,15 +252,15 @@ def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     },
 )
 def bits_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
-    """A tensor needs about this number of bits, and the file has eight bytes: $slug."""
+    """A tensor requires about this number of bits, but the file contains eight bytes: $slug."""
     f.tensor("w", *value, pattern("w", 8))
 
 
 @rejects("SHP-05", codes=WRAPPED, importance="critical", over=PLACES)
 def product_wraps_to_size_in_one_of_three(f: FileBuilder, value: int) -> None:
-    """The $slug of three tensors has 2^64 + 2 elements and a range of two.
+    """The $slug of three tensors has 2^64 + 2 elements and a range of two bytes.
 
-    Truncated to 64 bits the product equals the size of the range, so every bounds check passes.
+    Truncated to 64 bits, the product equals the size of the range, so every bounds check passes.
     """
     three_tensors(f, value, usual=("U8", [2]), shape=[2**63 + 1, 2], size=2)
 
@@ -267,18 +269,19 @@ def product_wraps_to_size_in_one_of_three(f: FileBuilder, value: int) -> None:
     "SHP-05", codes=WRAPPED, importance="critical", over={"front": [2, 2**63 + 1], "back": [2**63 + 1, 2]}
 )
 def product_wraps_to_two_and_back(f: FileBuilder, value: list[int]) -> None:
-    """A third dimension of 3 follows two whose product wraps to two: the large one at the $slug.
+    """The product of the first two dimensions wraps around to two; the large one is at the $slug.
 
-    A check of only the last multiplication sees two times three.
+    The third dimension is 3. A check of only the last multiplication sees two times three.
     """
     f.tensor("w", "U8", [*value, 3], pattern("w", 6))
 
 
 @rejects("SHP-05", codes=WRAPPED, importance="critical")
 def product_wraps_twice(f: FileBuilder) -> None:
-    """The product passes 2^64 twice and ends at four.
+    """The product exceeds 2^64 twice and ends at four.
 
-    The wrapped product grows again after each wrap, so comparing successive products does not show it.
+    The wrapped product grows again after each wrap, so comparing successive products does not show the
+    overflow.
     """
     f.tensor("w", "U8", [2**63 + 1, 2, 2**63 + 1, 2], pattern("w", 4))
 
@@ -290,8 +293,9 @@ def product_wraps_twice(f: FileBuilder) -> None:
     over={"one-byte": 1, "eight-bytes": 8},
 )
 def zero_and_overflow_over_data(f: FileBuilder, value: int) -> None:
-    """A zero dimension before others that overflow, with a range that is not empty ($slug).
+    """A zero dimension precedes others that overflow, and the range is not empty ($slug).
 
-    A reader may treat the tensor as empty or reject the overflow. Either way it cannot have data.
+    A reader may treat the tensor as empty or reject the overflow. In either case, the tensor cannot have
+    data.
     """
     f.tensor("w", "U8", [0, 2**32, 2**33], data=bytes(range(1, value + 1)))

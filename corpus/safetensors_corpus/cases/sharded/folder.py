@@ -1,4 +1,4 @@
-"""Sharded: earlier files in the folder, and their state after a save."""
+"""Sharded: existing files in the folder, and their state after a save."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ def _either(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-19", importance="high")
 def same_names_again(f: ShardedBuilder) -> None:
-    """An earlier model has the same tensors and as many shards; the new one replaces every file."""
+    """An earlier model has the same tensors and number of shards, so the save replaces every file."""
     f.earlier("ab", "cd")
     f.tensors("abcd")
 
 
 @accepts("IDX-17 IDX-19", importance="high")
 def other_tensors_before(f: ShardedBuilder) -> None:
-    """An earlier model has as many shards and other tensors, which the new index no longer names."""
+    """An earlier model has the same number of shards, and tensors that the new index does not name."""
     f.earlier("xy", "zc")
     f.tensors("abcd")
 
 
 @accepts("IDX-17 IDX-19", importance="high", over={"first": ("xab", "cd"), "last": ("ab", "cdy")})
 def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
-    """An earlier model has as many shards, and in the $slug of them a tensor that the new one lacks."""
+    """The $slug shard of an earlier model contains a tensor that is missing from the new model."""
     f.earlier(*shards)
     f.tensors("abcd")
 
@@ -44,7 +44,7 @@ def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     over={"more": ("ab", "c", "d", "e"), "fewer": ("abcd",)},
 )
 def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
-    """An earlier model has $slug shards than the new one, so that no file name is reused."""
+    """An earlier model has $slug shards than the new one, so the save does not reuse any file name."""
     f.earlier(*shards)
     f.tensors("abcd")
     _either(f)
@@ -52,7 +52,10 @@ def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
 
 @chooses("sharded-earlier-save", "IDX-17", options=EITHER, level="should", importance="high")
 def single_file_before(f: ShardedBuilder) -> None:
-    """An earlier model is a single file; loaders that prefer it do not see the new one."""
+    """An earlier model is a single file.
+
+    Loaders that prefer a single file do not see the new model if the old file is left.
+    """
     f.folder.shard(SINGLE, "a", "b", "c", "d")
     f.tensors("abcd")
     _either(f)
@@ -67,9 +70,9 @@ def single_file_before(f: ShardedBuilder) -> None:
     issue="https://github.com/huggingface/diffusers/issues/14719",
 )
 def single_file_after_shards(f: ShardedBuilder) -> None:
-    """The new model fits into one file, and the earlier one has two shards and an index.
+    """The new model fits into one file, and an earlier model has two shards and an index.
 
-    A leftover index without shards leads loaders that prefer it to missing files.
+    If the index is left without its shards, loaders that prefer an index fail because files are missing.
     """
     f.earlier("ab", "cd")
     f.tensors("abcd")
@@ -92,7 +95,7 @@ OTHERS = {
     bugs={"variant": ("FB-225",), "suffix-behind": ("FB-226",)},
 )
 def other_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
-    """The folder contains files of no model with this name, which must stay: $slug."""
+    """The folder contains files that do not belong to the saved model, and they must stay: $slug."""
     for name in names:
         f.folder.shard(name, "a")
     f.tensors("abcd")
@@ -110,7 +113,7 @@ LEADS = {
 def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
     """The index of an earlier model maps its tensors to a file outside the folder: $slug.
 
-    The file exists. Saving must neither write nor remove it.
+    The file exists. A save must neither change nor remove it.
     """
     f.folder.shard(OUTSIDE, "a", "b")
     f.folder.shard(numbered(2, 2), "c", "d")
@@ -125,7 +128,7 @@ def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
 
 @accepts("IDX-20 IDX-04", importance="critical", bugs=("FB-100",))
 def index_leads_to_a_new_file(f: ShardedBuilder) -> None:
-    """The index of an earlier model maps a tensor to a path outside the folder that does not exist."""
+    """The index of an earlier model maps a tensor to a nonexistent path outside the folder."""
     f.folder.shard("../outside/other.safetensors", "x")
     f.folder.index(raw='{"metadata":{},"weight_map":{"a":"../outside/new.safetensors"}}')
     f.tensors("abcd")
@@ -144,11 +147,11 @@ def index_before_is_broken(f: ShardedBuilder, data: bytes) -> None:
 PAGES = 12_288
 """Size in bytes of a tensor that fills three usual memory pages."""
 LIMIT = 4096
-"""Maximum file size while a case simulates a full disk; too small for ``PAGES``."""
+"""Maximum file size while a case simulates a full disk. A tensor of ``PAGES`` bytes does not fit."""
 
 
 def _too_much(f: ShardedBuilder) -> None:
-    """Save a small shard, then one that does not fit on the disk."""
+    """Save a small shard, and then one that does not fit on the disk."""
     f.tensors("ab")
     f.tensor("c", "U8", [PAGES], b"\x07" * PAGES)
     f.max_shard_size = PAGES
@@ -160,7 +163,7 @@ def _too_much(f: ShardedBuilder) -> None:
     "IDX-21", codes="IO_ERROR", importance="high", over={"same-names": ("ab", "cd"), "other-names": ("abcd",)}
 )
 def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
-    """The disk is full after the first of two shards is written, with an earlier model: $slug.
+    """The disk is full after the first of two shards is written over an earlier model: $slug.
 
     The writer must not leave an index that describes shards of both saves.
     """
@@ -170,5 +173,5 @@ def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) ->
 
 @rejects("IDX-21 IDX-17", codes="IO_ERROR", importance="high")
 def disk_full_in_a_new_folder(f: ShardedBuilder) -> None:
-    """The disk is full after the first of two shards; no index may name the second."""
+    """The disk is full after the first of two shards, so no index may name the second one."""
     _too_much(f)

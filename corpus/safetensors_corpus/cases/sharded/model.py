@@ -12,14 +12,14 @@ LIMITED = ["within-limit"]
 
 @accepts("IDX-17 IDX-15 IDX-03", importance="high")
 def two_shards(f: ShardedBuilder) -> None:
-    """Four tensors, two in each shard."""
+    """Four tensors are saved in two shards of two tensors each."""
     f.tensors("abcd")
     f.properties = [*NAMED, *LIMITED]
 
 
 @accepts("IDX-17 IDX-15", importance="high")
 def everything_fits(f: ShardedBuilder) -> None:
-    """The limit is above the whole model: one file, with or without an index."""
+    """The limit is larger than the whole model, which is saved in one file with or without an index."""
     f.tensors("abc")
     f.max_shard_size = 1 << 20
     f.properties = NAMED
@@ -27,7 +27,7 @@ def everything_fits(f: ShardedBuilder) -> None:
 
 @accepts("IDX-18 IDX-17", over={"3": 3, "12": 12})
 def every_tensor_above_the_limit(f: ShardedBuilder, count: int) -> None:
-    """Each of $value tensors is larger than the limit and gets a shard of its own."""
+    """Each of $value tensors is larger than the limit and is saved in its own shard."""
     f.tensors([f"layers.{number}.weight" for number in range(count)])
     f.max_shard_size = 1
     f.properties = LIMITED
@@ -43,7 +43,7 @@ def one_above_the_limit(f: ShardedBuilder, names: str) -> None:
 
 @accepts("IDX-18", over={"just-filled": 32, "one-byte-less": 31})
 def limit(f: ShardedBuilder, size: int) -> None:
-    """Two tensors of 16 bytes with a limit of $value bytes, which does not count headers."""
+    """Four tensors of 16 bytes are saved with a limit of $value bytes, which does not include headers."""
     f.tensors("abcd")
     f.max_shard_size = size
     f.properties = LIMITED
@@ -51,7 +51,7 @@ def limit(f: ShardedBuilder, size: int) -> None:
 
 @accepts("IDX-17 IDX-15", over={"101": 101, "100": 100, "112": 112})
 def many_shards(f: ShardedBuilder, count: int) -> None:
-    """A model of $value shards; their numbers have as many digits as usual."""
+    """A model is saved in $value shards, whose numbers have the usual five digits."""
     for number in range(count):
         f.tensor(f"t{number}", "U8", [2])
     f.max_shard_size = 2
@@ -60,7 +60,7 @@ def many_shards(f: ShardedBuilder, count: int) -> None:
 
 @accepts("IDX-17 IDX-03", over={"between": "aeb", "first": "eab", "last": "abe"})
 def tensor_without_bytes(f: ShardedBuilder, names: str) -> None:
-    """An empty tensor comes $slug; it is saved and mapped like any other."""
+    """An empty tensor comes $slug, and is saved and mapped like any other tensor."""
     for name in names:
         f.tensor(name, "F32", [0, 3] if name == "e" else [4])
     f.max_shard_size = 16
@@ -68,7 +68,10 @@ def tensor_without_bytes(f: ShardedBuilder, names: str) -> None:
 
 @accepts("IDX-17 IDX-03", importance="high")
 def total_size_of_dtypes(f: ShardedBuilder) -> None:
-    """Dtypes of one to eight bytes, a scalar and odd lengths; total_size counts tensor bytes only."""
+    """The model has dtypes of one to eight bytes, a scalar and odd lengths.
+
+    The total_size must count only the bytes of the tensors.
+    """
     f.tensor("flags", "BOOL", [3], b"\1\0\1")
     f.tensor("bytes", "U8", [5])
     f.tensor("half", "BF16", [3])
@@ -79,7 +82,7 @@ def total_size_of_dtypes(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-20 ENT-09", importance="high")
 def tensors_named_like_paths(f: ShardedBuilder) -> None:
-    """Tensors are named like files elsewhere. Their names are data, and no file gets them."""
+    """Tensors are named like other files, but the writer must not use their names as file names."""
     f.tensors(["../outside/x.safetensors", "/etc/hostname", "model-00002-of-00002.safetensors", "weight_map"])
 
 
@@ -110,15 +113,15 @@ NAMES = {
 
 @accepts("IDX-17 IDX-01 ENT-08", over=NAMES)
 def tensor_names(f: ShardedBuilder, names: tuple[str, ...]) -> None:
-    """Tensor names contain characters that JSON escapes, or mean something elsewhere: $slug."""
+    """Tensor names contain characters that JSON escapes or that have a meaning elsewhere: $slug."""
     f.tensors(names)
 
 
 @accepts("WRT-16 IDX-17", level="should", bugs=("FB-41",))
 def parts_of_one_storage(f: ShardedBuilder) -> None:
-    """Four tensors share a storage but no byte, like those of a flat buffer.
+    """Four tensors share a storage but no bytes, like those of a flat buffer.
 
-    They are independent, and the writer divides the model among shards as usual.
+    The tensors are independent, and the writer divides the model among shards as usual.
     """
     f.storage("memory", pattern("t", 64))
     for number, name in enumerate("abcd"):
@@ -127,7 +130,7 @@ def parts_of_one_storage(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-02 IDX-01")
 def metadata(f: ShardedBuilder) -> None:
-    """Metadata keys are named like members of the index and stay inside the metadata."""
+    """Metadata keys are named like members of the index, and must stay inside the metadata."""
     f.tensors("abcd")
     f.metadata({"format": "pt", "weight_map": "none", "a": "model.safetensors"})
 
@@ -137,7 +140,7 @@ def metadata(f: ShardedBuilder) -> None:
     over={"one-key": {"weight_map": "{}"}, "all-members": {"weight_map": "", "metadata": ""}},
 )
 def metadata_like_members(f: ShardedBuilder, mapping: dict[str, str]) -> None:
-    """Metadata of a model of six shards has keys named like members of the index: $slug."""
+    """The metadata of a model of six shards has keys named like members of the index: $slug."""
     f.tensors("abcdef")
     f.max_shard_size = 16
     f.metadata(mapping)
@@ -150,7 +153,7 @@ def metadata_like_members(f: ShardedBuilder, mapping: dict[str, str]) -> None:
     over={"one-file": 1 << 20, "two-shards": 32},
 )
 def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
-    """Metadata has a key total_size; an index still contains the bytes of the tensors: $slug."""
+    """The metadata has a key named total_size, but an index must still contain the tensor size: $slug."""
     f.tensors("abcd")
     f.max_shard_size = limit
     f.metadata({"total_size": "7"})
@@ -165,9 +168,9 @@ def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
     over={"one-file": 1 << 20, "two-shards": 32},
 )
 def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
-    """The tensors include a text, as in the state of quantised models: $slug.
+    """The state of the model contains a string beside the tensors, as in some quantised models: $slug.
 
-    The writer cannot save it. If it omits it, it must omit it from the index too.
+    The writer cannot save the string. If it omits the string, it must omit it from the index too.
     """
     f.tensors("abc")
     f.tensor("state", "STRING", [1])

@@ -1,1 +1,1 @@
-"""Cases of slices of a tensor."""
+"""Cases that request slices of a tensor."""

@@ -1,7 +1,7 @@
-"""Slice: requests that exceed the bounds, are not an index, or name a missing tensor.
+"""Slice: requests that exceed the bounds, that are not an index, or that name a missing tensor.
 
-Readers differ on bounds, negative indices and steps with good reason: NumPy clips ranges to the tensor, the
-official library rejects them. Wrong data, and no answer at all, are always failures.
+Readers differ on bounds, negative indices and steps for good reasons: NumPy clips ranges to the tensor, and
+the official library rejects them. A reader that returns wrong data, or does not answer, always fails.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STRIDED = "https://github.com/safetensors/safetensors/issues/855"
 def beyond(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A range extends beyond the dimension: $slug.
 
-    The bytes there are those of the next row or of the next tensor.
+    The bytes past the end are those of the next row or of the next tensor.
     """
     ask_numbers(f, *index)
 
@@ -64,9 +64,9 @@ HUGE: dict[str, slice] = {
 
 @chooses("slice-huge-bounds", "API-06 API-09", options=CLAMP, importance="high", over=HUGE)
 def bound(f: SliceBuilder, value: slice) -> None:
-    """A bound does not fit a register: $slug.
+    """A bound does not fit into a machine register: $slug.
 
-    Truncated to its low bits or read as negative it becomes a bound inside the tensor.
+    Truncated to its low bits or read as a negative number, it becomes a bound inside the tensor.
     """
     ask_numbers(f, value)
 
@@ -84,9 +84,9 @@ ANSWERED: Options = {"answer": ACCEPT, "refuse": OUT}
 
 @chooses("foreign-errors", "API-06 API-09", options=ANSWERED, importance="high", over=HUGE_REQUESTS)
 def number_beyond_64_bits(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A number of the request exceeds 64 bits, but its meaning is clear: $slug.
+    """A number in the request exceeds 64 bits, but its meaning is clear: $slug.
 
-    A language that converts it to a register raises an error of its own.
+    A language that converts it to a machine integer may raise its own error.
     """
     ask_numbers(f, *index)
 
@@ -101,7 +101,7 @@ AT_END: Indices = {
 
 @chooses("slice-empty-at-end", "API-09", options=EMPTY, importance="high", over=AT_END)
 def from_size(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A range that starts where the dimension ends is empty: $slug."""
+    """A range that starts at the end of the dimension is empty: $slug."""
     f.tensor("before", "I16", [8])
     f.tensor("t", "I16", [4, 6])
     if index[-1] != S(6, None):
@@ -127,9 +127,9 @@ def from_size(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     bugs=("FB-13",),
 )
 def stop_before_start(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A range stops before it starts: $slug.
+    """The stop of a range is before its start: $slug.
 
-    The difference of the two is negative, and huge where numbers have no sign.
+    The difference of the two is negative, or huge as an unsigned number.
     """
     ask_numbers(f, *index)
 
@@ -162,7 +162,7 @@ BEFORE: Indices = {
 def bound_before_first(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A negative bound is before the first element: $slug.
 
-    The bytes there are those of the row or the tensor before.
+    The bytes there are those of the previous row or of the previous tensor.
     """
     ask_numbers(f, *index)
 
@@ -179,7 +179,7 @@ NOTHING: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @chooses("slice-zero-dimension", "API-09", options=EMPTY, over=NOTHING)
 def dimension_of_0(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """A range over a dimension of 0: $slug."""
+    """The request has a range over a dimension of 0: $slug."""
     shape, index = value
     ask_numbers(f, *index, shape=shape)
 
@@ -197,15 +197,15 @@ STEPS: Indices = {
 
 @chooses("slice-step", options=NUMPY, importance="high", over=STEPS)
 def step(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A range with a step: $slug."""
+    """The request has a range with a step: $slug."""
     ask_numbers(f, *index)
 
 
 @chooses("slice-step", options=NUMPY, importance="high", issue=STRIDED, bugs=("FB-14",))
 def step_in_empty_range(f: SliceBuilder) -> None:
-    """An empty range with a step of 2.
+    """The request has an empty range with a step of 2.
 
-    Its shape is empty, so the data must be too.
+    The shape of the slice is empty, so its data must be empty too.
     """
     ask_numbers(f, S(0, 0, 2))
 
@@ -221,7 +221,7 @@ BACKWARDS: Indices = {
 
 @chooses("slice-negative-step", options=NUMPY, over=BACKWARDS)
 def step_back(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A range with a negative step: $slug."""
+    """The request has a range with a negative step: $slug."""
     ask_numbers(f, *index)
 
 
@@ -249,9 +249,9 @@ def step_back(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     },
 )
 def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """An integer is outside its dimension: $slug.
+    """An integer index is outside its dimension: $slug.
 
-    NumPy rejects it, and it has no other meaning; the bytes there belong to another row or another tensor.
+    NumPy rejects such an index, which has no other meaning. The bytes there belong to another row or tensor.
     """
     ask_numbers(f, *index)
 
@@ -260,7 +260,7 @@ def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     "API-09", codes=OUT.codes, importance="high", over={"0": (0,), "minus-1": (-1,), "0-behind-row": (1, 0)}
 )
 def integer_in_dimension_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """An integer as the index of a dimension without elements: $slug."""
+    """A dimension without elements is indexed with an integer: $slug."""
     ask_numbers(f, *index, shape=[3, 0] if len(index) == 2 else [0, 3])
 
 
@@ -274,13 +274,13 @@ MANY: Indices = {
 
 @rejects("API-07", codes=OUT.codes, importance="high", over=MANY)
 def too_many(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """Three indices for two dimensions: $slug."""
+    """The request has three indices for two dimensions: $slug."""
     ask_numbers(f, *index)
 
 
 @rejects("API-07", codes=OUT.codes, over={"integer": (0,), "range": (S(None),), "empty-range": (S(0, 0),)})
 def scalar_index(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """An index for a scalar, which has no dimension: $slug."""
+    """The request has an index for a scalar, which has no dimensions: $slug."""
     f.tensor("t", "I16", [])
     f.tensor("after", "I16", [8])
     f.ask("t", *index)
@@ -299,7 +299,7 @@ WRONG: Indices = {
 
 @rejects("API-07", codes=NOT_OFFERED.codes, over=WRONG)
 def no_index(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """Something that no array library accepts as an index: $slug."""
+    """The request contains something that no array library accepts as an index: $slug."""
     ask_numbers(f, *index)
 
 
@@ -313,7 +313,7 @@ ZERO: Indices = {
 
 @rejects("API-07 API-09", codes=NOT_OFFERED.codes, importance="high", over=ZERO)
 def step_of_0(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A range with a step of 0, which would never end: $slug."""
+    """The request has a range with a step of 0, which would never end: $slug."""
     ask_numbers(f, *index)
 
 
@@ -342,7 +342,7 @@ AXIS: Indices = {"alone": (None,), "before-integer": (None, 2), "last": (1, S(2,
 
 @chooses("slice-new-axis", options={"numpy": ACCEPT, "error": NOT_OFFERED}, over=AXIS)
 def null(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """Null as an index, which adds a dimension in NumPy: $slug."""
+    """The index contains null, which adds a dimension in NumPy: $slug."""
     ask_numbers(f, *index)
 
 
@@ -358,7 +358,7 @@ LISTS: Indices = {
 
 @chooses("slice-list", options={"numpy": ACCEPT, "error": NOT_OFFERED}, over=LISTS)
 def positions(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A list of positions as the index: $slug."""
+    """The index contains a list of positions: $slug."""
     numbers(f)
     if index == ([],):
         f.expect([0, 6], b"")
@@ -369,7 +369,7 @@ def positions(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     "API-07 API-09", codes=OUT.codes, importance="high", over={"size": [0, 4], "far": [2**40], "before": [-5]}
 )
 def list_outside(f: SliceBuilder, value: list[int]) -> None:
-    """A list with a position outside the dimension: $slug."""
+    """The index is a list with a position outside the dimension: $slug."""
     ask_numbers(f, value)
 
 
@@ -379,9 +379,9 @@ def list_outside(f: SliceBuilder, value: list[int]) -> None:
     over={"true": True, "false": False},
 )
 def truth_value(f: SliceBuilder, value: bool) -> None:
-    """The truth value $slug as the index.
+    """The index is the boolean $slug.
 
-    Python treats it as a number, NumPy as a mask that adds a dimension.
+    Python treats it as a number, and NumPy treats it as a mask that adds a dimension.
     """
     numbers(f)
     whole = f.tensor_named("t").data
@@ -391,12 +391,12 @@ def truth_value(f: SliceBuilder, value: bool) -> None:
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high")
 def unknown_name_like_the_only_one(f: SliceBuilder) -> None:
-    """The requested name differs from that of the only tensor in one capital letter."""
+    """The requested name and that of the only tensor differ in the case of one letter."""
     f.tensor("layers.0.Weight", "F32", [3])
     f.ask("layers.0.weight")
 
 
 @rejects("API-07", codes=NOT_OFFERED.codes)
 def no_index_two_ellipses_of_three_dimensions(f: SliceBuilder) -> None:
-    """Two ellipses around a range, after an integer, for three dimensions."""
+    """The index for three dimensions has an integer and two ellipses around a range."""
     ask_numbers(f, 0, ..., S(0, 1), ..., shape=[2, 3, 5])

@@ -1,6 +1,6 @@
 """Slice: parts of a tensor within its bounds, and dtypes whose elements share bytes (API-08).
 
-The tensors are in all places of the file, have elements of every kind, and are next to other tensors.
+The tensors are at all positions in the file, have elements of every kind, and are next to other tensors.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Indices = dict[str, tuple[Any, ...]]
 
 @accepts("API-05", importance="high")
 def rows_in_the_middle(f: SliceBuilder) -> None:
-    """Rows 1 and 2 of four."""
+    """The request selects rows 1 and 2 of four rows."""
     ask_numbers(f, S(1, 3))
 
 
 @accepts("API-05", importance="high")
 def whole_by_no_index(f: SliceBuilder) -> None:
-    """The empty tuple as the index requests the whole tensor."""
+    """The index is an empty tuple, which requests the whole tensor."""
     ask_numbers(f)
 
 
@@ -50,9 +50,9 @@ INTEGERS: Indices = {
 
 @accepts("API-05", importance="high", bugs=("FB-210",), over=INTEGERS)
 def integer(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """Integers as the index: $slug.
+    """The index contains one or more integers: $slug.
 
-    An integer removes its dimension; a negative one counts from the end.
+    An integer removes its dimension. A negative integer counts from the end.
     """
     ask_numbers(f, *index)
 
@@ -73,7 +73,7 @@ RANGES: Indices = {
 
 @accepts("API-05", importance="high", over=RANGES, bugs=("FB-114",))
 def span(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """Ranges within the bounds: $slug."""
+    """The index contains ranges within the bounds: $slug."""
     ask_numbers(f, *index)
 
 
@@ -85,7 +85,7 @@ SIZES: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @accepts("API-05", importance="high", over=SIZES, bugs=("FB-114",))
 def stop_like_size(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """The last dimension is cut at the size of another one: $slug.
+    """The range of the last dimension stops at the size of another dimension: $slug.
 
     A reader that counts dimensions from the wrong side returns the whole dimension.
     """
@@ -122,7 +122,7 @@ DOTS: Indices = {
 
 @accepts("API-05", over=DOTS)
 def dots(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """An ellipsis represents all dimensions that the index does not name: $slug."""
+    """An ellipsis represents all dimensions that the index does not mention: $slug."""
     ask_numbers(f, *index, shape=[2, 3, 5])
 
 
@@ -137,7 +137,7 @@ INNER: Indices = {
 
 @accepts("API-05", importance="high", over=INNER, bugs=("FB-114",))
 def middle_dimension(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """The middle one of three dimensions is cut: $slug.
+    """The request selects a part of the middle one of three dimensions: $slug.
 
     The slice consists of several pieces of the file.
     """
@@ -156,14 +156,14 @@ RANKS: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @accepts("API-05", over=RANKS)
 def rank(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """A slice of a tensor with $slug dimensions."""
+    """The request selects a slice of a tensor of this rank: $slug."""
     shape, index = value
     ask_numbers(f, *index, shape=shape)
 
 
 @accepts("SHP-03 API-05", over={"no-index": (), "ellipsis": (...,)})
 def scalar(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A scalar has no dimension to cut; $slug returns all of it."""
+    """A scalar has no dimension to slice, and $slug returns all of it."""
     ask_numbers(f, *index, shape=[], beside=2)
 
 
@@ -182,7 +182,7 @@ def dimension_of_1(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 
 @accepts("API-05", importance="high", over={"first": 0, "middle": 1, "last": 2})
 def tensor(f: SliceBuilder, place: int) -> None:
-    """A slice of the $slug of three tensors of a file."""
+    """The request selects a slice of the $slug of three tensors in a file."""
     for name in "abc":
         f.tensor(name, "I32", [3, 2])
     f.ask("abc"[place], S(1, 3), 1)
@@ -190,7 +190,7 @@ def tensor(f: SliceBuilder, place: int) -> None:
 
 @accepts("HDR-17 API-05", importance="high")
 def tensor_listed_out_of_order(f: SliceBuilder) -> None:
-    """The header lists the tensors in another order than their bytes."""
+    """The order of the tensors in the header differs from the order of their bytes."""
     for name in "abc":
         f.tensor(name, "I32", [3, 2], at=0)
     f.ask("a", S(0, 2))
@@ -201,14 +201,14 @@ WIDTHS = {"u8": "U8", "f8-e4m3": "F8_E4M3", "bf16": "BF16", "f32": "F32", "i64":
 
 @accepts("API-05", importance="high", over=WIDTHS, ahead=rare(WIDTHS))
 def elements(f: SliceBuilder, dtype: str) -> None:
-    """A slice across both dimensions of a tensor of $value."""
+    """The request selects a slice across both dimensions of a tensor of $value."""
     numbers(f, [4, 5], dtype=dtype, beside=3)
     f.ask("t", S(1, 4), S(2, 4))
 
 
 @accepts("API-05")
 def elements_bool(f: SliceBuilder) -> None:
-    """A slice across both dimensions of a tensor of BOOL."""
+    """The request selects a slice across both dimensions of a tensor of BOOL."""
     f.tensor("before", "BOOL", [3], b"\1\1\1")
     f.tensor("t", "BOOL", [3, 4], bytes([0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0]))
     f.tensor("after", "BOOL", [3], b"\0\0\0")
@@ -219,7 +219,7 @@ def elements_bool(f: SliceBuilder) -> None:
 def unaligned_tensor(f: SliceBuilder) -> None:
     """The tensor begins at an odd offset of the data buffer.
 
-    Views of the mapped file do not work here; the reader must copy the elements.
+    A reader cannot use views of the mapped file here and must copy the elements.
     """
     f.tensor("before", "U8", [3])
     f.tensor("t", "F64", [3, 3])
@@ -228,7 +228,7 @@ def unaligned_tensor(f: SliceBuilder) -> None:
 
 @accepts("OFF-11 API-05", importance="high", over={"1": 1, "4": 4})
 def odd_header(f: SliceBuilder, value: int) -> None:
-    """The data buffer begins $value bytes after a multiple of eight."""
+    """The data buffer begins $value bytes after a multiple of eight bytes."""
     f.padding = b""
     numbers(f)
     f.padding = b" " * (-int.from_bytes(f.render()[:8], "little") % 8 + value)
@@ -245,7 +245,7 @@ ZERO: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @accepts("SHP-04 API-05", over=ZERO)
 def no_bytes(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """An empty tensor, cut along dimensions that are not 0: $slug."""
+    """An empty tensor is sliced along dimensions that are not 0: $slug."""
     shape, index = value
     ask_numbers(f, *index, shape=shape, beside=2)
 
@@ -255,7 +255,7 @@ NEIGHBOURS = {"f4": "F4", "f6-e2m3": "F6_E2M3", "f8-e8m0": "F8_E8M0", "f8-e4m3fn
 
 @accepts("API-04 API-05", over=NEIGHBOURS)
 def beside(f: SliceBuilder, dtype: str) -> None:
-    """The tensor beside the requested one has the dtype $value, which few frameworks support."""
+    """The tensor next to the requested one has the dtype $value, which few frameworks support."""
     f.tensor("rare", dtype, [4])
     f.tensor("t", "F32", [3, 2])
     f.ask("t", S(1, 3))
@@ -280,7 +280,7 @@ BROKEN = {
 def other_broken(f: SliceBuilder, what: str) -> None:
     """A fault of the file is outside the requested tensor: $slug.
 
-    A reader that checks only the tensor it is about to cut returns parts of an invalid file.
+    A reader that checks only the requested tensor returns parts of an invalid file.
     """
     f.tensor("t", "I32", [3, 2])
     if what == "hole":
@@ -302,7 +302,7 @@ for _what, (_rule, _code) in BROKEN.items():
 
 @dataclass(frozen=True)
 class Part:
-    """Packed tensor with a slice: the shape of the slice, and the bytes of the tensor that it contains."""
+    """Packed tensor with a slice: the shape of the slice, and the bytes of the tensor in the slice."""
 
     dtype: str
     shape: list[int]
@@ -344,7 +344,7 @@ ROWS = {
     bugs={slug: ("FB-17",) for slug in ROWS if slug.startswith("f4")},
 )
 def packed_rows(f: SliceBuilder, part: Part) -> None:
-    """Rows of a packed tensor that begin and end between bytes: $slug.
+    """The request selects rows of a packed tensor that start and end on byte boundaries: $slug.
 
     The shape counts elements, so a reader that counts bytes cuts in the wrong place.
     """
@@ -361,7 +361,7 @@ WITHIN = {
 
 @accepts("API-05 API-08", over=WITHIN)
 def packed_in_row(f: SliceBuilder, part: Part) -> None:
-    """A part of the last dimension that begins and ends between bytes: $slug."""
+    """The request selects part of the last dimension that starts and ends on byte boundaries: $slug."""
     _ask(f, part)
 
 
@@ -386,7 +386,7 @@ INSIDE = {
 
 @rejects("API-08", codes=NOT_OFFERED.codes, importance="high", over=INSIDE)
 def packed_inside_byte(f: SliceBuilder, part: Part) -> None:
-    """A part of a packed tensor that begins or ends inside a byte: $slug."""
+    """The request selects a part of a packed tensor that starts or ends inside a byte: $slug."""
     _ask(f, part)
 
 
@@ -405,7 +405,7 @@ def packed_beyond(f: SliceBuilder, part: Part) -> None:
 
 @rejects("API-09", codes=OUT.codes, importance="high")
 def packed_integer_outside(f: SliceBuilder) -> None:
-    """Row 4 of a packed tensor of four rows."""
+    """The request selects row 4 of a packed tensor that has only rows 0 to 3."""
     _ask(f, Part("F4", [4, 4], (4,)))
 
 
@@ -417,13 +417,13 @@ STEPPED = {
 
 @chooses("slice-packed", "API-05", options={"numpy": ACCEPT, "error": NOT_OFFERED}, over=STEPPED)
 def packed_step(f: SliceBuilder, part: Part) -> None:
-    """Every second or third row of a packed tensor, each in bytes of its own: $slug."""
+    """The request selects every second or third row of a packed tensor whose rows share no bytes: $slug."""
     _ask(f, part)
 
 
 @rejects("API-08", codes=NOT_OFFERED.codes, importance="high")
 def packed_step_inside_byte(f: SliceBuilder) -> None:
-    """Every second element of a packed tensor: each shares its byte with an unwanted one."""
+    """The request selects every second element of a packed tensor, where two elements share each byte."""
     _ask(f, Part("F4", [8], (S(0, 8, 2),)))
 
 
@@ -431,7 +431,7 @@ def packed_step_inside_byte(f: SliceBuilder) -> None:
 
 
 MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
-    # dtype, shape, index, offset of the data buffer modulo eight
+    # dtype, shape, index, and offset of the data buffer modulo eight
     "bf16-cube": ("BF16", [3, 2, 4], (-1, S(None, 1)), 2),
     "bf16-vector": ("BF16", [7], (S(None, 5),), 0),
     "c64-matrix": ("C64", [2, 3], (S(None, 1), -1), 5),
@@ -446,9 +446,10 @@ MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
     ahead=rare({slug: value[0] for slug, value in MIXED.items()}),
 )
 def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], int]) -> None:
-    """A tensor after three odd bytes is listed before them in the header: $slug.
+    """The header lists a tensor before the three-byte tensor that precedes it in the data: $slug.
 
-    Its index, and the start of the data buffer, are ordinary too; the combination matters.
+    The index and the start of the data buffer are ordinary too. The case tests the combination of these
+    properties.
     """
     dtype, shape, index, behind = value
     f.tensor("before", "U8", [3])
@@ -461,7 +462,7 @@ def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], 
 
 @rejects("OFF-05", codes="OFF_SIZE_MISMATCH", importance="high")
 def other_size_of_the_tensor_before(f: SliceBuilder) -> None:
-    """The tensor before the requested one is a byte longer than dtype and shape say."""
+    """The range of the tensor before the requested one is a byte longer than dtype and shape require."""
     f.tensor("before", "U8", [3], pattern("before", 4))
     f.tensor("t", "BF16", [2, 3])
     f.metadata({"format": "pt"})

@@ -1,4 +1,4 @@
-"""Cases of the area ``surroundings``: one for each row of the covering sets."""
+"""Cases of the area ``surroundings``, one for each row of the covering sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IMPORTANCE: dict[str, Importance] = {
     **dict.fromkeys(("HDR-11", "HDR-12", "FRM-07", "SHP-03", "SHP-04"), "high"),
     "SHP-05": "critical",
 }
-"""Broken rule -> importance of rejecting the file; medium for the others."""
+"""Broken rule -> importance of rejecting the file. All other rules have medium importance."""
 
 
 def case_of(model: Model, name: str, row: Row) -> CaseFunction:
@@ -26,7 +26,7 @@ def case_of(model: Model, name: str, row: Row) -> CaseFunction:
     about = topic.about[0].upper() + topic.about[1:]
     return CaseFunction(
         id=f"{AREA}/{name}-{model.slug(row)}",
-        title=f"{about}: {phrase or 'nothing else is unusual'}.",
+        title=f"{about} ({phrase or 'no other unusual property'}).",
         description="",
         rules=rules,
         choice=None,

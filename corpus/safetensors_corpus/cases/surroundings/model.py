@@ -1,7 +1,7 @@
 """Models: properties of a file, their levels, levels that exclude each other, and topics to combine.
 
-A row selects one level of each property. All files in a set have one topic: they are valid, or have the same
-fault. A case id names the topic and the unusual levels of the row.
+A row selects one level of each property. All files in a set have the same topic: either they are valid, or
+they have the same fault. A case id contains the topic and the unusual levels of the row.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 Row = Mapping[str, str]
 """Property -> level."""
 Levels = Mapping[str, tuple[str, ...]]
-"""Property -> the levels that a set uses."""
+"""Property -> levels that a set uses."""
 Combination = tuple[str, ...]
-"""Levels of two or three properties, in property order. A level belongs to one property only."""
+"""Levels of two or three properties, in property order. Each level belongs to only one property."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """Property of a file; ``levels`` maps words to phrases for titles, the usual level first.
+    """Property of a file. ``levels`` maps the words in ids to phrases for titles, with the usual level first.
 
-    ``around_faults`` limits the levels that sets around faults use; None allows all.
+    ``around_faults`` lists the levels that sets around faults use. None allows all levels.
     """
 
     about: str
@@ -42,7 +42,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Levels of some properties that cannot occur together in a file, and the reason."""
+    """Levels of some properties that cannot be combined in one file, and the reason."""
 
     properties: tuple[str, ...]
     meets: Callable[[Row], bool]
@@ -51,13 +51,13 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Topic:
-    """Subject of the files in one set: validity, or one fault.
+    """Subject of the files in one set: either validity or one fault.
 
     Attributes:
         make: function that writes the file of a row.
-        rules: the broken rule, then other tested rules, or a function of the row.
-        codes: matching fault codes, the primary one first, or a function of the row; empty for valid files.
-        only: property -> levels that the topic can be combined with; other properties are free.
+        rules: the broken rule and then other tested rules, or a function of the row.
+        codes: matching fault codes with the primary one first, or a function of the row; empty if valid.
+        only: property -> levels that the topic can be combined with. Other properties can have any level.
     """
 
     about: str
@@ -67,7 +67,7 @@ class Topic:
     only: Levels = field(default_factory=dict)
 
     def rules_of(self, row: Row) -> tuple[str, ...]:
-        """Return the rules that the file of a row tests, the main one first.
+        """Return the rules that the file of a row tests, with the main one first.
 
         A valid file combines many properties, so a rejection does not show which permitted feature the reader
         lacks.
@@ -81,9 +81,9 @@ class Topic:
 
 @dataclass(frozen=True)
 class Model:
-    """Properties in the order of ids, and the topics combined with them.
+    """Properties in the order of their levels in ids, and the topics combined with them.
 
-    Sets of valid files combine any three of the ``core`` properties.
+    Sets of valid files also combine any three of the ``core`` properties.
     """
 
     name: str
@@ -93,12 +93,12 @@ class Model:
     core: tuple[str, ...] = ()
 
     def slug(self, row: Row) -> str:
-        """Return the part of an id that identifies a row: its unusual levels, in order."""
+        """Return the part of an id that identifies a row, which lists its unusual levels in order."""
         words = (row[name] for name, prop in self.properties.items() if row[name] != prop.usual)
         return "-".join(words) or "usual"
 
     def row(self, slug: str) -> dict[str, str]:
-        """Invert ``slug``. Raises ValueError for an unknown or misplaced word."""
+        """Return the row of a slug. Raises ValueError for an unknown or misplaced word."""
         property_of = {level: name for name, prop in self.properties.items() for level in prop.levels}
         row = {name: prop.usual for name, prop in self.properties.items()}
         for word in [] if slug == "usual" else slug.split("-"):
@@ -121,12 +121,12 @@ class Model:
         return not any(exclusion.meets(row) for exclusion in self.exclusions)
 
     def groups(self, topic: str) -> list[tuple[str, ...]]:
-        """Return the combined properties: all pairs, and for valid files all triples of the core."""
+        """Return the combined properties: all pairs, and for valid files also all triples of the core."""
         threes = () if self.topics[topic].codes else combinations(self.core, 3)
         return [*combinations(self.properties, 2), *threes]
 
     def feasible(self, topic: str) -> set[Combination]:
-        """Return the combinations of levels that occur in some permitted row of a topic."""
+        """Return the combinations of levels that occur in at least one permitted row of a topic."""
         domain = self.levels(topic)
         return {
             chosen
@@ -136,10 +136,10 @@ class Model:
         }
 
     def _completable(self, domain: Levels, fixed: dict[str, str]) -> bool:
-        """Return whether some permitted row has these levels.
+        """Return whether at least one permitted row has these levels.
 
-        Tries the levels of the other properties that exclusions name, one property at a time, until an
-        exclusion applies.
+        Exclusions name other properties. The method tries the levels of one such property at a time, and
+        stops when an exclusion applies.
         """
         decided = [e for e in self.exclusions if fixed.keys() >= set(e.properties)]
         if any(exclusion.meets(fixed) for exclusion in decided):

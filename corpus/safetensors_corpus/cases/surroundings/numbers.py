@@ -1,4 +1,4 @@
-"""Model of numbers: the spelling of one number in an entry, and its place."""
+"""Model of numbers: the spelling of one number in an entry, and its position."""
 
 from __future__ import annotations
 
@@ -7,42 +7,50 @@ from .model import Exclusion, Model, Property, Row, Topic
 from .scene import FIELD_ORDERS, padding
 
 PROPERTIES = {
-    "number": Property("which number", {"adim": "", "abegin": "as a begin", "anend": "as an end"}),
+    "number": Property(
+        "kind of number",
+        {"adim": "", "abegin": "as the begin of the range", "anend": "as the end of the range"},
+    ),
     "dims": Property(
         "dimensions of the tensor",
         {"solitary": "", "leading": "before another dimension", "trailing": "after another dimension"},
     ),
     "tensor": Property(
-        "which tensor",
-        {"onetensor": "", "firsttensor": "in the first of three", "lasttensor": "in the last of three"},
+        "tensor that contains the number",
+        {
+            "onetensor": "",
+            "firsttensor": "in the first of three tensors",
+            "lasttensor": "in the last of three tensors",
+        },
     ),
     "digits": Property(
         "digits of the correct number",
-        {"few": "", "five": "in place of five digits", "zero": "in place of zero"},
+        {"few": "", "five": "five digits in the correct number", "zero": "zero as the correct number"},
     ),
     "space": Property(
-        "space beside numbers", {"nospace": "", "blanks": "between spaces", "lines": "between line feeds"}
+        "whitespace beside numbers",
+        {"nospace": "", "blanks": "between spaces", "lines": "between line feeds"},
     ),
-    "fields": Property("order of the fields", {"dso": "", "osd": "offsets first"}),
+    "fields": Property("order of the fields", {"dso": "", "osd": "offsets as the first field"}),
     "metadata": Property("metadata", {"bare": "", "mfirst": "after metadata"}),
-    "padding": Property("where the header ends", {"pad8": "", "tight": "header not padded"}),
+    "padding": Property("where the header ends", {"pad8": "", "tight": "unpadded header"}),
 }
 EXCLUSIONS = (
     Exclusion(
         ("number", "tensor", "digits"),
         lambda r: r["number"] == "abegin" and (r["digits"] == "zero") != (r["tensor"] != "lasttensor"),
-        "the first begin is zero, the others are not",
+        "only the first begin is zero",
     ),
 )
 _SPACES = {"nospace": "", "blanks": "  ", "lines": "\n"}
 
 
 def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
-    """Write one or three U8 tensors, with one number spelled as in ``spell``."""
+    """Write one or three U8 tensors, with one number written as in ``spell``."""
     subject = 2 if row["tensor"] == "lasttensor" else 0
     size = {"few": 8, "five": 10_000, "zero": 0}[row["digits"]]
     for index in range(1 if row["tensor"] == "onetensor" else 3):
-        # The begin of the last tensor is the size of those before it.
+        # The begin of the last tensor is the size of the previous tensors.
         count = size if index == subject or row["number"] == "abegin" else 4
         begin = f.position
         other = beside if index == subject else 1
@@ -88,7 +96,7 @@ _RULES = {
     "kind": (("SHP-01",), ("OFF-01",)),
     "range": (("SHP-07",), ("OFF-02",)),
 }
-"""Kind of mistake -> rules for a dimension, rules for an offset."""
+"""Kind of mistake -> rules for a dimension, and rules for an offset."""
 
 
 _CODES = {
@@ -103,14 +111,14 @@ _CODES = {
         ("ENT_BAD_INTEGER", "OFF_BAD_PAIR", "OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH"),
     ),
 }
-"""Kind of mistake -> matching codes for a dimension, for an offset."""
+"""Kind of mistake -> matching codes for a dimension, and matching codes for an offset."""
 
 
 def _topic(about: str, spell: str, kind: str) -> Topic:
-    # With an exponent, zero remains zero, which is an integer.
+    # Zero with an exponent is still zero, which is an integer.
     only = {"digits": ("few", "five")} if spell.endswith("e-9") else {}
     return Topic(
-        f"{about} as a number",
+        about,
         lambda row, f: _write(row, f, spell),
         lambda row: _RULES[kind][int(row["number"] != "adim")],
         lambda row: _CODES[kind][int(row["number"] != "adim")],
@@ -125,7 +133,7 @@ NUMBERS = Model(
     {
         "number": Topic("a valid number", lambda row, f: _write(row, f, "{n}"), _valid_by),
         "number-wide": Topic(
-            "a dimension of 2^50 beside a zero",
+            "a dimension of 2^50 beside a dimension of zero",
             lambda row, f: _write(row, f, "{n}", beside=1 << 50),
             ("SHP-04", "SHP-11"),
             only={"number": ("adim",), "dims": ("leading", "trailing"), "digits": ("zero",)},
@@ -133,31 +141,31 @@ NUMBERS = Model(
         **{
             f"number-{name}": _topic(about, spell, kind)
             for name, spell, kind, about in (
-                ("plus", "+{n}", "grammar", "digits after a plus sign"),
-                ("zero-first", "0{n}", "grammar", "digits after a zero"),
-                ("hex", "0x{n}", "grammar", "hexadecimal digits"),
-                ("dot-last", "{n}.", "grammar", "digits before a dot"),
-                ("dot-first", ".{n}", "grammar", "digits after a dot"),
-                ("exponent-open", "{n}e", "grammar", "digits before an e"),
-                ("underscore", "{n}_0", "grammar", "digits with an underscore"),
-                ("suffix", "{n}n", "grammar", "digits before an n"),
-                ("minus-twice", "--{n}", "grammar", "digits after two minus signs"),
-                ("arabic", "٣", "grammar", "an Arabic digit"),
-                ("arabic-last", "{n}٠", "grammar", "digits before an Arabic digit"),
-                ("fullwidth", "８", "grammar", "a fullwidth digit"),
-                ("two", "{n} {n}", "grammar", "two numbers without a comma"),
-                ("nan", "NaN", "grammar", "NaN"),
-                ("infinity", "Infinity", "grammar", "Infinity"),
-                ("half", "{n}.5", "value", "a fraction"),
-                ("small", "{n}e-9", "value", "a negative exponent"),
-                ("minus", "-1{n}", "value", "a number below zero"),
-                ("true", "true", "kind", "true"),
-                ("null", "null", "kind", "null"),
-                ("text", '"{n}"', "kind", "a string"),
-                ("array", "[{n}]", "kind", "an array"),
-                ("object", "{}", "kind", "an object"),
-                ("2p64", "18446744073709551616", "range", "2^64"),
-                ("huge", "9" * 40, "range", "forty digits"),
+                ("plus", "+{n}", "grammar", "a number with a plus sign"),
+                ("zero-first", "0{n}", "grammar", "a number with a leading zero"),
+                ("hex", "0x{n}", "grammar", "a number with the prefix 0x"),
+                ("dot-last", "{n}.", "grammar", "a number that ends with a dot"),
+                ("dot-first", ".{n}", "grammar", "a number that begins with a dot"),
+                ("exponent-open", "{n}e", "grammar", "a number that ends with an e"),
+                ("underscore", "{n}_0", "grammar", "a number with an underscore"),
+                ("suffix", "{n}n", "grammar", "a number with the suffix n"),
+                ("minus-twice", "--{n}", "grammar", "a number with two minus signs"),
+                ("arabic", "٣", "grammar", "an Arabic digit in place of a number"),
+                ("arabic-last", "{n}٠", "grammar", "a number that ends with an Arabic digit"),
+                ("fullwidth", "８", "grammar", "a fullwidth digit in place of a number"),
+                ("two", "{n} {n}", "grammar", "two numbers without a comma between them"),
+                ("nan", "NaN", "grammar", "NaN in place of a number"),
+                ("infinity", "Infinity", "grammar", "Infinity in place of a number"),
+                ("half", "{n}.5", "value", "a number with a fractional part"),
+                ("small", "{n}e-9", "value", "a number with a negative exponent"),
+                ("minus", "-1{n}", "value", "a negative number"),
+                ("true", "true", "kind", "true in place of a number"),
+                ("null", "null", "kind", "null in place of a number"),
+                ("text", '"{n}"', "kind", "a number inside a string"),
+                ("array", "[{n}]", "kind", "a number inside an array"),
+                ("object", "{}", "kind", "an object in place of a number"),
+                ("2p64", "18446744073709551616", "range", "2^64 in place of a number"),
+                ("huge", "9" * 40, "range", "a number of forty digits"),
             )
         },
     },

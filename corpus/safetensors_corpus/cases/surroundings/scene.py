@@ -1,4 +1,4 @@
-"""File with one level of each property, as passed to the builder."""
+"""File of one row of a model, in a form that the builder accepts."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ TWINS = ("layer.1", "layer.10", "Layer.1", "layer..1", "layer.1 ", "layer,1", "l
 METADATA = {"format": "pt", "note": "é"}
 MAPS = {"pairs": METADATA, "emptymap": {}, "manykeys": {f"key {n}": "v" * n for n in range(30)}}
 NAN_BYTES = {"F32": "0100a07f", "F64": "010000000000f47f", "BF16": "a17f", "C64": "0100a07f0200a0ff"}
-"""Dtype -> a signalling NaN; other dtypes use FF bytes."""
+"""Dtype -> bytes of a signalling NaN. Other dtypes use FF bytes."""
 CONTENTS = {"zeros": b"\0", "spaces": b" ", "braces": b"{}", "archives": b"PK\x03\x04"}
 
 
 @dataclass
 class Tensor:
-    """Declared tensor; ``begin`` and ``end`` are None for the true offsets."""
+    """Tensor as the header declares it. If ``begin`` and ``end`` are None, the true offsets are used."""
 
     name: str
     dtype: str
@@ -88,7 +88,7 @@ class Scene:
         return self.tensors.index(self.subject)
 
     def write(self, f: FileBuilder) -> None:
-        """Write the tensors; ``on_write`` may change the subject once its offset is known."""
+        """Write the tensors. ``on_write`` may change the subject when its offset is known."""
         if self.row["spacing"] == "spaced":
             f.separator = " ,\n "
         for tensor in self.tensors:
@@ -112,13 +112,13 @@ class Scene:
             f.metadata(self.metadata, at=place.get(self.row["metadata"]))
 
     def pad(self, f: FileBuilder) -> None:
-        """Pad the header as the row requires. Must come last: the padding depends on the file size."""
+        """Pad the header as the row requires. Call this last, since the padding depends on the file size."""
         f.padding = b""
         f.padding = padding(self.row, f.header_size, len(f.render()))
 
 
 def padding(row: Row, header: int, file: int = 0) -> bytes:
-    """Return the spaces for a header and a file of the given unpadded sizes."""
+    """Return the padding for a header and a file whose sizes without padding are given."""
     count = {
         "pad8": -header % 8,
         "tight": int(header % 8 == 0),
@@ -151,7 +151,7 @@ def scene(row: Row) -> Scene:
         behind.insert(0, Tensor("void behind", "F32", [0, 2], b""))
     metadata = None if row["metadata"] == "bare" else MAPS[row["map"]]
     for number, tensor in enumerate([*before, subject, *behind], 1):
-        # A few bytes could be equal by chance.
+        # Without this, the few bytes of small tensors could be equal by chance.
         if row["content"] == "mixed" and 0 < len(tensor.data) <= 3 and tensor.dtype != "BOOL":
             tensor.data = number.to_bytes(len(tensor.data), "little")
     out = Scene(row, [*before, subject, *behind], subject, metadata)
@@ -184,7 +184,7 @@ def _shape(row: Row) -> list[int]:
 
 
 def _packable(dims: list[int]) -> list[int]:
-    """Move an even dimension to the end; libraries that pack two elements into a byte need it there."""
+    """Move an even dimension to the end, where libraries that pack two elements into a byte need it."""
     index = next(i for i in reversed(range(len(dims))) if dims[i] % 2 == 0)
     dims[index], dims[-1] = dims[-1], dims[index]
     return dims
@@ -204,7 +204,7 @@ def _neighbour(row: Row, name: str) -> Tensor:
 
 
 def _data(row: Row, name: str, dtype: str, shape: Sequence[int]) -> bytes:
-    """Return the content; a long one repeats bytes except at its ends, to keep the recipe short."""
+    """Return the content. Long content repeats one byte except at its ends, to keep the recipe short."""
     size = size_of(dtype, shape)
     if row["content"] == "mixed":
         ends = filled(name, dtype, min(size, 4096 if size <= 4096 else 128))

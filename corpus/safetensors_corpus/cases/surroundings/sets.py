@@ -1,7 +1,7 @@
 """Sets: the committed rows of each topic.
 
-``covering.txt`` has one topic and row per line and only grows, so that a case keeps its id. ``python -m
-tools.covering`` finds rows and keeps the existing ones.
+Each line of ``covering.txt`` contains a topic and a row. Lines are only added, so that cases keep their ids.
+``python -m tools.covering`` searches for rows and keeps the existing ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def topics() -> dict[str, Model]:
 
 
 def rows(text: str | None = None) -> dict[str, list[dict[str, str]]]:
-    """Return the rows of each topic in ``text``, by default ``covering.txt``. Raises ValueError."""
+    """Return the rows of each topic in ``text`` or ``covering.txt``. Raises ValueError for a bad line."""
     models = topics()
     out: dict[str, list[dict[str, str]]] = {topic: [] for topic in models}
     lines = (FILE.read_text(encoding="ascii") if text is None else text).splitlines()
@@ -36,6 +36,6 @@ def rows(text: str | None = None) -> dict[str, list[dict[str, str]]]:
         except ValueError as err:
             raise ValueError(f"{FILE.name}:{number}: {err}") from err
         if not models[topic].permitted(row):
-            raise ValueError(f"{FILE.name}:{number}: levels that exclude each other")
+            raise ValueError(f"{FILE.name}:{number}: the levels exclude each other")
         out[topic].append(row)
     return out

@@ -1,4 +1,4 @@
-"""Model of strings: one string in the header, its content, its place and its neighbours."""
+"""Model of strings: one string in the header, its content, its position and the strings beside it."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ PIECES: Mapping[str, tuple[bytes, str, str]] = {
     "markup": (b"<b>", "<b>", "markup"),
     "shell": (b"$(id)`id`;x", "$(id)`id`;x", "shell syntax"),
     "rightleft": ("\u202e".encode(), "\u202e", "a bidirectional control"),
-    "cyrillic": ("\u0430\u0435".encode(), "\u0430\u0435", "Cyrillic letters that look Latin"),
-    "seven": (b"007", "007", "digits after zeros"),
+    "cyrillic": ("\u0430\u0435".encode(), "\u0430\u0435", "Cyrillic letters that look like Latin ones"),
+    "seven": (b"007", "007", "a number with leading zeros"),
     "fieldname": (b"dtype", "dtype", "the name of a field"),
 }
-"""Level -> spelling in the header, decoded text, phrase for titles."""
+"""Level -> spelling in the header, decoded text, and phrase for titles."""
 CONTROLS = ("newline", "formfeed", "backspace", "tab", "nul", "del")
-"""Control characters; readers may accept or reject them in names."""
+"""Control characters. Readers may accept or reject them in names."""
 AROUND = {
     "letters": (b"ab", "ab"),
     "escapes": (rb"\t\u00e9", "\té"),
@@ -55,21 +55,21 @@ LENGTHS = {"short": 0, "s300": 300, "s5000": 5000, "s40k": 40_000}
 
 PROPERTIES = {
     "where": Property(
-        "which string", {"asvalue": "", "askey": "as a metadata key", "asname": "as a tensor name"}
+        "kind of string", {"asvalue": "", "askey": "in a metadata key", "asname": "in a tensor name"}
     ),
     "piece": Property(
         "content of the string", {level: about for level, (_, _, about) in PIECES.items()}, ("letter",)
     ),
     "at": Property(
         "position in the string",
-        {"inner": "", "alone": "by itself", "head": "at its beginning", "tail": "at its end"},
+        {"inner": "", "alone": "by itself", "head": "at the beginning", "tail": "at the end"},
     ),
     "around": Property(
-        "text beside it",
+        "text beside the content",
         {
             "letters": "",
             "escapes": "beside escapes",
-            "accents": "beside characters beyond ASCII",
+            "accents": "beside non-ASCII characters",
             "quotes": "beside escaped quotes",
         },
     ),
@@ -77,44 +77,44 @@ PROPERTIES = {
         "length of the string",
         {
             "short": "",
-            "s300": "in 300 characters",
-            "s5000": "in 5,000 characters",
-            "s40k": "in 40,000 characters",
+            "s300": "string of 300 characters",
+            "s5000": "string of 5,000 characters",
+            "s40k": "string of 40,000 characters",
         },
         ("short", "s300", "s5000"),
     ),
     "others": Property(
-        "other strings of its kind",
-        {"sole": "", "ahead": "the first of three", "behind": "the last of three"},
+        "other strings of the same kind",
+        {"sole": "", "ahead": "first of three strings", "behind": "last of three strings"},
     ),
-    "metadata": Property("place of the metadata", {"mfirst": "", "mlast": "metadata last"}),
-    "padding": Property("where the header ends", {"pad8": "", "tight": "header not padded"}),
+    "metadata": Property("position of the metadata", {"mfirst": "", "mlast": "metadata after the tensors"}),
+    "padding": Property("where the header ends", {"pad8": "", "tight": "unpadded header"}),
 }
 EXCLUSIONS = (
     Exclusion(
         ("where", "piece"),
         lambda r: r["where"] == "asname" and r["piece"] in CONTROLS,
-        "control characters in names are a choice",
+        "readers may reject control characters in names",
     ),
     Exclusion(
         ("where", "around"),
         lambda r: r["where"] == "asname" and r["around"] == "escapes",
-        "control characters in names are a choice",
+        "readers may reject control characters in names",
     ),
     Exclusion(
         ("at", "around"),
         lambda r: r["at"] == "alone" and r["around"] != "letters",
-        "there is nothing beside it",
+        "there is no text beside the content",
     ),
     Exclusion(
         ("at", "length"),
         lambda r: r["at"] == "alone" and r["length"] != "short",
-        "there is nothing beside it",
+        "there is no text beside the content",
     ),
     Exclusion(
         ("where", "piece", "at"),
         lambda r: r["where"] == "asname" and r["at"] == "alone" and r["piece"] in ("reserved", "space"),
-        "the name would have another meaning",
+        "the name would have a different meaning",
     ),
 )
 
@@ -142,7 +142,7 @@ def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
         data, begin = pattern(name, 8), f.position
         try:
             f.tensor(name, "F32", [2], data, key=key.decode())
-        except UnicodeDecodeError:  # a header member may be any bytes
+        except UnicodeDecodeError:  # a header member may consist of any bytes
             f.member(key, f'{{"dtype":"F32","shape":[2],"data_offsets":[{begin},{begin + 8}]}}')
             f.gap(8, 1)
     spelled_map, mapping = [b'"a":"b"'], {"a": "b"}
@@ -191,26 +191,26 @@ def _broken(about: str, rule: str, spelled: bytes) -> Topic:
 _BYTES = {
     "ff": (b"\xff", "the byte FF"),
     "continuation": (b"\x80", "a continuation byte by itself"),
-    "overlong-nul": (b"\xc0\x80", "NUL in two bytes"),
-    "overlong-solidus": (b"\xe0\x80\xaf", "a solidus in three bytes"),
-    "surrogate-bytes": (b"\xed\xa0\x80", "the bytes of a surrogate"),
-    "beyond-unicode": (b"\xf4\x90\x80\x80", "a code point beyond Unicode"),
-    "cut-short": (b"\xe9\x87", "two of the three bytes of a character"),
-    "cp1252": (b"\xe9", "an accented letter in Windows-1252"),
+    "overlong-nul": (b"\xc0\x80", "NUL encoded in two bytes"),
+    "overlong-solidus": (b"\xe0\x80\xaf", "a solidus encoded in three bytes"),
+    "surrogate-bytes": (b"\xed\xa0\x80", "an encoded surrogate"),
+    "beyond-unicode": (b"\xf4\x90\x80\x80", "a code point above the Unicode range"),
+    "cut-short": (b"\xe9\x87", "the first two of three bytes of a character"),
+    "cp1252": (b"\xe9", "an accented letter encoded in Windows-1252"),
 }
 _RAW = {
-    "raw-nul": (b"\x00", "NUL"),
-    "raw-tab": (b"\t", "a tab"),
-    "raw-line-feed": (b"\n", "a line feed"),
-    "raw-return": (b"\r", "a carriage return"),
-    "raw-1f": (b"\x1f", "the last control character"),
+    "raw-nul": (b"\x00", "an unescaped NUL"),
+    "raw-tab": (b"\t", "an unescaped tab"),
+    "raw-line-feed": (b"\n", "an unescaped line feed"),
+    "raw-return": (b"\r", "an unescaped carriage return"),
+    "raw-1f": (b"\x1f", "an unescaped U+001F"),
 }
 _ESCAPES = {
     "escaped-x": (rb"\x41", "an escape that begins with x"),
     "escaped-apostrophe": (rb"\'", "an escaped apostrophe"),
     "escaped-capital-u": (rb"\U0041", "an escape with a capital U"),
     "escaped-three": (rb"\u041z", "an escape with three digits"),
-    "escaped-g": (rb"\u004g", "an escape with a letter beyond F"),
+    "escaped-g": (rb"\u004g", "an escape with the letter g as a digit"),
     "escaped-braces": (rb"\u{41}", "an escape with braces"),
     "escaped-plus": (rb"\u+041", "an escape with a sign among the digits"),
     "escaped-octal": (rb"\101", "an octal escape"),
@@ -226,10 +226,7 @@ STRINGS = Model(
             name: _broken(f"{about} in a string", "HDR-01", spelled)
             for name, (spelled, about) in _BYTES.items()
         },
-        **{
-            name: _broken(f"{about}, unescaped, in a string", "HDR-14", raw)
-            for name, (raw, about) in _RAW.items()
-        },
+        **{name: _broken(f"{about} in a string", "HDR-14", raw) for name, (raw, about) in _RAW.items()},
         **{name: _broken(f"{about} in a string", "HDR-15", raw) for name, (raw, about) in _ESCAPES.items()},
     },
     core=("where", "piece", "at"),

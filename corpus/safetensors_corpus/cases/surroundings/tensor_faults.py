@@ -1,6 +1,6 @@
 """Faults of one tensor in a scene, or of the file around it.
 
-The author derives the broken rule and the matching codes from the specification, never from a reader.
+The broken rule and the matching codes come from the specification, never from the output of a reader.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def _fault(
 
     Args:
         about: description of the fault.
-        rules: space-separated ids, the broken one first, or a function of the row.
+        rules: space-separated rule ids with the broken one first, or a function of the row.
         codes: matching fault codes.
         only: levels that the fault can be combined with.
         declare: changes the scene before it is written.
-        change: changes the subject when its offset is known.
+        change: changes the tensor under test when its offset is known.
         finish: changes the file after all tensors are written.
         length: function of header length and file size that returns the declared length.
     """
@@ -94,7 +94,7 @@ def _moved(begin: int, end: int) -> Change:
 
 
 def _overlap_of_one(f: FileBuilder, tensor: Tensor) -> None:
-    """Begin on the last byte of the previous tensor; the file stays dense."""
+    """Begin on the last byte of the previous tensor, without leaving any byte uncovered."""
     tensor.begin, tensor.end = f.position - 1, f.position - 1 + len(tensor.data)
     tensor.data = tensor.data[1:]
 
@@ -123,7 +123,7 @@ def _far(_f: FileBuilder, tensor: Tensor) -> None:
 
 
 def _from_file(row: Row, f: FileBuilder) -> None:
-    """Count all offsets from the start of the file; longer numbers lengthen the header, so iterate."""
+    """Count all offsets from the start of the file. Iterate, because longer offsets lengthen the header."""
     start = 0
     while True:
         trial, made = type(f)(), scene(row)
@@ -155,7 +155,7 @@ def _gap(count: int) -> Change:
 
 
 def _dimension(new: Callable[[int, Tensor], int]) -> Declare:
-    """Change the largest dimension, the first of several, without changing the range."""
+    """Change the largest dimension, or the first one if several are equal, without changing the range."""
 
     def declare(made: Scene) -> None:
         shape = made.subject.shape
@@ -166,7 +166,7 @@ def _dimension(new: Callable[[int, Tensor], int]) -> Declare:
 
 
 def _wrapped(bits: int) -> Callable[[int, Tensor], int]:
-    """Add a number for which the size in bytes is correct after truncation to ``bits`` bits."""
+    """Return a function that increases a dimension so that the size grows by two to the power of ``bits``."""
 
     def new(dim: int, tensor: Tensor) -> int:
         return dim + (1 << bits) // (prod(tensor.shape) // dim * DTYPE_BITS[tensor.dtype] // 8)
@@ -175,11 +175,14 @@ def _wrapped(bits: int) -> Callable[[int, Tensor], int]:
 
 
 ONE_IN_64_BITS = [(1 << 32) - 1, (1 << 32) - 1, 641 * 641, 6_700_417, 6_700_417]
-"""Dimensions below 2^32 whose product is 1 modulo 2^64: that of 2^32-1 and 2^32+1 = 641 * 6700417 is -1."""
+"""Dimensions below 2^32 whose product is 1 modulo 2^64.
+
+The product of 2^32 - 1 and 2^32 + 1, which is 641 * 6700417, is -1 modulo 2^64.
+"""
 
 
 def _small_dims(made: Scene) -> None:
-    """Give the subject dimensions below 2^16 whose product is right when truncated to 32 bits."""
+    """Set dimensions below 2^16 whose product is right when it is truncated to 32 bits."""
     right, most = prod(made.subject.shape), (1 << 16) - 1
     candidates = (_factors(right + (times << 32), most) for times in range(1, 10_000))
     made.subject.shape = next(dims for dims in candidates if dims)
@@ -263,10 +266,14 @@ def _metadata(raw: str, at: int | None = None) -> Finish:
 
 
 _RANGES = {
-    "hole-of-one": _fault("an uncovered byte before a tensor", "OFF-07", HOLE, FILLED, change=_gap(1)),
-    "hole-of-eight": _fault("eight uncovered bytes before a tensor", "OFF-07", HOLE, FILLED, change=_gap(8)),
+    "hole-of-one": _fault(
+        "a byte before a tensor that belongs to no tensor", "OFF-07", HOLE, FILLED, change=_gap(1)
+    ),
+    "hole-of-eight": _fault(
+        "eight bytes before a tensor that belong to no tensor", "OFF-07", HOLE, FILLED, change=_gap(8)
+    ),
     "hole-to-64": _fault(
-        "zeros before a tensor up to a multiple of 64",
+        "zeros before a tensor that align it to a multiple of 64 bytes",
         "OFF-12 OFF-07",
         HOLE,
         FILLED,
@@ -279,7 +286,7 @@ _RANGES = {
         "eight bytes after the last tensor", "OFF-08", "OFF_TRAILING", finish=lambda f: f.gap(8, 7)
     ),
     "zeros-behind-to-64": _fault(
-        "zeros after the last tensor up to a multiple of 64",
+        "zeros after the last tensor that pad the data to a multiple of 64 bytes",
         "OFF-08",
         "OFF_TRAILING",
         finish=lambda f: f.gap(64 - f.position % 64),
@@ -301,7 +308,7 @@ _RANGES = {
         declare=_overlap_of_all,
     ),
     "backwards": _fault(
-        "a range with begin and end exchanged", "OFF-03", ("OFF_REVERSED", *LAYOUT), FILLED, change=_reversed
+        "a range with begin and end swapped", "OFF-03", ("OFF_REVERSED", *LAYOUT), FILLED, change=_reversed
     ),
     "backwards-empty": _fault(
         "an empty tensor whose range ends one byte before it begins",
@@ -354,7 +361,7 @@ _RANGES = {
     ),
     **{
         f"range-2p{bits}-behind": _fault(
-            f"a range 2^{bits} bytes too high",
+            f"a range with both offsets 2^{bits} too high",
             lambda row: ("OFF-04",) if row["size"] != "void" else ("OFF-09", "OFF-04"),
             ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
             change=_moved(1 << bits, 1 << bits),
@@ -362,10 +369,10 @@ _RANGES = {
         for bits in (31, 32, 53, 63)
     },
     "end-2p32-behind": _fault(
-        "a range whose end is 2^32 bytes too high", "OFF-05 OFF-04", LAYOUT, change=_moved(0, 1 << 32)
+        "a range whose end is 2^32 too high", "OFF-05 OFF-04", LAYOUT, change=_moved(0, 1 << 32)
     ),
     "end-2p64-behind": _fault(
-        "a range whose end is 2^64 bytes too high",
+        "a range whose end is 2^64 too high",
         "OFF-02 OFF-04",
         ("ENT_BAD_INTEGER", *LAYOUT, "OFF_BAD_PAIR"),
         change=_offsets(lambda a, b: f"[{a},{b + (1 << 64)}]"),
@@ -373,7 +380,10 @@ _RANGES = {
 }
 _LENGTHS = {
     "length-2p32-more": _fault(
-        "a header length 2^32 too large", "FRM-02 FRM-04", LENGTH, length=lambda header, _: header + (1 << 32)
+        "a header length that is 2^32 too large",
+        "FRM-02 FRM-04",
+        LENGTH,
+        length=lambda header, _: header + (1 << 32),
     ),
     "length-highest-bit": _fault(
         "a header length whose highest bit is set",
@@ -413,7 +423,7 @@ _LENGTHS = {
 }
 _SHAPES = {
     "dim-one-more": _fault(
-        "a dimension one larger than the range allows",
+        "a dimension that is one larger than the range allows",
         "OFF-05",
         "OFF_SIZE_MISMATCH",
         FILLED,
@@ -421,7 +431,7 @@ _SHAPES = {
         declare=_dimension(lambda dim, _: dim + 1),
     ),
     "dim-one-less": _fault(
-        "a dimension one smaller than the range requires",
+        "a dimension that is one smaller than the range requires",
         "OFF-05",
         "OFF_SIZE_MISMATCH",
         FILLED,
@@ -429,7 +439,7 @@ _SHAPES = {
         declare=_dimension(lambda dim, _: dim - 1),
     ),
     "shape-doubled": _fault(
-        "an extra dimension of two that the range does not account for",
+        "an extra dimension of two that does not match the range",
         "OFF-05",
         "OFF_SIZE_MISMATCH",
         FILLED,
@@ -460,14 +470,14 @@ _SHAPES = {
         declare=_small_dims,
     ),
     "small-dims-wrap-2p64": _fault(
-        "dimensions of 32 bits whose product is right when truncated to 64 bits",
+        "32-bit dimensions whose product is right when truncated to 64 bits",
         "SHP-05",
         ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
         {"size": ("small",), **WITH_DIMS},
         declare=lambda made: made.subject.shape.extend(ONE_IN_64_BITS),
     ),
     "bytes-of-empty": _fault(
-        "eight bytes for an empty shape",
+        "a range of eight bytes for an empty tensor",
         "SHP-04 OFF-05",
         "OFF_SIZE_MISMATCH",
         EMPTY,
@@ -481,14 +491,14 @@ _SHAPES = {
         declare=_dimensions(lambda d: ["-1", *d[1:]]),
     ),
     "dim-with-half": _fault(
-        "a last dimension with a fraction of one half",
+        "a last dimension with the fraction .5",
         "SHP-01",
         DIMENSION,
         WITH_DIMS,
         declare=_dimensions(lambda d: [*d[:-1], f"{d[-1]}.5"]),
     ),
     "dim-as-text": _fault(
-        "a last dimension in quotes",
+        "a last dimension inside a string",
         "SHP-01",
         NO_NUMBER,
         WITH_DIMS,
@@ -525,7 +535,7 @@ _SHAPES = {
         ),
     ),
     "dim-true": _fault(
-        "true as a dimension of one",
+        "true in place of a dimension of one",
         "SHP-01",
         NO_NUMBER,
         WITH_DIMS,
@@ -546,20 +556,20 @@ _FIELDS = {
         change=_offsets(lambda _, b: f"[-0,{b}]"),
     ),
     "end-with-half": _fault(
-        "an end with a fraction of one half",
+        "an end with the fraction .5",
         "OFF-01 OFF-02",
         INTEGER,
         change=_offsets(lambda a, b: f"[{a},{b}.5]"),
     ),
     "end-as-text": _fault(
-        "an end in quotes", "OFF-01", INTEGER, change=_offsets(lambda a, b: f'[{a},"{b}"]')
+        "an end inside a string", "OFF-01", INTEGER, change=_offsets(lambda a, b: f'[{a},"{b}"]')
     ),
     "begin-null": _fault("null as the begin", "OFF-01", INTEGER, change=_offsets(lambda _, b: f"[null,{b}]")),
     "offsets-nested": _fault(
         "offsets inside another array", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[[{a},{b}]]")
     ),
     "offsets-booleans": _fault(
-        "false and true as the offsets zero and one",
+        "false and true in place of the offsets zero and one",
         "OFF-01",
         INTEGER,
         {"size": ("one",), "dtype": ("u8", "f8"), "place": ("only", "first"), "beside": ("even", "alike")},
@@ -571,8 +581,10 @@ _FIELDS = {
         lambda row: (*(() if any(t.data for t in scene(row).tensors) else ("OFF-09",)), "OFF-07", "OFF-04"),
         ("OFF_HOLE", "OFF_OUT_OF_BOUNDS"),
     ),
-    "third-offset": _fault("three offsets", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[{a},{b},{b}]")),
-    "single-offset": _fault("one offset", "OFF-01", PAIR, change=_offsets(lambda _, b: f"[{b}]")),
+    "third-offset": _fault(
+        "a range of three offsets", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[{a},{b},{b}]")
+    ),
+    "single-offset": _fault("a range of one offset", "OFF-01", PAIR, change=_offsets(lambda _, b: f"[{b}]")),
     "offsets-object": _fault(
         "offsets as an object", "OFF-01", PAIR, change=_offsets(lambda a, b: f'{{"begin":{a},"end":{b}}}')
     ),
@@ -582,43 +594,46 @@ _FIELDS = {
         "missing offsets", "ENT-03", ("ENT_MISSING_FIELD", *LAYOUT), declare=_field("data_offsets", None)
     ),
     "dtype-misnamed": _fault(
-        "a dtype under the name Dtype", "ENT-05", MISSPELLED, declare=_misspelled("dtype", "Dtype")
+        "a dtype field named Dtype", "ENT-05", MISSPELLED, declare=_misspelled("dtype", "Dtype")
     ),
     "offsets-renamed": _fault(
-        "data_offsets under the name offsets",
+        "a data_offsets field named offsets",
         "ENT-03",
         MISSPELLED,
         change=_renamed_offsets("offsets"),
     ),
     "offsets-camel": _fault(
-        "data_offsets in camel case", "ENT-05 ENT-03", MISSPELLED, change=_renamed_offsets("dataOffsets")
+        "a data_offsets field named dataOffsets",
+        "ENT-05 ENT-03",
+        MISSPELLED,
+        change=_renamed_offsets("dataOffsets"),
     ),
     "field-and-space": _fault(
-        "a field name followed by a space",
+        "a dtype field whose name ends with a space",
         "ENT-05 ENT-03",
         MISSPELLED,
         declare=_misspelled("dtype", "dtype "),
     ),
     "shape-misnamed": _fault(
-        "a shape under the name shapes",
+        "a shape field named shapes",
         "ENT-05",
         MISSPELLED,
         declare=_misspelled("shape", "shapes"),
     ),
     "dtype-twice": _fault(
-        "two different dtypes",
+        "an entry with two different dtypes",
         "HDR-12",
         ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"),
         declare=_twice("dtype", lambda t: '"F16"' if t.dtype == "BF16" else '"I8"'),
     ),
     "dtype-twice-alike": _fault(
-        "the same dtype twice",
+        "an entry with the same dtype twice",
         "HDR-12",
         "HDR_DUP_KEY",
         declare=_twice("dtype", lambda t: json_text(t.dtype)),
     ),
     "shape-twice": _fault(
-        "two different shapes",
+        "an entry with two different shapes",
         "HDR-12",
         ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"),
         declare=_twice("shape", lambda _: "[3]"),
@@ -666,7 +681,7 @@ _FIELDS = {
         "a string as an entry", "ENT-01", ("ENT_NOT_OBJECT", *LAYOUT), declare=_entry('"F32"')
     ),
     "name-twice": _fault(
-        "the name of another tensor, with a different dtype, shape and range",
+        "two tensors with the same name and different entries",
         "HDR-09",
         ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"),
         FILLED,
@@ -674,7 +689,7 @@ _FIELDS = {
         declare=_name_of_another,
     ),
     "name-twice-escaped": _fault(
-        "the name of another tensor, spelled with an escape",
+        "two tensors with the same name, which is escaped once",
         "HDR-10",
         ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"),
         FILLED,

@@ -1,4 +1,4 @@
-"""Model of tensors: their number, shape, size, dtype, place and neighbours."""
+"""Model of tensors: their number, shape, size, dtype, position and neighbours."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from .tensor_faults import FAULTS
 
 PROPERTIES = {
     "place": Property(
-        "place of the subject among the tensors in the data buffer",
-        {"only": "", "first": "first of several", "middle": "between others", "last": "last of several"},
+        "position of the subject among the tensors in the data buffer",
+        {
+            "only": "",
+            "first": "first of several tensors",
+            "middle": "tensor between others",
+            "last": "last of several tensors",
+        },
     ),
     "count": Property(
         "number of other tensors",
-        {"few": "", "n16": "sixteen others", "n300": "three hundred others"},
+        {"few": "", "n16": "sixteen other tensors", "n300": "three hundred other tensors"},
         ("few", "n16"),
     ),
-    "before": Property("the tensor before it", {"full": "", "lvoid": "after an empty one"}),
-    "behind": Property("the tensor after it", {"more": "", "rvoid": "before an empty one"}),
+    "before": Property("tensor before the subject", {"full": "", "lvoid": "after an empty tensor"}),
+    "behind": Property("tensor after the subject", {"more": "", "rvoid": "before an empty tensor"}),
     "rank": Property(
         "number of dimensions",
         {"r1": "", "r0": "rank 0", **{f"r{n}": f"rank {n}" for n in (*range(2, 9), 12)}},
@@ -28,11 +33,11 @@ PROPERTIES = {
         "size of the subject",
         {
             "small": "",
-            "void": "empty",
+            "void": "no elements",
             "one": "one element",
-            "page": "4,096 bytes",
-            "buffer": "65,536 bytes",
-            "large": "more than 65,536 bytes",
+            "page": "tensor of 4,096 bytes",
+            "buffer": "tensor of 65,536 bytes",
+            "large": "tensor of more than 65,536 bytes",
         },
         ("small", "void", "large"),
     ),
@@ -40,27 +45,27 @@ PROPERTIES = {
         "dtype of the subject",
         {
             "f32": "",
-            "u8": "U8",
-            "bool": "BOOL",
-            "i16": "I16",
-            "bf16": "BF16",
-            "f64": "F64",
-            "i64": "I64",
-            "f8": "F8_E4M3",
-            "f4": "F4",
-            "c64": "C64",
+            "u8": "dtype U8",
+            "bool": "dtype BOOL",
+            "i16": "dtype I16",
+            "bf16": "dtype BF16",
+            "f64": "dtype F64",
+            "i64": "dtype I64",
+            "f8": "dtype F8_E4M3",
+            "f4": "dtype F4",
+            "c64": "dtype C64",
         },
         ("f32", "u8", "bf16", "i64"),
     ),
     "beside": Property(
-        "its neighbours",
+        "neighbours of the subject",
         {
             "even": "",
-            "odd": "neighbours of three bytes",
-            "alike": "neighbours of the same dtype and shape",
-            "reshaped": "neighbours of the same dtype and element count",
-            "wider": "neighbours of U64",
-            "fnuz": "neighbours of F8_E4M3FNUZ",
+            "odd": "three-byte neighbours",
+            "alike": "neighbours with the same dtype and shape",
+            "reshaped": "neighbours with the same dtype and element count",
+            "wider": "neighbours with the dtype U64",
+            "fnuz": "neighbours with the dtype F8_E4M3FNUZ",
         },
         ("even", "odd", "alike"),
     ),
@@ -68,44 +73,45 @@ PROPERTIES = {
         "bytes of all tensors",
         {
             "mixed": "",
-            "zeros": "all bytes zero",
-            "spaces": "all bytes spaces",
-            "braces": "all bytes braces",
-            "archives": "bytes of an archive signature",
-            "nans": "elements that are signalling NaNs",
+            "zeros": "data consists of zeros",
+            "spaces": "data consists of spaces",
+            "braces": "data consists of braces",
+            "archives": "data consists of archive signatures",
+            "nans": "data consists of signalling NaNs",
         },
         ("mixed",),
     ),
     "order": Property(
-        "header order compared with data order", {"ordered": "", "rev": "header in reverse order"}
+        "order of the header compared with the order of the data",
+        {"ordered": "", "rev": "header in reverse order"},
     ),
     "metadata": Property(
-        "place of the metadata in the header",
+        "position of the metadata in the header",
         {
             "bare": "",
-            "mfirst": "metadata first",
-            "mmid": "metadata in the middle",
-            "mlast": "metadata last",
+            "mfirst": "metadata before the tensors",
+            "mmid": "metadata between the tensors",
+            "mlast": "metadata after the tensors",
         },
         ("bare", "mfirst", "mlast"),
     ),
     "map": Property(
-        "the metadata map",
-        {"pairs": "", "emptymap": "an empty metadata map", "manykeys": "thirty metadata keys"},
+        "content of the metadata map",
+        {"pairs": "", "emptymap": "empty metadata map", "manykeys": "thirty metadata keys"},
         ("pairs",),
     ),
     "padding": Property(
         "where the header ends",
         {
             "pad8": "",
-            "tight": "header not padded",
-            "pad64": "data at a multiple of 64",
-            "pad4096": "data at a multiple of 4,096",
+            "tight": "unpadded header",
+            "pad64": "data at a multiple of 64 bytes",
+            "pad4096": "data at a multiple of 4,096 bytes",
             "longpad": "5,000 spaces of padding",
-            "head4096": "a header of a multiple of 4,096 bytes",
-            "text4096": "a header of a multiple of 4,096 bytes without padding",
-            "t64": "file size a multiple of 64",
-            "t4096": "file size a multiple of 4,096",
+            "head4096": "header size is a multiple of 4,096 bytes",
+            "text4096": "size of the unpadded header is a multiple of 4,096 bytes",
+            "t64": "file size is a multiple of 64 bytes",
+            "t4096": "file size is a multiple of 4,096 bytes",
         },
         ("pad8", "tight", "longpad", "t64"),
     ),
@@ -114,7 +120,7 @@ PROPERTIES = {
         {
             "plain": "",
             "twins": "similar names",
-            "utf8": "names beyond ASCII",
+            "utf8": "names with non-ASCII characters",
             "escaped": "names written with escapes",
             "longnames": "names of 300 characters",
         },
@@ -122,10 +128,10 @@ PROPERTIES = {
     ),
     "fields": Property(
         "order of the fields of the subject",
-        {"dso": "", "osd": "offsets first", "sod": "shape, offsets, dtype"},
+        {"dso": "", "osd": "offsets as the first field", "sod": "fields in the order shape, offsets, dtype"},
         ("dso", "osd"),
     ),
-    "spacing": Property("space between members", {"compact": "", "spaced": "spaces around commas"}),
+    "spacing": Property("whitespace between members", {"compact": "", "spaced": "spaces around commas"}),
 }
 
 
@@ -144,7 +150,7 @@ EXCLUSIONS = (
         lambda r: r["dtype"] == "f4" and (r["size"] == "one" or r["rank"] == "r0"),
         "a tensor cannot have half a byte",
     ),
-    Exclusion(("place", "count"), lambda r: _alone(r) and r["count"] != "few", "there are no others"),
+    Exclusion(("place", "count"), lambda r: _alone(r) and r["count"] != "few", "there are no other tensors"),
     Exclusion(("place", "beside"), lambda r: _alone(r) and r["beside"] != "even", "there are no neighbours"),
     Exclusion(
         ("place", "beside"),
@@ -171,27 +177,33 @@ EXCLUSIONS = (
     Exclusion(
         ("place", "content"),
         lambda r: not _alone(r) and r["content"] != "mixed",
-        "tensors with the same bytes could be confused",
+        "several tensors would have the same bytes",
     ),
     Exclusion(
         ("dtype", "content"),
         lambda r: r["dtype"] == "bool" and r["content"] not in ("mixed", "zeros"),
-        "other bytes than 0 and 1 are a choice",
+        "readers may choose how to treat bytes other than 0 and 1",
     ),
     Exclusion(
         ("padding", "names"),
         lambda r: r["padding"] == "text4096" and r["names"] == "escaped",
-        "escapes of six bytes cannot fill the size exactly",
+        "a name of six-byte escapes cannot fill the header exactly",
     ),
     Exclusion(
         ("metadata", "map"), lambda r: r["metadata"] == "bare" and r["map"] != "pairs", "there is no metadata"
     ),
-    Exclusion(("place", "order"), lambda r: _alone(r) and r["order"] == "rev", "one tensor has no order"),
     Exclusion(
-        ("place", "names"), lambda r: _alone(r) and r["names"] == "twins", "one name has no similar one"
+        ("place", "order"), lambda r: _alone(r) and r["order"] == "rev", "a single tensor has no order"
     ),
     Exclusion(
-        ("place", "metadata"), lambda r: _alone(r) and r["metadata"] == "mmid", "one tensor has no middle"
+        ("place", "names"),
+        lambda r: _alone(r) and r["names"] == "twins",
+        "a single name is not similar to another one",
+    ),
+    Exclusion(
+        ("place", "metadata"),
+        lambda r: _alone(r) and r["metadata"] == "mmid",
+        "metadata between tensors requires two of them",
     ),
 )
 
@@ -222,7 +234,7 @@ _VALID_BY = {
     "r8": "SHP-11",
     "r12": "SHP-11",
 }
-"""Level -> the rule that permits it; those that readers break most often come first."""
+"""Level -> the rule that permits it. Rules that readers break most often come first."""
 
 
 def _valid_by(row: Row) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Model of tokens: one mistake between the tokens of a header, in any container and place."""
+"""Model of tokens: one mistake between the tokens of a header, in any container and position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .scene import padding
 
 PROPERTIES = {
     "inside": Property(
-        "which container",
+        "kind of container",
         {
             "header": "",
             "entry": "in an entry",
@@ -20,26 +20,31 @@ PROPERTIES = {
         },
     ),
     "at": Property(
-        "where", {"between": "", "infront": "before the first item", "atend": "after the last item"}
+        "position in the container",
+        {"between": "", "infront": "before the first item", "atend": "after the last item"},
     ),
     "space": Property(
-        "space beside it",
+        "whitespace beside the mistake",
         {"nospace": "", "blank": "beside spaces", "line": "beside line feeds", "tabs": "beside tabs"},
     ),
     "tensors": Property(
-        "tensors",
-        {"onetensor": "", "firsttensor": "in the first of three", "lasttensor": "in the last of three"},
+        "tensor with the mistake",
+        {
+            "onetensor": "",
+            "firsttensor": "in the first of three tensors",
+            "lasttensor": "in the last of three tensors",
+        },
     ),
-    "metadata": Property("place of the metadata", {"mfirst": "", "mlast": "metadata last"}),
+    "metadata": Property("position of the metadata", {"mfirst": "", "mlast": "metadata after the tensors"}),
     "padding": Property(
         "where the header ends",
-        {"pad8": "", "tight": "header not padded", "longpad": "5,000 spaces of padding"},
+        {"pad8": "", "tight": "unpadded header", "longpad": "5,000 spaces of padding"},
     ),
 }
 EXCLUSIONS: tuple[Exclusion, ...] = ()
 _SPACES = {"nospace": "", "blank": " ", "line": "\r\n", "tabs": "\t"}
 Broken = Callable[[str, Sequence[str], str, Row], str]
-"""Opening token, items, closing token, row -> the text of the container with the mistake."""
+"""Function of opening token, items, closing token and row that returns a container with the mistake."""
 
 
 def _write(
@@ -156,7 +161,7 @@ TOKENS = Model(
     PROPERTIES,
     EXCLUSIONS,
     {
-        "comma-more": _topic("a comma too many", _inserted(",")),
+        "comma-more": _topic("an extra comma", _inserted(",")),
         "comma-missing": _topic("a missing comma between two items", _comma(""), BETWEEN, SPACED),
         "semicolon": _topic("a semicolon instead of a comma", _comma(";"), BETWEEN),
         "colon-missing": _topic("a missing colon after a key", _colon(""), OBJECTS, AT_ENDS),
@@ -164,10 +169,10 @@ TOKENS = Model(
         "equals-sign": _topic("an equals sign instead of a colon", _colon("="), OBJECTS, AT_ENDS),
         "not-closed": _topic("a container that is not closed", _closed(lambda _: ""), AT_END, codes=CLOSED),
         "closed-otherwise": _topic(
-            "a container closed by the wrong bracket", _closed(_OTHER.__getitem__), AT_END
+            "a container that is closed by the wrong bracket", _closed(_OTHER.__getitem__), AT_END
         ),
         "closed-twice": Topic(
-            "a container closed twice",
+            "a container that is closed twice",
             lambda row, f: _write(row, f, _closed(lambda closing: 2 * closing)),
             lambda row: ("HDR-06", "HDR-03") if row["inside"] in OBJECTS["inside"] else ("HDR-07",),
             lambda row: (
@@ -176,7 +181,7 @@ TOKENS = Model(
             AT_END,
         ),
         "comment": _topic("a comment", _inserted("/*c*/")),
-        "line-comment": _topic("a comment to the end of the line", _inserted("//\n")),
+        "line-comment": _topic("a comment that extends to the end of the line", _inserted("//\n")),
         "bare-word": _topic("a word that JSON does not define", _inserted("x")),
         "nul-between": _topic("a NUL between tokens", _inserted("\0")),
         "form-feed-between": _topic("a form feed between tokens", _inserted("\f")),
@@ -185,8 +190,10 @@ TOKENS = Model(
         "nul-behind": _behind("a NUL after the brace", "HDR-03", b"\0"),
         "nuls-behind": _behind("sixteen NUL bytes after the brace", "HDR-03", bytes(16)),
         "letter-behind": _behind("a letter after the brace", "HDR-03 HDR-06", b"x"),
-        "letter-behind-spaces": _behind("a letter after seven spaces", "HDR-03 HDR-06", b"       x"),
-        "letter-last": _behind("a letter after all padding", "HDR-03", b"", b"x"),
+        "letter-behind-spaces": _behind(
+            "a letter after seven spaces of padding", "HDR-03 HDR-06", b"       x"
+        ),
+        "letter-last": _behind("a letter after the padding", "HDR-03", b"", b"x"),
         "mark-behind": _behind("a byte-order mark after the brace", "HDR-05 HDR-03", b"\xef\xbb\xbf"),
         "comma-behind": _behind("a comma after the brace", "HDR-03", b","),
         "form-feed-behind": _behind("a form feed after the brace", "HDR-03", b"\f"),
@@ -206,7 +213,7 @@ TOKENS = Model(
             "a header in little-endian UTF-16", "HDR-01 HDR-05", b"\xff\xfe", "utf-16-le"
         ),
         "utf-16-big": _before("a header in big-endian UTF-16", "HDR-01 HDR-05", b"\xfe\xff", "utf-16-be"),
-        "nul-last": _behind("a NUL after all padding", "HDR-03", b"", b"\0"),
+        "nul-last": _behind("a NUL after the padding", "HDR-03", b"", b"\0"),
         "object-behind": _behind("a second object after the brace", "HDR-06 HDR-03", b"{}"),
         "brace-behind": _behind("a second brace after the first", "HDR-06 HDR-03", b"}"),
     },

@@ -1,1 +1,1 @@
-"""Cases of written files."""
+"""Cases that check written files."""

@@ -1,4 +1,4 @@
-"""Writer: elements and shapes; a strict reader compares every saved byte.
+"""Writer: elements and shapes. A strict reader compares every byte that the writer saved.
 
 The writer must reject element types that the format does not have, and sizes that do not match.
 """
@@ -19,7 +19,7 @@ RARELY_KNOWN = ("u16", "u32", "u64", "c64", "f8-e4m3fnuz", "f8-e5m2fnuz", "f8-e8
 """Slugs of dtypes that a wrapper was reported not to support."""
 SCALARS = {"f32": "F32", "bool": "BOOL", "c64": "C64"}
 FOUR = 4
-"""Elements of the vectors below: whole bytes in every dtype."""
+"""Number of elements in the vectors below. It fills whole bytes in every dtype."""
 TYPES = {
     "complex128": "C128",
     "float128": "F128",
@@ -31,8 +31,9 @@ TYPES = {
     "int4": "I4",
     "float8-e3m4": "F8_E3M4",
 }
-"""Slug -> element type in the manifest. STRING has two code points of four bytes, DATETIME seconds
-in eight, VOID three bytes."""
+"""Slug -> element type in the manifest. STRING has two code points of four bytes, DATETIME has seconds in
+eight bytes, and VOID has three bytes.
+"""
 
 
 @accepts(
@@ -48,14 +49,14 @@ in eight, VOID three bytes."""
     },
 )
 def dtype(f: WriteBuilder, code: str) -> None:
-    """A vector of $value."""
+    """The writer saves a vector of $value."""
     data = bytes([0, 1, 1, 0]) if code == "BOOL" else pattern("t", size_of(code, [FOUR]))
     f.tensor("t", code, [FOUR], data)
 
 
 @accepts("WRT-01", smoke=True, importance="high")
 def two_tensors_and_metadata(f: WriteBuilder) -> None:
-    """Two tensors and one metadata key: the file that every writer can write."""
+    """The writer saves two tensors and one metadata key, which every writer supports."""
     f.tensor("weight", "F32", [2, 3])
     f.tensor("bias", "F32", [3])
     f.metadata({"key": "value"})
@@ -63,20 +64,20 @@ def two_tensors_and_metadata(f: WriteBuilder) -> None:
 
 @accepts("SHP-03 WRT-01", over=SCALARS, ahead=rare(SCALARS))
 def scalar(f: WriteBuilder, code: str) -> None:
-    """A scalar of $value has the empty shape, not one dimension of length one."""
+    """A scalar of $value has an empty shape instead of one dimension of length one."""
     f.tensor("t", code, [], b"\1" if code == "BOOL" else None)
 
 
 @accepts("SHP-04 WRT-01 WRT-17", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]})
 def without_elements(f: WriteBuilder, shape: list[int]) -> None:
-    """An empty tensor keeps its shape ($slug), beside one that is not empty."""
+    """An empty tensor keeps its shape ($slug), beside a tensor that is not empty."""
     f.tensor("empty", "F32", shape)
     f.tensor("full", "F32", [2])
 
 
 @accepts("DTY-01 SHP-04 WRT-01", over={"f4": "F4", "f6": "F6_E3M2"})
 def packed_without_elements(f: WriteBuilder, code: str) -> None:
-    """An empty tensor of $value takes no byte."""
+    """An empty tensor of $value does not use any bytes."""
     f.tensor("t", code, [0])
 
 
@@ -85,13 +86,13 @@ def packed_without_elements(f: WriteBuilder, code: str) -> None:
     over={"f4": ("F4", [3, 4]), "f6-e2m3": ("F6_E2M3", [2, 4]), "f6-e3m2": ("F6_E3M2", [4, 4])},
 )
 def packed_matrix(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
-    """A matrix of packed elements ($slug): the shape counts elements, not bytes or pairs."""
+    """A matrix has packed elements ($slug), and its shape counts elements instead of bytes or pairs."""
     f.tensor("t", *value)
 
 
 @accepts("WRT-01 DAT-02", over={"matrix": [2, 3], "three": [2, 3, 4], "eight": [1, 2, 1, 2, 1, 2, 1, 3]})
 def row_major(f: WriteBuilder, shape: list[int]) -> None:
-    """An asymmetric tensor in row-major order ($slug)."""
+    """An asymmetric tensor is saved in row-major order ($slug)."""
     f.tensor("t", "I16", shape)
 
 
@@ -118,14 +119,14 @@ def values(f: WriteBuilder, value: tuple[str, bytes]) -> None:
 
 @accepts("WRT-01")
 def many_tensors(f: WriteBuilder) -> None:
-    """Two hundred tensors in an order that does not follow their names."""
+    """The writer saves two hundred tensors in an order that differs from the order of their names."""
     for number in range(200):
         f.tensor(f"layer.{number * 77 % 200}.weight", "U8", [3])
 
 
 @accepts("DTY-01 WRT-01 OFF-07", importance="high")
 def every_dtype_in_one_file(f: WriteBuilder) -> None:
-    """One vector of every dtype in one file, with lengths that leave nothing aligned by itself."""
+    """One file contains a vector of every dtype, with lengths that leave the next tensor unaligned."""
     for number, code in enumerate(DTYPE_BITS):
         length = 4 if DTYPE_BITS[code] < 8 else 2 * number % 5 + 1
         f.tensor(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)
@@ -133,20 +134,23 @@ def every_dtype_in_one_file(f: WriteBuilder) -> None:
 
 @rejects("WRT-17 DTY-09", codes=("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"), over={"f4": "F4", "f6": "F6_E2M3"})
 def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
-    """Three elements of $value do not fill whole bytes; the format does not define the rest."""
+    """Three elements of $value do not fill whole bytes, and the format does not define the other bits."""
     f.tensor("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
 
 
 @rejects("WRT-09", codes="WRT_UNSUPPORTED_DTYPE", importance="high", over=TYPES)
 def element_type(f: WriteBuilder, code: str) -> None:
-    """Elements of the type $slug, for which the format has no code."""
+    """The elements have the type $slug, for which the format has no code."""
     f.tensor("t", code, [2], bytes(64))
     f.properties = ["target-unchanged"]
 
 
 @rejects("WRT-09 WRT-19", codes="WRT_UNSUPPORTED_DTYPE", over={k: TYPES[k] for k in ("complex128", "object")})
 def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
-    """Elements of the type $slug come last; the writer must not have written a byte by then."""
+    """The last of three tensors has elements of the type $slug, for which the format has no code.
+
+    The writer must detect this before it writes anything.
+    """
     f.tensor("a")
     f.tensor("b")
     f.tensor("z", code, [2], bytes(64))
@@ -155,7 +159,7 @@ def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
 
 @rejects("WRT-09 WRT-19 WRT-14", codes="WRT_UNSUPPORTED_DTYPE", importance="high", bugs=("FB-77",))
 def element_type_over_an_old_file(f: WriteBuilder) -> None:
-    """Elements of an unsupported type are saved over a good file, which must stay."""
+    """Elements of an unsupported type are saved over a valid file, which must stay unchanged."""
     f.target = "file"
     f.before.tensor("old", "F32", [2])
     f.tensor("a")
@@ -164,7 +168,7 @@ def element_type_over_an_old_file(f: WriteBuilder) -> None:
 
 
 SIZES: dict[str, tuple[str, list[int], int]] = {
-    # dtype, shape, bytes of the buffer
+    # dtype, shape, and bytes of the buffer
     "one-byte-short": ("F32", [2], 7),
     "one-element-short": ("F32", [2], 4),
     "nothing": ("F32", [2], 0),
@@ -180,9 +184,9 @@ SIZES: dict[str, tuple[str, list[int], int]] = {
 
 @rejects("WRT-17", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"), importance="high", over=SIZES)
 def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
-    """The size of the buffer differs from dtype and shape: $slug.
+    """The size of the buffer does not match dtype and shape: $slug.
 
-    The file would break OFF-05, or the writer would read past the buffer.
+    The file would break OFF-05, or the writer would read past the end of the buffer.
     """
     code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))
@@ -192,7 +196,7 @@ def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
 
 @rejects("WRT-17 WRT-19", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
 def sizes_that_even_out(f: WriteBuilder) -> None:
-    """One buffer is four bytes short and the next four bytes long; the sum is right."""
+    """One buffer is four bytes too short and the next is four bytes too long, so the sum is right."""
     f.storage("memory", bytes(range(1, 17)))
     f.tensor("a", "F32", [2], storage="memory", nbytes=4)
     f.tensor("b", "F32", [2], storage="memory", offset=4, nbytes=12)
@@ -221,7 +225,7 @@ WRAPS: dict[str, tuple[str, list[int], int]] = {
     bugs={slug: ("FB-15", "FB-16") if slug == "packed-pairs-to-zero" else ("FB-15",) for slug in WRAPS},
 )
 def wrapping_shape(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
-    """A shape whose size, computed in 64 bits, wraps to that of the buffer: $slug."""
+    """The size of a shape, computed in 64 bits, wraps around to the size of the buffer: $slug."""
     code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))
     f.tensor("t", code, shape, storage="memory", nbytes=nbytes)
@@ -232,7 +236,7 @@ DEEP = {"seven": ("F16", [2, 1, 3, 1, 2, 1, 2]), "ten": ("U8", [1, 1, 2, 1, 1, 3
 
 @accepts("WRT-01 DAT-02", over=DEEP)
 def dimensions(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
-    """A tensor of $slug dimensions between a matrix and a scalar, with metadata."""
+    """A tensor of $slug dimensions is between a matrix and a scalar, and the file has metadata."""
     f.tensor("a", "F64", [2, 2])
     f.tensor("b", *value)
     f.tensor("c", "F32", [])

@@ -1,4 +1,4 @@
-"""Writer: the layout of the file, and its replacement at the target."""
+"""Writer: the layout of the file, and how a save replaces an existing file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...author.write import WriteBuilder
 PAGES = 12_288
 """Size in bytes of a tensor that fills three usual memory pages."""
 LIMIT = 4096
-"""Maximum file size while a case simulates a full disk; too small for ``PAGES``."""
+"""Maximum file size while a case simulates a full disk. A tensor of ``PAGES`` bytes does not fit."""
 
 
 @accepts(
@@ -19,14 +19,14 @@ LIMIT = 4096
     bugs={"name-of-1": ("FB-34", "FB-46", "FB-90"), "name-of-2": ("FB-34", "FB-46", "FB-90")},
 )
 def padding(f: WriteBuilder, length: int) -> None:
-    """A header ($slug) is padded with spaces to a multiple of eight bytes."""
+    """The writer pads a header ($slug) with spaces to a multiple of eight bytes."""
     f.tensor("n" * length, "F32", [2])
     f.properties = ["header-padded"]
 
 
 @accepts("WRT-01 HDR-03", importance="high", over={"name-of-1": 1, "name-of-3": 3})
 def padding_bytes(f: WriteBuilder, length: int) -> None:
-    """The padding of the header consists of spaces and counts as header ($slug)."""
+    """The padding consists of spaces, and the length prefix includes it ($slug)."""
     f.tensor("n" * length, "U8", [3])
     f.tensor("m" * length, "F32", [3])
 
@@ -46,7 +46,7 @@ MIXES: dict[str, list[tuple[str, int]]] = {
 
 @accepts("WRT-04", over=MIXES)
 def alignment(f: WriteBuilder, value: list[tuple[str, int]]) -> None:
-    """Dtypes of different width ($slug) are aligned to multiples of their width."""
+    """The tensors have dtypes of different widths ($slug), and each is aligned to its width."""
     for number, (code, length) in enumerate(value):
         f.tensor(f"t{number}", code, [length], bytes(length) if code == "BOOL" else None)
     f.properties = ["aligned"]
@@ -54,7 +54,7 @@ def alignment(f: WriteBuilder, value: list[tuple[str, int]]) -> None:
 
 @accepts("WRT-12")
 def same_bytes_with_many_metadata_keys(f: WriteBuilder) -> None:
-    """Saving twenty metadata keys repeatedly writes the same bytes."""
+    """Saving twenty metadata keys several times writes the same bytes each time."""
     f.tensor("t")
     f.metadata({f"key {n}": str(n) for n in range(20)})
     f.properties = ["deterministic"]
@@ -62,7 +62,7 @@ def same_bytes_with_many_metadata_keys(f: WriteBuilder) -> None:
 
 @accepts("WRT-12")
 def same_bytes_with_many_tensors(f: WriteBuilder) -> None:
-    """Saving forty tensors of two dtypes repeatedly writes the same bytes."""
+    """Saving forty tensors of two dtypes several times writes the same bytes each time."""
     for number in range(40):
         f.tensor(f"t{number}", "U8" if number % 2 else "F32", [1])
     f.properties = ["deterministic"]
@@ -70,7 +70,7 @@ def same_bytes_with_many_tensors(f: WriteBuilder) -> None:
 
 @accepts("WRT-13", over={"one": 1, "nine": 9, "none": 0})
 def saved_again(f: WriteBuilder, count: int) -> None:
-    """A saved file is loaded and saved again, without metadata (number of tensors: $slug)."""
+    """A file without metadata is saved, loaded and saved again (number of tensors: $slug)."""
     for number in range(count):
         f.tensor(f"t{number * 5 % 9}", ("U8", "F32", "I64")[number % 3], [3])
     f.properties = ["idempotent"]
@@ -81,7 +81,7 @@ def saved_again(f: WriteBuilder, count: int) -> None:
     over={"ascii": "a/b.c", "unicode": "重み é \U0001f9ca", "needs-escapes": 'a"b\\c\n\x01\x7f\u2028'},
 )
 def compact_header(f: WriteBuilder, text: str) -> None:
-    """The header has no spaces between its tokens and escapes only where required ($slug)."""
+    """The header has no spaces between its tokens and uses escapes only where they are required ($slug)."""
     f.tensor(text, "F32", [2, 3])
     f.tensor("t", "U8", [2])
     f.metadata({text: text, "key": "value"})
@@ -90,7 +90,7 @@ def compact_header(f: WriteBuilder, text: str) -> None:
 
 @accepts("WRT-15", over={"new": "new", "existing": "file"}, bugs=("FB-211",))
 def permissions(f: WriteBuilder, target: str) -> None:
-    """The permissions of a file that is $slug are those that any program would set."""
+    """The writer sets the usual permissions for a file that is $slug."""
     _over(f, target)
     f.tensor("t")
     f.properties = ["keeps-mode"]
@@ -98,7 +98,10 @@ def permissions(f: WriteBuilder, target: str) -> None:
 
 @accepts("WRT-15 WRT-14")
 def symbolic_link(f: WriteBuilder) -> None:
-    """The target is a symbolic link to an old file; the link stays, and the writer replaces its target."""
+    """The target is a symbolic link to an old file.
+
+    The link must stay, and the writer must replace the file that it points to.
+    """
     _over(f, "link")
     f.tensor("t")
     f.properties = ["keeps-link"]
@@ -106,7 +109,7 @@ def symbolic_link(f: WriteBuilder) -> None:
 
 @accepts("WRT-14", over={"new": "new", "existing": "file"})
 def nothing_beside_the_file(f: WriteBuilder, target: str) -> None:
-    """No temporary file stays beside a file that is $slug."""
+    """No temporary file is left next to a file that is $slug."""
     _over(f, target)
     f.tensor("t")
     f.properties = ["one-file"]
@@ -114,7 +117,7 @@ def nothing_beside_the_file(f: WriteBuilder, target: str) -> None:
 
 @accepts("WRT-01 OFF-08", importance="high", over={"longer": 300, "equal": 4, "shorter": 1})
 def over_an_old_file(f: WriteBuilder, length: int) -> None:
-    """The target is an old file that is $slug; the writer replaces all of it."""
+    """The target is an old file that is $slug, and the writer must replace all of it."""
     f.target = "file"
     f.before.tensor("t", "F32", [length])
     f.tensor("t", "F32", [4])
@@ -132,7 +135,7 @@ def over_an_old_file(f: WriteBuilder, length: int) -> None:
     },
 )
 def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> None:
-    """A file is loaded and its content is saved to the same path ($slug).
+    """A file is loaded, and its content is saved to the same path ($slug).
 
     If the tensors are views of the mapped file, a writer that first truncates the target destroys the data.
     """
@@ -149,21 +152,21 @@ def too_much(f: WriteBuilder) -> None:
 
 @rejects("WRT-19", codes="IO_ERROR", importance="high")
 def disk_full(f: WriteBuilder) -> None:
-    """The disk is full before everything is written; the target name must not contain a partial file."""
+    """The disk becomes full during a save, and the target must not be a partial file."""
     too_much(f)
     f.properties = ["target-unchanged"]
 
 
 @rejects("WRT-19", codes="IO_ERROR", level="should")
 def disk_full_leaves_nothing(f: WriteBuilder) -> None:
-    """The disk is full before everything is written; the writer removes the temporary file."""
+    """The disk becomes full during a save, and the writer must remove its temporary file."""
     too_much(f)
     f.properties = ["one-file"]
 
 
 @rejects("WRT-19 WRT-14", codes="IO_ERROR", importance="high", bugs=("FB-77",))
 def disk_full_over_an_old_file(f: WriteBuilder) -> None:
-    """The disk is full while an old file is being replaced; the old file stays as it was."""
+    """The disk becomes full while an old file is being replaced, and the old file must stay unchanged."""
     _over(f, "file")
     too_much(f)
     f.properties = ["target-unchanged"]
@@ -171,7 +174,7 @@ def disk_full_over_an_old_file(f: WriteBuilder) -> None:
 
 @chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
 def missing_folder(f: WriteBuilder) -> None:
-    """The target is in a folder that does not exist."""
+    """The folder of the target does not exist."""
     f.target = "missing-folder"
     f.tensor("t")
     f.properties = ["target-unchanged"]
@@ -179,14 +182,14 @@ def missing_folder(f: WriteBuilder) -> None:
 
 @chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
 def missing_folder_for_no_tensors(f: WriteBuilder) -> None:
-    """The target is in a folder that does not exist, and there are no tensors to save."""
+    """The folder of the target does not exist, and there are no tensors to save."""
     f.target = "missing-folder"
     f.properties = ["target-unchanged"]
 
 
 @chooses("missing-folder", options={"refuse": reject("IO_ERROR"), "create": ACCEPT}, level="must")
 def missing_folder_for_three_tensors(f: WriteBuilder) -> None:
-    """The target for three tensors is in a folder that does not exist."""
+    """The folder of the target does not exist, and there are three tensors to save."""
     f.target = "missing-folder"
     for name, code in (("a", "F32"), ("b", "I64"), ("c", "U8")):
         f.tensor(name, code, [PAGES // 8], b"\1" * (PAGES // 8 * DTYPE_BITS[code] // 8))
@@ -195,6 +198,6 @@ def missing_folder_for_three_tensors(f: WriteBuilder) -> None:
 
 @accepts("WRT-05 OFF-08", importance="high", over={"old-file": "file", "link": "link"})
 def no_tensors_empty_metadata_over(f: WriteBuilder, target: str) -> None:
-    """No tensors and empty metadata are saved over an old file: $slug."""
+    """A file with empty metadata and no tensors is saved over an old file: $slug."""
     _over(f, target)
     f.metadata({})

@@ -10,7 +10,7 @@ from ...author.file import pattern
 from ...author.write import WriteBuilder
 
 CANARY = b"foreign memory! " * 4
-"""Surrounds the data and reveals a writer that reads past it."""
+"""Bytes around the data that show whether a writer reads past it."""
 VIEW: Options = {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}
 REFUSED = reject("WRT_SHARED_STORAGE")
 ONE_HOLDS_ALL: Options = {"copy": ACCEPT, "refuse": REFUSED, "once": ACCEPT, "noted": ACCEPT}
@@ -19,14 +19,14 @@ ORDERS: Options = {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}
 
 
 def surrounded(f: WriteBuilder, size: int) -> int:
-    """Add the storage ``memory`` with ``size`` bytes of data between canaries; return the data offset."""
+    """Add the storage ``memory`` with ``size`` bytes of data between canaries, and return the data offset."""
     f.storage("memory", CANARY + pattern("t", size) + CANARY)
     f.properties = ["no-foreign-bytes"]
     return len(CANARY)
 
 
 VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
-    # dtype, bytes of the storage, shape, offset of the first element, strides
+    # dtype, bytes of the storage, shape, offset of the first element, and strides
     "transposed": ("F32", 24, [3, 2], 0, [4, 12]),
     "fortran-order": ("F64", 48, [2, 3], 0, [8, 16]),
     "axes-permuted": ("I16", 48, [4, 2, 3], 0, [2, 24, 8]),
@@ -61,10 +61,10 @@ VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
     over=VIEWS,
 )
 def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> None:
-    """A view that is not contiguous: $slug.
+    """The elements of a view are not contiguous in memory: $slug.
 
-    A writer that copies the memory as it is stores wrong values; one that copies as many bytes as the shape
-    needs from the first element on stores foreign memory.
+    A writer that copies the memory as it is stores wrong values. A writer that copies as many bytes as the
+    shape requires, beginning with the first element, stores memory that belongs to other objects.
     """
     code, size, shape, offset, strides = value
     begin = surrounded(f, size)
@@ -73,7 +73,7 @@ def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> 
 
 @chooses("non-contiguous", "WRT-01", options=VIEW, level="must", importance="high")
 def view_between_two_tensors(f: WriteBuilder) -> None:
-    """A transposed view between two contiguous tensors, all of one dtype."""
+    """A transposed view is between two contiguous tensors of the same dtype."""
     begin = surrounded(f, 24)
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [3, 2], storage="memory", offset=begin, strides=[4, 12])
@@ -81,7 +81,7 @@ def view_between_two_tensors(f: WriteBuilder) -> None:
 
 
 CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
-    # dtype, shape, offset, strides; the storage has 48 bytes
+    # dtype, shape, offset, and strides; the storage has 48 bytes
     "middle": ("F32", [2], 16, None),
     "rows": ("F32", [2, 3], 12, [12, 4]),
     "strides-spelled-out": ("I16", [2, 3, 4], 0, [24, 8, 2]),
@@ -94,9 +94,9 @@ CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
 
 @accepts("WRT-01 WRT-07", importance="high", over=CONTIGUOUS, bugs={"middle": ("FB-27",), "rows": ("FB-27",)})
 def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int] | None]) -> None:
-    """A view that is contiguous, inside a larger storage: $slug.
+    """The elements of a view are contiguous but inside a larger storage: $slug.
 
-    Strides of dimensions of length one have no effect. The surrounding storage must not be written.
+    Strides of dimensions of length one have no effect. The writer must not save the rest of the storage.
     """
     code, shape, offset, strides = value
     begin = surrounded(f, 48)
@@ -105,7 +105,7 @@ def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int]
 
 @accepts("WRT-01 WRT-07")
 def empty_view(f: WriteBuilder) -> None:
-    """A view without elements, at the end of its storage and with strides."""
+    """A view without elements is at the end of its storage and has strides."""
     begin = surrounded(f, 8)
     f.tensor("t", "F32", [0, 3], storage="memory", offset=begin + 8, strides=[-12, 8])
 
@@ -127,9 +127,9 @@ def empty_view(f: WriteBuilder) -> None:
     },
 )
 def big_endian(f: WriteBuilder, code: str) -> None:
-    """Big-endian elements in memory: $slug ($value).
+    """The elements are big-endian in memory: $slug ($value).
 
-    A complex number is two numbers; swapping it as a whole exchanges them.
+    A complex number consists of two numbers. Swapping the bytes of the whole swaps the two numbers.
     """
     f.tensor("t", code, [3], byteorder="big")
 
@@ -142,21 +142,21 @@ def big_endian(f: WriteBuilder, code: str) -> None:
     importance="high",
 )
 def big_endian_and_transposed(f: WriteBuilder) -> None:
-    """A transposed view of big-endian elements: the writer must reorder and swap bytes."""
+    """The writer must reorder a transposed view of big-endian elements and swap their bytes."""
     begin = surrounded(f, 24)
     f.tensor("t", "F32", [3, 2], storage="memory", offset=begin, strides=[4, 12], byteorder="big")
 
 
 @chooses("big-endian", "DAT-01", options=ORDERS, level="must")
 def big_endian_beside_little_endian(f: WriteBuilder) -> None:
-    """One tensor of each byte order."""
+    """One of two tensors is big-endian in memory, and the other is little-endian."""
     f.tensor("a", "I32", [2], byteorder="big")
     f.tensor("b", "I32", [2])
 
 
 @accepts("WRT-08 WRT-01", over={"u8": "U8", "f8": "F8_E5M2"})
 def byte_order_of_single_bytes(f: WriteBuilder, code: str) -> None:
-    """Elements of one byte ($value) have no byte order."""
+    """Elements of one byte ($value) do not have a byte order."""
     f.tensor("t", code, [4])
 
 
@@ -168,7 +168,7 @@ def stored_once(f: WriteBuilder, kept: str, *left_out: str, others: tuple[str, .
 
 @chooses("shared-memory", options=ONE_HOLDS_ALL, level="must", importance="high")
 def one_view_twice(f: WriteBuilder) -> None:
-    """One tensor under two names: tied weights."""
+    """The same tensor is saved under two names, as with tied weights."""
     f.storage("memory", pattern("t", 16))
     f.tensor("a", "F32", [4], storage="memory")
     f.tensor("b", "F32", [4], storage="memory")
@@ -177,7 +177,7 @@ def one_view_twice(f: WriteBuilder) -> None:
 
 @chooses("shared-memory", options=ONE_HOLDS_ALL, level="must")
 def one_view_under_three_names(f: WriteBuilder) -> None:
-    """One tensor under three names, beside one of its own."""
+    """The same tensor is saved under three names, beside an independent tensor."""
     f.storage("memory", pattern("t", 16))
     for name in "abc":
         f.tensor(name, "F32", [4], storage="memory")
@@ -187,7 +187,7 @@ def one_view_under_three_names(f: WriteBuilder) -> None:
 
 @chooses("shared-memory", options=ONE_HOLDS_ALL, level="must")
 def one_memory_in_two_shapes(f: WriteBuilder) -> None:
-    """A vector and a matrix of the same bytes."""
+    """A vector and a matrix consist of the same bytes in memory."""
     f.storage("memory", pattern("t", 24))
     f.tensor("a", "F32", [6], storage="memory")
     f.tensor("b", "F32", [2, 3], storage="memory")
@@ -196,7 +196,7 @@ def one_memory_in_two_shapes(f: WriteBuilder) -> None:
 
 @chooses("shared-memory", options=ONE_HOLDS_ALL, level="must")
 def part_of_another_tensor(f: WriteBuilder) -> None:
-    """A tensor that is a row of another one."""
+    """One tensor is a row of another tensor."""
     f.storage("memory", pattern("t", 24))
     f.tensor("a", "F32", [2, 3], storage="memory")
     f.tensor("b", "F32", [3], storage="memory", offset=12)
@@ -205,7 +205,7 @@ def part_of_another_tensor(f: WriteBuilder) -> None:
 
 @chooses("shared-memory", options=NONE_HOLDS_ALL, level="must", importance="high")
 def overlapping_halves(f: WriteBuilder) -> None:
-    """Two tensors that share their inner half; neither contains all bytes."""
+    """The second half of one tensor is the first half of another, and neither contains all bytes."""
     f.storage("memory", pattern("t", 24))
     f.tensor("a", "F32", [4], storage="memory")
     f.tensor("b", "F32", [4], storage="memory", offset=8)
@@ -220,9 +220,9 @@ DISJOINT: dict[str, list[tuple[int, list[int], list[int] | None]]] = {
 
 @accepts("WRT-16 WRT-01", importance="high", bugs=("FB-41",), over=DISJOINT)
 def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list[int] | None]]) -> None:
-    """Two tensors share a storage but no byte: $slug.
+    """Two tensors share a storage but no bytes: $slug.
 
-    Flat buffers of optimisers look like this. The tensors are independent.
+    Flat buffers of optimisers have this structure. The tensors are independent.
     """
     f.storage("memory", pattern("t", 32))
     for name, (offset, shape, strides) in zip("ab", value, strict=True):
@@ -231,7 +231,7 @@ def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list
 
 @accepts("WRT-16 WRT-01", bugs=("FB-224",))
 def empty_tensors_of_one_storage(f: WriteBuilder) -> None:
-    """Two empty tensors at one address share nothing."""
+    """Two empty tensors at the same address share no bytes."""
     f.storage("memory", pattern("t", 8))
     f.tensor("a", "F32", [0], storage="memory")
     f.tensor("b", "F32", [0], storage="memory")
@@ -240,7 +240,7 @@ def empty_tensors_of_one_storage(f: WriteBuilder) -> None:
 
 @accepts("WRT-16 WRT-01")
 def equal_tensors(f: WriteBuilder) -> None:
-    """Two tensors with equal bytes in different memory are two tensors."""
+    """Two tensors have equal bytes in different memory and must both be saved."""
     f.tensor("a", "F32", [2], pattern("t", 8))
     f.tensor("b", "F32", [2], pattern("t", 8))
 
@@ -250,6 +250,6 @@ NUMBERS: dict[str, list[int]] = {"matrix": [2, 2], "three-dimensions": [2, 1, 3]
 
 @chooses("big-endian", "DAT-01", options=ORDERS, level="must", over=NUMBERS)
 def big_endian_complex_beside_float(f: WriteBuilder, shape: list[int]) -> None:
-    """Big-endian complex numbers ($slug) in memory, beside little-endian floats."""
+    """One tensor has big-endian complex numbers ($slug), and another has little-endian floats."""
     f.tensor("a", "C64", shape, byteorder="big")
     f.tensor("b", "F64", [3])

@@ -1,6 +1,7 @@
 """Writer: names and metadata.
 
-Every Unicode text except one is a valid name; anything else is not. Metadata comes with and without tensors.
+Every Unicode string except the reserved key is a valid name, and anything else is not. The cases
+save metadata with and without tensors.
 """
 
 from __future__ import annotations
@@ -40,32 +41,32 @@ RESERVED = "__metadata__"
 
 @accepts("WRT-01 WRT-10 ENT-08", importance="high", over=NAMES)
 def name(f: WriteBuilder, text: str) -> None:
-    """A name that a writer might truncate, escape wrongly or confuse: $slug."""
+    """A writer might truncate a tensor name, escape it wrongly or misinterpret it: $slug."""
     f.tensor(text, "U8", [3], b"abc")
 
 
 @accepts("MET-05 WRT-06 WRT-01")
 def name_like_the_reserved(f: WriteBuilder) -> None:
-    """The reserved name with an extra underscore is a name like any other."""
+    """The reserved key with an extra underscore is a name like any other."""
     f.tensor("__metadata___", "U8", [3], b"abc")
 
 
 @accepts("MET-05 WRT-06 WRT-01", over={"in-capitals": "__METADATA__", "with-blank": "__metadata__ "})
 def name_reserved(f: WriteBuilder, text: str) -> None:
-    """The reserved name $slug is a name like any other."""
+    """The reserved key $slug is a name like any other."""
     f.tensor(text, "U8", [3], b"abc")
 
 
 @accepts("WRT-01 HDR-19")
 def names_that_look_alike(f: WriteBuilder) -> None:
-    """One letter composed and decomposed, and in another case: three names."""
+    """Three names are the same letter in composed form, in decomposed form and in upper case."""
     for number, text in enumerate(("\u00e9", "e\u0301", "\u00c9")):
         f.tensor(text, "U8", [1], bytes([number + 1]))
 
 
 @accepts("WRT-01 ENT-10")
 def name_of_a_thousand_letters(f: WriteBuilder) -> None:
-    """A name of a thousand letters, longer than a usual fixed buffer."""
+    """A tensor name has a thousand letters, so it does not fit into common fixed buffers."""
     f.tensor("n" * 1000, "U8", [3])
 
 
@@ -78,9 +79,9 @@ def name_of_a_thousand_letters(f: WriteBuilder) -> None:
     over={"alone": None, "with-empty-metadata": {}, "with-metadata": {"key": "value"}},
 )
 def reserved_name(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
-    """A tensor under the name that the format reserves for metadata ($slug).
+    """A tensor has the name that the format reserves for metadata ($slug).
 
-    Readers reject the file, or, with metadata beside it, see a duplicate key.
+    Readers reject the file. If it also has metadata, they see a duplicate key.
     """
     f.tensor(RESERVED)
     f.metadata(metadata)
@@ -88,7 +89,7 @@ def reserved_name(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
 
 @rejects("WRT-06", codes="WRT_BAD_NAME", importance="high")
 def reserved_name_last_of_three(f: WriteBuilder) -> None:
-    """The reserved name after two ordinary tensors."""
+    """The third of three tensors has the reserved name."""
     f.tensor("a")
     f.tensor("b")
     f.tensor(RESERVED)
@@ -96,15 +97,15 @@ def reserved_name_last_of_three(f: WriteBuilder) -> None:
 
 @rejects("WRT-06", codes="WRT_BAD_NAME")
 def reserved_name_without_elements(f: WriteBuilder) -> None:
-    """The reserved name for an empty tensor."""
+    """An empty tensor has the reserved name."""
     f.tensor(RESERVED, "F32", [0])
 
 
 @rejects("WRT-10", codes="WRT_BAD_NAME", over=NO_TEXTS)
 def name_of_another_type(f: WriteBuilder, value: Any) -> None:
-    """A name that is not a string ($slug) and must not be converted to one.
+    """A tensor name is not a string ($slug), and must not be converted to one.
 
-    Two keys that differ only in type would become one name.
+    After a conversion, two keys that differ only in type would become one name.
     """
     f.tensor(value)
 
@@ -114,17 +115,17 @@ SURROGATES = {"high": "a\ud800", "low": "\udc00a", "swapped": "\udc00\ud800"}
 
 @rejects("WRT-10", codes="WRT_BAD_NAME", importance="high", over=SURROGATES)
 def name_with_lone_surrogate(f: WriteBuilder, text: str) -> None:
-    """A name that is not valid Unicode: half a surrogate pair ($slug).
+    """A tensor name contains half a surrogate pair ($slug), so it is not valid Unicode.
 
-    Written as an escape or as three bytes it makes a header that readers reject; replaced by a question mark
-    it turns two names into one.
+    If it is written as an escape or as three bytes, readers reject the header. If it is replaced by a
+    question mark, two names may become one.
     """
     f.tensor(text)
 
 
 @rejects("WRT-10 WRT-19", codes="WRT_BAD_NAME")
 def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
-    """An invalid name comes last; the writer must not have written a byte by then."""
+    """The last of three names is invalid, and the writer must detect this before it writes anything."""
     f.tensor("a")
     f.tensor("b")
     f.tensor("c\ud800")
@@ -133,7 +134,7 @@ def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
 
 @rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"))
 def one_name_twice(f: WriteBuilder) -> None:
-    """Two tensors with the same name, for writers that accept a list."""
+    """Two tensors have the same name, for writers that accept a list of tensors."""
     f.tensor("a", "U8", [1], b"\1")
     f.tensor("a", "U8", [1], b"\2")
 
@@ -146,7 +147,7 @@ def one_name_twice(f: WriteBuilder) -> None:
     issue="https://github.com/safetensors/safetensors/issues/668",
 )
 def header_over_the_cap(f: WriteBuilder) -> None:
-    """A name of 100,000,000 bytes makes a header that no reader accepts.
+    """A tensor name of 100,000,000 bytes makes a header that every reader rejects.
 
     A writer that saves it loses the data.
     """
@@ -156,7 +157,7 @@ def header_over_the_cap(f: WriteBuilder) -> None:
 
 @accepts("WRT-11 LIM-01", heavy=True)
 def header_of_24_million_bytes(f: WriteBuilder) -> None:
-    """A name of 24,000,000 bytes makes a header that every reader accepts."""
+    """A tensor name of 24,000,000 bytes makes a header that every reader accepts."""
     f.tensor(Text(({"repeat": {"text": "n"}, "count": 24_000_000},)), "U8", [3], b"abc")
     f.count_only = True
 
@@ -167,9 +168,9 @@ def header_of_24_million_bytes(f: WriteBuilder) -> None:
     "WRT-01 MET-01", importance="high", issue=ISSUE_466, bugs=("FB-209",), over={"metadata": {"key": "value"}}
 )
 def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
-    """No tensors and $slug.
+    """A file without tensors is saved ($slug).
 
-    A writer that concatenates braces, commas and the map by hand may produce invalid JSON here.
+    A writer that concatenates braces, commas and the map by hand may write invalid JSON here.
     """
     f.metadata(metadata)
 
@@ -177,7 +178,7 @@ def no_tensors(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
 @accepts("WRT-01 MET-01", over={"no-metadata": None}, bugs=("FB-10",))
 @accepts("WRT-01 MET-03", over={"empty-metadata": {}})
 def one_tensor(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
-    """One tensor and $slug."""
+    """A file with one tensor is saved ($slug)."""
     f.tensor("t")
     f.metadata(metadata)
 
@@ -199,23 +200,23 @@ TEXTS = {
 
 @accepts("WRT-01 WRT-10 MET-04", over=TEXTS)
 def metadata_text(f: WriteBuilder, value: dict[str, str]) -> None:
-    """Metadata that must be returned letter for letter: $slug."""
+    """The metadata must be stored without changing a character: $slug."""
     f.tensor("t")
     f.metadata(value)
 
 
 @accepts("WRT-01 MET-10")
 def metadata_of_a_thousand_keys(f: WriteBuilder) -> None:
-    """A thousand metadata keys."""
+    """The metadata has a thousand keys."""
     f.tensor("t")
     f.metadata({f"key {number}": f"value {number}" for number in range(1000)})
 
 
 @rejects("WRT-10 MET-01", codes="WRT_BAD_METADATA", over=NO_TEXTS | {"list": ["a"], "map": {"a": "b"}})
 def metadata_value_of_another_type(f: WriteBuilder, value: Any) -> None:
-    """A metadata value that is not a string ($slug); readers reject the file.
+    """A metadata value is not a string ($slug), so readers would reject the file.
 
-    Converted to text it would not be read back as the same value.
+    If the writer converts the value to a string, reading does not return the same value.
     """
     f.tensor("t")
     f.metadata({"good": "text", "key": value})
@@ -223,7 +224,7 @@ def metadata_value_of_another_type(f: WriteBuilder, value: Any) -> None:
 
 @rejects("WRT-10 MET-01", codes="WRT_BAD_METADATA", over=NO_TEXTS)
 def metadata_key_of_another_type(f: WriteBuilder, value: Any) -> None:
-    """A metadata key that is not a string ($slug)."""
+    """A metadata key is not a string ($slug)."""
     f.tensor("t")
     f.metadata({"good": "text", value: "text"})
 
@@ -234,7 +235,7 @@ def metadata_key_of_another_type(f: WriteBuilder, value: Any) -> None:
     over={"list": ["key", "value"], "text": "key", "integer": 7, "true": True},
 )
 def metadata_is_no_map(f: WriteBuilder, value: Any) -> None:
-    """Metadata that is not a map but $slug."""
+    """The metadata is not a map but $slug."""
     f.tensor("t")
     f.metadata(value)
 
@@ -251,7 +252,7 @@ def metadata_is_no_map(f: WriteBuilder, value: Any) -> None:
     },
 )
 def metadata_with_lone_surrogate(f: WriteBuilder, value: dict[str, str]) -> None:
-    """Half a surrogate pair in the metadata ($slug), which UTF-8 cannot encode."""
+    """The metadata contains half a surrogate pair ($slug), which UTF-8 cannot encode."""
     f.tensor("t")
     f.metadata(value)
 
@@ -264,7 +265,7 @@ TWICE: dict[str, tuple[tuple[str, list[int]], ...]] = {
 
 @rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"), over=TWICE)
 def one_name_twice_in_a_list(f: WriteBuilder, value: tuple[tuple[str, list[int]], ...]) -> None:
-    """Two tensors with the same name beside metadata, for writers that accept a list: $slug."""
+    """Two tensors in a list have the same name, and the file has metadata: $slug."""
     for place, (code, shape) in enumerate(value):
         f.tensor("b" if place == 1 and len(value) > 2 else "layers.0.weight", code, shape)
     f.metadata({"format": "pt"})

@@ -1,6 +1,6 @@
 """The atheris engine and its libFuzzer target."""
 
 CANNOT_START = 2
-"""Exit status of a target that cannot start, which is not a finding."""
+"""Exit status of a target that cannot start. It does not count as a finding."""
 INTERRUPTED = 72
-"""Exit status of a target that received a signal, as in libFuzzer."""
+"""Exit status of a target that was killed by a signal, as in libFuzzer."""

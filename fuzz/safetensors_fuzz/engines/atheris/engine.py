@@ -1,4 +1,4 @@
-"""The atheris engine: runs libFuzzer targets in separate processes and collects their findings.
+"""The atheris engine runs libFuzzer targets in separate processes and collects their findings.
 
 When a target dies, the engine reports the death and starts a new target.
 """
@@ -32,23 +32,23 @@ from .target import load_atheris
 
 @dataclass(frozen=True)
 class TargetDeath:
-    """Unexpected death of a target because of a bug in the target or in code that it ran."""
+    """The unexpected death of a target, caused by a bug in the target or in code that it ran."""
 
     status: int
     data: bytes | None
-    """Last input, if libFuzzer could write it."""
+    """Last input before the death, if libFuzzer could write it."""
     words: str
 
 
 def input_of(words: str) -> bytes | None:
-    """Read the input file that libFuzzer names in its output."""
+    """Read the input file whose name appears in libFuzzer's output."""
     _, mark, rest = words.partition("Test unit written to ")
     path = Path(rest.partition("\n")[0].strip())
     return path.read_bytes() if mark and path.is_file() else None
 
 
 def tally_of(path: Path) -> tuple[Tally, str]:
-    """Return the counts that a target wrote and its folder of inputs; empty if it wrote no counts."""
+    """Return the counts of a target and its folder of inputs, or empty values if it wrote none."""
     try:
         counts = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -58,7 +58,9 @@ def tally_of(path: Path) -> tuple[Tally, str]:
 
 
 MAX_RESTARTS = 20
-"""Maximum number of replacements of one target; more would only repeat the same death."""
+"""Maximum number of times that the engine replaces a target. Further replacements would only die in the same
+way.
+"""
 POLL_SECONDS = 0.1
 EXIT_SECONDS = 20.0
 INPUT_SECONDS = 60
@@ -66,7 +68,7 @@ _TAIL = 2000
 
 
 class _Job:
-    """A target and its replacements."""
+    """A target and the targets that replace it."""
 
     def __init__(self, number: int, execs: int | None) -> None:
         self.number, self.left, self.starts = number, execs, 0
@@ -75,7 +77,7 @@ class _Job:
 
 
 class AtherisRun:
-    """A run of the engine."""
+    """A run of the atheris engine."""
 
     def __init__(
         self,
@@ -89,12 +91,13 @@ class AtherisRun:
     ) -> None:
         """Prepare the run without starting processes.
 
-        ``reference`` and selectors with the prefix ``here:`` run inside the target. A run with ``max_execs``,
-        one job and no existing corpus is reproducible.
+        ``reference`` and selectors with the prefix ``here:`` run inside the target. The run is reproducible
+        if it has a limit ``max_execs``, only one job and no existing corpus.
 
-        ``tally`` receives the counts and the smallest finding of each signature, even after Ctrl-C; ``keep``
-        is called with each finding at the end. ``output`` is the folder for findings and, below ``deaths``,
-        for inputs that killed targets; the run omits findings that it contains.
+        ``tally`` receives the counts and the smallest finding of each signature, even after Ctrl-C. At the
+        end, the run calls ``keep`` with each finding. ``output`` is the folder for findings; its subfolder
+        ``deaths`` receives the inputs that killed targets. The run omits findings that ``output`` already
+        contains.
         """
         self.config, self.scratch, self.tally, self.deaths = config, scratch, tally, list[TargetDeath]()
         self._keep, self._progress, self._known = keep, progress, known
@@ -103,14 +106,14 @@ class AtherisRun:
         self.artifacts = scratch / "deaths" if output is None else output / "deaths"
         self.corpus = config.corpus if config.corpus is not None else scratch / "corpus"
         self.seeds: list[Path] = []
-        # libFuzzer reads this list because the order of folder entries varies.
+        # Pass libFuzzer a list of the files, because the order in which a folder lists them varies.
         self.seed_list = scratch / "seeds.txt"
         env = config.limits.confinement.env
         target_config = TargetConfig(
             config.impls, config.steps, config.profile, self.output, self.tallies, env=env
         )
-        # The hash seed fixes the iteration order of sets, which reproducible runs need. The cache variables
-        # let targets find environments.
+        # The hash seed fixes the iteration order of sets, which makes runs reproducible. The cache variables
+        # allow targets to find the environments.
         fixed = {"PYTHONHASHSEED": "0"}
         self.environment = child_variables(
             (*env, "STC_CACHE", "XDG_CACHE_HOME"), target_config.variables() | fixed
@@ -176,11 +179,11 @@ class AtherisRun:
         if spent or job.starts > MAX_RESTARTS:
             return
         self.artifacts.mkdir(parents=True, exist_ok=True)
-        # libFuzzer replaces seed 0 with a random one.
+        # libFuzzer replaces seed 0 with a random seed.
         seed = 1 + (self.config.seed - 1 + job.number + 1000 * job.starts) % (2**32 - 1)
         # Entropic scheduling finds about 5 % more outcome tuples but is not reproducible, so runs with a
-        # fixed number of inputs disable it. A dictionary is not reproducible either, and the grammar has its
-        # own vocabulary.
+        # fixed number of inputs disable it. A dictionary would not be reproducible either, and the grammar
+        # has its own vocabulary.
         flags = {
             "seed": seed,
             "runs": -1 if job.left is None else job.left,
@@ -189,7 +192,7 @@ class AtherisRun:
             "timeout": INPUT_SECONDS,
             "seed_inputs": f"@{self.seed_list}",
             "entropic": int(job.left is None),
-            # Only several jobs profit from rereading the shared folder.
+            # Rereading the shared folder is useful only if there are several jobs.
             "reload": int(len(self.jobs) > 1),
             "artifact_prefix": f"{self.artifacts}/",
         }
@@ -218,14 +221,16 @@ class AtherisRun:
             return
         words = job.log.read_bytes()[-_TAIL:].decode("utf-8", "replace")
         tally, slots = tally_of(self.tallies / f"{pid}.json")
-        if status in (CANNOT_START, 1):  # 1: an exception before the first input
+        # libFuzzer exits with status 1 if an exception occurs before the first input
+        if status in (CANNOT_START, 1):
             lines = [line for line in words.splitlines() if line.startswith("stc-fuzz-target: ")]
             raise RunError(lines[-1].partition(": ")[2] if lines else words.strip())
         death = TargetDeath(status, input_of(words), words)
         self.deaths.append(death)
-        if death.data is not None:  # the next target must not start with this input
+        if death.data is not None:  # the next target must not start with the input that killed this target
             self.seeds = [path for path in self.seeds if path.read_bytes() != death.data]
-            name = hashlib.sha1(death.data, usedforsecurity=False).hexdigest()  # libFuzzer's naming scheme
+            # the prefix follows libFuzzer's naming scheme
+            name = hashlib.sha1(death.data, usedforsecurity=False).hexdigest()
             (self.corpus / name).unlink(missing_ok=True)
         if slots:
             shutil.rmtree(slots, ignore_errors=True)

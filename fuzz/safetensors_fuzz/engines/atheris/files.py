@@ -1,7 +1,7 @@
-"""Dictionary, seed corpus and options of a libFuzzer target, generated from grammar and corpus.
+"""Dictionary, seed corpus and options of a libFuzzer target, generated from the grammar and the corpus.
 
-``python -m safetensors_fuzz.engines.atheris.files FOLDER TARGET...`` writes these files for each target, with
-the names that OSS-Fuzz and ClusterFuzzLite expect.
+``python -m safetensors_fuzz.engines.atheris.files FOLDER TARGET...`` writes these files for each target,
+under the names that OSS-Fuzz and ClusterFuzzLite expect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...grammar.grammar import Grammar, faults_by_rule
 from ...grammar.valid import valid_file
 
 MAX_LEN = 1024
-"""Maximum length of an input in bytes; small files reveal the same faults as large ones, but faster."""
+"""Maximum length of an input in bytes. Small files reveal the same faults as large files and run faster."""
 LARGEST_SEED = 1024
 LONGEST_WORD = 64
 _FRESH_SEEDS = 32
@@ -57,7 +57,7 @@ def quoted(word: bytes) -> str:
 
 
 def seeds() -> dict[str, bytes]:
-    """Return name -> input for small, distinct files from the corpus and the grammar, valid and invalid.
+    """Return small, distinct files from the corpus and the grammar, both valid and invalid, by name.
 
     Raises ManifestError if the corpus cannot be read.
     """
@@ -95,11 +95,11 @@ def _of_grammar() -> Iterator[tuple[str, bytes]]:
 
 
 def write_seeds(folder: Path, most: int | None = None) -> list[Path]:
-    """Write up to ``most`` seeds into a folder and return their paths. Raises OSError."""
+    """Write at most ``most`` seeds to a folder and return their paths. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(seeds().items())
     if most is not None and most < len(rows):
-        rows = [rows[i * len(rows) // most] for i in range(most)]  # a sample across all kinds
+        rows = [rows[i * len(rows) // most] for i in range(most)]  # take a sample of all kinds of seeds
     for name, data in rows:
         (folder / name).write_bytes(data)
     return [folder / name for name, _ in rows]

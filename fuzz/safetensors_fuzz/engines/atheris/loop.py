@@ -1,4 +1,4 @@
-"""Processing of each input in the libFuzzer target."""
+"""The loop that processes each input inside the libFuzzer target."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ from . import CANNOT_START, INTERRUPTED
 from .mutator import Mutator
 
 HERE = "here:"
-"""Prefix of selectors that run in this process, which is fast, but a crash kills the target."""
+"""Prefix of selectors whose implementation runs in this process. This is fast, but a crash kills the target.
+"""
 _OFFICIAL = "safetensors"
 _REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
 class TargetConfig:
-    """Configuration of the target; the module ``target`` documents the environment variables."""
+    """Configuration of the target. The module ``target`` documents the environment variables."""
 
     impls: tuple[str, ...]
     steps: tuple[str, ...]
@@ -97,9 +98,9 @@ def subjects_of(
 ) -> list[Subject]:
     """Start all subjects. Raises StartError, SelectorError or ValueError.
 
-    Selectors are as for ``--impl``. ``here:safetensors`` and ``here:MODULE_OR_FILE:FUNCTION`` run in this
-    process; the function returns the content of a file in the form of the manifest or raises ``Refused``.
-    ``reference`` runs only the proving path, because the explaining path is the judge.
+    Selectors have the same form as for ``--impl``. ``here:safetensors`` and ``here:MODULE_OR_FILE:FUNCTION``
+    run in this process; FUNCTION returns the content of a file in the form of the manifest or raises
+    ``Refused``. ``reference`` runs only the proving path, because the explaining path judges the answers.
     """
     out: list[Subject] = []
     outer = [step for step in steps if step not in INNER]
@@ -112,7 +113,7 @@ def subjects_of(
             out.append(WorkerSubject(resolve(selector), outer, limits, profile))
     complete(out, steps)
     if not out:
-        raise ValueError("nothing to run: give an implementation, or the step prove or check")
+        raise ValueError("nothing to run; give an implementation, or one of the steps prove and check")
     return out
 
 
@@ -121,7 +122,7 @@ def _here(text: str) -> CallSubject:
         return _official()
     where, colon, name = text.rpartition(":")
     if not colon:
-        raise ValueError(f"{HERE}{text}: give {HERE}{_OFFICIAL}, or {HERE}MODULE_OR_FILE:FUNCTION")
+        raise ValueError(f"{HERE}{text}: expected {HERE}{_OFFICIAL} or {HERE}MODULE_OR_FILE:FUNCTION")
     try:
         if where.endswith(".py"):
             spec = importlib.util.spec_from_file_location(Path(where).stem, where)
@@ -141,12 +142,14 @@ def _official() -> CallSubject:
     try:
         import safetensors
     except ImportError as err:
-        raise ValueError(f"{HERE}{_OFFICIAL}: install it with: pip install safetensors") from err
+        raise ValueError(
+            f"{HERE}{_OFFICIAL}: not installed; install it with: pip install safetensors"
+        ) from err
     rejection = cast(type[BaseException], safetensors.SafetensorError)
 
     def read(data: bytes) -> Mapping[str, Any]:
         rows = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
-        # deserialize reports no metadata.
+        # The function deserialize does not report metadata.
         return {"tensors": [tensor_row(n, i["dtype"], i["shape"], bytes(i["data"])) for n, i in rows]}
 
     subject = CallSubject(_OFFICIAL, read, (rejection,))
@@ -156,20 +159,21 @@ def _official() -> CallSubject:
 
 POINTS = 1024
 REPORT_SECONDS = 0.5
-"""Interval at which the target writes its counts, so that they survive its death."""
+"""Seconds between two writes of the counts. The target writes them regularly so that they survive its death.
+"""
 LIMITS = Limits(10.0)
 
 
 class WrongAnswerError(Exception):
-    """A finding that stops the target because of ``STC_FUZZ_RAISE``."""
+    """A finding that stops the target because ``STC_FUZZ_RAISE`` is set."""
 
 
 class Loop:
-    """State of the target. Subjects start at the first input, because a ``-fork`` parent receives none."""
+    """State of the target. Subjects start at the first input, because a ``-fork`` parent never gets one."""
 
     def __init__(self, config: TargetConfig, atheris: Any) -> None:
         self.config = config
-        # Looked up late, because atheris replaces Mutate when it runs.
+        # Import Mutate here, because atheris replaces it at run time.
         self.mutator = Mutator(lambda data, most: atheris.Mutate(data, most))  # noqa: PLW0108
         self.tally = Tally()
         self._points = _points(atheris)
@@ -203,7 +207,7 @@ class Loop:
             return
         path = self.config.tally / f"{os.getpid()}.json"
         temporary = path.with_suffix(".part")
-        # The engine removes the folder if this process dies.
+        # The engine removes this folder if the process dies.
         slots = "" if self._slots is None else self._slots.folder
         temporary.write_text(json.dumps({**self.tally.counts(), "slots": slots}), "utf-8")
         temporary.replace(path)
@@ -234,7 +238,8 @@ class Loop:
         known: set[str] = set()
         stored = None if config.raises else config.output
         for path in stored.glob(f"*/{folder.DOCUMENT}") if stored is not None else ():
-            with contextlib.suppress(folder.FindingError):  # incomplete, or not a finding
+            # the document may be incomplete
+            with contextlib.suppress(folder.FindingError):
                 known.add(folder.load(path).signature)
         settings = Settings(
             seed=config.seed,
@@ -242,12 +247,13 @@ class Loop:
             shrink_seconds=0.0 if config.raises else 1.0,
             known=known.__contains__,
             engine="atheris",
-            feedback=False,  # libFuzzer keeps the inputs
+            feedback=False,  # libFuzzer stores the inputs itself
         )
         self._campaign = Campaign(self._subjects, settings, keep=self._keep, tally=self.tally)
         self._close_at_exit()
         self.write_counts()
-        # Trees of inputs contain no cycles, and searching for cycles takes a tenth of the time.
+        # Trees of inputs contain no reference cycles, and the search for cycles would take a tenth of the run
+        # time.
         gc.freeze()
         gc.set_threshold(100_000, 20, 100)
         return self._campaign
@@ -255,7 +261,7 @@ class Loop:
     def _tree(self, data: bytes) -> File | None:
         """Return the tree of the input if it is cached.
 
-        A tree without faults would make the proving path the judge of its own answer.
+        A tree without faults counts as broken, because the proving path would otherwise judge its own answer.
         """
         file = self.mutator.known(data)
         if file is None or file.faults or not self._distrust:
@@ -270,9 +276,9 @@ class Loop:
         sys.stderr.write(f"FINDING: {_summary(finding)}\n")
 
     def _close_at_exit(self) -> None:
-        """Register ``close`` for every exit except SIGKILL."""
+        """Call ``close`` at every exit except SIGKILL."""
         atexit.register(self.close)
-        # libFuzzer calls C's exit, which does not run Python's exit handlers.
+        # libFuzzer calls the C function exit, which does not run Python's exit handlers.
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self.close())
         _CALLBACKS.append(call)
         ctypes.CDLL(None)["__cxa_atexit"](call, None, None)
@@ -281,7 +287,7 @@ class Loop:
 
 
 _CALLBACKS: list[object] = []
-"""Functions that C may call, which Python must not free."""
+"""Callbacks that C code may call. This list prevents Python from freeing them."""
 
 
 def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001
@@ -293,7 +299,7 @@ def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # n
 
 
 def let_libfuzzer_interrupt() -> None:
-    """Restore the default handler of Ctrl-C until the first input, so that libFuzzer installs its own.
+    """Restore the default Ctrl-C handler until the first input so that libFuzzer installs its own handler.
 
     A ``-fork`` parent never runs Python code again, so Python's handler would swallow the signal.
     """
@@ -301,7 +307,7 @@ def let_libfuzzer_interrupt() -> None:
 
 
 class _Watched(Subject):
-    """A subject whose answers become coverage points."""
+    """A subject whose answers count as coverage."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject

@@ -1,4 +1,4 @@
-"""The grammar as a libFuzzer mutator of bytes, with a cache of trees."""
+"""A libFuzzer mutator that applies the grammar to byte strings and caches their trees."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ...grammar.variations import GENERIC
 Native = Callable[[bytes, int], bytes]
 """libFuzzer's own mutation of bytes, which uses the dictionary and recorded comparisons."""
 CACHE = 4096
-"""Number of cached trees; libFuzzer mutates the same inputs repeatedly."""
+"""Maximum number of cached trees. libFuzzer mutates the same inputs repeatedly, so most trees are reused."""
 FRESH_SHARE = 0.2
-"""Share of outputs that start from a base of the grammar instead of libFuzzer's input."""
+"""Share of outputs that start from a valid file of the grammar instead of libFuzzer's input."""
 NATIVE_SHARE = 0.06
-"""Share of outputs that result from byte mutations, which seldom keep the JSON valid."""
+"""Share of outputs that come from byte mutations, which seldom produce valid JSON."""
 _TRIES = 4
 _MODEST = 1 << 16
-"""Largest offset and size for which no mutation creates huge data."""
+"""Largest offset and size for which no mutation can create a huge data buffer."""
 
 
 class Mutator:
-    """Mutates inputs with the grammar, with at most ``MAX_FAULTS`` faults for each.
+    """Mutates inputs with the grammar. Each output has at most ``MAX_FAULTS`` faults.
 
-    The same sequence of calls gives the same results. Inputs that the cache lacks count as one fault.
+    The same sequence of calls gives the same results. An input that is not cached counts as one fault.
     """
 
     def __init__(self, native: Native | None = None, *, cache: int = CACHE) -> None:
@@ -39,7 +39,7 @@ class Mutator:
         self._trees: dict[bytes, File] = {}
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """Mutate an input; libFuzzer's custom mutator."""
+        """Mutate an input. This method is libFuzzer's custom mutator."""
         rng = self._rng
         _seed(rng, seed)
         roll = rng.random()
@@ -50,7 +50,7 @@ class Mutator:
         return self._fitting(self._changed(self.tree(data)), max_size)
 
     def cross(self, data: bytes, other: bytes, max_size: int, seed: int) -> bytes:
-        """Combine two inputs; libFuzzer's custom crossover."""
+        """Combine two inputs. This method is libFuzzer's custom crossover function."""
         rng = self._rng
         _seed(rng, seed)
         first, second = self.tree(data), self.tree(other)
@@ -71,7 +71,7 @@ class Mutator:
         return file
 
     def _changed(self, original: File) -> File:
-        """Return a copy with an additional fault, or with variations if it has enough faults."""
+        """Return a copy with one more fault, or with variations if the file already has enough faults."""
         rng, grammar = self._rng, self._grammar
         room = MAX_FAULTS - len(original.faults)
         if room <= 0 and rng.random() < 0.5:
@@ -92,7 +92,7 @@ class Mutator:
                     if pick(rng, company()).apply(rng, file):
                         break
         except (ArithmeticError, LookupError, MemoryError, RecursionError, ValueError):
-            # The mutations expect files of the grammar, but these may contain anything.
+            # The mutations expect files of the grammar, but this file may contain anything.
             return grammar.input()
         return file
 
@@ -104,7 +104,7 @@ class Mutator:
             file = self._grammar.input()
             data = file.render()
         if not 0 < len(data) <= max_size:
-            return data[:max_size] or b"\0"  # every file of the grammar is longer
+            return data[:max_size] or b"\0"  # every file of the grammar is longer than this
         self._remember(data, file)
         return data
 
@@ -118,7 +118,7 @@ class Mutator:
 
 
 Crossing = Callable[[random.Random, File, File], File | None]
-"""Combines two files without changing them; returns None if it cannot."""
+"""Combines two files without changing them. Returns None if they cannot be combined."""
 
 
 def _join(rng: random.Random, file: File, other: File) -> File | None:
@@ -135,7 +135,8 @@ def _join(rng: random.Random, file: File, other: File) -> File | None:
         entry.move(entry.begin + by, entry.end + by)
     rows = [m for m in guest.root.members if m[0] not in names]
     if len(rows) < len(guest.root.members):
-        file.faults = (*file.faults, "crossed")  # the data of omitted tensors now belongs to no tensor
+        # the data of the omitted tensors no longer belongs to any tensor
+        file.faults = (*file.faults, "crossed")
     file.root.members = rows + file.root.members if rng.random() < 0.3 else file.root.members + rows
     file.data += guest.data
     file.length = None

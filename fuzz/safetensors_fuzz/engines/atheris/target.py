@@ -1,13 +1,13 @@
-"""The libFuzzer target: ``stc-fuzz-target [libFuzzer's flags] [CORPUS...]``, configured by the environment.
+"""The libFuzzer target ``stc-fuzz-target [libFuzzer's flags] [CORPUS...]``.
 
-libFuzzer restarts itself for ``-fork`` and ``-minimize_crash`` and passes only its own flags, so environment
-variables configure the target:
+For ``-fork`` and ``-minimize_crash``, libFuzzer starts the target again with only its own flags. The target
+therefore reads its configuration from environment variables:
 
 STC_FUZZ_IMPLS     selectors, one per line (default: reference; see ``loop.subjects_of`` for ``here:``)
 STC_FUZZ_STEPS     comma-separated steps (default: read)
 STC_FUZZ_PROFILE   profile that decides disputed behaviour (default: only undisputed requirements count)
 STC_FUZZ_OUTPUT    folder for findings (default: the target only prints them)
-STC_FUZZ_ENV       comma-separated additional variables that workers inherit
+STC_FUZZ_ENV       comma-separated names of additional variables that workers inherit
 STC_FUZZ_TALLY     folder for the counts of each process (default: none)
 STC_FUZZ_RAISE     1: treat a finding as a crash, as -minimize_crash and fuzzing services require;
                    part of a signature: do so only for matching findings, so that minimizing keeps the finding
@@ -31,30 +31,31 @@ from . import CANNOT_START
 RULES_LAYER = ("header.layout",)
 """Modules of the reference that provide branch coverage, in addition to the answers of the subjects.
 
-In equal processor time, this module yields 1,770 outcome tuples, together with ``explain`` 1,540, together
-with ``entries`` too 1,390, and no module 1,230. Coverage of the JSON parser would cost more than all of them.
+In the same processor time, a run finds 1,770 outcome tuples with this module, 1,540 with this module and
+``explain``, 1,390 with these two and ``entries``, and 1,230 without any module. Covering the JSON parser
+would cost more than covering all of them.
 """
 _PACKAGE = "safetensors_reference"
 
 
 def load_atheris() -> Any:
-    """Import atheris. Raises SystemExit if it is not installed, with a message that names the extra."""
+    """Import atheris. If it is not installed, raise SystemExit with a message that names the extra."""
     try:
         return importlib.import_module("atheris")
     except ImportError as err:
         text = (
-            f"the atheris engine needs atheris, which cannot be imported ({err}); install it with:"
-            " pip install 'safetensors-conformance[fuzz]' (Linux x86-64, Python 3.11 to 3.14)"
+            f"cannot import atheris, which the atheris engine needs ({err}); install it with: pip "
+            "install 'safetensors-conformance[fuzz]' (Linux x86-64, Python 3.11 to 3.14)"
         )
         sys.stderr.write(text + "\n")
         raise SystemExit(CANNOT_START) from err
 
 
 def watch(atheris: Any) -> None:
-    """Import the rules layer with instrumentation. Raises RuntimeError if it was imported earlier."""
+    """Import the rules layer with instrumentation. Raises RuntimeError if it has already been imported."""
     if _PACKAGE in sys.modules:
-        raise RuntimeError(f"{_PACKAGE} was imported before atheris could watch it")
-    # atheris instruments whole packages only, so everything but the rules layer is excluded.
+        raise RuntimeError(f"{_PACKAGE} was imported before atheris could instrument it")
+    # atheris can only instrument whole packages, so this call excludes everything but the rules layer.
     spec = importlib.util.find_spec(_PACKAGE)
     assert spec is not None
     names = set()
@@ -69,7 +70,7 @@ def watch(atheris: Any) -> None:
 
 
 def main(defaults: Mapping[str, str] | None = None) -> None:
-    """Run the target; ``defaults`` replace missing environment variables."""
+    """Run the target. ``defaults`` contains values for environment variables that are not set."""
     for key, value in (defaults or {}).items():
         os.environ.setdefault(key, value)
     atheris = load_atheris()

@@ -1,4 +1,4 @@
-"""The registry of mutations: deliberate changes of files, with the rules that they target."""
+"""The registry of mutations, which are deliberate changes of files. Each names the rules that it targets."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from ..entries import NoPlaceError
 from ..model import File
 
 Change = Callable[[random.Random, File], bool | None]
-"""Changes a file in place. Raises NoPlaceError or returns False if it does not apply; None means that it
-applies to every file with framing."""
+"""Changes a file in place. Raises NoPlaceError or returns False if it does not apply to the file. A mutation
+that returns None applies to every file with framing.
+"""
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A change with the rules that it targets."""
+    """A change of a file, with the rules that the change targets."""
 
     name: str
     rules: tuple[str, ...]
     change: Change
     valid: bool
-    """Whether a valid file stays valid."""
+    """Whether a valid file remains valid."""
     rare: bool = False
-    """Whether the change is too expensive to be frequent."""
+    """Whether the change is so expensive that it must be rare."""
 
     def apply(self, rng: random.Random, file: File) -> bool:
         try:

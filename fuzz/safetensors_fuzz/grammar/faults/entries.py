@@ -14,7 +14,7 @@ from . import fault
 
 @fault("ENT-01", "MET-05")
 def entry_of_another_type(rng: random.Random, file: File) -> None:
-    """Replace an entry with another JSON value, or add one beside the entries."""
+    """Replace an entry with another JSON value, or add such a value as a new entry."""
     rows, found = header(file).members, entries(file)
     entry = rng.choice(found) if found else None
     if entry is None or rng.random() < 0.4:
@@ -26,7 +26,7 @@ def entry_of_another_type(rng: random.Random, file: File) -> None:
 
 @fault("ENT-02")
 def entry_as_array(rng: random.Random, file: File) -> None:
-    """Write an entry as the array of its values, in any order and perhaps incomplete."""
+    """Write an entry as an array of its values, in any order and perhaps with values missing."""
     entry = some(rng, file)
     items = [value for _, value in entry.obj.members]
     how = rng.randrange(4)
@@ -41,7 +41,7 @@ def entry_as_array(rng: random.Random, file: File) -> None:
 
 @fault("ENT-03")
 def field_missing(rng: random.Random, file: File) -> None:
-    """Omit one field of an entry, or all."""
+    """Omit one or all fields of an entry."""
     entry = some(rng, file)
     if rng.random() < 0.15:
         entry.obj.members = []
@@ -69,7 +69,7 @@ def field_unknown(rng: random.Random, file: File) -> None:
 
 @fault("ENT-05")
 def field_name_near(rng: random.Random, file: File) -> None:
-    """Write a similar field name, instead of the right one or in addition."""
+    """Write a field with a similar name, either instead of the right field or in addition to it."""
     entry = some(rng, file)
     member = one(rng, [m for m in entry.obj.members if m[0] in words.FIELDS])
     assert type(member[0]) is bytes
@@ -90,7 +90,7 @@ def dtype_unknown(rng: random.Random, file: File) -> None:
 
 @fault("DTY-02")
 def dtype_as_object(rng: random.Random, file: File) -> None:
-    """Write the dtype as an object that contains its code."""
+    """Write the dtype as an object that contains the dtype string."""
     entry = some(rng, file)
     key = b'"%b"' % entry.dtype
     rows: list[list[Value]] = [[key, rng.choice((b"null", b"null", b"null", Obj([]), Arr([]), b"0"))]]
@@ -110,14 +110,14 @@ def dtype_of_another_type(rng: random.Random, file: File) -> None:
 
 @fault("DTY-05", "OFF-05", "DTY-08")
 def dtype_of_other_width(rng: random.Random, file: File) -> None:
-    """Name a dtype whose width does not match the range."""
+    """Write a dtype whose width does not match the range."""
     entry = one(rng, [e for e in entries(file) if e.begin < e.end and e.dtype in words.BITS])
     entry.retype(rng.choice([d for d in words.DTYPES if words.BITS[d] != words.BITS[entry.dtype]]))
 
 
 @fault("DTY-09")
 def part_of_a_byte(rng: random.Random, file: File) -> None:
-    """Add a packed tensor whose bits do not fill whole bytes, with its size rounded up or down."""
+    """Give a packed tensor a shape that does not fill whole bytes, and round its size up or down."""
     root = header(file)
     dtype = rng.choice(words.PACKED)
     shapes = (
@@ -144,13 +144,13 @@ def part_of_a_byte(rng: random.Random, file: File) -> None:
 
 @fault("DTY-10", "DTY-12")
 def shape_in_bytes(rng: random.Random, file: File) -> bool:
-    """Let the shape of a packed tensor count bytes instead of elements."""
+    """Write the shape of a packed tensor in bytes instead of elements."""
     found = [e for e in entries(file) if e.dtype in words.PACKED and e.begin < e.end and e.shape]
     if not found:
         entry = some(rng, file)
         if not entry.shape:
             return False
-        entry.retype(rng.choice(words.PACKED))  # its bytes are counted as elements
+        entry.retype(rng.choice(words.PACKED))  # the shape now counts bytes
         return entry.begin < entry.end
     entry = rng.choice(found)
     entry.reshape(
@@ -160,7 +160,7 @@ def shape_in_bytes(rng: random.Random, file: File) -> bool:
 
 
 def _with_metadata(rng: random.Random, file: File) -> list[Value]:
-    """Return the metadata member, adding one if necessary. Raises NoPlaceError."""
+    """Return the metadata member, adding it if necessary. Raises NoPlaceError."""
     member, rows = metadata(file), header(file).members
     if member is None:
         member = [words.RESERVED, Obj([[b'"a"', b'"b"'], [b'"format"', b'"pt"']])]
@@ -170,14 +170,14 @@ def _with_metadata(rng: random.Random, file: File) -> list[Value]:
 
 @fault("MET-01")
 def metadata_no_map(rng: random.Random, file: File) -> None:
-    """Write metadata as another JSON value."""
+    """Write the metadata as another JSON value."""
     member = _with_metadata(rng, file)
     member[1] = rng.choice([w for w in words.WORDS if w not in (b"null", b"{}", b'{"a":0}')])
 
 
 @fault("MET-02")
 def metadata_null(rng: random.Random, file: File) -> None:
-    """Write metadata as null."""
+    """Write the metadata as null."""
     _with_metadata(rng, file)[1] = b"null"
 
 
@@ -196,7 +196,7 @@ def metadata_value_no_string(rng: random.Random, file: File) -> None:
 
 @fault("MET-07")
 def tensor_as_metadata(rng: random.Random, file: File) -> None:
-    """Give a tensor the reserved name."""
+    """Give a tensor the reserved name ``__metadata__``."""
     entry, old = some(rng, file), metadata(file)
     if old is not None:
         members(file).remove(old)
@@ -205,6 +205,6 @@ def tensor_as_metadata(rng: random.Random, file: File) -> None:
 
 @fault("MET-05", "MET-06")
 def reserved_name_near(rng: random.Random, file: File) -> None:
-    """Write a key similar to the reserved one, so that it names a tensor."""
+    """Write a key that resembles the reserved name but names a tensor."""
     member = _with_metadata(rng, file)
     member[0] = rng.choice(words.NEAR_RESERVED)

@@ -1,4 +1,4 @@
-"""Faults of shapes and ranges: alone, against one another, against the end of the file (SHP, OFF)."""
+"""Faults of shapes and ranges, and of their relation to each other and to the end of the file (SHP, OFF)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from . import fault
 
 @fault("SHP-01")
 def shape_of_another_type(rng: random.Random, file: File) -> None:
-    """Write the shape, or one dimension, as another JSON value."""
+    """Write the shape or one dimension as another JSON value."""
     entry = some(rng, file)
     plain = [b"%d" % d for d in entry.shape]
     if plain and rng.random() < 0.6:
@@ -72,7 +72,7 @@ def number_of_65_bits(rng: random.Random, file: File) -> None:
     values = values or [1]
     texts: list[Value] = [b"%d" % v for v in values]
     at = rng.randrange(len(texts))
-    # Half of them are right again after truncation to 64 bits.
+    # After truncation to 64 bits, half of these numbers are right again.
     texts[at] = (
         rng.choice(TOO_BIG) if rng.random() < 0.5 else b"%d" % (values[at] + U64 * rng.choice((1, 1, 2)))
     )
@@ -104,7 +104,7 @@ def shape_of_other_size(rng: random.Random, file: File) -> bool:
 
 
 def _bits(entry: TensorEntry) -> int:
-    """Return the bits of an element. Raises NoPlaceError for an unknown dtype."""
+    """Return the number of bits in an element. Raises NoPlaceError for an unknown dtype."""
     if entry.dtype not in BITS:
         raise NoPlaceError
     return BITS[entry.dtype]
@@ -112,7 +112,7 @@ def _bits(entry: TensorEntry) -> int:
 
 @fault("SHP-05", "SHP-09")
 def shape_wraps(rng: random.Random, file: File) -> None:
-    """Write a shape whose size wraps at 2^64 (in elements, bits or bytes) to the size of the range."""
+    """Write a shape whose size in elements, bits or bytes wraps at 2^64 to the size of the range."""
     entry = some(rng, file)
     bits = _bits(entry)
     want = (entry.end - entry.begin) * 8 // bits
@@ -136,7 +136,7 @@ def shape_wraps(rng: random.Random, file: File) -> None:
 
 @fault("SHP-09", "SHP-05", "OFF-05")
 def shape_just_too_large(rng: random.Random, file: File) -> None:
-    """Write a shape whose elements fit 64 bits and whose bits or bytes may not."""
+    """Write a shape whose number of elements fits in 64 bits, although its size in bits or bytes may not."""
     entry = some(rng, file)
     bits = _bits(entry)
     edge = rng.choice((U64 // bits, U64 // max(bits // 8, 1), U64 - 1, 2**63, 2**63 - 1))
@@ -147,7 +147,7 @@ def shape_just_too_large(rng: random.Random, file: File) -> None:
 
 @fault("SHP-06", "SHP-08")
 def overflow_beside_zero(rng: random.Random, file: File) -> None:
-    """Write a shape that contains a zero and would wrap without it."""
+    """Write a shape that contains a zero and would overflow without it."""
     entry = one(rng, [e for e in entries(file) if e.begin == e.end] or entries(file))
     large = [rng.choice(BIG), rng.choice((2**32, 2**33, 2**63, U64 - 1, 3))]
     large.insert(rng.randint(0, 2), 0)
@@ -174,7 +174,7 @@ def shape_wraps_at_32_bits(rng: random.Random, file: File) -> None:
 
 
 def _small_dimensions(rng: random.Random, want: int) -> list[int]:
-    """Return dimensions below 2^16 whose product is ``want`` modulo 2^32, and larger in fact."""
+    """Return dimensions below 2^16 whose product equals ``want`` modulo 2^32 but is larger."""
     for _ in range(40):
         rest, shape = rng.randrange(1, 256) * 2**32 + want, [1]
         for divisor in _DIVISORS:
@@ -206,7 +206,7 @@ def offsets_no_pair(rng: random.Random, file: File) -> None:
 
 @fault("OFF-03")
 def range_reversed(rng: random.Random, file: File) -> None:
-    """Let a range end before it begins."""
+    """Write a range that ends before it begins."""
     entry = some(rng, file)
     begin, end = entry.begin, entry.end
     options = [(end, begin), (begin, begin - 1), (end + 1, end), (end, 0), (U64 - 1, end), (2**63, begin)]
@@ -216,7 +216,7 @@ def range_reversed(rng: random.Random, file: File) -> None:
 
 @fault("OFF-04")
 def range_past_end(rng: random.Random, file: File) -> bool:
-    """Let a range end after the data buffer; half of the time its size is right."""
+    """Write a range that ends after the data buffer. Half of these ranges have the right size."""
     entry = some(rng, file)
     end = len(file.data)
     by = rng.choice((1, 1, 2, 4, 7, 8, 16, 4096, 2**31, 2**32, 2**53, 2**63 - end - 1))
@@ -236,14 +236,14 @@ def data_cut(rng: random.Random, file: File) -> None:
     if not file.data or file.raw is not None:
         raise NoPlaceError
     by = rng.choice((1, 1, 2, 4, 8, len(file.data)))
-    if rng.random() < 0.3:  # to the end of a block
+    if rng.random() < 0.3:  # cut at the end of a block
         by = (8 + len(file.header()) + len(file.data)) % rng.choice((64, 512, 512, 4096)) or by
     file.data = file.data[: -min(by, len(file.data))]
 
 
 @fault("OFF-13")
 def range_wraps(rng: random.Random, file: File) -> None:
-    """Let a range wrap round 2^64 or 2^32 when the start of the data is added."""
+    """Write a range that exceeds 2^64 or 2^32, and thus wraps, when the start of the data is added."""
     entry = some(rng, file)
     count = size(entry.dtype, entry.shape) or entry.end - entry.begin
     start = 8 + len(file.header())
@@ -251,13 +251,13 @@ def range_wraps(rng: random.Random, file: File) -> None:
     begin = rng.choice((*edges, 2**63 - start, 2**32 - start, 2**32))
     begin = max(begin + rng.choice((0, 0, 0, 1, -1)), 0)
     end = begin + count
-    # An end above 64 bits is written modulo 2^64, which also reverses the range.
+    # If the end does not fit in 64 bits, it is written modulo 2^64, which also reverses the range.
     entry.move(min(begin, U64 - 1), end if end < U64 else rng.choice((end - U64, U64 - 1)))
 
 
 @fault("OFF-05")
 def range_of_other_size(rng: random.Random, file: File) -> None:
-    """Make a range longer or shorter than its tensor; data and other ranges follow."""
+    """Make a range longer or shorter than its tensor. The data and the other ranges are adjusted."""
     entry = some(rng, file)
     count = entry.end - entry.begin
     new = max(count + rng.choice((-8, -4, -1, 1, 4, 8, count, -count)), 0)
@@ -274,7 +274,7 @@ def _sound(file: File, least: int = 0) -> list[TensorEntry]:
 
 @fault("OFF-07", "OFF-12", "HDR-04")
 def hole(rng: random.Random, file: File) -> None:
-    """Leave bytes before a tensor that belong to no tensor."""
+    """Insert bytes before a tensor that belong to no tensor."""
     found = _sound(file)
     entry = one(rng, found)
     entry = rng.choice((found[0], found[-1], entry))
@@ -286,7 +286,7 @@ def hole(rng: random.Random, file: File) -> None:
 
 @fault("OFF-07", "OFF-09")
 def hole_by_removal(rng: random.Random, file: File) -> None:
-    """Remove an entry and keep its bytes."""
+    """Remove an entry but keep its bytes."""
     entry, root = one(rng, _sound(file, 1)), header(file)
     root.members = [member for member in root.members if member is not entry.member]
 
@@ -303,7 +303,7 @@ def trailing(rng: random.Random, file: File) -> None:
 
 @fault("OFF-06", "LIM-05", "DAT-07")
 def overlap_whole(rng: random.Random, file: File) -> None:
-    """Give a tensor the range of another, with or without removing its own bytes."""
+    """Move a tensor to the range of another tensor, or add an alias with the same range."""
     found, rows = _sound(file, 1), members(file)
     entry = one(rng, found)
     others = [e for e in found if e.member is not entry.member and e.end - e.begin == entry.end - entry.begin]
@@ -316,7 +316,7 @@ def overlap_whole(rng: random.Random, file: File) -> None:
 
 @fault("OFF-06")
 def overlap_partly(rng: random.Random, file: File) -> None:
-    """Move a range into the previous one; later ones follow, so that no hole is left."""
+    """Move a range so that it overlaps the previous range. Usually, later ranges move too."""
     entry = one(rng, [e for e in _sound(file, 1) if e.begin > 0])
     by = min(rng.choice((1, 1, 2, 4, 8, entry.begin)), entry.begin)
     if rng.random() < 0.3:
@@ -328,7 +328,7 @@ def overlap_partly(rng: random.Random, file: File) -> None:
 
 @fault("OFF-06")
 def overlap_inside(rng: random.Random, file: File) -> None:
-    """Add a tensor whose range is inside another's."""
+    """Add a tensor whose range is inside another range."""
     found, rows = _sound(file, 2), members(file)
     entry = one(rng, found)
     begin = rng.choice((entry.begin, entry.begin + 1, rng.randrange(entry.begin, entry.end)))
@@ -343,7 +343,7 @@ def overlap_inside(rng: random.Random, file: File) -> None:
 
 @fault("OFF-06", "OFF-07")
 def ranges_swapped(rng: random.Random, file: File) -> bool:
-    """Exchange the ranges of two tensors of different sizes, or move one elsewhere."""
+    """Exchange the ranges of two tensors of different sizes, or move one range elsewhere."""
     found = _sound(file)
     if len(found) < 2:
         return False
@@ -360,7 +360,7 @@ def ranges_swapped(rng: random.Random, file: File) -> bool:
 
 @fault("OFF-09")
 def empty_tensor_misplaced(rng: random.Random, file: File) -> None:
-    """Put an empty tensor inside another, or after the end of the data."""
+    """Put an empty tensor inside another tensor or after the end of the data."""
     rows, size = header(file).members, len(file.data)
     spots = [size + 1, size + 8, 2**32, 2**64 - 1]
     spots += [rng.randrange(e.begin + 1, e.end) for e in _sound(file, 2)] * 3
@@ -375,7 +375,7 @@ def empty_tensor_misplaced(rng: random.Random, file: File) -> None:
 
 @fault("OFF-07", "OFF-05")
 def first_tensor_late(rng: random.Random, file: File) -> None:
-    """Let the first range begin after byte 0, as if offsets counted from somewhere else."""
+    """Start the first range after byte 0, as if offsets were relative to another position."""
     some(rng, file)
     by = rng.choice((1, 8, len(file.header()), 8 + len(file.header())))
     for each in entries(file):
@@ -386,7 +386,7 @@ def first_tensor_late(rng: random.Random, file: File) -> None:
 
 @fault("OFF-05", "OFF-07", "OFF-06")
 def boundary_moved(rng: random.Random, file: File) -> None:
-    """Move the boundary between two tensors: one grows by as much as the other shrinks."""
+    """Move the boundary between two tensors. One tensor grows by as many bytes as the other shrinks."""
     first, second = one(rng, [(a, b) for a, b in pairwise(_sound(file, 1)) if a.end == b.begin])
     by = rng.choice((1, -1, 4, -4, 8, -8))
     if not first.begin <= first.end + by <= second.end:

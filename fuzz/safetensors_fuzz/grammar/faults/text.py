@@ -1,4 +1,4 @@
-"""Faults of the text: framing, padding and encoding, JSON syntax and keys (FRM, HDR)."""
+"""Faults of framing, padding, encoding, JSON syntax and keys (FRM, HDR)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def length_past_end(rng: random.Random, file: File) -> bool:
 
 @fault("FRM-06", "LIM-01", "FRM-02", "FRM-05")
 def length_over_limit(rng: random.Random, file: File) -> None:
-    """Declare a header that is longer than any reader accepts; often its low 32 bits are right."""
+    """Declare a header that is longer than any reader accepts, often with the right low 32 bits."""
     true = len(file.header())
     longer = (true << 32, true << 56, true + 2**32, true + 2**63, 2**64 - true, 2**64 - 8 - true)
     file.length = rng.choice((rng.choice(words.LENGTHS), *longer)) % 2**64
@@ -65,14 +65,14 @@ def length_over_limit(rng: random.Random, file: File) -> None:
 
 @fault("FRM-02")
 def length_big_endian(rng: random.Random, file: File) -> None:
-    """Write the length in big-endian order."""
-    del rng  # unused argument: all mutations have the same signature
+    """Write the header length in big-endian order."""
+    del rng  # unused, but all mutations have the same signature
     file.length = int.from_bytes(len(file.header()).to_bytes(8, "little"), "big")
 
 
 @fault("FRM-07")
 def length_zero(rng: random.Random, file: File) -> None:
-    """Declare an empty header, with or without a header in the file."""
+    """Declare an empty header. The file may still contain a header."""
     if rng.random() < 0.5:
         file.root, file.padding = b"", b""
     if rng.random() < 0.4:
@@ -82,7 +82,7 @@ def length_zero(rng: random.Random, file: File) -> None:
 
 @fault("FRM-01", "HDR-06", "HDR-04", "OFF-08")
 def length_off(rng: random.Random, file: File) -> bool:
-    """Declare a header that is a few bytes too short or too long."""
+    """Declare a header length that is a few bytes too small or too large."""
     true = len(framed(file))
     by = rng.choice((-8, -4, -2, -1, 1, 2, 4, 8, -len(file.padding), -len(file.padding) - 1, len(file.data)))
     file.length = max(true + by, 0)
@@ -98,7 +98,7 @@ def magic_before(rng: random.Random, file: File) -> bool:
 
 @fault("HDR-01")
 def not_utf8(rng: random.Random, file: File) -> None:
-    """Put bytes that are not UTF-8 into a string, or anywhere."""
+    """Insert bytes that are not UTF-8 into a string or anywhere else."""
     junk = rng.choice(words.NOT_UTF8)
     spots = spoilable(rng, file)
     if spots and rng.random() < 0.85:
@@ -111,19 +111,19 @@ def not_utf8(rng: random.Random, file: File) -> None:
 
 @fault("HDR-02")
 def space_before(rng: random.Random, file: File) -> None:
-    """Put whitespace before the opening brace."""
+    """Insert whitespace before the opening brace."""
     _before(file, rng.choice(words.SPACES) * rng.choice((1, 1, 2, 8)))
 
 
 @fault("HDR-02")
 def junk_before(rng: random.Random, file: File) -> None:
-    """Put something else before the opening brace."""
+    """Insert something other than whitespace before the opening brace."""
     _before(file, rng.choice((*words.NO_SPACES, b"x", b",", b")]}'", b"//\n", b"[", b"{", b"\x80\x02")))
 
 
 @fault("HDR-05")
 def byte_order_mark(rng: random.Random, file: File) -> None:
-    """Put a byte-order mark at the start of the header."""
+    """Insert a byte-order mark at the start of the header."""
     _before(file, words.BOMS[0] if rng.random() < 0.6 else rng.choice(words.BOMS))
 
 
@@ -136,19 +136,19 @@ def _before(file: File, junk: bytes) -> None:
 
 @fault("HDR-03")
 def other_space_behind(rng: random.Random, file: File) -> None:
-    """Pad with whitespace other than spaces, somewhere in the padding."""
+    """Insert whitespace other than spaces somewhere in the padding."""
     _padding(rng, file, rng.choice((b"\n", b"\t", b"\r", b"\r\n")))
 
 
 @fault("HDR-03", "HDR-05")
 def junk_behind(rng: random.Random, file: File) -> None:
-    """Pad with bytes that are not whitespace."""
+    """Insert bytes that are not whitespace into the padding."""
     _padding(rng, file, rng.choice((*words.NO_SPACES, b"\x00" * 8, b"x", b"\xff", b"0", b";")))
 
 
 @fault("HDR-06")
 def more_behind(rng: random.Random, file: File) -> None:
-    """Put a second value, or the rest of one, after the header object."""
+    """Insert a second value, or the end of one, after the header object."""
     _padding(rng, file, rng.choice((*words.WORDS, b"}", b"]", b",", b"{}{}", b'{"a":1}', b":0", b"}}")))
 
 
@@ -158,13 +158,13 @@ def _padding(rng: random.Random, file: File, junk: bytes) -> None:
     blanks = len(file.padding)
     at = rng.choice((0, blanks, rng.randint(0, blanks)))
     file.padding = b" " * at + junk + b" " * (blanks - at)
-    if rng.random() < 0.5:  # keep the length: a reader may accept multiples of eight only
+    if rng.random() < 0.5:  # keep the length, because a reader may accept only multiples of eight
         file.padding = file.padding[: max(blanks, at + len(junk))]
 
 
 @fault("HDR-06")
 def no_object(rng: random.Random, file: File) -> None:
-    """Replace the header with a JSON value of another type, or with blanks."""
+    """Replace the header with a JSON value of another type, or with whitespace."""
     inside = text(file.root)
     quoted = b'"' + inside.replace(b'"', b'\\"') + b'"'
     choices = (*words.WORDS, b" " * 8, b"[" + inside + b"]", quoted, b"", b"[]  ")
@@ -192,7 +192,7 @@ def data_without_tensors(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def comma_too_many(rng: random.Random, file: File) -> None:
-    """Put a comma after the last member, before the first, or two in a row."""
+    """Insert a comma after the last member, before the first, or next to another comma."""
     tree = one(rng, trees(file))
     where = rng.randrange(3)
     if where == 0:
@@ -207,7 +207,7 @@ def comma_too_many(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def bracket_changed(rng: random.Random, file: File) -> bool:
-    """Remove a bracket, double it, or write one of the other kind."""
+    """Remove a bracket, double it, or write the wrong kind."""
     tree = one(rng, trees(file))
     bad = rng.choice((b"", b"}", b"]", b"}}", b"]]", b")", b">"))
     if rng.random() < 0.7:
@@ -232,10 +232,10 @@ def key_unquoted(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def separator_changed(rng: random.Random, file: File) -> None:
-    """Write something other than a colon between key and value."""
+    """Write something other than a colon between a key and its value."""
     member = some_member(rng, file)
     value = text(member[1])
-    # The tree contains the colon itself, so the wrong text goes beside it.
+    # The tree always renders the colon, so the wrong text goes next to it.
     member[1] = rng.choice(
         (b":" + value, b"=" + value, b">" + value, b"," + value, b"", b":", b" /**/" + value)
     )
@@ -264,7 +264,7 @@ def value_spelled_badly(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def number_spelled_badly(rng: random.Random, file: File) -> None:
-    """Spell a dimension or an offset against JSON: leading zeros, digits of other scripts."""
+    """Write a dimension or an offset in a way that JSON does not allow, e.g. with leading zeros."""
     spots = [(holder, place) for holder, place in leaves(file) if text(holder[place]).strip().isdigit()]
     holder, place = one(rng, spots)
     number = text(holder[place]).strip()[:20]
@@ -274,7 +274,7 @@ def number_spelled_badly(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def space_of_another_kind(rng: random.Random, file: File) -> None:
-    """Put whitespace that JSON does not allow between tokens, or a comment."""
+    """Insert a comment between tokens, or whitespace that JSON does not allow."""
     holder, place, value = some_leaf(rng, file)
     junk = rng.choice((*words.NO_SPACES, b"/* */", b"//\n", b"#\n"))
     holder[place] = junk + value if rng.random() < 0.5 else value + junk
@@ -282,7 +282,7 @@ def space_of_another_kind(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def header_cut(rng: random.Random, file: File) -> None:
-    """End the header object early; the declared length is right."""
+    """End the header object early. The declared length is right."""
     whole = text(file.root)
     if file.raw is not None or len(whole) < 2:
         raise NoPlaceError
@@ -291,23 +291,23 @@ def header_cut(rng: random.Random, file: File) -> None:
 
 @fault("HDR-14")
 def control_in_string(rng: random.Random, file: File) -> None:
-    """Put a raw control character into a string."""
+    """Insert a raw control character into a string."""
     into_string(rng, *one(rng, spoilable(rng, file)), rng.choice(words.CONTROLS))
 
 
 @fault("HDR-15")
 def bad_escape(rng: random.Random, file: File) -> None:
-    """Put an escape that JSON does not have into a string, or half a surrogate pair."""
+    """Insert an escape that JSON does not allow into a string, or half of a surrogate pair."""
     into_string(rng, *one(rng, spoilable(rng, file)), rng.choice(words.BAD_ESCAPES))
 
 
 @fault("HDR-09", "HDR-10", "LIM-05")
 def name_again(rng: random.Random, file: File) -> None:
-    """Give two entries the same name: with the same range or another, adjacent or apart."""
+    """Give two entries the same name, with equal or different ranges, and adjacent or apart."""
     found, rows = entries(file), members(file)
     entry = one(rng, found)
     how = rng.randrange(4)
-    if how == 0 and len(found) > 1:  # two different tensors get one name
+    if how == 0 and len(found) > 1:  # two different tensors get the same name
         other = rng.choice([e for e in found if e.member is not entry.member])
         other.member[0] = entry.member[0]
         twin = other.member
@@ -315,7 +315,7 @@ def name_again(rng: random.Random, file: File) -> None:
         twin = [entry.member[0], copy(entry.member[1])]
         rows.insert(rng.choice((0, len(rows), rng.randint(0, len(rows)))), twin)
         again = next(e for e in entries(file) if e.member is twin)
-        if how == 2 and entry.begin < entry.end <= len(file.data):  # with data of its own
+        if how == 2 and entry.begin < entry.end <= len(file.data):  # the copy has its own data
             begin, size = len(file.data), entry.end - entry.begin
             again.move(begin, begin + size)
             file.data += bytes(size)
@@ -338,7 +338,7 @@ def metadata_again(rng: random.Random, file: File) -> None:
 
 @fault("HDR-12", "HDR-10")
 def field_again(rng: random.Random, file: File) -> None:
-    """Write a field of an entry twice, with the same value or another."""
+    """Write a field of an entry twice, with the same or a different value."""
     entry = some(rng, file)
     rows = entry.obj.members
     key, value = rng.choice(rows)
@@ -355,7 +355,7 @@ def field_again(rng: random.Random, file: File) -> None:
 
 @fault("HDR-13", "HDR-10")
 def metadata_key_again(rng: random.Random, file: File) -> None:
-    """Write a key of the metadata twice."""
+    """Write one metadata key twice."""
     member = metadata(file)
     if member is None:
         member = [words.RESERVED, Obj([[b'"format"', b'"pt"']])]
@@ -378,7 +378,7 @@ def _twin(rng: random.Random, rows: list[list[Value]], twin: list[Value], at: in
 
 @fault("HDR-16")
 def deep_nesting(rng: random.Random, file: File) -> None:
-    """Nest arrays or objects deeper than readers follow, as a value or in an ignored field."""
+    """Nest arrays or objects more deeply than readers support, as a value or in an ignored field."""
     depth = rng.choice((123, 124, 125, 126, 127, 128, 129, 200, 1000, 5000))
     opening, closing = rng.choice(((b"[", b"]"), (b'{"a":', b"}")))
     inside = b"0" if opening != b"[" or rng.random() < 0.5 else b""

@@ -1,1 +1,1 @@
-"""One model loaded by several ranks: what each reads, and how all come to one answer."""
+"""Loads one model on several ranks, and makes all ranks agree on success or failure."""

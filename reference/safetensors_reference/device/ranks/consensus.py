@@ -1,8 +1,8 @@
 """Agreement of all ranks on success or failure, through the store of their process group.
 
-Before any collective, every rank posts a note and waits for good notes of all others. So an error of one rank
-becomes an error of all, no collective is left half done, and a missing note identifies a dead rank. Every
-backend has such a store.
+Before any collective, every rank posts a note and waits for good notes from all others. An error of one rank
+therefore becomes an error of all ranks, every collective is completed, and a missing note identifies a dead
+rank. Every backend has such a store.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ...rules.errors import AccessError, SafetensorsError, reason
 from ...rules.faults import shorten, shown
 
 GRACE = 5.0
-"""Seconds that a failed rank waits for the others to read its error: it may host the store."""
+"""Seconds for which a failed rank waits until the others have read its error, because it may host the store.
+"""
 NEWS_INTERVAL = 1.0
 """Seconds between checks for broken ranks during collectives."""
 MIN_PAUSE = 1e-4
@@ -33,7 +34,7 @@ _groups: dict[str, int] = {}
 
 
 class RankError(SafetensorsError, RuntimeError):
-    """Another rank failed, is gone, or makes another call; ``ranks`` are numbered in the group."""
+    """Another rank failed, has gone away, or makes a different call; ``ranks`` are numbers in the group."""
 
     def __init__(
         self, message: str, ranks: tuple[int, ...], code: str | None = None, rule: str | None = None
@@ -43,7 +44,10 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class RankNote(NamedTuple):
-    """Message of one rank in one step: a shared fact or an error; ``broken`` makes the group unusable."""
+    """Message of one rank in one step.
+
+    It is a shared fact or an error; ``broken`` is True if the group can no longer be used.
+    """
 
     fact: str = ""
     shown: str = ""
@@ -56,9 +60,9 @@ class RankNote(NamedTuple):
 class InterruptGate:
     """Delays Ctrl-C where an interrupted rank would leave the others in the middle of a step.
 
-    The first Ctrl-C is raised only while files are read; elsewhere it waits until the others can be informed.
-    The second one is raised at once, and sets ``second_interrupt``. The gate replaces the SIGINT handler
-    while it is entered in the main thread.
+    The first Ctrl-C is raised immediately only while files are read. At other times, it is delayed until the
+    other ranks can be informed. The second one is always raised immediately, and sets ``second_interrupt``.
+    The gate replaces the SIGINT handler while it is entered in the main thread.
     """
 
     def __init__(self) -> None:
@@ -97,7 +101,10 @@ class InterruptGate:
             self._old(number, frame)
 
     def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
-        """Call ``do``, during which Ctrl-C is raised, and return its error; a delayed Ctrl-C comes first."""
+        """Call ``do`` and return its error.
+
+        Ctrl-C is raised during the call. A delayed Ctrl-C is raised before the call.
+        """
         try:
             self._open = True
             if self._held and self._old is not None:
@@ -115,10 +122,10 @@ class InterruptGate:
 
 
 class RankSync:
-    """Steps of one object that exists on all ranks of a group, numbered in order of creation."""
+    """Steps of one object that exists on all ranks of a group. Objects are numbered in order of creation."""
 
     def __init__(self, group: Any, timeout: float) -> None:
-        """Take the next number. Raises AccessError without a usable group."""
+        """Take the next number. Raises AccessError if there is no usable group."""
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
             raise AccessError(f"timeout must be a number of seconds above 0, not {shown(timeout)}")
         if not dist.is_available() or not dist.is_initialized():
@@ -126,7 +133,7 @@ class RankSync:
         self.group = dist.group.WORLD if group is None else group
         self.rank = dist.get_rank(self.group)
         if self.rank < 0:
-            raise AccessError("this process is not in the process group given")
+            raise AccessError("this process does not belong to the given process group")
         self.world = dist.get_world_size(self.group)
         self.backends = str(dist.get_backend_config(self.group))
         self.timeout = timeout
@@ -142,13 +149,16 @@ class RankSync:
         self._step = 0
 
     def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[RankNote]:
-        """Report this rank's result and return all notes. Raises ``error``, or RankError for another rank."""
+        """Report the result of this rank and return the notes of all ranks.
+
+        Raises ``error`` if it is not None, or RankError if another rank failed.
+        """
         if self.broken is not None:
             raise error if error is not None else AccessError(self.broken)
         self._step += 1
         if error is not None:
             others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
-            with suppress(RankError, KeyboardInterrupt):  # the original error matters more
+            with suppress(RankError, KeyboardInterrupt):  # the original error is more important
                 self._post(_note_of(error, False))
                 self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
                 if others:
@@ -158,11 +168,11 @@ class RankSync:
         if not self.wait(self._complete, self.timeout):
             missing = self._missing()
             self._step += 1
-            # Late ranks would find only good notes, and this rank gone.
+            # Ranks that arrive late would find only good notes, although this rank has left.
             self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
             self._mark_broken()
-            text = f"no answer from {name_ranks(missing)} within {self.timeout:g} s"
-            raise RankError(f"{text}: ended, hanging, or not making the same calls", tuple(missing))
+            text = f"{name_ranks(missing)} did not answer within {self.timeout:g} s"
+            raise RankError(f"{text}: ended, hanging, or making different calls", tuple(missing))
         notes = self._notes()
         bad = [rank for rank, note in enumerate(notes) if note.error is not None]
         if bad:
@@ -191,7 +201,10 @@ class RankSync:
         )
 
     def give_up(self, error: BaseException) -> RankError | None:
-        """Report failed collectives, which end the group; return the error of the rank to blame."""
+        """Report failed collectives, and return the error of the rank that caused them.
+
+        The group is unusable afterwards.
+        """
         if self.broken is not None:
             return None
         self._step += 1
@@ -212,7 +225,7 @@ class RankSync:
         return self._failure(notes, bad) if bad else None
 
     def report_interrupt(self) -> None:
-        """Report an interrupt between two steps; the group is unusable afterwards."""
+        """Report an interrupt between two steps. The group is unusable afterwards."""
         if self.broken is None:
             self._step += 1
             with suppress(RankError):
@@ -220,11 +233,11 @@ class RankSync:
             self._mark_broken()
 
     def leave(self, error: BaseException | None) -> None:
-        """Report that this rank takes part in no further step."""
+        """Report that this rank will not take part in further steps."""
         if self.broken is None:
             self._step += 1
             text = "closed the files" if error is None else f"left: {reason(error)}"
-            with suppress(RankError):  # all other ranks are gone
+            with suppress(RankError):  # all other ranks have gone away
                 self._post(RankNote(error=text, broken=True))
             self.broken = "the files are closed"
 
@@ -261,7 +274,7 @@ class RankSync:
         except RuntimeError as err:
             self._mark_broken()
             text = f"the store of the process group does not answer ({reason(err)})"
-            hint = "the process that hosts it, usually rank 0, has probably ended"
+            hint = "the process that hosts the store, usually rank 0, has probably ended"
             raise RankError(f"{text}; {hint}", ()) from err
 
     def _mark_broken(self) -> None:
@@ -269,7 +282,7 @@ class RankSync:
 
     def _failure(self, notes: Mapping[int, RankNote], bad: list[int]) -> RankError:
         first = notes[bad[0]]
-        more = f" (and {name_ranks(bad[1:])} failed too)" if len(bad) > 1 else ""
+        more = f" ({name_ranks(bad[1:])} failed too)" if len(bad) > 1 else ""
         return RankError(f"rank {bad[0]} failed: {first.error}{more}", tuple(bad), first.code, first.rule)
 
 

@@ -1,4 +1,4 @@
-"""Loads a model onto the ranks of a process group: whole tensors, or a slice per rank.
+"""Loads a model onto the ranks of a process group. Each rank gets whole tensors or its own slices.
 
 Importing this module imports torch. The group needs gloo for the CPU and nccl for CUDA.
 """
@@ -36,14 +36,14 @@ TIMEOUT = 300.0
 
 
 class ShardedModel(Uncopied):
-    """One or several files, open on all ranks of a process group.
+    """One or several files that are open on all ranks of a process group.
 
-    All ranks create the object, and call ``get_tensor``, ``load`` and ``get_sharded``, in the same order with
-    the same arguments; only communication-free calls of ``get_sharded`` may differ. Tensors stay valid after
-    closing. All tensors of one call share a buffer, which each of them keeps alive.
+    All ranks must create the object and call ``get_tensor``, ``load`` and ``get_sharded`` in the same order
+    with the same arguments. Only those calls of ``get_sharded`` that do not communicate may differ. Tensors
+    stay valid after closing. All tensors of one call share a buffer, and each of them keeps it alive.
 
-    A failing rank raises its own error, and every other rank a RankError that names it. The process group
-    stays usable, unless a collective failed or a rank is gone.
+    If a rank fails, it raises its own error, and every other rank raises a RankError that names it. The
+    process group can still be used, unless a collective failed or a rank has gone away.
     """
 
     def __init__(
@@ -58,25 +58,26 @@ class ShardedModel(Uncopied):
         chunk: int | None = None,
         profile: ProfileName = "hardened",
     ) -> None:
-        """Open and validate on all ranks.
+        """Open and validate the files on all ranks.
 
         Args:
-            paths: a file, several, or an index ``*.safetensors.index.json``.
-            device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``, the device of this rank.
+            paths: one file, several files, or an index ``*.safetensors.index.json``.
+            device: device of this rank, which is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
             group: a process group of torch.distributed, by default the group of all processes.
-            uneven: for sizes that are not a multiple of the number of ranks: ``refuse`` rejects them,
-                ``split`` cuts as ``torch.chunk`` does, so that the last ranks get less or nothing.
-            timeout: seconds to wait for the others in each step; a step reads 256 MiB per rank or one tensor.
-            threads: worker threads, as in ``load_file``.
-            chunk: largest read and copy in bytes, as in ``load_file``.
-            profile: profile that decides where readers may differ.
+            uneven: what to do if a size is not a multiple of the number of ranks. ``refuse`` raises an error;
+                ``split`` cuts in the same way as ``torch.chunk``, so that the last ranks get less or nothing.
+            timeout: seconds to wait for the other ranks in each step. One step reads 256 MiB per rank or one
+                tensor.
+            threads: number of worker threads, as in ``load_file``.
+            chunk: maximum size of a read and copy in bytes, as in ``load_file``.
+            profile: profile to use where readers may differ.
 
         Raises:
             InvalidFileError: a file breaks rules.
-            InvalidIndexError: the index or one of its shards does.
+            InvalidIndexError: the index or one of its shards breaks rules.
             UnreadableError: a file cannot be read.
             AccessError: an argument cannot be used here, or there is no process group.
-            RankError: another rank failed, is gone, or has another file.
+            RankError: another rank failed, has gone away, or has a different file.
         """
         self._stack = ExitStack()
         self._closed = False
@@ -94,7 +95,7 @@ class ShardedModel(Uncopied):
         except BaseException as err:
             self._stack.close()
             self._dropped(err)
-            self._call.leave(err)  # the others do not know of a delayed Ctrl-C yet
+            self._call.leave(err)  # the other ranks do not know about a delayed Ctrl-C yet
             raise
 
     def _open(self, paths: PathLike | Sequence[PathLike], profile: ProfileName) -> None:
@@ -104,7 +105,7 @@ class ShardedModel(Uncopied):
         kind = open_engine(self._device).device.type
         backends = self._call.backends
         if f"{kind}:" not in backends:
-            raise AccessError(f"the process group has no backend for {kind}, only {quote(backends)}")
+            raise AccessError(f"the process group has no backend for {kind}; it has only {quote(backends)}")
         self._files = _open_files(paths, profile, self._stack)
         if not self._files:
             raise AccessError("there are no files to load")
@@ -132,28 +133,28 @@ class ShardedModel(Uncopied):
         return name in self._owners
 
     def info(self, name: str) -> TensorInfo:
-        """Return the header's entry for the whole tensor. Raises NoSuchTensorError."""
+        """Return the header entry for the whole tensor. Raises NoSuchTensorError."""
         return self._files[self._number(name)].known.tensors[name]
 
     def get_tensor(self, name: str) -> TorchTensor:
-        """Return the whole tensor on every rank; one rank reads and broadcasts it. Raises as ``load``."""
+        """Return the whole tensor on every rank. One rank reads and broadcasts it. Raises as ``load``."""
         if not isinstance(name, str):
             self._number(name)
         return self.load({name: None})[name]
 
     def get_sharded(self, name: str, dim: int) -> TorchTensor:
-        """Return this rank's slice of a tensor along ``dim``; negative dimensions count from the last.
+        """Return this rank's slice of a tensor along ``dim``. Negative dimensions count from the last one.
 
-        If the slice is one range of bytes, as along dimension 0, or has runs of 16 KiB or more, the rank
-        reads it without communication, so an error affects only this rank. Otherwise one rank reads and
-        scatters the tensor, as in ``load``. Raises as ``load``.
+        If the slice is a single range of bytes, as along dimension 0, or consists of runs of 16 KiB or more,
+        the rank reads it without communication, so an error affects only this rank. Otherwise, one rank reads
+        and scatters the tensor, as in ``load``. Raises the errors of ``load``.
         """
         handled = sys.exception()
         try:
             self._check_open()
             self._number(name)
             if dim is None:
-                raise AccessError("get_sharded needs a dimension; get_tensor returns the whole tensor")
+                raise AccessError("get_sharded needs a dimension; use get_tensor for the whole tensor")
             (item,) = self._items({name: dim})
             if item.way == "own":
                 return self._finished([item], [name], talk=False)[name]
@@ -163,24 +164,24 @@ class ShardedModel(Uncopied):
         return self.load({name: dim})[name]
 
     def load(self, wanted: Mapping[str, int | None]) -> dict[str, TorchTensor]:
-        """Load many tensors at once: all of them on all ranks, or none.
+        """Load many tensors together. Either all ranks get all tensors or none.
 
-        Files, or single tensors if there are fewer files than ranks, are distributed over the ranks by their
-        bytes. Reads and collectives overlap.
+        The ranks divide the files among themselves according to their size in bytes. If there are fewer files
+        than ranks, they divide the tensors instead. Reads and collectives overlap.
 
         Args:
-            wanted: tensor name -> the dimension to cut along, None for the whole tensor.
+            wanted: mapping of tensor names to the dimension to cut along, or None for the whole tensor.
 
         Returns:
-            name -> tensor, in the order of ``wanted``.
+            A mapping of names to tensors, in the order of ``wanted``.
 
         Raises:
-            NoSuchTensorError: there is no tensor of that name.
-            UnsupportedDtypeError: this torch has no type for a tensor.
+            NoSuchTensorError: there is no tensor with that name.
+            UnsupportedDtypeError: this version of torch has no type for a tensor.
             AccessError: a tensor cannot be cut this way, a file changed, or the model is closed.
             UnreadableError: a file cannot be read, or became shorter during the load.
             DeviceError: the device, its memory or a collective failed.
-            RankError: another rank failed, is gone, or makes another call.
+            RankError: another rank failed, has gone away, or makes a different call.
         """
         handled = sys.exception()
         try:
@@ -192,12 +193,12 @@ class ShardedModel(Uncopied):
                 notes = self._call.agree(error, fact, "" if error else _shown(wanted))
                 odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
                 if odd:
-                    requests = f"requested {notes[odd[0]].shown}, rank 0 requested {notes[0].shown}"
+                    requests = f"requested {notes[odd[0]].shown}, but rank 0 requested {notes[0].shown}"
                     text = f"the ranks make different calls: {name_ranks(odd)} {requests}"
                     raise RankError(text, tuple(odd))
                 return self._finished(items, wanted, talk=True)
         except BaseException as err:
-            # A kept error must not keep the memory.
+            # An error that is kept must not keep the memory alive.
             release_frames(err, handled)
             self._dropped(err)
             raise
@@ -220,7 +221,7 @@ class ShardedModel(Uncopied):
             number = self._number(name)
             known = self._files[number].known
             info = known.tensors[name]
-            # Reuse cuts: models have few shapes, and a cut has an entry per rank.
+            # Reuse cuts, because a model has few shapes and a cut has an entry for each rank.
             key = (info.dtype, info.shape, repr(dim))
             if key in by_cut:
                 items.append(by_cut[key]._replace(info=info, file=number))
@@ -308,15 +309,16 @@ def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> li
 
 
 def _check_same(files: Sequence[OpenFile], notes: Sequence[RankNote]) -> None:
-    """Raise RankError unless all ranks have the files of rank 0, by number, header and size."""
+    """Raise RankError unless all ranks have the same files as rank 0, judging by number, header and size."""
     first = json.loads(notes[0].fact)
     others = [json.loads(note.fact) for note in notes]
     odd = [rank for rank, digests in enumerate(others) if len(digests) != len(first)]
     if odd:
-        counts = f"{len(others[odd[0]]):,} files on rank {odd[0]}, {len(first):,} on rank 0"
+        counts = f"rank {odd[0]} has {len(others[odd[0]]):,} files, but rank 0 has {len(first):,}"
         raise RankError(f"the ranks have different files: {counts}", tuple(odd))
     for number, digest in enumerate(first):
         odd = [rank for rank, digests in enumerate(others) if digests[number] != digest]
         if odd:
-            text = f"header or size on {name_ranks(odd)} differ from rank 0's; give all ranks the same file"
+            difference = f"the header or size on {name_ranks(odd)} differs from rank 0"
+            text = f"{difference}; give all ranks the same file"
             raise RankError(f"{files[number].source.name}: {text}", tuple(odd))

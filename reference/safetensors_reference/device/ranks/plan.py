@@ -1,13 +1,16 @@
-"""Plans a load by several ranks: every rank computes the same cuts, reads and places.
+"""Plans a load by several ranks. Every rank computes the same cuts, reads and places.
 
-A slice along dimension ``dim`` is a run of bytes, repeated for every index into the dimensions before it.
+A slice along dimension ``dim`` is a run of bytes that is repeated for every index into the dimensions before
+it.
 
-Tensors travel in three ways. ``own``: each rank reads its part without communication. ``broadcast``: one rank
-reads and all get the same. ``scatter``: one rank reads and each gets its slice, used where runs are so short
-that a system call for each would cost more than sending.
+There are three ways to load a tensor. ``own``: each rank reads its part without communication. ``broadcast``:
+one rank reads the tensor and sends it to all others. ``scatter``: one rank reads the tensor and sends each
+rank its slice; it is used if the runs are so short that a system call for each would cost more than
+sending.
 
-Buffers have the same layout on every rank, with room for the largest share of each tensor, so one collective
-moves many tensors. Rounds bound the bytes that a rank reads for others.
+Buffers have the same layout on every rank, with enough space for the largest share of each tensor, so that
+one collective can move many tensors. Loading in rounds limits the number of bytes that a rank reads for
+others.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ Uneven = Literal["refuse", "split"]
 Way = Literal["own", "broadcast", "scatter"]
 ROUND_BYTES = 256 << 20
 MIN_RUN = 16 << 10
-"""Shortest run in bytes that each rank reads itself; on disks, shorter reads are slow."""
+"""Minimum length in bytes of a run that each rank reads itself. On disks, shorter reads are slow."""
 ALIGNMENT = 64
 
 
@@ -41,7 +44,11 @@ class Share(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Division of a tensor among the ranks: runs per share, bytes from run to run, a share for each rank."""
+    """Division of a tensor among the ranks.
+
+    ``runs`` is the number of runs per share and ``step`` the number of bytes from one run to the next. There
+    is one share for each rank.
+    """
 
     runs: int
     step: int
@@ -54,7 +61,7 @@ class Cut(NamedTuple):
 
 
 def bounds(size: int, world: int) -> list[tuple[int, int]]:
-    """Return (first index, end) for each rank, as ``torch.chunk`` cuts a dimension of ``size``."""
+    """Return (first index, end) for each rank. Cuts a dimension of ``size`` as ``torch.chunk`` does."""
     most = -(-size // world)
     return [(min(rank * most, size), min((rank + 1) * most, size)) for rank in range(world)]
 
@@ -64,16 +71,16 @@ def cut_whole(info: TensorInfo, world: int) -> Cut:
 
 
 def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven = "refuse") -> Cut:
-    """Cut a tensor among ``world`` ranks. Raises AccessError (API-07, API-08) where that is impossible."""
+    """Cut a tensor among ``world`` ranks. Raises AccessError (API-07, API-08) if that is impossible."""
     where = f"{file}: tensor {quote(info.name)}"
     axis = _axis(where, info, dim)
     size = info.shape[axis]
     if size % world and uneven != "split":
         text = f"dimension {axis} of size {size:,} cannot be cut evenly among {world:,} ranks"
-        hint = "uneven='split' cuts it as torch.chunk does"
+        hint = "uneven='split' cuts it in the same way as torch.chunk"
         raise AccessError(f"{where}: {text}; {hint}", "API_SLICE_UNSUPPORTED", "API-07")
     inner = prod(info.shape[axis + 1 :]) * info.bits
-    # Without elements there are no bytes to cut.
+    # Without elements, there are no bytes to cut.
     runs = prod(info.shape[:axis]) if info.nbytes else 1
     if world == 1:
         return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),), False)
@@ -91,22 +98,22 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
 
 
 def _axis(where: str, info: TensorInfo, dim: int) -> int:
-    # True is an integer in Python, but a mistake here.
+    # True is an integer in Python, but it is a mistake here.
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-        raise AccessError(f"{where}: a dimension is a number, not {shown(dim)}")
+        raise AccessError(f"{where}: a dimension must be a number, not {shown(dim)}")
     number = index(dim)
     rank = len(info.shape)
     if not rank:
         text = f"{where}: a scalar has no dimension to cut; get_tensor returns it on every rank"
         raise AccessError(text, "API_SLICE_OUT_OF_RANGE", "API-07")
     if not -rank <= number < rank:
-        text = f"{where}: no dimension {number}, the shape is {list(info.shape)}"
+        text = f"{where}: there is no dimension {number} in the shape {list(info.shape)}"
         raise AccessError(text, "API_SLICE_OUT_OF_RANGE", "API-07")
     return number % rank
 
 
 class PlannedFile(NamedTuple):
-    """A file for planning: name for errors, start of the data, and tensors."""
+    """Properties of a file that planning needs: name for errors, start of the data, and tensors."""
 
     name: str
     data_start: int
@@ -114,7 +121,7 @@ class PlannedFile(NamedTuple):
 
 
 class LoadItem(NamedTuple):
-    """A tensor to load: number of its file, cut, way, and first byte in the buffer."""
+    """A tensor to load: number of its file, cut, way of loading, and first byte in the buffer."""
 
     info: TensorInfo
     file: int
@@ -128,7 +135,7 @@ class LoadItem(NamedTuple):
 
 
 class CollectiveBatch(NamedTuple):
-    """Tensors that one collective moves: buffer bytes ``[at, at + size)``, small gaps included."""
+    """Tensors that one collective moves: buffer bytes ``[at, at + size)``, which include small gaps."""
 
     way: Way
     source: int
@@ -138,7 +145,7 @@ class CollectiveBatch(NamedTuple):
 
 
 class LoadPlan(NamedTuple):
-    """Batches by round (source -1 without collective), items by tensor name, and buffer size."""
+    """Batches by round, items by tensor name, and buffer size. Without a collective, the source is -1."""
 
     rounds: list[list[CollectiveBatch]]
     places: dict[str, LoadItem]
@@ -196,7 +203,10 @@ def _place(way: Way, source: int, items: Iterable[LoadItem], at: int) -> Collect
 
 
 def sources(items: Sequence[LoadItem], world: int) -> list[int]:
-    """Return the rank that reads each item: the largest first, each to the rank with the fewest bytes."""
+    """Return the rank that reads each item.
+
+    Items are assigned in order of decreasing size, each to the rank that has the fewest bytes so far.
+    """
     by_file = len({item.file for item in items}) >= world
     sizes: dict[int, int] = {}
     for number, item in enumerate(items):

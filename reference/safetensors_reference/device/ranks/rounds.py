@@ -1,7 +1,7 @@
-"""Executes a load plan: reads for one round during the collectives of the previous one.
+"""Executes a load plan. The reads for one round overlap the collectives of the previous one.
 
-Between rounds all ranks report their results. If a read fails on any rank, pending collectives are finished
-everywhere and none is started, so the process group stays usable.
+Between rounds, all ranks report their results. If a read fails on any rank, all ranks finish the pending
+collectives and start no others, so the process group can still be used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
 class OpenFile(NamedTuple):
-    """An open file, its header for planning, and a digest of header and size."""
+    """An open file, its properties for planning, and a digest of its header and size."""
 
     source: PathSource
     known: PlannedFile
@@ -38,7 +38,7 @@ class OpenFile(NamedTuple):
 
 
 class ScatterMemory(NamedTuple):
-    """Memory of a scattering rank: whole tensors, and a block for each rank: uint8[world, n]."""
+    """Memory of a scattering rank: whole tensors, and a block for each rank, as uint8[world, n]."""
 
     whole: torch.Tensor
     blocks: torch.Tensor
@@ -72,7 +72,10 @@ class LoadRounds:
         return self._take()
 
     def together(self) -> torch.Tensor:
-        """Load with all ranks, or raise RankError; after an error in a collective the group is unusable."""
+        """Load together with all ranks, or raise RankError.
+
+        If a collective fails, the group is unusable afterwards.
+        """
         count = len(self._plan.rounds)
         gate = self._call.gate
         self._call.agree(gate.attempt(self._begin))
@@ -143,7 +146,10 @@ class LoadRounds:
     def _targets(
         self, items: Sequence[LoadItem], memory: torch.Tensor, segments: Sequence[Sequence[Segment]]
     ) -> list[Target]:
-        """Return one target per run of items of one file: chunks include gaps, so none may span others."""
+        """Return one target per run of items from the same file.
+
+        Chunks include gaps, so no target may span other items.
+        """
         out: list[Target] = []
         pairs = zip(items, segments, strict=True)
         for number, group in groupby(pairs, key=lambda pair: pair[0].file):
@@ -174,7 +180,7 @@ class LoadRounds:
     def _finish(self, works: Sequence[Any]) -> None:
         try:
             if not self._call.wait(_until_done(works, self._call), self._call.timeout):
-                self._raise_failure(TimeoutError(f"not done within {self._call.timeout:g} s"))
+                self._raise_failure(TimeoutError(f"not finished within {self._call.timeout:g} s"))
             for work in works:
                 work.wait()
         except SafetensorsError:
@@ -213,7 +219,7 @@ def _divide(batch: CollectiveBatch, pieces: ScatterMemory) -> None:
     at = 0
     for item in batch.items:
         cut = item.cut
-        # In words of the widest common size: single bytes are slow to copy.
+        # Copy in words of the widest common size, because single bytes are slow to copy.
         width = gcd(8, cut.step, *(n for share in cut.shares for n in (share.first, share.run)))
         rows = pieces.whole[at : at + item.info.nbytes].view(WORDS[width]).view(cut.runs, -1)
         for rank, share in enumerate(cut.shares):

@@ -104,11 +104,11 @@ def test_uneven_sizes_are_refused_unless_asked_for(info: TensorInfo, data: st.Da
     [
         ([], 0, "API_SLICE_OUT_OF_RANGE", "a scalar has no dimension to cut"),
         ([], -1, "API_SLICE_OUT_OF_RANGE", "a scalar has no dimension to cut"),
-        ([4, 4], 2, "API_SLICE_OUT_OF_RANGE", r"no dimension 2, the shape is \[4, 4\]"),
+        ([4, 4], 2, "API_SLICE_OUT_OF_RANGE", r"there is no dimension 2 in the shape \[4, 4\]"),
         ([4, 4], -3, "API_SLICE_OUT_OF_RANGE", "no dimension -3"),
-        ([4, 4], True, "UNCLASSIFIED", "a dimension is a number, not True"),
-        ([4, 4], 1.0, "UNCLASSIFIED", "a dimension is a number, not 1.0"),
-        ([4, 4], "0", "UNCLASSIFIED", 'a dimension is a number, not "0"'),
+        ([4, 4], True, "UNCLASSIFIED", "a dimension must be a number, not True"),
+        ([4, 4], 1.0, "UNCLASSIFIED", "a dimension must be a number, not 1.0"),
+        ([4, 4], "0", "UNCLASSIFIED", 'a dimension must be a number, not "0"'),
     ],
 )
 def test_dimensions_that_are_none(shape: list[int], dim: int, code: str, text: str) -> None:

@@ -142,7 +142,7 @@ def test_a_group_of_some_ranks(launcher: Launcher, tmp_path: Path) -> None:
     answers = launcher.run("part_of_the_ranks", 4, tmp_path, str(write(tmp_path, file)))
     for outside in (answers[0], answers[2]):
         assert outside["type"] == "AccessError"
-        assert "not in the process group" in outside["text"]
+        assert "does not belong to the given process group" in outside["text"]
     for rank, answer in enumerate((answers[1], answers[3])):
         assert answer["rank"] == rank
         for name, code, shape, dim in (("a", "F32", [8, 6], 1), ("b", "BF16", [4, 10, 2], 0)):
@@ -180,9 +180,9 @@ def test_an_error_of_one_rank_reaches_all_and_the_group_lives_on(launcher: Launc
             if what not in ("interrupt", "ctrl-c", "left"):
                 assert got["code"] == answers[1][what]["code"]
     alike = {
-        "other header": "header or size on rank 1 differ from rank 0's; give all ranks the same file",
-        "fewer files": "1 files on rank 1, 2 on rank 0",
-        "other call": 'rank 1 requested {"a": None}, rank 0 requested {"b": None}',
+        "other header": "the header or size on rank 1 differs from rank 0; give all ranks the same file",
+        "fewer files": "rank 1 has 1 files, but rank 0 has 2",
+        "other call": 'rank 1 requested {"a": None}, but rank 0 requested {"b": None}',
     }
     for what, text in alike.items():
         for answer in answers:
@@ -288,7 +288,7 @@ def test_the_first_to_fail_stays_until_the_others_know(launcher: Launcher, tmp_p
 def test_a_group_for_another_device(launcher: Launcher, tmp_path: Path) -> None:
     for answer in launcher.run("other_backend", 2, tmp_path, str(write(tmp_path, file_of(SMALL)))):
         assert answer["type"] == "AccessError"
-        assert 'no backend for cpu, only "cuda:gloo"' in answer["text"]
+        assert 'no backend for cpu; it has only "cuda:gloo"' in answer["text"]
 
 
 def test_without_a_group(tmp_path: Path) -> None:

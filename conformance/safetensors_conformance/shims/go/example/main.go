@@ -1,4 +1,4 @@
-// How the shim is used, around a reader that shows nothing but that: it checks next to nothing. In a module of your own:
+// An example of the shim with a minimal reader, which checks almost nothing. In your own module, run:
 //
 //	go build -o reader . && stc check-protocol --impl "cmd:./reader"
 package main
