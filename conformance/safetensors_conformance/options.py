@@ -37,9 +37,9 @@ OPTIONS = {
         many=True,
     ),
     "--profile": Option(
-        "Grade disputed cases by the written text, the official library's behaviour or our recommendation for "
-        "hostile files. Without a profile, or where the profile leaves a choice open, these cases fail only if "
-        "the answer fits no option, or not the one that is required.",
+        "Grade disputed cases by the written text, the official library's behaviour or our recommendation "
+        "for hostile files. Without a profile, or where the profile leaves a choice open, these cases fail "
+        "only if the answer fits no option, or not the one that is required.",
         choices=PROFILES,
     ),
     "--baseline": Option("File of expected failures of the implementation (TOML).", "FILE"),

@@ -266,8 +266,8 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     first = RunResults(RunOptions(committed(), report=tmp_path))
     result = invoke("--impl", QUICK, "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 2
-    assert "another run writes into it" in result.output
-    with pytest.raises(ReportError, match="another run writes into it"):
+    assert "another run is writing to this folder" in result.output
+    with pytest.raises(ReportError, match="another run is writing to this folder"):
         RunResults(RunOptions(committed(), report=tmp_path))
     first.close()
     result = invoke("--impl", QUICK, "--case", TRIGGER, "--report", str(tmp_path))
