@@ -216,11 +216,11 @@ def test_a_report_prints_on_six_sheets_and_says_what_it_leaves_out(
 ) -> None:
     with opened(browser, written(tmp_path, document()), PAPER) as seen:
         assert seen.page.locator("nav").is_visible()
-        assert seen.page.get_by_text("Not printed").is_hidden()
+        assert seen.page.get_by_text("printed version leaves out").is_hidden()
         seen.page.emulate_media(media="print")
         for gone in ("nav", "#filter", ".skip", "#findings"):
             assert seen.page.locator(gone).is_hidden(), gone
-        assert seen.page.get_by_text("Not printed").is_visible()
+        assert seen.page.get_by_text("printed version leaves out").is_visible()
         assert seen.page.locator(".card").first.is_visible()
         assert seen.page.locator("#causes").is_visible()
         wide = seen.page.eval_on_selector_all(
