@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a complete file under a temporary name and rename it, even over a symbolic link.
+    """Write a complete file under a temporary name and rename it, even if the target is a symbolic link.
 
     Raises OSError if writing fails.
     """

@@ -16,14 +16,12 @@ from .report import LETTERS, AreaCells, CaseRow, RuleCells
 
 
 def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
-    """Return one row per area; it contains one row per rule.
+    """Return one row per area, which contains one row per rule of the area.
 
-    Every row has the worst verdict of every implementation.
-
-    A failing case counts only for the rules to which its failures are attributed. Without failures, ``worst``
-    is ``pass`` if any case passes. It is null if an implementation has no verdict on any case of the rule.
-    ``cases`` is the number of cases in the corpus. ``known`` is the number of cases with a verdict, per
-    implementation.
+    Every row has the worst verdict of every implementation. A failing case counts only for the rules to which
+    its failures are attributed. Without failures, ``worst`` is ``pass`` if any case passes. It is null if an
+    implementation has no verdict on any case of the rule. ``cases`` is the number of cases in the corpus.
+    ``known`` is the number of cases with a verdict, per implementation.
     """
     carried: dict[str, set[str]] = {rule: set() for rule in rule_book().rules}
     for case in manifest.cases:

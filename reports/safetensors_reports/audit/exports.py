@@ -194,7 +194,7 @@ def _location(finding: Finding, files: dict[str, Json]) -> Json:
 
 
 def statements(report: Report, artifacts: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Return one in-toto statement per implementation, by label.
+    """Return one in-toto statement per implementation; the keys are labels.
 
     ``artifacts`` maps labels to SHA-256 digests. Test names are case ids. Cases without a result appear in no
     list, and the result of an incomplete run is never better than WARNED. A report for published pages names

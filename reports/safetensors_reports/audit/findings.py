@@ -49,7 +49,7 @@ MAX_NAME = 80
 
 @dataclass(frozen=True)
 class FailingInput:
-    """A case or a fuzzing finding (``item``) with the result of an implementation."""
+    """A case or a fuzzing finding (``item``), together with the result of an implementation."""
 
     row: Row
     rule: str

@@ -160,7 +160,7 @@ def _entry(path: Path, document: FindingPart) -> bytes | None:
                 f"{visible(str(path))}: {visible(row.stored)} is outside the folder of the finding"
             )
         return read_whole(stored, row.size) if row.size <= LARGEST_INPUT else None
-    except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: circular links
+    except (OSError, ValueError, RuntimeError) as err:  # circular links raise RuntimeError
         raise AuditError(
             f"{visible(str(path))}: {visible(str(err), 300)}; the finding cannot be used without its input"
         ) from err

@@ -68,7 +68,7 @@ def _one_of(words: Iterable[str], about: str | None = None) -> Meta:
 Positive = Annotated[int, Meta(ge=1)]
 RuleId = Annotated[str, Meta(pattern="^[A-Z]{3}-[0-9]{2,}$")]
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Kind = Annotated[str, _one_of(VERDICTS, "Verdict of run records, without the option of a choice.")]
+Kind = Annotated[str, _one_of(VERDICTS, "Verdict of a run record, without the option of a choice.")]
 Outcome = Annotated[
     str,
     _one_of(
@@ -120,12 +120,7 @@ class ChoiceRow(Struct):
 
 
 class ExpectedRow(Struct):
-    """An expected failure.
-
-    Attributes:
-        state: Current state of the entry. Published reports about other people's software do not show passes.
-        issue: Address of a public report, or 'unreported', or empty.
-    """
+    """A failure that a baseline expects."""
 
     case: str
     verdict: str | None
@@ -323,15 +318,7 @@ class Scales(Struct):
 
 
 class RuleCells(Struct):
-    """Verdicts on the cases of a rule.
-
-    Attributes:
-        cases: Number of cases in the corpus.
-        known: Number of cases with a verdict, per implementation. A failing case counts only for the first of
-            its rules.
-        worst: The worst failing verdict per implementation. If none fails, it is the first of pass, choice
-            and unsupported that occurs. If there is no verdict, it is null.
-    """
+    """Verdicts on the cases of one rule."""
 
     rule: RuleId
     level: Literal["must", "should", "may"]
@@ -388,11 +375,7 @@ class GapRow(Struct):
 
 
 class Coverage(Struct):
-    """Coverage of the rules by the corpus.
-
-    Attributes:
-        both: Number of rules that have both cases to accept and cases to reject.
-    """
+    """How well the corpus covers the rules."""
 
     both: Count
     one: Count
@@ -494,12 +477,7 @@ class EvidenceRow(Struct):
 
 
 class ReferenceRow(Struct):
-    """A public report.
-
-    Attributes:
-        reference: owner/repository#number, an address, or the name of a document.
-        current: Whether it is about the tested version.
-    """
+    """A public report of a failure."""
 
     reference: str
     current: bool

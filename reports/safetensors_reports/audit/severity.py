@@ -39,7 +39,7 @@ OUTCOMES: dict[str, str] = {
     "panic": 'raises an exception that "except Exception" does not catch (the process survives) on',
     "accept": "accepts",
     "late": "opens but later fails to read",
-    "reject": "refuses",
+    "reject": "rejects",
     "cost": "exceeds its budget on",
     "exception": "rejects with an undocumented exception",
     "contradiction": "contradicts itself on",

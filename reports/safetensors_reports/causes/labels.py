@@ -128,7 +128,7 @@ def _accepts(parts: Sequence[str], title: str) -> str:
 
 def _refuses(group: Group, where: str, title: str) -> str:
     if group.dtypes:
-        return f"{'refuses to write' if where == 'write' else 'refuses'} the {_dtypes(group)}"
+        return f"{'does not write' if where == 'write' else 'rejects'} the {_dtypes(group)}"
     if group.every:
         return f"{_REFUSES[where]}: nearly all"
     if group.feature:
@@ -179,7 +179,7 @@ def _writes(parts: Sequence[str], title: str) -> str:
             if broken
             else f"does not write a valid file: {title}"
         )
-    return f"after saving, it is not true that {MEANINGS.get(name, name)}"
+    return f"fails a check after saving: {MEANINGS.get(name, name)}"
 
 
 def _codes(group: Group, cases: Mapping[str, Case]) -> str:

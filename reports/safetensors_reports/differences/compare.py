@@ -98,7 +98,7 @@ def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None
         shared = mine.keys() & others.keys()  # a key with a null value counts as present
         key = min(k for k in mine.keys() | others.keys() if k not in shared or mine[k] != others[k])
         if key in shared:
-            return f"metadata[{quote(key)}]: {_show(mine[key])} against {_show(others[key])}"
+            return f"metadata[{quote(key)}]: {_show(mine[key])} vs. {_show(others[key])}"
         return f"only {visible(label_a if key in mine else label_b, 60)} reports metadata {quote(key)}"
     return None
 
@@ -110,7 +110,7 @@ def _cut_differ(a: Reading, b: Reading) -> str | None:
     if part is None:
         return None
     name = {NAMES: "the tensor names", METADATA: "the metadata"}.get(part, f"{part} of a tensor")
-    return f"{name} by digest: {mine[part][:12]}… and {others[part][:12]}…"
+    return f"{name} by digest: {mine[part][:12]}… vs. {others[part][:12]}…"
 
 
 def _rows_differ(a: list[Tensor], b: list[Tensor]) -> str | None:
@@ -128,7 +128,7 @@ def _row_differs(a: Tensor, b: Tensor) -> str | None:
     for name in differing_fields(a, b):
         if name == "sha256":
             return "sha256 differs"
-        return f"{name} {visible(str(a[name]), 60)} against {visible(str(b[name]), 60)}"
+        return f"{name} {visible(str(a[name]), 60)} vs. {visible(str(b[name]), 60)}"
     return None
 
 

@@ -198,7 +198,7 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
         f"{escape(fit_label(labels[m], MAX_LABEL))}</text>"
         for m, i in rows.items()
     )
-    title = f"Agreement of {len(rows)} implementations over {compared:,} cases"
+    title = f"Agreement of {len(rows)} implementations on {compared:,} cases"
     return Markup(  # noqa: S704 - numbers, and names that were escaped
         f'<svg class="tree" role="img" aria-label="{title}; see the table below" '
         f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '

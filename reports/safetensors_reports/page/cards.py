@@ -1,4 +1,6 @@
-"""Cards that answer the most important questions about a program with counts of verdicts.
+"""Cards that answer the most important questions about a program.
+
+The answers are based on the counts of verdicts.
 
 A card has a part for each role of the program: a question, an answer in one line, and one line per kind of
 input. Red marks violations of the written format. Deviations from the official library or from our hardening

@@ -1,4 +1,4 @@
-"""Find the rules that a program breaks by looking at all cases of its run.
+"""Find the rules that a program breaks from all the cases of its run.
 
 A reader that rejects a valid file rejects it because of one of the rules that the file touches, and a writer
 may fail in every call for the same reason. The harness sees only one answer and attributes it to the first

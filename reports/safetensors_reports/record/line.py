@@ -48,7 +48,7 @@ Basis = Literal["text", "official", "ours"] | None
 
 
 class Line(Struct, tag_field="type", tag=str.lower):
-    """A line. Readers ignore properties that they do not know."""
+    """A line of a run record. Readers ignore properties that they do not know."""
 
 
 class Implementation(Struct):

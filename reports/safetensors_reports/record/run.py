@@ -118,8 +118,7 @@ class RecordWriter:
             text = json.dumps(row, allow_nan=False)
         except ValueError:  # a worker may send NaN as a time; lose the number, not the run
             text = json.dumps(_finite(row), allow_nan=False)
-        # Escape everything as ASCII. Lone surrogates in tensor names survive, and no line contains a raw line
-        # break.
+        # Lone surrogates in tensor names survive as ASCII escapes, and no line contains a raw line break.
         line = text.encode("ascii") + b"\n"
         rest = memoryview(line)
         try:
@@ -314,7 +313,12 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
         else:
             bad.line(record, row, number, fault)
     if record is None:
-        _fail(path, 1, "no header; the run ended before it began, or this is not a record", "run again")
+        _fail(
+            path,
+            1,
+            "there is no header; either the run ended before it began, or this is not a run record",
+            "run again",
+        )
     bad.report(record)
     record.results = recharge(record.results)
     return record

@@ -15,7 +15,7 @@ FAILURE_COUNTS = (
     "late-reject",
     *RARE,
 )
-"""Kinds of failure in order; the rare ones are shown only if they occur."""
+"""Kinds of failure in the order in which they are shown. The rare ones are shown only if they occur."""
 
 MAX_FEATURES = 6
 MAX_PROBLEMS = 5
@@ -43,7 +43,7 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
     """Return the reasons why the numbers are incomplete, escaped for a terminal or for Markdown."""
     out = []
     total = record.header["corpus"]["cases"]
-    ran = f"{record.cases:,} of {total:,} cases have a verdict, the others are unknown"
+    ran = f"{record.cases:,} of {total:,} cases have a verdict; the others are unknown"
     if record.truncated:
         out.append(f"truncated run: the record has no footer; {ran}")
     elif record.partial:

@@ -127,7 +127,7 @@ def _environment() -> Environment:
 
 
 def outcome(expectation: Expectation) -> str:
-    return "refuse" if expectation.outcome == "reject" else "accept"
+    return "reject" if expectation.outcome == "reject" else "accept"
 
 
 def demands(case: Case, data: SiteData) -> tuple[str, str, tuple[str, ...]]:

@@ -68,7 +68,7 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
                 text = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
                 click.echo(f"{bug['id']:<7} {s.implementation:<22} {text}: {len(s.cases)} cases")
         seen = sum(bool(data.sightings[bug["id"]]) for bug in data.bugs)
-        click.echo(f"{seen} of {len(data.bugs)} known bugs that have cases were seen")
+        click.echo(f"{seen} of the {len(data.bugs)} known bugs with cases were seen")
 
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:

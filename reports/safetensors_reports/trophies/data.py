@@ -187,7 +187,7 @@ def _fault(document: TrendDocument) -> str:
         except ValueError as err:
             return f"{err}: all versions must be releases, or all must be full commit hashes"
     if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
-        return "its passages do not match its versions"
+        return "the passages do not match the versions"
     for change in (c for passage in document.passages for c in passage.changes):
         if turn_of(change.before, change.after) != change.turn:
             return (

@@ -45,10 +45,11 @@ class Expectations:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Runs that show a bug.
+    """Runs that show a bug of one implementation.
 
-    A bug that is ``gone`` fails in ``before``, one that ``came`` fails in ``after``, and one that is
-    ``there`` fails in the newest version.
+    If ``kind`` is ``gone``, cases of the bug fail in the version ``before`` but not in ``after``. If it is
+    ``came``, they fail in ``after`` but not in ``before``. If it is ``there``, they fail in the newest
+    version.
     """
 
     kind: Kind

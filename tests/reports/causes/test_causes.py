@@ -390,7 +390,7 @@ def test_a_writer_has_a_cause_per_broken_property() -> None:
         "writes files that violate a rule: bytes before or between the tensors belong to none of them"
     )
     assert (first.rule, first.basis) == ("WRT-01", "text")
-    assert second.what == "after saving, it is not true that the header is padded to eight bytes"
+    assert second.what == "fails a check after saving: the header is padded to eight bytes"
     assert (second.verdict, second.rule) == ("not-strict", "WRT-02")
     assert second.advice
 
@@ -402,8 +402,8 @@ def test_a_record_from_before_names_its_properties_in_words() -> None:
     )
     whats = {c.what for c in found(failing("writer/disk-full", "wrong-content", step="write", detail=detail))}
     assert whats == {
-        "after saving, it is not true that the file that was there is unchanged",
-        "after saving, it is not true that nothing else is left in the folder",
+        "fails a check after saving: the file that was there is unchanged",
+        "fails a check after saving: nothing else is left in the folder",
     }
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         (
             {"tensors": [{"name": "w", "shape": [2, 3]}]},
             {"tensors": [{"name": "w", "shape": [3, 2]}]},
-            '"w": shape [2, 3] against [3, 2]',
+            '"w": shape [2, 3] vs. [3, 2]',
         ),
         (
             {"tensors": [{"name": "w", "dtype": "F32", "sha256": "a"}]},
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         ),
         ({"metadata": None}, {"metadata": {}}, None),
         ({"metadata": {"k": "1"}}, {"tensors": []}, None),
-        ({"metadata": {"k": "1"}}, {"metadata": {"k": "2"}}, 'metadata["k"]: "1" against "2"'),
+        ({"metadata": {"k": "1"}}, {"metadata": {"k": "2"}}, 'metadata["k"]: "1" vs. "2"'),
         ({"metadata": {"k": "1"}}, {"metadata": None}, 'only X reports metadata "k"'),
         (  # a name reported twice: order does not matter, a row of its own does
             {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         (
             {"tensors": [{"name": "w", "dtype": "F32"}]},
             {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
-            '"w": dtype F32 against F16',
+            '"w": dtype F32 vs. F16',
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_the_text(make: type[Make]) -> None:
         "",
         "content splits: several implementations accept the file but read different content",
         "     1  accept:A x 1, z 1 · accept:B y 1",
-        '        e.g. a: metadata["k"]: "1" against "2" (x 1 / y 1)',
+        '        e.g. a: metadata["k"]: "1" vs. "2" (x 1 / y 1)',
         "",
         "verdict splits: some implementations accept the file and others reject it",
         "     2  accept:A x 1 · reject y 1, z 1",

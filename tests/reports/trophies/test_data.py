@@ -274,7 +274,7 @@ def _broken(**parts: Any) -> dict[str, Any]:
         (b"[]", "must be an object, not a list"),
         (_broken(trend=2), "trend: must be 1"),
         (_broken(interrupted=True), "not every version was run"),
-        (_broken(passages=[]), "passages do not match its versions"),
+        (_broken(passages=[]), "passages do not match the versions"),
         (
             _trend({**CHANGE, "turn": "broken"}),
             "layout/a is marked broken, but its verdict changed from wrong-accept to pass",
