@@ -145,7 +145,7 @@ def test_a_truncated_run_is_reported_as_such(record: Path, tmp_path: Path) -> No
     ("name", "text", "says"),
     [
         ("torn.jsonl", '{"type": "hea', "torn.jsonl, line 1: not valid JSON"),
-        ("empty.jsonl", "", "empty.jsonl, line 1: no header"),
+        ("empty.jsonl", "", "empty.jsonl, line 1: there is no header"),
         ("other.jsonl", '{"a": 1}\n', "other.jsonl, line 1: not a line of a run record"),
         ("new.jsonl", '{"type": "header", "record": 9}\n', "new.jsonl, line 1: record version 9"),
         ("finding.json", "{", "finding.json: not JSON"),
