@@ -1,1 +1,1 @@
-"""Run records and everything that is rendered from them."""
+"""Run records and all the documents that are rendered from them."""

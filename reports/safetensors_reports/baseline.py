@@ -1,4 +1,4 @@
-"""Models and reader of files of expected failures, one implementation per file.
+"""Models and a reader for files that list expected failures; one file belongs to one implementation.
 
 ``safetensors_conformance.run.baseline`` documents the format and applies the entries to runs.
 """
@@ -27,18 +27,18 @@ from .versions import affects_version
 MAX_BYTES = 64 << 20
 MAX_VERSIONS = 1000
 UNREPORTED = "unreported"
-"""Value of ``issue`` for a security failure that has no public report yet; it then needs a ``why``."""
+"""Value of ``issue`` for a security failure without a public report; the entry then also needs a ``why``."""
 
 _STEPS = "a step"
-"""Key that collects the steps of an entry during decoding; no file contains it."""
+"""Key that collects the steps of an entry during decoding; it does not occur in files."""
 
 
 class BaselineError(Exception):
-    """An unusable baseline; the text names the file, the entry and the remedy."""
+    """A baseline cannot be used; the message names the file, the entry and the fix."""
 
 
 class ExpectedFailure(Struct, frozen=True, forbid_unknown_fields=True):
-    """Verdicts expected of the steps of one case, or of all cases that match a glob.
+    """Verdicts expected for the steps of one case, or of all cases that match a glob pattern.
 
     ``on`` limits the expectation for the step ``device`` to ``cpu`` or ``cuda``.
     """
@@ -58,7 +58,7 @@ class ExpectedFailure(Struct, frozen=True, forbid_unknown_fields=True):
         return "*" in self.case or "?" in self.case or "[" in self.case
 
     def covers(self, case_id: str) -> bool:
-        """Tell whether the entry applies to a case. A star never crosses the slash."""
+        """Return whether the entry applies to a case. A star does not match a slash."""
         if not self.is_glob:
             return self.case == case_id
         area, _, name = self.case.partition("/")
@@ -70,7 +70,7 @@ class ExpectedFailure(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BaselineDefaults(Struct, frozen=True, forbid_unknown_fields=True):
-    """Defaults of a file for entries that do not set these fields."""
+    """Defaults for the entries of a file that do not set these fields."""
 
     why: str = ""
     issue: str = ""
@@ -104,16 +104,19 @@ def read_baseline(path: Path) -> BaselineFile:
     try:
         raw = read_toml(path)
     except ValueError as err:
-        raise BaselineError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err
+        raise BaselineError(f"baseline {path}: cannot be read as TOML ({err}); it may be truncated") from err
     rows = raw.pop("expected", [])
     try:
         name = typed(raw.pop("implementation", ""), str)
         inconsistent = typed(raw.pop("inconsistent", []), tuple[str, ...])
         defaults = typed(raw, BaselineDefaults)
         if not isinstance(rows, list):
-            raise ValueError("expected must be [[expected]]")
+            raise ValueError("expected must be an array of tables: [[expected]]")
     except ValueError as err:
-        known = "'implementation', 'inconsistent', 'why', 'issue', 'review_by' and [[expected]] are known"
+        known = (
+            "the known keys are 'implementation', 'inconsistent', 'why', 'issue', 'review_by' and "
+            "[[expected]]"
+        )
         raise BaselineError(f"baseline {path}: {err}; {known}") from err
     return BaselineFile(name, tuple(_entry(path, row, defaults) for row in rows), inconsistent)
 
@@ -127,7 +130,7 @@ def _entry(path: Path, row: Any, defaults: BaselineDefaults) -> ExpectedFailure:
         own = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, ExpectedFailure)
         entry = defaults.apply_to(own)
         _check(entry)
-        # Many places show these texts; no case id needs escaping.
+        # These strings are shown in many places, where no case id needs escaping.
         entry = replace(entry, **{k: visible(getattr(entry, k), 2000) for k in ("case", "why", "issue")})
     except ValueError as err:
         raise BaselineError(f"baseline {path}, {name}: {err}") from err
@@ -136,22 +139,24 @@ def _entry(path: Path, row: Any, defaults: BaselineDefaults) -> ExpectedFailure:
 
 def _check(entry: ExpectedFailure) -> None:
     if not entry.steps:
-        raise ValueError('says no verdict; write e.g. read = "wrong-accept"')
+        raise ValueError('names no verdict; write for example read = "wrong-accept"')
     for step, verdict in entry.steps.items():
         if kind_of(verdict) not in VERDICTS or verdict == "pass":
             raise ValueError(f"{step} = {verdict!r} is not a failing verdict")
     if entry.on and (entry.on not in ("cpu", "cuda") or "device" not in entry.steps):
-        raise ValueError(f'on = {entry.on!r} must be "cpu" or "cuda", next to a verdict of device')
+        raise ValueError(f'on = {entry.on!r} must be "cpu" or "cuda" and needs a verdict for device')
     try:
-        if len(entry.versions) > MAX_VERSIONS:  # may contain numbers that Python does not convert
+        # it may contain numbers that are too long for Python to convert
+        if len(entry.versions) > MAX_VERSIONS:
             raise InvalidSpecifier
         SpecifierSet(entry.versions)
     except InvalidSpecifier as err:
         raise ValueError(f"versions = {shown(entry.versions)} is not a version specifier") from err
-    # One line must not silence an audit: security entries need an issue and a review date.
+    # One line must not silence an audit, so security entries need an issue and a review date.
     linked = entry.issue.startswith("https://")
     explained = entry.issue == UNREPORTED and bool(entry.why.strip())
     if SECURITY & set(entry.steps.values()) and (not (linked or explained) or entry.review_by is None):
         raise ValueError(
-            f"a security verdict needs a review_by date and an issue: a URL, or {UNREPORTED!r} with a why"
+            f"a security verdict needs a review_by date and an issue, which is a URL or {UNREPORTED!r} "
+            "with a why"
         )

@@ -1,6 +1,7 @@
-"""Evidence of a case: expected and actual result, the bytes at fault, and how to reproduce it.
+"""Evidence for the verdict on a case.
 
-The terminal, pytest, records and reports share these texts.
+Evidence consists of the expected result, the actual result, the bytes at fault and the command that
+reproduces the failure. The terminal, pytest, records and reports use the same strings.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from .text import digest, plural, visible
 
 MAX_GOT = 300
 MAX_EXPLAINED = 64 << 10
-"""Maximum size in bytes of an explained input; all stored files of the corpus are smaller."""
+"""Maximum size in bytes of an input that is explained; all stored files of the corpus are smaller."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Explanation of one input; fields that need a small single file are empty for others."""
+    """Explanation of one input; fields that need a small single file are empty for other inputs."""
 
     code: str | None = None
     where: Where | None = None

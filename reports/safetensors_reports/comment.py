@@ -1,4 +1,4 @@
-"""Comments for pull requests about runs or an audit, at most 60 lines each."""
+"""Comments for pull requests about runs or an audit; each has at most 60 lines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ class _Failure:
 
 
 def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = ()) -> str:
-    """Return a comment about runs: counts, causes, failing cases (new ones first), choices, disagreements."""
+    """Return a comment with the counts, causes, failing cases, choices and disagreements of some runs.
+
+    New failures come first.
+    """
     if not records:
         return "### safetensors conformance\n\nNo run record was given, so there is nothing to report.\n"
     labels = distinct_labels(records)
@@ -50,10 +53,10 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
     comparison = compare(records)
     parts = []
     if comparison.left_out:
-        parts.append(f"cases left out because not every run has them: {comparison.left_out:,}")
+        parts.append(f"cases left out because not all runs contain them: {comparison.left_out:,}")
     if comparison.unanswered:
         parts.append(
-            f"cases not compared because fewer than two runs gave an answer: {comparison.unanswered:,}"
+            f"cases not compared because fewer than two runs have an answer: {comparison.unanswered:,}"
         )
     rows = [
         (label, record.header, cause)
@@ -154,7 +157,7 @@ def summary_markdown(report: Report, previous: Report | None = None) -> str:
         failure_counts=_failure_counts,
         skipped=_skipped,
         levels=" · ".join(f"{x} {levels[x]:,}" for x in report.scales.severity if levels[x]),
-        # Findings are sorted worst first; expected ones go last.
+        # Findings are sorted worst first, and expected findings come last.
         found=sorted(
             (f for f in report.findings if f.severity != "informational"),
             key=lambda f: f.expected_failure,

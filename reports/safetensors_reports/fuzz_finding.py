@@ -26,14 +26,16 @@ Verdict = Literal[
 ]
 _AGREE = {
     "const": True,
-    "description": "Set when no answer is wrong by itself: all implementations in got that accept the input "
-    "must report the same content.",
+    "description": (
+        "Set when no answer is wrong on its own: all implementations in got that accept the input must "
+        "report the same content."
+    ),
 }
 Expectation = Annotated[dict[str, Any], Meta(extra_json_schema={"properties": {"agree": _AGREE}})]
 
 
 class RuleRow(Struct, frozen=True):
-    """A rule as the rule book states it."""
+    """A rule as it appears in the rule book."""
 
     id: Annotated[str, Meta(pattern="^[A-Z]{3}-[0-9]{2,}$")]
     level: Literal["must", "should", "may"]
@@ -46,7 +48,7 @@ class FileRow(Struct, frozen=True):
 
     Attributes:
         path: Path in the folder of the input, as the implementation sees it.
-        stored: Path of the file next to this document.
+        stored: Path of the file, relative to this document.
     """
 
     path: NonEmpty
@@ -59,7 +61,7 @@ class SizeRow(Struct, frozen=True):
     """Total size of all files in bytes.
 
     Attributes:
-        found: Before shrinking.
+        found: Size before shrinking.
     """
 
     found: Count
@@ -89,7 +91,7 @@ class FindingPart(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.expectation.get("agree", True) is not True:
-            raise ValueError("expectation.agree must be true if present")
+            raise ValueError("if expectation.agree is present, it must be true")
 
 
 class Weakness(Struct, frozen=True):
@@ -103,7 +105,7 @@ class Where(Struct, frozen=True):
     """A range of bytes.
 
     Attributes:
-        end: One past the last byte; equal to start for a position between bytes.
+        end: One past the last byte; it equals start for a position between bytes.
     """
 
     start: Count
@@ -111,35 +113,38 @@ class Where(Struct, frozen=True):
 
 
 class FindingDocument(FindingPart, frozen=True, kw_only=True):
-    """An input on which an implementation answers wrongly or ends badly. The files are next to this
-    document. Nothing here depends on when or where it was found. Readers ignore properties they do not know.
+    """An input for which an implementation gives a wrong answer, crashes or hangs.
+
+    The files are next to this document. Nothing in it depends on when or where it was found. Readers ignore
+    properties that they do not know.
 
     Attributes:
-        schema: Version of this format; raised on incompatible changes.
-        slug: Name of the folder: first code or rule, and digits derived from input and signature.
-        step: Step that was run: open, read, slice, write or index; prove and check are for the
+        schema: Version of this format; it is raised on incompatible changes.
+        slug: Name of the folder: the first code or rule, and digits derived from the input and the signature.
+        step: Step that was run: open, read, slice, write or index. The steps prove and check exist for the
             reference only.
-        verdict: Verdict on the answer, as in run records. It says nothing about severity.
+        verdict: Verdict on the answer, as in run records. It does not express severity.
         signature: Subject and outcomes; findings with the same signature are duplicates.
         rules: Rules that the input or the answer breaks, the main one first. None if the rule is not known.
-        cause: Why these rules, or why none, in one line; empty if codes or expectation already say so.
+        cause: One line that explains why these rules are listed, or why none is. It is empty if codes or
+            expectation already say so.
         codes: Fault codes of the input, sorted; none for a valid input.
         cwe: Weaknesses of a reader that accepts an input with these faults, the primary one first.
-        expected: Expectation in one line.
+        expected: The expectation in one line.
         got: Selector -> answer in one line.
         versions: Selector -> version.
         files: Files of the input. None for a step whose input is its action.
         entry: Path of the file that is passed to the implementation.
-        action: Action besides reading, in the form of the corpus manifest.
-        expectation: Required answer, in the form of the corpus manifest; an open outcome allows any orderly
-            answer.
+        action: What to do besides reading, in the form of the corpus manifest.
+        expectation: The required answer, in the form of the corpus manifest. If the outcome is open, the
+            implementation may accept or reject the input.
         where: Bytes of the entry that break the first rule, if known.
-        engine: Engine that found it.
+        engine: Engine that found the input.
         seed: Seed of the run.
-        execs: Number of inputs that the run had tried by then.
+        execs: Number of inputs that the run had tried when it found this one.
         replays: How many of three replays in fresh processes gave the same answer.
-        reproduce: Command line that reproduces the finding, run in the parent of its folder.
-    """  # noqa: D205 - it is the description of the schema
+        reproduce: Command line that reproduces the finding; run it in the parent of its folder.
+    """
 
     signature: str
     cause: str = ""

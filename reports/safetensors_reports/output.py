@@ -1,4 +1,4 @@
-"""Writing of report files into folders that other programs may use."""
+"""Write report files into folders that other programs may be using."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole file by renaming a new one, also over a symbolic link. Raises OSError."""
+    """Write a complete file under a temporary name and rename it, even if the target is a symbolic link.
+
+    Raises OSError if writing fails.
+    """
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with part.open("x", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
-"""Texts of readers and files, made safe to show, stable across runs, and comparable by class.
+"""Make strings from readers and files safe to show, stable across runs, and comparable by class.
 
-Safe to show: no hidden characters, no markup, bounded length.
+A string that is safe to show has no hidden characters, no markup and a limited length.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from safetensors_reference.text import visible_lines as visible_lines  # noqa: P
 
 
 def code(text: str, limit: int = 200) -> str:
-    """Return a code span that works in a table cell and keeps mentions, links and HTML inert."""
+    """Return a code span that works in a table cell and does not trigger mentions, links or HTML."""
     text = visible(text, limit).replace("`", "\\u0060").replace("|", "\\u007c")
     return f"`{text}`" if text else ""
 
@@ -30,7 +30,10 @@ def join_counts(numbers: dict[str, int], between: str = "   ") -> str:
 
 
 def listed(items: list[str], limit: int) -> str:
-    """Join about ``limit`` items with commas and count the rest; a single surplus item is named instead."""
+    """Join about ``limit`` items with commas, and give the number of the remaining ones.
+
+    If only one item remains, it is named too.
+    """
     rest = len(items) - limit
     return ", ".join(items) if rest <= 1 else f"{', '.join(items[:limit])} and {rest:,} more"
 
@@ -38,7 +41,7 @@ def listed(items: list[str], limit: int) -> str:
 _RULES = (
     (re.compile(r"\b0x[0-9a-fA-F]{6,16}\b"), "0x…"),
     (re.compile(r"(?<![\w.])/(?:[^\s/'\",:;()\[\]]+/)+([^\s/'\",:;()\[\]]*)"), r"…/\1"),
-    # The time limit depends on the machine as well.
+    # The time limit also depends on the machine.
     (re.compile(r"\bprocessor time [\d.,e+]+ s of [\d.,e+]+ s"), "processor time"),
     (re.compile(r"\b[\d,]+ bytes (of memory|read) of ([\d,]+)"), r"more than \2 bytes \1"),
     (re.compile(r"\b(after|in|took) [\d.,]+ ?(ms|s|seconds)\b"), r"\1 …"),
@@ -50,7 +53,7 @@ _RULES = (
 
 
 def stable(text: str, limit: int = 200) -> str:
-    """Return a text on one visible line, with volatile parts replaced by ``…``."""
+    """Return the text on one visible line, with volatile parts replaced by ``…``."""
     for pattern, new in _RULES:
         text = pattern.sub(new, text)
     return visible(text, limit)
@@ -69,15 +72,15 @@ MAX_FILE_NAME = 80
 
 
 def file_slug(text: str) -> str:
-    """Return a text as part of a file name, of bounded length and not unique."""
-    # Ignore the rest of long texts: hostile programs choose their names.
+    """Turn a string into a part of a file name, which has limited length and need not be unique."""
+    # Shorten long names, because hostile programs choose their own names.
     if len(text) <= MAX_FILE_NAME:
         return slug(text)
     return f"{slug(text[:MAX_FILE_NAME])}-{digest(text)[:8]}"
 
 
-# These patterns start with a literal character and look behind afterwards, so that the search can jump to it:
-# that takes a quarter of the time.
+# These patterns start with a literal character and look behind afterwards, so that the search can skip to
+# this character. This makes them four times as fast.
 _VARYING = re.compile(r"""[0-9"'`](?:(?<=[0-9])[0-9]*|(?<=")[^"]*"?|(?<=')[^']*'?|(?<=`)[^`]*`?)""")
 _FOLDERS = re.compile(r"""/(?<![\w.:/]/)(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
 """Folders of an absolute path. Every run reads from a folder with a random name."""
@@ -100,7 +103,7 @@ def difference_class(difference: str) -> str:
         return "escapes"
     if difference.startswith("metadata"):
         return "metadata"
-    # Names of tensors may be anything, so only the text after them counts.
+    # A tensor name may contain anything, so only the text after it counts.
     tail = difference.rpartition('": ')[2]
     for word in ("dtype", "shape", "nbytes", "other bytes"):
         if tail.startswith(word):
@@ -116,7 +119,10 @@ def same_project(implementation: str, project: str) -> bool:
 
 
 def report_key(reference: str) -> str:
-    """Return a key that is the same for all ways to name a public report; repositories change owners."""
+    """Return a key that is the same for all forms in which a public report may be named.
+
+    Repositories move between owners, so the owner is not part of the key.
+    """
     match = re.search(r"([^/]+)(?:#|/issues/|/pull/)(\d+)/?$", reference)
     return f"{match[1]}#{match[2]}" if match else reference
 

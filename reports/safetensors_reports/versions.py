@@ -1,4 +1,4 @@
-"""Order of versions, and of labels that end in a version."""
+"""Compare versions, and labels that end in a version."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from packaging.version import Version
 
 
 def version_key(version: str) -> tuple[bool, Version]:
-    """Return a sort key: releases by number, other versions first and in their places."""
+    """Return a sort key: releases are sorted by number, and other versions come first in their order."""
     try:
         return True, Version(version)
-    except ValueError:  # also numbers with too many digits
+    except ValueError:  # this includes numbers with too many digits
         return False, Version("0")
 
 
 def affects_version(versions: str, version: str) -> bool:
-    """Tell whether a version is affected; True if no versions are recorded."""
+    """Return whether a version is affected; True if no versions are recorded."""
     if not versions.strip():
         return True
     try:
         return SpecifierSet(versions).contains(Version(version), prereleases=True)
-    except ValueError:  # also numbers with too many digits
+    except ValueError:  # this includes numbers with too many digits
         return False
 
 

@@ -83,14 +83,11 @@ def test_disagreements_of_several_runs(make: type[Make]) -> None:
         ]
     )
     assert "**Cases compared: 2 · content splits 1 · verdict splits 1**" in text
-    assert (
-        '- content ×1: accept:A `x 1`, `z 1` · accept:B `y 1`; e.g. `c` (`"w": dtype F32 against F16`)'
-        in text
-    )
+    assert '- content ×1: accept:A `x 1`, `z 1` · accept:B `y 1`; e.g. `c` (`"w": dtype F32 vs. F16`)' in text
     assert "- verdict ×1: accept:A `x 1` · reject `y 1`, `z 1`; e.g. `d`" in text
     assert "Alone against all others: " in text
     assert "`y 1` (content 1, verdict 0)" in text
-    assert "Note: cases left out because not every run has them: 1." in text
+    assert "Note: cases left out because not all runs contain them: 1." in text
     assert "Compared" not in markdown([make.answers("x", c=one)])
 
 
@@ -99,8 +96,8 @@ def test_an_incomplete_run_says_so_and_is_not_called_clean(make: type[Make]) -> 
     assert "| `safetensors 0.8.0` **truncated run** |" in text
     assert "- `safetensors 0.8.0`: truncated run: the record has no footer; 1 of 9 cases" in text
     assert "- `safetensors 0.8.0`: problem: `no \\u007c start`" in text
-    assert "No failing case; 1 of 9 cases were run." in text
-    assert "No failing case; 1 of 1 cases were run." in markdown([make.run(make.result("a/b"))])
+    assert "No case failed; 1 of 9 cases were run." in text
+    assert "No case failed; 1 of 1 cases were run." in markdown([make.run(make.result("a/b"))])
 
 
 def test_many_runs_with_everything_wrong_fit(make: type[Make]) -> None:
@@ -117,7 +114,7 @@ def test_many_runs_with_everything_wrong_fit(make: type[Make]) -> None:
     assert len(failing_rows(text)) >= 8
     assert "… and 22 more runs" in text
     assert "- … and 14 more choices" in text
-    assert "- … and 25 more ways to disagree" in text
+    assert "- … and 25 more kinds of disagreement" in text
     assert "- … and 206 more remarks about the runs" in text
     assert re.search(r"… and 8,99\d more: wrong-content 8,99\d\n", text)
 

@@ -1,1 +1,1 @@
-"""Audit reports: one document, ``report.json``, from which everything else derives."""
+"""Audit reports: every other document is derived from ``report.json``."""

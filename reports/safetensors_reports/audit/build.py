@@ -1,7 +1,7 @@
-"""The audit report: built from run records and findings, in canonical order.
+"""Build the audit report from run records and findings.
 
-Everything that differs between two runs over the same inputs (times, machine, memory) is under ``run``; the
-rest is identical byte for byte.
+The report is in canonical order. Everything that differs between two runs over the same inputs (times,
+machine, memory) is under ``run``. The rest is identical byte for byte.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 
 MAX_COSTLY = 10
 COMPARABLE_SHARE = 0.5
-"""Minimum share of plain files with a result, relative to the largest run, for a run to be compared."""
+"""A run is compared with the others only if it has results for at least this share of the plain files that
+the largest run has.
+"""
 
 
 def build_report(
@@ -66,9 +68,13 @@ def build_report(
     known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
-    """Return a report, of public details if ``public``; ``known`` is by position. Raises AuditError."""
+    """Return the report of some runs.
+
+    If ``public``, the report contains public details only. ``known`` has one item per run, in the same order.
+    Raises AuditError if the inputs cannot be used.
+    """
     if not records:
-        raise AuditError("no run record; give the .jsonl files that stc run --report wrote")
+        raise AuditError("there is no run record; pass the .jsonl files that stc run --report wrote")
     order = sorted(
         range(len(records)),
         key=lambda i: (label_key(records[i].label), records[i].header["profile"] or "", i),
@@ -79,7 +85,7 @@ def build_report(
     compared = records
     if public:
         pairs = list(zip(records, entries, strict=True))
-        # Unsafe results must not affect the colour of cells or the order of projects.
+        # Unsafe results must not affect the colours of cells or the order of projects.
         compared = [published_run(r, manifest, e, reported=False) for r, e in pairs]
         one = len({record.implementation["name"] for record in records}) == 1
         records = [published_run(r, manifest, e) for r, e in pairs] if one else compared
@@ -144,7 +150,7 @@ def build_report(
         typed(to_builtins(report), Report)
     except MisfitError as err:
         raise AuditError(
-            f"report.json would not fit its schema: {err}; this is a defect of this program"
+            f"report.json would not match its schema: {err}; this is a bug in this program"
         ) from err
     return report
 
@@ -170,32 +176,41 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
     ]
     if other:
         out.append(
-            f"run with another corpus; files and rules shown are those of this one: {listed(other, 6)}"
+            "Some runs used a different corpus; the files and rules shown here are from the current "
+            f"one: {listed(other, 6)}"
         )
     for label, record in zip(labels, records, strict=True):
         name = stable(label, 80)
         if record.truncated:
-            out.append(f"{name}: truncated run, the record has no footer; the rest is unknown")
+            out.append(
+                f"{name}: the run is truncated (its record has no footer), so the remaining results are "
+                "unknown"
+            )
         elif record.partial:
-            out.append(f"{name}: partial run, filtered or interrupted; the rest is unknown")
+            out.append(
+                f"{name}: the run is partial (filtered or interrupted), so the remaining results are unknown"
+            )
         if record.left_out:
             lines = plural(record.left_out, "line")
-            out.append(f"{name}: {lines} of its record cannot be read; their results are unknown")
+            out.append(f"{name}: {lines} of its record cannot be read, so those results are unknown")
         lost = record.counts().get("harness-error", 0)
         if lost:
-            out.append(f"{name}: the adapter failed in {lost:,} cases; their results are unknown")
+            out.append(f"{name}: the adapter failed in {lost:,} cases, so those results are unknown")
         if record.problems:
             out.append(f"{name}: the run reports {len(record.problems):,} problems")
     return out
 
 
 def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
-    """Return what differs between two runs. Published: no costs, which show limits, and only the day."""
+    """Return the facts that differ between two runs over the same inputs.
+
+    Published reports contain no costs, because costs reveal limits, and only the day of the run.
+    """
     header, footer, rows = record.header, record.footer, record.results
     out = RunRow(label, header.get("started"), header.get("platform"), header.get("python"))
     if public:
         out.started = (out.started or "")[:10] or None
-        if out.platform:  # without the kernel build
+        if out.platform:  # published reports leave out the kernel build
             system, *parts = out.platform.split("-")
             out.platform = " ".join([system, *(p for p in parts if p in ("x86_64", "aarch64", "arm64"))])
         return out
@@ -216,7 +231,10 @@ def _most(rows: Sequence[Row], name: str) -> list[Row]:
 def _agreement(
     records: Sequence[RunRecord], labels: Sequence[str], manifest: Manifest, *, public: bool
 ) -> AgreementPart:
-    """Return the splits, by index; published, only numbers, as a case shows how to trigger a difference."""
+    """Return how the implementations disagree; implementations are given by index.
+
+    Published reports contain only numbers, because the name of a case shows how to trigger a difference.
+    """
     kept = _comparable(records, manifest)
     comparison = compare([records[i] for i in kept])
     number = dict(zip(comparison.labels, kept, strict=True))

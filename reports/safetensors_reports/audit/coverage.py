@@ -1,4 +1,4 @@
-"""Coverage of the rules by every implementation: the worst verdict per area, rule and case."""
+"""Rule coverage by implementation: the worst verdict per area, rule and case."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from .report import LETTERS, AreaCells, CaseRow, RuleCells
 
 
 def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
-    """Return a row per area with one per rule, each with the worst verdict of every implementation.
+    """Return one row per area, which contains one row per rule of the area.
 
-    A failing case counts only for the rules that it is charged to. Without failures, ``worst`` is ``pass`` if
-    any case passes. It is null if an implementation has no verdict on any case of the rule; ``cases`` counts
-    the cases of the corpus, ``known`` the cases with a verdict per implementation.
+    Every row has the worst verdict of every implementation. A failing case counts only for the rules to which
+    its failures are attributed. Without failures, ``worst`` is ``pass`` if any case passes. It is null if an
+    implementation has no verdict on any case of the rule. ``cases`` is the number of cases in the corpus.
+    ``known`` is the number of cases with a verdict, per implementation.
     """
     carried: dict[str, set[str]] = {rule: set() for rule in rule_book().rules}
     for case in manifest.cases:
         for rule in case.rules:
-            # A corpus of another version may name unknown rules.
+            # A corpus from another version may name rules that this version does not know.
             carried.setdefault(rule, set()).add(case.id)
     by_record = [_RecordVerdicts.of(record) for record in records]
 
@@ -50,7 +51,10 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
 
 @dataclass(frozen=True)
 class _RecordVerdicts:
-    """Cases of one record without failures, by kind of verdict, and failing cases by the rule charged."""
+    """The verdicts of one record.
+
+    Passing cases are grouped by kind of verdict, and failing cases by the rule that they violate.
+    """
 
     fine: Mapping[str, set[str]]
     charged: Mapping[str, Mapping[str, str]]
@@ -69,7 +73,7 @@ class _RecordVerdicts:
         return cls(fine, charged)
 
     def of_rules(self, rules: Sequence[str], cases: set[str]) -> tuple[dict[str, set[str]], dict[str, str]]:
-        """Return the cases without failures by kind, and the verdicts of cases charged to the rules."""
+        """Return the passing cases by kind, and the verdicts of the cases that violate one of the rules."""
         bad: dict[str, str] = {}
         for rule in rules:
             for case, verdict in self.charged.get(rule, {}).items():
@@ -79,7 +83,10 @@ class _RecordVerdicts:
 
 
 def _overall_kind(verdicts: Sequence[str]) -> str:
-    """Return the worst failing verdict, else the best: one missing dtype makes no rule unsupported."""
+    """Return the worst failing verdict, or the best verdict if none fails.
+
+    One unsupported dtype must not make the whole rule look unsupported.
+    """
     kind = kind_of(worst(verdicts))
     if fails(kind, strict=True):
         return kind
@@ -99,7 +106,7 @@ def _column(record: RunRecord, manifest: Manifest) -> list[str]:
     verdicts = record.case_verdicts
     reasons = record.header["corpus"].get("left_out", {})
     unsure: set[str] = set()
-    if record.not_run:  # kinds may be skipped in part if the implementation has their step
+    if record.not_run:  # a kind may have been skipped only in part if the implementation has its step
         steps = set(record.implementation.get("steps", ()))
         unsure = steps.intersection(ONE_STEP_KINDS) | ({"resource"} if steps & {"open", "read"} else set())
 

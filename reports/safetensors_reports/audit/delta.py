@@ -1,4 +1,4 @@
-"""Changes of a report relative to an older one, or to the baselines."""
+"""Compare a report with an older report or with the baselines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ _UNKNOWN = frozenset("-.H")
 
 @dataclass(frozen=True)
 class Delta:
-    """Names of findings, or of cases with their implementation; ``unknown`` ones were not fully run again."""
+    """The difference between two reports.
+
+    The tuples contain ids of findings, or cases with their implementation. ``unknown`` contains those that
+    were not fully run again.
+    """
 
     new: tuple[str, ...]
     fixed: tuple[str, ...]
@@ -34,11 +38,11 @@ def report_delta(report: Report, previous: Report) -> Delta:
     fixed = []
     for name in gone:
         cases = set(before[name].cases)
-        # Findings without named cases, such as those of fuzzing, cannot be shown to be fixed.
+        # Findings without named cases, such as those from fuzzing, cannot be shown to be fixed.
         if cases and cases <= answered.get(selectors.get(before[name].implementation, ""), set()):
             fixed.append(name)
     return Delta(
-        # Keep the order of severity.
+        # Keep the findings sorted by severity.
         tuple(f.id for f in report.findings if f.id not in before),
         tuple(fixed),
         tuple(f.id for f in report.findings if f.id in before),
@@ -61,7 +65,10 @@ def _notes(report: Report, previous: Report) -> list[str]:
 
 
 def baseline_delta(report: Report) -> Delta | None:
-    """Compare findings with the baselines of their runs, which list only real failures; None without any."""
+    """Compare the findings with the baselines of their runs; return None if no run has a baseline.
+
+    Baselines list failures only, so missed recommendations are not compared.
+    """
     implementations = [one for one in report.implementations if one.baseline]
     if not implementations:
         return None

@@ -1,9 +1,9 @@
-"""Public references of findings, and the results that published pages withhold for lack of one.
+"""Find public references for findings, and withhold unreported dangerous results from published pages.
 
 Unreported crashes, hangs and unbounded memory use are withheld by *non-interference*: for other people's
-software, everything is published as if such a step had passed, byte for byte, so that no number reveals
-whether there are any. This holds by construction: before anything is counted, a passed step and a withheld
-step become the same row, made of public facts only.
+software, the published pages are the same, byte for byte, as if such a step had passed. No number reveals
+whether there are any. The code guarantees this because it replaces both passed steps and withheld steps with
+the same row before it counts anything. That row contains public facts only.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .inputs import AuditError, BaselineEntry, FuzzFinding
 from .report import Finding, ReferenceRow
 
 UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
-"""Families of reported bugs that end in a crash, a hang or unbounded memory use."""
+"""Families of reported bugs that result in a crash, a hang or unbounded memory use."""
 OWN = "reference"
-"""Name of this project's own reader, for which nothing is withheld."""
+"""Name of this project's own reader. Nothing is withheld for it."""
 NO_ANSWER = "not-asked"
 
 
 def references_of(
     name: str, version: str, cases: Sequence[str], manifest: Manifest, known: Sequence[BaselineEntry]
 ) -> list[ReferenceRow]:
-    """Return the public reports on failed cases; ``current`` ones are about the tested version."""
+    """Return the public reports about failed cases; ``current`` reports are about the tested version."""
     references: dict[tuple[str, bool], set[str]] = {}
     for case_id in cases:
         case = manifest.by_id.get(case_id)
@@ -57,15 +57,15 @@ def references_of(
 
 
 def redact(finding: Finding) -> Finding:
-    """Return a finding for published pages.
+    """Return a finding as published pages may show it.
 
-    Findings about other people's software show the cases with a public report, and evidence if it belongs to
-    one of them; otherwise only verdict and rule.
+    A finding about other people's software shows only the cases with a public report. It shows the evidence
+    if the evidence belongs to one of these cases. Otherwise it shows the verdict and the rule only.
     """
     if finding.own:
         return finding
     reported = {case for ref in finding.references if ref.current for case in ref.cases}
-    # A contradiction is between cases: the one shown for it may not be the reported one.
+    # A contradiction involves several cases, and the case shown may not be the reported one.
     single = finding.verdict != "choice-inconsistent"
     if single and finding.evidence is not None and finding.evidence.case in reported:
         return replace(finding, cases=sorted(reported), fuzz=[])
@@ -73,7 +73,7 @@ def redact(finding: Finding) -> Finding:
     return replace(
         finding,
         title=f"{stable(finding.implementation, 80)}: {finding.verdict}, {rule or NOT_KNOWN}",
-        # Outcome, cause and specific advice would reveal where to look.
+        # The outcome, the cause and specific advice would reveal where to look.
         outcome=None,
         weaknesses=[],
         recommendation=to_upstream(of_verdict(finding.verdict, rule), finding.upstream),
@@ -92,11 +92,11 @@ def redact(finding: Finding) -> Finding:
 def published_run(
     record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry], *, reported: bool = True
 ) -> RunRecord:
-    """Return a run as published pages may show it; runs of this project's own reader stay unchanged.
+    """Return a run as published pages may show it; runs of this project's own reader are returned unchanged.
 
-    With ``reported``, unsafe results that a public report describes are shown. Comparisons of projects do
-    without: they would make a project with a more open tracker look worse. Raises AuditError for an
-    incomplete run.
+    With ``reported``, unsafe results are shown if a public report describes them. Comparisons of projects
+    leave them out, because a project with a more open tracker would otherwise look worse. Raises AuditError
+    for an incomplete run.
     """
     if record.implementation["name"] == OWN:
         return record
@@ -106,7 +106,7 @@ def published_run(
     disclosed = frozenset(_disclosed(record, bad, manifest, known) if reported else ())
     if (manifest.digest, disclosed) in record.shown:
         return record.shown[manifest.digest, disclosed]
-    # Only clean answers determine the option of a choice.
+    # Only steps that ended without a problem determine the option of a choice.
     choices = [row for row in record.choices if kind_of(row["verdict"]) in ("choice", "choice-inconsistent")]
     taken = {str(row["choice"]): row["verdict"].partition(":")[2] for row in choices}
     quiet = [
@@ -122,7 +122,7 @@ def published_run(
         else row
         for row, silent in zip(record.results, quiet, strict=True)
     ]
-    # Problems of the run may be about anything.
+    # The problems of a run may concern anything, including what is withheld.
     shown = dataclasses.replace(record, choices=choices, results=results, problems=[])
     record.shown[manifest.digest, disclosed] = shown
     return shown
@@ -135,22 +135,23 @@ def is_unsafe(row: Row) -> bool:
 
 
 def _demand_all(record: RunRecord) -> None:
-    """Raise AuditError for an incomplete run: missing cases could reveal hangs."""
+    """Raise AuditError for an incomplete run, because missing cases could reveal hangs."""
     lacks = "lines that cannot be read" if record.left_out else ""
     lacks = lacks or ("no end" if record.truncated else "only a part of the cases" if record.partial else "")
     lacks = lacks or (f"no result for {record.not_run:,} cases" if record.not_run else "")
     if lacks:
         raise AuditError(
-            f"{visible(record.label, 80)}: the run has {lacks}, and published pages need complete runs: "
-            "missing cases could reveal what is withheld; run all cases again, with --max-hangs 0"
+            f"{visible(record.label, 80)}: the run has {lacks}, but published pages need complete runs "
+            "because missing cases could reveal what is withheld; run all cases again with --max-hangs "
+            "0"
         )
 
 
 def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str | None) -> Row:
-    """Return the published row of a step without a fault: public facts, no measurements.
+    """Return the published row of a step without a fault; it contains public facts and no measurements.
 
-    For comparisons it contains the expected answer, for a choice that of the published option; without one,
-    no answer.
+    Comparisons need an answer, so the row contains the expected one. For a choice, that is the answer of the
+    published option. If no option is published, the row has no answer.
     """
     demand = None if case is None else _demanded(case, taken, profile)
     return {
@@ -166,10 +167,10 @@ def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str 
 
 
 def redact_open(row: Row) -> Row:
-    """Return the result of opening a file whose reading shows no fault: at worst late, never accepting.
+    """Return the result of opening a file whose data can be read without a fault.
 
-    Runs charge an implementation that opens a broken file and crashes on reading with accepting, which would
-    reveal the crash.
+    An implementation that opens a broken file and crashes when it reads the data gets wrong-accept for the
+    opening, which would reveal the crash. So the verdict becomes late-reject at worst.
     """
     late = {"verdict": "late-reject", "rule": LATE, "basis": basis_of(LATE), "detail": "accepted at open"}
     failures = [
@@ -224,7 +225,8 @@ def _disclosed(
                 about is not None
                 and about.family in UNSAFE_FAMILIES
                 and same_project(name, bug["project"])
-                and bug["versions"].strip()  # unrecorded versions claim nothing about this one
+                # a bug without recorded versions says nothing about the tested version
+                and bug["versions"].strip()
                 and affects_version(bug["versions"], version)
             ):
                 disclosed.add(case_id)

@@ -1,10 +1,11 @@
-"""Exports of a report: SARIF 2.1.0, in-toto statements and badges.
+"""Export a report as SARIF 2.1.0, in-toto statements and badges.
 
-SARIF is for code scanning services: one result per finding, located at the input that represents it. Paths
-are those of the corpus in this project's repository; a finding without a file points to the corpus itself.
+SARIF is for code scanning services. The log has one result per finding, located at the input that represents
+it. Paths are those of the corpus in this project's repository. A finding without a file points to the corpus
+itself.
 
-In-toto exports are Statements v1 with the predicate test-result v0.1, one per implementation. They are not
-signed: only the person who ran the tests can do that.
+The in-toto exports are Statements v1 with the predicate test-result v0.1, one per implementation. They are
+not signed, because only the person who ran the tests can sign them.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ CORPUS_URI = "corpus/corpus.json"
 NO_RULE = RuleRow(
     level="must",
     title=NOT_KNOWN,
-    statement="An answer is wrong, but the cause in the input is not known.",
+    statement="The answer is wrong, but it is not known what in the input caused it.",
     source="findings of fuzzing",
     codes=[],
 )
-"""Placeholder for an unknown rule; services require one for every result."""
+"""Placeholder for an unknown rule; code scanning services require a rule for every result."""
 _LISTS = tuple(frozenset(LETTERS[kind] for kind in kinds) for kinds in (FINE, WARNED | {UNSUPPORTED}, FAILED))
-"""Letters of the cases in the three lists of a statement: passed, warned, failed. Unsupported cases count as
-warned, since the format has no other list."""
+"""Letters of the cases in the three lists of a statement: passed, warned and failed.
+
+Unsupported cases are listed as warned because the format has no other list for them.
+"""
 COLORS = {
     "conformant": "brightgreen",
     "wrong files": "orange",
@@ -81,7 +84,9 @@ def sarif_log(report: Report) -> Json:
     notes = [{"level": "warning", "message": message(text)} for text in report.caveats]
     left = len(report.findings) - len(findings)
     if left:
-        notes.append({"level": "warning", "message": message(f"{left:,} more findings are not in this log")})
+        notes.append(
+            {"level": "warning", "message": message(f"{left:,} more findings are not included in this log")}
+        )
     driver = {
         "name": "stc report",
         "organization": "safetensors-conformance",
@@ -189,16 +194,17 @@ def _location(finding: Finding, files: dict[str, Json]) -> Json:
 
 
 def statements(report: Report, artifacts: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Return an in-toto statement per implementation by label; ``artifacts`` has a SHA-256 by label.
+    """Return one in-toto statement per implementation; the keys are labels.
 
-    Test names are case ids. Cases without a result appear in no list, and an incomplete run is at best
-    WARNED. A report for published pages names no cases. Raises AuditError for a missing artifact.
+    ``artifacts`` maps labels to SHA-256 digests. Test names are case ids. Cases without a result appear in no
+    list, and the result of an incomplete run is never better than WARNED. A report for published pages names
+    no cases. Raises AuditError for a missing artifact.
     """
     missing = [one.label for one in report.implementations if one.label not in artifacts]
     if missing:
         raise AuditError(
-            f"--intoto: a statement needs an artifact, and {visible(listed(missing, 4), 300)} has none; "
-            "give the tested file: --artifact SELECTOR=FILE"
+            f"--intoto: every statement needs an artifact, but {visible(listed(missing, 4), 300)} has "
+            "none; give the tested file with --artifact SELECTOR=FILE"
         )
     return {
         implementation.label: _statement(report, i, artifacts[implementation.label])
@@ -230,7 +236,8 @@ def _outcome(implementation: Implementation) -> str:
     numbers = tally(implementation)
     if implementation.contradictions or numbers.failed:
         return "FAILED"
-    # Unsupported cases are not passes, but do not prevent PASSED if the implementation declares them.
+    # Unsupported cases do not count as passes, but they do not prevent PASSED if the implementation declares
+    # them.
     clean = implementation.word == CLEAN and implementation.ended == "complete" and not numbers.warned
     return "PASSED" if clean else "WARNED"
 
@@ -270,7 +277,7 @@ def _badge(report: Report, implementation: Implementation) -> dict[str, Any]:
     counts = tally(implementation)
     message = f"{implementation.word} · {counts.fine:,}/{counts.due:,}"
     if report.public and implementation.word != fine_words(report):
-        # The number does not count passes there, so name it.
+        # This number is not the number of passes, so the badge says what it counts.
         message += f" {fine_words(report)}"
     if counts.not_run:
         message += f" · {counts.not_run:,} not run"

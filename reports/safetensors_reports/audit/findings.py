@@ -1,6 +1,6 @@
 """Findings of an audit: one per implementation, rule and verdict, with all its cases.
 
-The smallest input among those with the worst outcome represents a finding.
+Each finding shows the smallest input among those with the worst outcome.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _SEVERITIES = list(SEVERITIES)
 MAX_REQUEST = 1_000
 MAX_CARRIED = 16 << 10
 Key = tuple[str, str, str]
-"""Label, rule and verdict; the rule is empty if not known."""
+"""Label, rule and verdict; the rule is empty if it is not known."""
 MAX_NAME = 80
 
 
 @dataclass(frozen=True)
 class FailingInput:
-    """A case, or a fuzzing finding (``item``), with the result of an implementation."""
+    """A case or a fuzzing finding (``item``), together with the result of an implementation."""
 
     row: Row
     rule: str
@@ -102,7 +102,10 @@ class FailingInput:
 
     @property
     def input(self) -> str | None:
-        """SHA-256 of the input if a report contains it, None if it is too large or not a single file."""
+        """SHA-256 of the input, or None if reports do not contain it.
+
+        Reports leave out an input that is too large or that consists of several files.
+        """
         data = self.seen.data
         return hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None
 
@@ -110,11 +113,11 @@ class FailingInput:
         if not self.size:
             return None
         if self.row["step"] in ("write", "sharded"):
-            text = "the whole previous file; nothing in it is at fault"
+            text = "the whole previous file; no part of it is wrong"
         elif not self.codes:
-            text = "the whole input; nothing in it is at fault"
+            text = "the whole input; no part of it is wrong"
         else:
-            text = "the whole input; no single byte is at fault"
+            text = "the whole input; no single byte is wrong"
         return Where(0, self.size, None, text)
 
     def document(self, manifest: Manifest) -> EvidenceRow:
@@ -150,14 +153,14 @@ def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
 
 def worst(options: Iterable[FailingInput]) -> FailingInput:
     def rank(one: FailingInput) -> tuple[Any, ...]:
-        # Prefer a small file to a call without a file, which shows nothing.
+        # Prefer a small file to a call without a file, which has nothing to show.
         size = (one.size == 0, one.size)
         return (
             _SEVERITIES.index(one.severity),
             _OUTCOMES.index(one.outcome),
             size,
             one.row["case"],
-            # Prefer steps that need no device.
+            # Prefer steps that do not need a device.
             one.row["step"] == "device",
             one.row["step"],
         )
@@ -207,7 +210,7 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
     who = record.selector, record.name, record.version, record.header["profile"], device, parser
 
     def add(rule: str, verdict: str, rows: Sequence[Row]) -> None:
-        # A record of another corpus may name unknown rules.
+        # A record of another corpus may name rules that this version does not know.
         if rule in book.rules and rows:
             groups.setdefault((label, rule, verdict), _Group(*who)).rows.extend(rows)
 
@@ -251,7 +254,7 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
     taken: set[str] = set()
     for key, group in groups.items():
         who = group.selector if len(labels[group.selector]) == 1 else key[0]
-        if len(who) > MAX_NAME:  # a command line; ids of findings are anchors in pages
+        if len(who) > MAX_NAME:  # this must be safe in a command line and as an anchor in a page
             who = f"{who[:MAX_NAME]} {digest(who)[:8]}"
         name = base = slug(f"{who} {key[1] or NOT_KNOWN} {key[2]}")
         number = 2
@@ -273,7 +276,7 @@ def _finding(
     label, rule_id, verdict = key
     cases = sorted({row["case"] for row in group.rows})
     about_files = rule_id[:3] in AREA_OF_RULES and group.parser != group.name
-    # Programs accept whatever their parser accepts, but may refuse more.
+    # A program accepts whatever its parser accepts, but it may reject more.
     upstream = group.parser if about_files and shown.outcome != "reject" else ""
     advice = recommendation(shown.outcome, shown.seen.code, rule_id, shown.row.get("property", ""))
     if shown.item is not None:
@@ -323,7 +326,7 @@ def _predicate(shown: FailingInput, rule_id: str) -> str:
     about = "about" if shown.outcome in NO_WEAKNESS or not shown.codes else "that break"
     verb = f"{OUTCOMES[shown.outcome]} {objects} {about}"
     if shown.outcome == "content" and shown.row["step"] in ("write", "sharded"):
-        verb = "writes files that differ from the given data, against"
+        verb = "writes files that differ from the given data, contrary to"
     return f"{verb} {rule.id} ({rule.title})"
 
 

@@ -1,4 +1,4 @@
-"""The part of a report about each implementation: completeness, counts, word and causes."""
+"""Report rows of the implementations: completeness, counts, overall word and causes."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def implementation(
 ) -> Implementation:
     """Return the report row of an implementation; *not run* and *not asked* are counted separately.
 
-    Published pages count neither passes nor fulfilled promises of a device for other people's software: cases
-    without a fault are all others (``tally``), including withheld ones.
+    For other people's software, published pages count neither passed cases nor kept guarantees of a device.
+    Cases without a fault are computed by subtraction in ``tally``, so they include the withheld ones.
     """
     info, header = record.implementation, record.header
     withheld = public and info["name"] != OWN
@@ -60,7 +60,7 @@ def implementation(
     if public:
         expected = [row for row in expected if row.issue.startswith("https://")]
     if withheld:
-        # A case that no longer fails may have passed or ended in a withheld way.
+        # A case that no longer fails may have passed, or its new outcome may be withheld.
         expected = [
             row if row.state == "fails" else replace(row, state="no verdict", verdict=None)
             for row in expected
@@ -111,7 +111,11 @@ def _device(record: RunRecord) -> DeviceRow | UnsetType:
 
 
 def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
-    """Lower counts whose bad verdicts are only about written or changing files, which harm no loader."""
+    """Return reduced counts of unsafe and wrong-content cases.
+
+    Cases that concern only written or changing files are counted under other words, because they do not harm
+    a program that loads files.
+    """
     out: dict[str, int] = {}
     for kind in ("unsafe", "wrong-content"):
         steps = {row["step"] for row in record.blamed if kind_of(row["verdict"]) == kind}
@@ -126,15 +130,15 @@ def _word(
 ) -> str:
     held_back = public and record.implementation["name"] != OWN
     if held_back:
-        # Reported crashes must not decide the word: a program with a more open tracker would look worse than
-        # one that crashes more.
+        # Reported crashes must not decide the word. Otherwise a program with a more open tracker would look
+        # worse than one that crashes more often.
         counts = {**counts, "unsafe": 0}
     counts = {**counts, **_set_apart(record, counts)}
     for kind, word in WORDS.items():
         if counts.get(kind) or (kind == "choice-inconsistent" and contradictions):
             checks = record.implementation.get("kind") in ("validator", "scanner")
             return MISSES if checks and kind == "wrong-accept" else word
-    # Never show cases as passed that were not run or lost to the adapter.
+    # Never show cases as passed if they did not run or if the adapter failed.
     if record.not_run or counts.get("harness-error") or record.truncated or not record.cases:
         return UNKNOWN
     return NOT_TOLD if held_back else CLEAN
@@ -166,7 +170,7 @@ def _expected(record: RunRecord, known: Sequence[BaselineEntry]) -> list[Expecte
 def _causes(
     label: str, record: RunRecord, manifest: Manifest, findings: Sequence[Finding], *, public: bool
 ) -> list[CauseRow]:
-    """Return the causes, worst first; published ones show no more than the findings do."""
+    """Return the causes, worst first; published causes reveal no more than the findings do."""
     if not public or record.implementation["name"] == OWN:
         return [_cause(cause, record) for cause in causes(record, manifest)]
     mine = [f for f in findings if f.implementation == label]

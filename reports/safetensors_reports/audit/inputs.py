@@ -1,4 +1,4 @@
-"""Inputs of a report besides run records: known failures, and findings of fuzzing runs."""
+"""Inputs of a report other than run records: known failures and the findings of fuzzing runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ LARGEST_DOCUMENT = 256 << 20
 
 
 class AuditError(Exception):
-    """An unusable input of a report; the text names the file, the problem and the remedy."""
+    """An input of a report cannot be used; the message names the file, the problem and the fix."""
 
 
 @dataclass(frozen=True)
 class BaselineEntry:
-    """A known failure; ``cases`` are covered by ``case``, ``issue`` may be ``unreported`` or empty."""
+    """A known failure.
+
+    ``cases`` are the cases that ``case`` matches. ``issue`` may be ``unreported`` or empty.
+    """
 
     case: str
     cases: tuple[str, ...]
@@ -40,7 +43,10 @@ class BaselineEntry:
 
 @dataclass(frozen=True)
 class FuzzFinding:
-    """A finding of a fuzzing run; ``entry`` contains the bytes of its input, None for a step without one."""
+    """A finding of a fuzzing run.
+
+    ``entry`` contains the bytes of its input, or None if the step has no input.
+    """
 
     document: FindingPart
     entry: bytes | None
@@ -60,19 +66,20 @@ def load_json(path: Path, expected: str) -> Any:
     try:
         return json.loads(read_whole(path, LARGEST_DOCUMENT), object_pairs_hook=members)
     except OSError as err:
-        raise AuditError(f"{visible(str(err), 300)}; give {expected}") from err
+        raise AuditError(f"{visible(str(err), 300)}; pass {expected}") from err
     except (ValueError, RecursionError) as err:
-        raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); give {expected}") from err
+        raise AuditError(f"{shown}: not JSON ({visible(str(err), 100)}); pass {expected}") from err
 
 
 def load_report(path: Path) -> Report:
     path = path / REPORT if path.is_dir() else path
-    document = load_json(path, f"the {REPORT} of a report, or its folder")
+    document = load_json(path, f"the {REPORT} of a report or the folder that contains it")
     shown = visible(str(path))
     version = document.get("schema") if isinstance(document, dict) else None
     if version != SCHEMA:
         raise AuditError(
-            f"{shown}: report of schema {visible(str(version), 20)}, this program reads {SCHEMA}"
+            f"{shown}: the report has schema {visible(str(version), 20)}, but this program reads schema "
+            f"{SCHEMA}"
         )
     try:
         # A page cannot contain lone surrogates.
@@ -89,9 +96,9 @@ def load_report(path: Path) -> Report:
                 not {getattr(found, scale) for found in report.findings}
                 <= getattr(report.scales, scale).keys()
             ):
-                raise ValueError(f"scales.{scale} lacks a word that a finding has")
+                raise ValueError(f"scales.{scale} does not define a word that a finding uses")
     except ValueError as err:
-        raise AuditError(f"{shown}: not a report of this version ({err}); write it again") from err
+        raise AuditError(f"{shown}: not a report of this version ({err}); create the report again") from err
     return report
 
 
@@ -102,22 +109,30 @@ def load_fuzz_finding(path: Path) -> FuzzFinding:
     version = raw.get("schema") if isinstance(raw, dict) else None
     if version != 1:
         raise AuditError(
-            f"{shown}: finding of schema {visible(str(version), 20)}, this program reads 1; fuzz again"
+            f"{shown}: the finding has schema {visible(str(version), 20)}, but this program reads schema "
+            "1; fuzz again"
         )
     try:
         document = typed(raw, FindingPart)
     except MisfitError as err:
-        raise AuditError(f"{shown}: {err}; fuzz again to write a new finding") from err
+        raise AuditError(f"{shown}: {err}; fuzz again to get a new finding") from err
     for rule in document.rules:
         if rule.id not in rule_book().rules:
-            raise AuditError(f"{shown}: there is no rule {rule.id}; update the older of the two")
+            raise AuditError(
+                f"{shown}: there is no rule {rule.id}; update this program or fuzz again, whichever is older"
+            )
     if not _is_replay_command(document):
-        raise AuditError(f"{shown}: reproduce is not the command line that replays this finding; fuzz again")
+        raise AuditError(
+            f"{shown}: reproduce is not an stc fuzz command that replays this finding; fuzz again"
+        )
     return FuzzFinding(document, _entry(path, document))
 
 
 def _is_replay_command(document: FindingPart) -> bool:
-    """Tell whether the command line of a finding, which people paste into a shell, is one of stc fuzz."""
+    """Return whether the command line of a finding is an ``stc fuzz`` command.
+
+    People paste this command line into a shell, so it must not run anything else.
+    """
     try:
         words = shlex.split(document.reproduce)
     except ValueError:
@@ -138,14 +153,14 @@ def _entry(path: Path, document: FindingPart) -> bytes | None:
         return None
     stored = path.parent / row.stored
     try:
-        # The document is untrusted; its paths must not leave its folder.
+        # The document is untrusted, so its paths must not leave its folder.
         inside = stored.resolve().is_relative_to(path.parent.resolve())
         if not inside:
             raise AuditError(
                 f"{visible(str(path))}: {visible(row.stored)} is outside the folder of the finding"
             )
         return read_whole(stored, row.size) if row.size <= LARGEST_INPUT else None
-    except (OSError, ValueError, RuntimeError) as err:  # RuntimeError: circular links
+    except (OSError, ValueError, RuntimeError) as err:  # circular links raise RuntimeError
         raise AuditError(
-            f"{visible(str(path))}: {visible(str(err), 300)}; the finding needs its input"
+            f"{visible(str(path))}: {visible(str(err), 300)}; the finding cannot be used without its input"
         ) from err

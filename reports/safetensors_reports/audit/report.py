@@ -51,9 +51,12 @@ WORDS = {
     "late-reject": "late",
 }
 MISSES = "misses"
-"""Word for a scanner or validator that accepts forbidden files."""
+"""The word for a scanner or validator that accepts forbidden files."""
 CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
-"""Words without a bad verdict. Published pages withhold some, so they call no other software *conformant*."""
+"""Words for a run without a bad verdict.
+
+Published pages withhold some verdicts, so they never call other people's software *conformant*.
+"""
 ORDER = (*WORDS.values(), MISSES, UNKNOWN, NOT_TOLD, CLEAN)
 
 
@@ -65,10 +68,12 @@ def _one_of(words: Iterable[str], about: str | None = None) -> Meta:
 Positive = Annotated[int, Meta(ge=1)]
 RuleId = Annotated[str, Meta(pattern="^[A-Z]{3}-[0-9]{2,}$")]
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Kind = Annotated[str, _one_of(VERDICTS, "Verdict of run records, without the option of a choice.")]
+Kind = Annotated[str, _one_of(VERDICTS, "Verdict of a run record, without the option of a choice.")]
 Outcome = Annotated[
     str,
-    _one_of(OUTCOMES, "Class of outcome, which determines the severity; scales.outcome has the meanings."),
+    _one_of(
+        OUTCOMES, "Class of outcome, which determines the severity. See scales.outcome for the meanings."
+    ),
 ]
 Severity = Annotated[str, _one_of(SEVERITIES)]
 Difficulty = Annotated[str, _one_of(DIFFICULTIES)]
@@ -103,10 +108,10 @@ class CorpusRow(Struct):
 
 
 class ChoiceRow(Struct):
-    """Option that an implementation takes where the format leaves a choice.
+    """The option that an implementation takes where the format leaves a choice.
 
     Attributes:
-        option: Several compatible options are separated by bars; empty if contradicted.
+        option: Several compatible options are separated by bars. Empty if the answers contradict each other.
     """
 
     choice: str
@@ -115,12 +120,7 @@ class ChoiceRow(Struct):
 
 
 class ExpectedRow(Struct):
-    """An expected failure.
-
-    Attributes:
-        state: Current state of the entry; published reports of other people's software do not show passes.
-        issue: Address, or 'unreported', or empty.
-    """
+    """A failure that a baseline expects."""
 
     case: str
     verdict: str | None
@@ -131,12 +131,13 @@ class ExpectedRow(Struct):
 
 
 class DeviceRow(Struct, forbid_unknown_fields=True):
-    """The device that files were also loaded onto.
+    """The device onto which files were loaded.
 
     Attributes:
         name: cpu or cuda:N.
-        files: Files in the step device.
-        checks: Promise -> files that keep it, break it, or have no result.
+        files: Number of files in the step device.
+        checks: Guarantee -> number of files for which it is kept, for which it is broken, or that have no
+            result.
     """
 
     name: str
@@ -149,21 +150,21 @@ class DeviceRow(Struct, forbid_unknown_fields=True):
 
 
 class CauseRow(Struct):
-    """One root cause, with the failures it explains.
+    """One root cause, with the failures that it explains.
 
     Attributes:
-        verdict: Its worst verdict.
-        verdicts: Verdict -> cases, each case by its worst.
-        basis: Basis of the worst verdict: text, official, ours; null if the run does not record it.
-        rule: The rule charged most, empty for none.
-        what: What the implementation does with which kind of input; only the rule if withheld.
+        verdict: The worst verdict.
+        verdicts: Verdict -> number of cases; a case counts under its worst verdict.
+        basis: Basis of the worst verdict: text, official or ours; null if the run does not record it.
+        rule: The rule to which most failures are attributed; empty if there is none.
+        what: What the implementation does with which kind of input. If this is withheld, only the rule.
         said: Class of the implementation's own messages.
-        cases: Ids; none if withheld.
+        cases: Ids; none if they are withheld.
         example: The case to look at first.
         reproducer: Command line that runs the example again.
-        mend: Advice, one sentence or empty.
-        expected_failure: Whether the baseline lists all of it.
-        redacted: Verdict and rule only, for lack of a public report.
+        mend: Advice in one sentence, or empty.
+        expected_failure: Whether the baseline lists all these failures.
+        redacted: Only verdict and rule are shown because there is no public report.
     """
 
     verdict: str
@@ -183,18 +184,20 @@ class CauseRow(Struct):
 
 
 ROLES = ("reader", "lister", "checker", "writer", "index", "device")
-"""Roles of a program, each with its own table: it returns tensors, lists headers, checks files, writes them,
-loads through an index, loads onto a device."""
+"""Roles of a program. Each role has its own table.
+
+A program may return tensors, list headers, check files, write files, load through an index, or load onto a
+device."""
 Failed = dict[Literal["text", "official", "ours"], dict[Kind, Positive]]
-"""Basis of a rule -> worst verdict -> cases that fail such a rule."""
+"""Basis of a rule -> worst verdict -> number of cases that fail such a rule."""
 
 
 class CellRow(Struct):
-    """Cases about an area of rules, in one role.
+    """Results for the cases about one area of rules, in one role.
 
     Attributes:
-        area: First letters of its rules.
-        asked: Cases about it, alone or among other areas.
+        area: First letters of the rules in this area.
+        asked: Number of cases about the area, including cases that are also about other areas.
     """
 
     area: str
@@ -206,8 +209,8 @@ class AnswerRow(Struct):
     """Results for one kind of input, such as files with duplicate tensor names.
 
     Attributes:
-        asked: Cases of that kind.
-        note: Behaviour on such inputs, if public: keeps the last.
+        asked: Number of cases of that kind.
+        note: Behaviour on such inputs, such as 'keeps the last', if it is public.
     """
 
     question: str
@@ -220,11 +223,11 @@ class RoleRow(Struct):
     """Results of an implementation in one role.
 
     Attributes:
-        asked: Cases of a full run in this role. Cases that published reports withhold are included, also in
-            those without a fault.
-        failed: Cases that fail in an area that the implementation claims.
-        unclaimed: Areas of rules that it does not claim. Failures there are in no cell.
-        cells: The areas with cases.
+        asked: Number of cases of a full run in this role. Cases that published reports withhold are included
+            here and count as cases without a fault.
+        failed: Cases that fail in an area that the implementation claims to support.
+        unclaimed: Areas of rules that it does not claim to support. Failures there are in no cell.
+        cells: The areas that have cases.
     """
 
     role: Annotated[str, _one_of(ROLES)]
@@ -236,36 +239,36 @@ class RoleRow(Struct):
 
 
 class Implementation(Struct, kw_only=True):
-    """The implementation under test, how far the run got and its counts.
+    """The implementation under test, how far its run got, and its counts.
 
     Attributes:
-        label: Selector and version; unique in this report, and the name used everywhere else in it.
+        label: Selector and version. The label is unique in this report and used everywhere else in it.
         selector: Value of --impl.
         corpus: SHA-256 of the manifest of the run.
-        word: The worst result in a word; conformant only if every case of a full run has a verdict. Published
-            reports withhold unsafe results of other people's software, use 'no fault shown' instead of
-            conformant there, and never 'unsafe'.
-        due: Cases in a full run of this implementation.
-        cases: Cases with a verdict.
-        counts: Cases per kind of verdict, each by its worst step. For other people's software, published
-            reports leave out passes and options taken: no fault is shown for all cases without a count,
-            whether they passed or are withheld.
-        contradictions: Choices with contradicting answers.
-        not_run: Cases of a full run without a verdict; never counted as passed. Zero in published reports of
-            other people's software, which are made from complete runs only.
-        not_asked: Reason -> cases of the corpus outside a full run: heavy, or a kind or area that the
-            implementation lacks.
-        expected_failing: Cases that fail as the baseline expects, whether or not they are named here.
+        word: The worst result in a word. It is conformant only if every case of a full run has a verdict.
+            Published reports about other people's software withhold unsafe results, so they say 'no fault
+            shown' instead of conformant and never say 'unsafe'.
+        due: Number of cases in a full run of this implementation.
+        cases: Number of cases with a verdict.
+        counts: Number of cases per kind of verdict; a case counts by its worst step. For other people's
+            software, published reports leave out passes and options taken. No fault is shown for the cases
+            that are not counted; they passed or are withheld.
+        contradictions: Number of choices with contradicting answers.
+        not_run: Number of cases of a full run that have no verdict. They never count as passed. The number is
+            zero in published reports about other people's software, because these need complete runs.
+        not_asked: Reason -> number of cases of the corpus that are not part of a full run, because they are
+            heavy or because the implementation does not support their kind or area.
+        expected_failing: Number of cases that fail as the baseline expects, even if they are not named here.
         problems: Problems that the run reported; none on published pages.
-        device: Missing if the run had none, and in published reports of other people's software.
-        causes: Root causes, the worst first; missing in reports of older versions.
-        kind: Kind in its descriptor; empty without one.
-        title: Name given by its authors, or empty.
+        device: Missing if the run had no device, and in published reports about other people's software.
+        causes: Root causes, worst first; missing in reports of older versions.
+        kind: Kind of program from its descriptor; empty if there is none.
+        title: Name that its authors use, or empty.
         homepage: Address, or empty.
-        issues: Address of its tracker, or empty.
-        parser: Name of the program whose parser it uses, its own by default.
-        claim: What its documentation claims to check, and where; empty if it claims everything.
-        scope: Which entry point was called and how, and how its public entry point differs, if it does.
+        issues: Address of its issue tracker, or empty.
+        parser: Name of the program whose parser it uses; by default its own name.
+        claim: What its documentation says that it checks, and where; empty if it claims everything.
+        scope: Which entry point was called and how. If its public entry point differs, also how it differs.
         roles: Missing in reports of older versions.
     """
 
@@ -306,7 +309,7 @@ class Implementation(Struct, kw_only=True):
 
 
 class Scales(Struct):
-    """Words of the scales with their meaning, worst or easiest first."""
+    """The words of each scale with their meaning, worst or easiest first."""
 
     severity: Words
     difficulty: Words
@@ -315,14 +318,7 @@ class Scales(Struct):
 
 
 class RuleCells(Struct):
-    """Verdicts on the cases of a rule.
-
-    Attributes:
-        cases: Cases of the corpus.
-        known: Cases with a verdict per implementation; a failing case counts only for the first of its rules.
-        worst: The worst failing verdict per implementation; without one the first of pass, choice and
-            unsupported that occurs; null without any verdict.
-    """
+    """Verdicts on the cases of one rule."""
 
     rule: RuleId
     level: Literal["must", "should", "may"]
@@ -333,7 +329,7 @@ class RuleCells(Struct):
 
 
 class AreaCells(Struct):
-    """Verdicts on the cases of an area of rules, and of each of its rules."""
+    """Verdicts on the cases of an area of rules and of each rule in the area."""
 
     area: str
     title: str
@@ -344,11 +340,11 @@ class AreaCells(Struct):
 
 
 class CaseRow(Struct):
-    """A case of the corpus.
+    """A case of the corpus with its verdicts.
 
     Attributes:
         rule: The rule that the case is about.
-        verdicts: One letter per implementation, in order.
+        verdicts: One letter per implementation, in the order of the implementations.
     """
 
     case: str
@@ -369,7 +365,7 @@ class Cases(Struct):
 
 
 class GapRow(Struct):
-    """A rule without cases that require acceptance, or without cases that require refusal."""
+    """A rule that lacks cases to accept or cases to reject."""
 
     rule: RuleId
     level: str
@@ -379,11 +375,7 @@ class GapRow(Struct):
 
 
 class Coverage(Struct):
-    """Coverage of the rules by the corpus.
-
-    Attributes:
-        both: Rules with cases that require acceptance and cases that require refusal.
-    """
+    """How well the corpus covers the rules."""
 
     both: Count
     one: Count
@@ -392,7 +384,7 @@ class Coverage(Struct):
 
 
 class ClusterRow(Struct):
-    """Cases that split in the same way."""
+    """Cases on which the implementations split in the same way."""
 
     kind: Literal["content", "verdict"]
     answers: dict[str, list[Count]]
@@ -411,14 +403,14 @@ class PairRow(Struct):
 
 
 class AgreementPart(Struct):
-    """Disagreements between implementations, which are indices here.
+    """Disagreements between implementations. Implementations are given by index.
 
     Attributes:
-        compared: Cases in all compared runs with at least two answers.
-        set_aside: Implementations that are not compared, because they have few of the plain files.
-        content_splits: Cases that two implementations accept and read differently.
-        verdict_splits: Cases that one accepts and another refuses.
-        clusters: Cases that split in the same way, largest first; none on published pages.
+        compared: Number of cases that are in all compared runs and have at least two answers.
+        set_aside: Implementations that are not compared because they have results for few of the plain files.
+        content_splits: Number of cases that two implementations accept and read differently.
+        verdict_splits: Number of cases that one implementation accepts and another rejects.
+        clusters: Cases that split in the same way, largest group first; none on published pages.
     """
 
     compared: Count
@@ -444,10 +436,10 @@ class FuzzRow(Struct):
 
 
 class Where(Struct):
-    """Bytes at fault.
+    """The bytes at fault.
 
     Attributes:
-        end: One past the last byte; equal to start for a position between bytes.
+        end: One past the last byte; it equals start for a position between bytes.
         path: JSONPath in the header.
     """
 
@@ -458,17 +450,18 @@ class Where(Struct):
 
 
 class EvidenceRow(Struct):
-    """The input shown.
+    """The input that is shown for a finding.
 
     Attributes:
         case: Case id, or slug of a fuzzing finding.
         file: Path in the corpus.
-        where: The whole input if no byte is more at fault than another, null without a file.
-        request: Request besides reading the file: a slice, what to write, how the file changes; JSON,
-            truncated if long.
-        layout: The data buffer in one line.
-        hex: Bytes around the fault, or the first ones.
-        input: Key in inputs; null if the input is large or not a single file.
+        where: The bytes at fault. It is the whole input if no byte is more at fault than another, and null
+            if there is no file.
+        request: What was requested besides reading the file: a slice, what to write, or how the file changes.
+            It is JSON, truncated if it is long.
+        layout: The layout of the data buffer in one line.
+        hex: The bytes around the fault, or the first bytes.
+        input: Key in inputs; null if the input is large or is not a single file.
     """
 
     case: str
@@ -484,12 +477,7 @@ class EvidenceRow(Struct):
 
 
 class ReferenceRow(Struct):
-    """A public report.
-
-    Attributes:
-        reference: owner/repository#number, address, or name of a document.
-        current: Whether it is about the tested version.
-    """
+    """A public report of a failure."""
 
     reference: str
     current: bool
@@ -497,22 +485,24 @@ class ReferenceRow(Struct):
 
 
 class Finding(Struct):
-    """One implementation, one rule, one verdict. The evidence shows the smallest input among those with the
-    worst outcome.
+    """One verdict on one implementation under one rule.
+
+    The evidence shows the smallest input among those with the worst outcome.
 
     Attributes:
         id: Stable across versions.
         rule: None if fuzzing found it and the rule is not known.
         weaknesses: CWE entries, the primary one first.
-        case_count: Cases of the corpus that show it; zero if only fuzzing found it.
-        cases: Their ids; on published pages those with a public report.
-        fingerprint: Digest of the input shown.
-        reproducer: Command line.
+        case_count: Number of cases of the corpus that show it; zero if only fuzzing found it.
+        cases: Ids of the cases; on published pages, only of those with a public report.
+        fingerprint: Digest of the input that is shown.
+        reproducer: Command line that reproduces it.
         expected_failure: Whether the baseline lists every result.
         own: Whether it is about this project's own reader.
         redacted: Whether only verdict and rule are shown.
-        upstream: Program whose parser it uses, if different and the rule is about files.
-    """  # noqa: D205 - it is the description of the schema
+        upstream: Program whose parser the implementation uses, if it is a different program and the rule is
+            about files.
+    """
 
     id: Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
     title: str
@@ -541,7 +531,7 @@ class Finding(Struct):
 
 
 class RuleRow(Struct):
-    """A rule named in findings."""
+    """A rule that a finding names."""
 
     level: str
     title: str
@@ -551,7 +541,7 @@ class RuleRow(Struct):
 
 
 class ChoiceText(Struct):
-    """A choice named in runs.
+    """A choice that a run names.
 
     Attributes:
         required: The option that every reader must take.
@@ -565,7 +555,7 @@ class ChoiceText(Struct):
 
 
 class Costly(Struct):
-    """Cost of a step of a case."""
+    """Time or memory that a step of a case used."""
 
     case: str
     step: str
@@ -574,10 +564,12 @@ class Costly(Struct):
 
 
 class RunRow(Struct):
-    """Time and place of a run, and the costs of its cases; published reports contain the day and no costs.
+    """When and where a run took place, and the costs of its cases.
+
+    Published reports contain only the day and no costs.
 
     Attributes:
-        started: UTC, RFC 3339; only the day in published reports.
+        started: Time in UTC, RFC 3339; only the day in published reports.
     """
 
     implementation: str
@@ -590,26 +582,28 @@ class RunRow(Struct):
 
 
 class RunPart(Struct):
-    """Time, place and costs: everything that differs between two runs over the same inputs."""
+    """Time, place and costs, which is everything that differs between two runs over the same inputs."""
 
     runs: list[RunRow]
 
 
 class Report(Struct, kw_only=True):
-    """Runs and fuzzing findings in canonical order. Everything that differs between two runs over the same
-    inputs is under run. Readers ignore properties they do not know.
+    """Runs and fuzzing findings in canonical order.
+
+    Everything that differs between two runs over the same inputs is under run. Readers ignore properties that
+    they do not know.
 
     Attributes:
-        schema: Version of this format; raised on incompatible changes.
-        public: Made for published pages: unpublished failures of other people's software show verdict and
-            rule only, and unpublished crashes, hangs and unbounded memory use change nothing. In comparisons
-            of projects, published ones are left out too.
-        findings: Worst first.
+        schema: Version of this format; it is raised on incompatible changes.
+        public: Whether the report is for published pages. If so, failures of other people's software without
+            a public report show only verdict and rule, and crashes, hangs and unbounded memory use without a
+            public report change nothing. Comparisons of projects leave out even those with a public report.
+        findings: Findings, worst first.
         inputs: SHA-256 -> bytes of an input in the evidence of a finding.
-        rules: Rules named in findings.
-        choices: Choices named in runs.
+        rules: Rules that the findings name.
+        choices: Choices that the runs name.
         caveats: Reasons why the numbers are incomplete.
-    """  # noqa: D205 - it is the description of the schema
+    """
 
     address: str = field(name="$schema")
     schema: Literal[1]

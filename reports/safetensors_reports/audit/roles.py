@@ -1,7 +1,8 @@
 """Results of an implementation by role: reader, lister, checker, writer, index loader, device loader.
 
-A program is judged in each role by the cases of that role only, in the areas that it claims. Requirements of
-the written format are never added to those of the official library or of our hardening.
+In each role, only the cases of that role count, and only in the areas that the program claims to support.
+Requirements of the written format are kept apart from those of the official library and from our own
+hardening rules.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ ROLE_OF_KIND = {
 }
 _ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device"}
 OPENING = frozenset({"reader", "lister", "checker", "device"})
-"""Roles that open files, and may claim areas of them."""
+"""Roles that open files; a program in such a role may claim to support only some areas."""
 _UNUSUAL = frozenset({"lifecycle", "concurrent", "remote"})
 """Steps whose files change, are shared or arrive in pieces."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of input or mistake on a card; empty ``effects`` and ``rules`` match any."""
+    """A kind of input or mistake on a card. Empty ``effects`` and ``rules`` match everything."""
 
     name: str
     roles: frozenset[str]
@@ -93,10 +94,15 @@ QUESTIONS = (
     Question("values", _INDEX, _READS),
     Question("refused", _INDEX, _REFUSES),
 )
-"""Questions on cards, in order. A failure counts for the first that covers it; costs, undocumented exceptions
-and missed recommendations count for none."""
+"""Questions on cards, in order.
+
+A failure counts for the first question that covers it. Exceeded budgets, undocumented exceptions and ignored
+recommendations count for none.
+"""
 LAYOUT = frozenset({"overlaps", "holes", "trailing", "outside", "backwards", "inside", "sizes"})
-"""Questions about files whose tensors do not cover the buffer exactly once, so that readings may differ."""
+"""Questions about files whose tensors do not cover the buffer exactly, so that two readers may see different
+content.
+"""
 REPEATED = frozenset({"names", "reserved", "fields", "keys"})
 _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
 """Effect of a failure -> required outcome."""
@@ -110,7 +116,7 @@ _About = tuple[str, str, str]
 
 @dataclass
 class _Role:
-    """Collected results of one role; ``due`` maps a case to its first step in this role."""
+    """Results collected for one role; ``due`` maps a case to its first step in this role."""
 
     due: dict[str, str] = field(default_factory=dict)
     every: _Cases = field(default_factory=dict)
@@ -121,12 +127,16 @@ class _Role:
 def roles(
     record: RunRecord, shown: RunRecord, manifest: Manifest, *, public: bool, disclosed: Collection[str] = ()
 ) -> list[RoleRow]:
-    """Return results by role; for others' software only from ``shown`` and the header of ``record``."""
+    """Return the results by role.
+
+    If the results of other people's software are withheld, they come only from ``shown`` and from the header
+    of ``record``.
+    """
     hidden = public and record.implementation["name"] != OWN
     by_role: defaultdict[str, _Role] = defaultdict(_Role)
     info = record.implementation
     steps = set(info.get("steps", ()))
-    # Without a descriptor, returning data makes a program a reader.
+    # Without a descriptor, a program that returns data is a reader.
     kind = info.get("kind") or ("reader" if steps & {"read", "slice"} else "header")
     own = ROLE_OF_KIND.get(kind, "reader")
     for case, step in _due(record, manifest) if hidden else _answered(record, manifest):
@@ -141,7 +151,7 @@ def roles(
                 role = _ROLE_OF_STEP.get(row["step"], own)
                 _add(by_role[role], role, row, failed)
     keeps = _keeps(shown, manifest, disclosed if hidden else None)
-    # A reader with only a verdict shows no values.
+    # A reader that reports only a verdict does not show which value it keeps.
     shows_values = "read" in record.implementation.get("steps", ()) or own != "reader"
     return [
         _row(

@@ -1,8 +1,8 @@
-"""The two scales of a finding: severity of its outcome, and difficulty to trigger it.
+"""The two scales of a finding: how severe its outcome is, and how difficult it is to trigger.
 
-Severity depends on the outcome, never on the number of cases: one file that crashes a reader is worse than a
-hundred that it accepts without consequence. Difficulty is separate, because a file that anybody can send and
-a race that needs a local user differ, however bad the outcome.
+Severity depends on the outcome and never on the number of cases. A single file that crashes a reader is worse
+than a hundred files that it accepts without consequences. Difficulty is a separate scale: anybody can send a
+file, but a race requires a local user, no matter how bad the outcome is.
 """
 
 from __future__ import annotations
@@ -14,35 +14,38 @@ from safetensors_corpus.judging.verdicts import effect_of, kind_of
 from ..record.run import Row
 
 SEVERITIES: dict[str, str] = {
-    "critical": "memory corruption: the process dies of a memory fault outside any mapped file",
-    "high": "the process crashes, time or memory is unbounded, or the reported content is wrong",
-    "medium": "a file is accepted that other readers read differently or that exceeds its bounds, a written "
-    "file differs from the given data, or an exception escapes the handlers of callers",
-    "low": "a harmless violation is accepted or noticed late, or a valid file is refused",
-    "informational": "a recommendation is missed",
+    "critical": "memory corruption: the process dies from a memory fault outside any mapped file",
+    "high": "the process crashes, it uses unbounded time or memory, or it reports wrong content",
+    "medium": (
+        "the program accepts a file that other readers interpret differently or that exceeds its bounds, it "
+        "writes a file that differs from the given data, or it raises an exception that callers do not "
+        "catch"
+    ),
+    "low": "the program accepts a harmless violation or notices it late, or it rejects a valid file",
+    "informational": "the program does not follow a recommendation",
 }
 
 DIFFICULTIES: dict[str, str] = {
     "low": "a file or a folder of shards and the default call are enough",
-    "medium": "it takes a certain request, call or input of a writer besides a file",
+    "medium": "it also takes a certain request, call or writer input, not just a file",
     "high": "it takes a file that changes while it is open",
 }
 
 OUTCOMES: dict[str, str] = {
-    "memory": "dies of a memory fault on",
+    "memory": "dies from a memory fault on",
     "crash": "crashes on",
-    "resources": "spends time or memory without bound on",
+    "resources": "uses unbounded time or memory on",
     "content": "reports wrong content for",
-    "panic": "raises an exception that except Exception misses (the process lives) on",
+    "panic": 'raises an exception that "except Exception" does not catch (the process survives) on',
     "accept": "accepts",
-    "late": "opens, and fails only to read,",
-    "reject": "refuses",
+    "late": "opens but later fails to read",
+    "reject": "rejects",
     "cost": "exceeds its budget on",
-    "exception": "refuses with an undocumented exception",
+    "exception": "rejects with an undocumented exception",
     "contradiction": "contradicts itself on",
-    "strictness": "misses a recommendation on",
+    "strictness": "does not follow a recommendation on",
 }
-"""Class of outcome -> verb of a finding's title, worst first."""
+"""Class of outcome -> verb in the title of a finding, worst first."""
 
 SECURITY_SEVERITY: dict[str, float] = {
     "critical": 9.1,
@@ -51,9 +54,13 @@ SECURITY_SEVERITY: dict[str, float] = {
     "low": 2.5,
     "informational": 0.0,
 }
-"""Severity from 0 to 10 for code scanning services, within their band of the same name."""
+"""Class of severity -> number from 0 to 10 for code scanning services.
 
-# Weaknesses by which two readers read a file differently, or a reader leaves the bounds of the file.
+The services have bands of the same names, and each number lies within its band.
+"""
+
+# Weaknesses that make two readers read a file differently, or that make a reader access bytes outside the
+# file.
 _CONSEQUENT = frozenset({22, 125, 130, 131, 190, 191, 436, 502, 787, 908})
 _CRASHING = frozenset({125, 130, 131, 190, 191, 674, 770, 787, 789, 1284, 1285})
 _DEFAULT_WEAKNESSES = {
@@ -64,21 +71,27 @@ _DEFAULT_WEAKNESSES = {
     "accept": (20,),
     "late": (20,),
 }
-"""CWE numbers by class of outcome, for faults without any."""
+"""CWE numbers by class of outcome, for faults that have none of their own."""
 _BETWEEN = {"lifecycle": 367, "concurrent": 362}
-"""CWE number by step, for races between two moments or two readers."""
+"""CWE number by step, for races between two points in time or two readers."""
 NO_WEAKNESS = frozenset({"reject", "cost", "exception", "strictness", "contradiction"})
-"""Classes of outcome in which nothing gets past the reader."""
+"""Classes of outcome in which the reader lets nothing bad through."""
 CONFORMANCE_ONLY = 684
-"""CWE number of violations that are useless to an attacker."""
+"""CWE number of violations that do not help an attacker."""
 _RESOURCES = frozenset({"hang", "exhausted"})
 _MEMORY_FAULTS = ("SIGSEGV",)
-"""Not SIGBUS, which follows from truncating a mapped file and reads no foreign byte."""
+"""Signals that indicate memory corruption.
+
+SIGBUS is not among them, because it follows from truncating a mapped file and exposes no foreign bytes.
+"""
 
 
 PANIC = "PanicException"
-"""Exception of Rust libraries in Python for a panic. It is not an ``Exception``, so handlers miss it, but the
-process survives. Runs count both as crashes."""
+"""Python exception that Rust libraries raise for a panic.
+
+It is not an ``Exception``, so handlers do not catch it, but the process survives. Runs count both panics and
+dead processes as crashes.
+"""
 
 
 def outcome_class(row: Row) -> str:
@@ -89,7 +102,7 @@ def outcome_class(row: Row) -> str:
             if row.get("exception") or PANIC in message:
                 return "panic"
             return "memory" if any(name in message for name in _MEMORY_FAULTS) else "crash"
-        # A reader that accepts or refuses and is still unsafe has exceeded its budget.
+        # If a reader accepts or rejects the file and the verdict is still unsafe, it has exceeded its budget.
         return "resources"
     if effect in ("content", "accept", "reject", "cost", "exception"):
         return effect
@@ -97,7 +110,10 @@ def outcome_class(row: Row) -> str:
 
 
 def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
-    """Return the severity of a class of outcome; ``weaknesses`` are CWE numbers of the missed fault."""
+    """Return the severity of a class of outcome.
+
+    ``weaknesses`` are the CWE numbers of the fault that the reader did not notice.
+    """
     if outcome == "memory":
         return "critical"
     if outcome in ("crash", "resources"):
@@ -118,7 +134,7 @@ def difficulty(step: str) -> str:
 
 def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int, ...]:
     if outcome in NO_WEAKNESS:
-        # Nothing got past the reader; it just violates the specification.
+        # The reader let nothing bad through; it only violates the specification.
         return (CONFORMANCE_ONLY,)
     if outcome == "resources":
         own = (400,) if row["outcome"] == "hang" or row["outcome"] not in _RESOURCES else (770, 400)

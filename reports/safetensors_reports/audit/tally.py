@@ -1,4 +1,4 @@
-"""Case counts of one implementation, shared by all forms of a report: page, comment, badge, statement."""
+"""Case counts of one implementation, shared by pages, comments, badges and statements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ FAILED = FAILING - {LOST}
 
 
 class Tally(NamedTuple):
-    """Cases of a full run (``due``), each in one other field; published ``fine`` ones may be withheld."""
+    """Case counts of a full run: ``due`` is the total, and every case is counted in exactly one other field.
+
+    In published reports, ``fine`` may include withheld cases.
+    """
 
     due: int
     fine: int
@@ -44,7 +47,7 @@ def not_known(who: Implementation) -> str:
     if who.ended == "complete" and not left:
         return ""
     ended = "" if who.ended == "complete" else f" ({who.ended} run)"
-    return f"Not fully known{ended}: {left:,} of {plural(who.due, 'case')} not run."
+    return f"Not fully known{ended}: {left:,} of {plural(who.due, 'case')} did not run."
 
 
 def fine_words(report: Report) -> str:
@@ -59,9 +62,9 @@ def tally_sentence(report: Report, who: Implementation) -> str:
             f"{number:,} {words}"
             for number, words in (
                 (counts.unsupported, "unsupported"),
-                (counts.warned, "with a recommendation missed or refused late"),
+                (counts.warned, "with a recommendation not followed or a late rejection"),
                 (counts.failed, "failed"),
-                (counts.lost, "lost to the adapter"),
+                (counts.lost, "lost because the adapter failed"),
                 (counts.not_run, "not run"),
             )
             if number
@@ -71,6 +74,7 @@ def tally_sentence(report: Report, who: Implementation) -> str:
 
 
 HELD = (
-    "No fault shown means that the case passed, took one of several legitimate options, or is withheld "
-    "until a report is public. No number on this page reveals how many cases are withheld, if any."
+    "A case counts under no fault shown if it passed, if it took one of several legitimate options, or if "
+    "its result is withheld until there is a public report. No number on this page reveals how many cases "
+    "are withheld, if any."
 )

@@ -1,4 +1,4 @@
-"""Likely causes: failures of a run grouped by root cause."""
+"""Group the failures of a run by their likely causes."""
 
 from .cause import Cause, cause_lines, causes, command, describe_failures, mistakes_of
 

@@ -1,6 +1,6 @@
-"""Causes: failures of a run grouped by root cause, the worst first.
+"""Group the failures of a run by root cause, worst first.
 
-In a terminal every cause comes with the command that reproduces it.
+In a terminal, every cause is shown with the command that reproduces it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _INDENT = " " * 8
 
 @dataclass(frozen=True)
 class Cause:
-    """One root cause, in bounded and safe texts; a contradiction has a second case, ``beside``."""
+    """One root cause.
+
+    Its strings are safe to print and of limited length. A contradiction has a second case, ``beside``.
+    """
 
     verdict: str
     verdicts: tuple[tuple[str, int], ...]
@@ -52,7 +55,7 @@ class Cause:
 
 
 def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
-    """Return at most ``MAX_CAUSES`` likely causes, worst first, whatever the order of the rows."""
+    """Return at most ``MAX_CAUSES`` likely causes, worst first; the order of the rows does not matter."""
     if isinstance(run, RunRecord):
         rows, choices = list(run.results), list(run.choices)
     else:
@@ -67,7 +70,7 @@ def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
 
 
 def mistakes_of(row: Row, manifest: Manifest) -> tuple[Key, ...]:
-    """Return the keys of the failures in a row; rows that share a key have one cause."""
+    """Return the keys of the failures in a row; rows that share a key have the same cause."""
     case = manifest.by_id.get(row["case"])
     return tuple(sorted({mistake_key(failure, case) for failure in failures(row)}))
 
@@ -111,7 +114,7 @@ def _example(group: Group, cases: Mapping[str, Case]) -> Failure:
         return (
             badness(f.verdict),
             f.step == "device",
-            mistake_key(f, case) != group.key,  # added because it follows from the others
+            mistake_key(f, case) != group.key,  # this verdict follows from the others, so it is added
             bool(case and case.heavy),
             -common[f.rule],
             codes,
@@ -165,7 +168,7 @@ def command(header: Row, cause: Cause) -> str:
 
 
 def headline(cause: Cause) -> str:
-    """Return verdict and cause in one line: ``wrong-accept: accepts although ... (OFF-08)``."""
+    """Return the verdict and the cause in one line: ``wrong-accept: accepts although ... (OFF-08)``."""
     return f"{visible(cause.verdict, 40)}: {cause_text(cause)}"
 
 
@@ -175,7 +178,10 @@ def cause_text(cause: Cause) -> str:
 
 
 def verdict_numbers(cause: Cause) -> str:
-    """Return the number of cases by verdict if there are several: ``41 wrong-reject, 4 not-strict``."""
+    """Return the number of cases per verdict, such as ``41 wrong-reject, 4 not-strict``.
+
+    The string is empty if there is only one verdict.
+    """
     if len(cause.verdicts) < 2:
         return ""
     return ", ".join(f"{count:,} {visible(verdict, 40)}" for verdict, count in cause.verdicts)
@@ -206,7 +212,7 @@ def cause_lines(
         lines.append(f"     …  {more}, {plural(_cases(rest), 'case')}; --full-failures shows all")
     others: dict[str, list[Cause]] = {
         "in the baseline": [cause for cause in found if cause.is_expected],
-        "fail only with --fail-on-should": [c for c in found if not c.is_expected and c not in bad],
+        "failing only with --fail-on-should": [c for c in found if not c.is_expected and c not in bad],
     }
     return [*lines, *(f"{_INDENT}{title}: {_counted(group)}" for title, group in others.items() if group)]
 
@@ -216,7 +222,10 @@ def _cases(found: Sequence[Cause]) -> int:
 
 
 def _wrapped(text: str, first: str, others: str) -> list[str]:
-    """Wrap a text so that no line can start a workflow command, which may follow any space."""
+    """Wrap text so that no line starts with a workflow command.
+
+    GitHub also recognises workflow commands after leading spaces.
+    """
     lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
     return [f"{others}… {line.strip()}" if line.strip().startswith("::") else line for line in lines]
 

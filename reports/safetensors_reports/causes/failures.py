@@ -1,8 +1,9 @@
-"""Failures of a run, each with a key that identifies its mistake.
+"""Failures of a run, each with a key that identifies the mistake behind it.
 
-Failures with the same key become one cause. The parts of a key depend on its first part, the aspect: for a
-wrong acceptance it is the missed fault, for a refusal the message of the reader, for wrong content the
-difference. The form of failures in a row depends on the version of the suite that wrote it.
+Failures with the same key become one cause. The first part of a key is the aspect. It determines the other
+parts: the missed fault for a wrong acceptance, the message of the reader for a wrong rejection, the
+difference for wrong content. The form of failures in a row depends on the version of the suite that wrote the
+row.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..record.run import Row
 from ..text import difference_class, message_class
 
 BLAMED = STRICT_FAILING - {"choice-inconsistent"}
-"""Kinds of verdict with a cause in a single row; a contradiction takes several rows."""
+"""Kinds of verdict whose cause can be found in a single row; a contradiction involves several rows."""
 PASS = badness("pass")
 _LACKING = "does not hold: "
 _PROPERTY = re.compile(r"\(([a-z]+(?:-[a-z]+)*)\)|^([a-z]+(?:-[a-z]+)*)$")
@@ -33,7 +34,10 @@ _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
 class Failure(NamedTuple):
-    """A single failure; ``broken`` is a property of a written file, ``check`` a promise of a device load."""
+    """A single failure.
+
+    ``broken`` is a property of a written file, and ``check`` is a guarantee about loading onto a device.
+    """
 
     row: Row
     verdict: str
@@ -96,7 +100,7 @@ def _listed_failure(row: Row, part: dict[str, Any]) -> Failure:
 def _unlisted_failures(row: Row, broken: Iterable[dict[str, Any]]) -> Iterator[Failure]:
     detail = str(row.get("detail") or "")
     if any(detail.startswith(f"{check['name']}: ") for check in broken):
-        return  # the verdict is about the promises
+        return  # the verdict is about the broken guarantees
     if detail.startswith(_LACKING):
         for part in detail.removeprefix(_LACKING).split(", "):
             match = _PROPERTY.search(part)
@@ -118,7 +122,7 @@ def _rule(row: Row) -> str:
 
 
 def all_failures(rows: Iterable[Row]) -> list[Failure]:
-    """Return all failures, without an accepting open whose read ends worse."""
+    """Return all failures, but leave out an accepting open if reading the same case ends worse."""
     every = [failure for row in rows for failure in failures(row)]
     reading: dict[str, tuple[int, int]] = {}
     for f in every:
@@ -151,7 +155,7 @@ def mistake_key(failure: Failure, case: Case | None) -> Key:
     aspect = aspect_of(failure, case)
     match aspect:
         case "end":
-            # Only messages of the implementation itself are specific; otherwise the area of the fault counts.
+            # Only messages from the implementation itself are specific; otherwise use the area of the fault.
             crash = failure.outcome == "crash"
             message = _class(failure, case) if crash else ""
             area = "" if crash and failure.row.get("exception") else _about(failure.rule, case)[:3]
@@ -176,7 +180,10 @@ def mistake_key(failure: Failure, case: Case | None) -> Key:
 
 
 def aspect_of(failure: Failure, case: Case | None) -> str:
-    """Return the kind of mistake, independent of its severity: a missed recommendation has one too."""
+    """Return the kind of mistake.
+
+    It does not depend on the severity; an ignored recommendation has a kind too.
+    """
     kind, _, option = failure.verdict.partition(":")
     if failure.check:
         return "check"
@@ -200,7 +207,7 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
 
 
 def realm(step: str) -> str:
-    """Return the part of an implementation that a step uses: reading a ``file``, ``write``, ``slice``, ..."""
+    """Return the part of an implementation that a step uses: ``file``, ``write``, ``slice``, ..."""
     apart = ("write", "slice", "index", "sharded", "lifecycle", "remote", "concurrent")
     return step if step in apart else "file"
 
@@ -218,7 +225,7 @@ def _about(charged: str, case: Case | None) -> str:
 def _accepted(rule: str, case: Case | None) -> Key:
     about = _about(rule, case)
     area = rule[:3]
-    # Different code reads the keys of a header and of an index.
+    # Different code reads the keys of a header and those of an index.
     where = _INDEX if area == "IDX" else _WRITING if area == "WRT" else "file"
     return about, where, fault_kind(case, about) if case is not None else ""
 
@@ -259,12 +266,12 @@ _INTEGERS = {
 }
 _TOKENS = {
     r"\\[uU][dD][89a-fA-F]": "lone surrogate escapes",
-    r"\\": "escapes that JSON does not have",
+    r"\\": "escapes that JSON does not allow",
     r"-*(NaN|Infinity)\Z": "NaN and Infinity",
     r"/": "comments",
     r"'": "single quotes",
     r",\Z": "extra commas",
-    r"(?!-?(0|[1-9][0-9]*)\Z)[-+.0-9]": "numbers that JSON does not have",
+    r"(?!-?(0|[1-9][0-9]*)\Z)[-+.0-9]": "number formats that JSON does not allow",
 }
 
 
@@ -275,7 +282,7 @@ def _first_fitting(kinds: dict[str, str], text: str) -> str:
 def _token_kind(text: str) -> str:
     kind = _first_fitting(_TOKENS, text)
     if not kind and text[:1].isalpha():
-        return "words that JSON does not have"
+        return "words that JSON does not allow"
     return kind or ("other characters between tokens" if text and not " " < text[0] <= "~" else "")
 
 
@@ -312,7 +319,10 @@ def _expected(case: Case | None) -> dict[str, Any]:
 
 
 def shape_kind(failure: Failure, case: Case | None) -> str:
-    """Return how dimensions went wrong: ``wrapped`` to 32 bits, ``rounded`` to a double, or empty."""
+    """Return how the dimensions went wrong.
+
+    They may be ``wrapped`` to 32 bits or ``rounded`` to a double. The string is empty in all other cases.
+    """
     pairs = differing_reports(failure, case, "shape")
     same = [
         (g, w)
@@ -335,7 +345,10 @@ def own_words(row: Row, case: Case | None) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def mask_letters(words: str) -> str:
-    """Mask single letters in a message: most names of tensors are one, but so is an article."""
+    """Mask single letters in a message.
+
+    Most tensor names in the corpus are a single letter. Articles are masked as well.
+    """
     return _LETTERS.sub("#", words)
 
 
@@ -344,7 +357,7 @@ def _class(failure: Failure, case: Case | None) -> str:
 
 
 def message_class_of(message: str, case: Case | None) -> str:
-    """Return the class of a message about the input of a case; names of types become ``<type>``."""
+    """Return the class of a message about the input of a case; type names become ``<type>``."""
     text = _without_places(message[:2000])
     stem, names = _marks(case)
     if stem and stem in text:
@@ -353,7 +366,7 @@ def message_class_of(message: str, case: Case | None) -> str:
     return _without_types(text, tuple([name for name in names if name in text]))
 
 
-# Cached, because many runs and readers with the same parser repeat the same messages.
+# This is cached because many runs, and readers with the same parser, repeat the same messages.
 @lru_cache(maxsize=1 << 16)
 def _without_places(message: str) -> str:
     return _ADDRESSES.sub("#", " ".join(_PATHS.sub(r"\1", message).split()))

@@ -1,7 +1,7 @@
-"""Groups of failures with one mistake each: by key, and for valid inputs by common features.
+"""Group failures that have the same mistake: by key, and for valid inputs by common features.
 
-A feature (a dtype, an empty tensor, an order, ...) explains why inputs are refused or misread if nearly all
-inputs with it are.
+A feature (a dtype, an empty tensor, an order, ...) explains why inputs are rejected or misread if the program
+rejects or misreads nearly all inputs that have the feature.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .failures import (
 Feature = str
 DTYPE = "dtype-"
 TELLING_SHARE = 0.8
-"""Minimum share of refused inputs with a feature for the feature to explain the refusals."""
+"""A feature explains the rejections if at least this share of the inputs that have it are rejected."""
 MIN_INPUTS = 10
 
 _BREAKS = re.compile(rb"[\t\r\n]")
 _SPACES = re.compile(rb"[\t\r\n ][:,\]}]|[\[{][\t\r\n ]")
-"""Spaces in unusual places; matches within strings are harmless here."""
+"""Spaces in unusual positions; matches within strings do no harm here."""
 
 
 def _empty(header: Header, _: bytes) -> bool:
@@ -63,45 +63,47 @@ def _shuffled(header: Header, _: bytes) -> bool:
 
 
 _OF_HEADER: Mapping[Feature, Callable[[Header, bytes], bool]] = {
-    "a tensor without bytes": _empty,
-    "no tensor at all": lambda header, _: not header.tensors,
+    "a tensor of zero bytes": _empty,
+    "no tensors": lambda header, _: not header.tensors,
     "a tensor that does not begin at a multiple of its element size": _unaligned,
     "entries in a different order than the data": _shuffled,
     "a tensor with an empty name": lambda header, _: "" in header.tensors,
-    "names beyond ASCII": lambda header, _: not all(name.isascii() for name in header.tensors),
+    "non-ASCII names": lambda header, _: not all(name.isascii() for name in header.tensors),
     "metadata": lambda header, _: header.metadata is not None,
-    "metadata beyond ASCII": lambda header, _: not str(header.metadata or {}).isascii(),
+    "non-ASCII metadata": lambda header, _: not str(header.metadata or {}).isascii(),
     "a scalar": lambda header, _: any(t.shape == () for t in header.tensors.values()),
     "more than 8 dimensions": lambda header, _: any(len(t.shape) > 8 for t in header.tensors.values()),
-    "dimensions of 2^31 and more": lambda header, _: any(
+    "dimensions of 2^31 or more": lambda header, _: any(
         d >= 2**31 for t in header.tensors.values() for d in t.shape
     ),
-    "escapes in the strings of the header": lambda _, raw: b"\\" in raw,
-    "line breaks or tabs between the tokens of the header": lambda _, raw: bool(_BREAKS.search(raw)),
-    "spaces in unusual places of the header": lambda _, raw: bool(_SPACES.search(raw)),
+    "escapes in header strings": lambda _, raw: b"\\" in raw,
+    "line breaks or tabs between header tokens": lambda _, raw: bool(_BREAKS.search(raw)),
+    "unusual spaces in the header": lambda _, raw: bool(_SPACES.search(raw)),
     "a header whose length is not a multiple of 8": lambda header, _: header.length % 8 != 0,
-    "a name of 256 characters and more": lambda header, _: any(
+    "a name of 256 or more characters": lambda header, _: any(
         len(name) >= 256 for name in (*header.tensors, *(header.metadata or {}))
     ),
-    "a hundred tensors and more": lambda header, _: len(header.tensors) >= 100,
+    "a hundred or more tensors": lambda header, _: len(header.tensors) >= 100,
 }
-"""Tests of a header and its bytes by feature that confuses some reader. The first fits best."""
+"""Features of a file that confuse some readers, with a test of the header and its bytes. The first match is
+used.
+"""
 
 OF_TEXT = frozenset(
     {
-        "names beyond ASCII",
-        "metadata beyond ASCII",
-        "escapes in the strings of the header",
-        "line breaks or tabs between the tokens of the header",
-        "spaces in unusual places of the header",
+        "non-ASCII names",
+        "non-ASCII metadata",
+        "escapes in header strings",
+        "line breaks or tabs between header tokens",
+        "unusual spaces in the header",
     }
 )
-"""Features that confuse parsers in many places, with different messages."""
+"""Features that confuse different parts of a parser, so that the messages differ."""
 
 
 @lru_cache(maxsize=1 << 14)
 def features(case: Case | None) -> frozenset[Feature] | None:
-    """Return the features of a case's file without its dtypes; None unless it is a small valid file."""
+    """Return the features of a case's file, without its dtypes; None unless it is a small valid file."""
     if case is None or case.kind != "read" or case.input.file is None or case.size > MAX_EXPLAINED:
         return None
     try:
@@ -122,7 +124,7 @@ def telling_features(
 ) -> dict[Feature, set[str]]:
     fine = list(read)
     if len(fine) < MIN_INPUTS:
-        return {}  # in a filtered run everything looks like an explanation
+        return {}  # in a filtered run, everything looks like an explanation
     out: dict[Feature, set[str]] = {}
     for name in _OF_HEADER:
         with_it = {case for case, has in refused.items() if name in has}
@@ -134,12 +136,12 @@ def telling_features(
 
 MAX_WORDINGS = 30
 ABSORBED = {"minus zero": "negative numbers"}
-"""Kind of fault -> the wider kind that includes it if both are accepted."""
+"""Kind of fault -> the wider kind that includes it if the program accepts both."""
 
 
 @dataclass
 class Group:
-    """Failures with one mistake; ``every`` if nearly all valid inputs fail."""
+    """Failures caused by one mistake; ``every`` is set if nearly all valid inputs fail."""
 
     key: Key
     failures: list[Failure] = field(default_factory=list)
@@ -194,7 +196,11 @@ def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group
 
 
 def _absorb(groups: dict[Key, Group]) -> None:
-    """Merge narrow kinds of a fault into wider ones, and unexamined ones into the kind of the same rule."""
+    """Merge groups that have the same cause.
+
+    Narrow kinds of a fault are merged into wider ones, and unexamined faults into a known kind of the same
+    rule.
+    """
     for key in [key for key in groups if key[0] == "accept" and key[-1] == NOT_EXAMINED]:
         rule = groups[key].rules[:1]
         same = [k for k, g in groups.items() if k[:-1] == key[:-1] and k != key and rule == g.rules[:1]]
@@ -226,11 +232,11 @@ def contradictions(choices: Iterable[Row], rows: Sequence[Row]) -> Iterator[tupl
 
 
 MANY_CODES, MANY_AREAS = 5, 3
-"""Numbers of faults, and of areas of rules, with the same message that make a message unspecific."""
+"""A message is unspecific if at least this many faults, in at least this many areas of rules, produce it."""
 
 
 class Answers:
-    """Answers of a run to valid inputs, and the messages with which it refused broken ones."""
+    """How a run answered valid inputs, and the messages with which it rejected invalid ones."""
 
     def __init__(self, rows: Iterable[Row], cases: Mapping[str, Case]) -> None:
         self.cases = cases
@@ -296,13 +302,13 @@ def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Fa
 
 
 def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
-    """Group refusals of valid inputs by mistake: dtypes first, then features, then messages."""
+    """Group rejections of valid inputs by mistake: dtypes first, then features, then messages."""
     pools: dict[tuple[str, str], list[Failure]] = {}
     for group in groups:
         _, where, words, _ = group.key
         pools.setdefault((where, words), []).extend(group.failures)
     for where, words in list(pools):
-        # The same message for slicing and for reading is the same mistake.
+        # If slicing and reading fail with the same message, it is the same mistake.
         if where in ("slice", "index") and ("file", words) in pools and not answers.general(words):
             pools["file", words] += pools.pop((where, words))
     for (where, words), members in pools.items():

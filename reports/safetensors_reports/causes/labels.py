@@ -1,4 +1,4 @@
-"""Causes in words: what an implementation does with which input, and advice on it."""
+"""Describe causes in words: what an implementation does with which input, and how to fix it."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ MAX_NAMED = 6
 MAX_TEXT = 200
 
 _ENDS = {"crash": "crashes", "hang": "hangs", "exhausted": "runs out of memory"}
-_PANICS = "raises an exception that except Exception misses"
+_PANICS = 'raises an exception that "except Exception" does not catch'
 _REFUSES = {
-    "file": "refuses valid files",
-    "write": "refuses valid calls of the writer",
-    "slice": "refuses valid requests for a part of a tensor",
-    "index": "refuses valid sharded models",
-    "sharded": "refuses to save models in shards",
-    "lifecycle": "refuses valid files that change while they are open",
-    "remote": "refuses valid files behind a server",
-    "concurrent": "refuses concurrent readers",
+    "file": "rejects valid files",
+    "write": "rejects valid writer calls",
+    "slice": "rejects valid requests for a part of a tensor",
+    "index": "rejects valid sharded models",
+    "sharded": "does not save models in shards",
+    "lifecycle": "rejects valid files that change while they are open",
+    "remote": "rejects valid files on a server",
+    "concurrent": "rejects valid files that several readers open concurrently",
 }
 _READS = {
     "write": "writes wrong content",
     "slice": "returns wrong bytes for a part of a tensor",
     "index": "loads wrong content through an index",
     "sharded": "writes wrong content when it saves in shards",
-    "lifecycle": "returns wrong content of a file that changes",
-    "remote": "returns wrong content of a file behind a server",
+    "lifecycle": "returns wrong content for a file that changes while it is open",
+    "remote": "returns wrong content for a file on a server",
     "concurrent": "returns wrong content to concurrent readers",
 }
 _PARTS = {
     "other bytes": "returns wrong bytes",
     "missing": "omits tensors of the file",
-    "reported": "reports tensors that the file does not have",
+    "reported": "reports tensors that are not in the file",
     "twice": "reports a tensor twice",
     "metadata": "omits or changes metadata of the file",
-    "escapes": "returns names or metadata with undecoded escapes",
-    "nbytes": "reports wrong sizes in bytes",
+    "escapes": "returns names or metadata without decoding escapes",
+    "nbytes": "reports wrong byte sizes",
     "shape": "reports wrong shapes",
     "content": "reports wrong content",
 }
@@ -58,16 +58,19 @@ _SHAPES = {
     "rounded": "reports large dimensions rounded to a double",
 }
 _ADVICE = {
-    "wrapped": "Keep dimensions in 64 bits all the way to the caller, or refuse those that do not fit.",
-    "rounded": "Read integers of the header as integers, not as doubles, or refuse those above 2^53.",
-    "dtype": "Report the dtype of the file, or declare it in lacks and refuse it.",
-    "escapes": "Decode the escapes of JSON strings (HDR-15) before returning names or texts.",
+    "wrapped": "Keep dimensions in 64 bits all the way to the caller, or reject dimensions that do not fit.",
+    "rounded": "Parse integers in the header as integers, not as doubles, or reject integers above 2^53.",
+    "dtype": "Report the dtype that the file has, or declare the dtype in lacks and reject the file.",
+    "escapes": "Decode the escapes in JSON strings (HDR-15) before you return names or metadata.",
     "metadata": "Return every key and value of the metadata unchanged.",
-    "mapped": "Copy data on read, or check the file size again: truncating a mapped file kills the process.",
-    "every": "Check the adapter first: failures of nearly all valid inputs rarely come from the reader.",
+    "mapped": (
+        "Copy the data when you read it, or check the file size again: truncating a mapped file kills the "
+        "process."
+    ),
+    "every": "Check the adapter first: if nearly all valid inputs fail, the reader is rarely the cause.",
     "harness": "Fix the adapter or its dependencies; these cases have no result.",
-    INPUT: "Open files for reading only, and do not touch their paths.",
-    ORDER: "Close every file in any case, and keep no state between files.",
+    INPUT: "Open files for reading only, and do not change what their paths refer to.",
+    ORDER: "Always close every file, even after an error, and keep no state between files.",
 }
 
 
@@ -91,13 +94,13 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
             lives = outcome_class(_ends(group)) == "panic"
             return f"{_PANICS if lives else _ENDS[parts[1]]}: {_titles(group, 1)}"
         case "cost":
-            return f"exceeds a budget of time or memory: {title}"
+            return f"exceeds a time or memory budget: {title}"
         case "check":
-            return f"breaks a promise of device loads: {CHECKS[parts[0]].about}"
+            return f"does not keep a guarantee about loading onto a device: {CHECKS[parts[0]].about}"
         case "late":
-            return f"opens broken files and refuses them only on read: {_codes(group, cases)}"
+            return f"opens invalid files and fails only when reading them: {_codes(group, cases)}"
         case "exception":
-            return f"refuses with an undocumented exception: {parts[0] or 'type unknown'}"
+            return f"rejects with an undocumented exception: {parts[0] or 'type unknown'}"
     return "the adapter failed"
 
 
@@ -109,7 +112,7 @@ def _ends(group: Group) -> Row:
 def _titles(group: Group, limit: int = 2) -> str:
     book = rule_book().rules
     titles = [f"{rule} ({book[rule].title})" if rule in book else rule for rule in group.rules]
-    return listed(titles, limit) or "no rule charged"
+    return listed(titles, limit) or "no rule"
 
 
 def _accepts(parts: Sequence[str], title: str) -> str:
@@ -125,7 +128,7 @@ def _accepts(parts: Sequence[str], title: str) -> str:
 
 def _refuses(group: Group, where: str, title: str) -> str:
     if group.dtypes:
-        return f"{'refuses to write' if where == 'write' else 'refuses'} the {_dtypes(group)}"
+        return f"{'does not write' if where == 'write' else 'rejects'} the {_dtypes(group)}"
     if group.every:
         return f"{_REFUSES[where]}: nearly all"
     if group.feature:
@@ -166,15 +169,17 @@ def _writes(parts: Sequence[str], title: str) -> str:
     if name == INPUT:
         return "changes, removes or replaces the file that it reads"
     if name == ORDER:
-        return "answers differently after other files than in a fresh process (order-dependent)"
+        return "gives a different answer after other files than in a fresh process (order-dependent)"
     if name == "valid":
         broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
         if not broken and title.startswith("IDX"):
             return f"leaves a folder that violates {title}"
         return (
-            f"writes files that break a rule: {broken}" if broken else f"does not write a valid file: {title}"
+            f"writes files that violate a rule: {broken}"
+            if broken
+            else f"does not write a valid file: {title}"
         )
-    return f"after saving, it is not true that {MEANINGS.get(name, name)}"
+    return f"fails a check after saving: {MEANINGS.get(name, name)}"
 
 
 def _codes(group: Group, cases: Mapping[str, Case]) -> str:
@@ -195,7 +200,10 @@ def advice_for(group: Group) -> str:
             if group.dtypes:
                 shown = [f'"{name}"' for name in group.dtypes[:MAX_NAMED]]
                 shown += ["…"] if len(group.dtypes) > MAX_NAMED else []
-                return f"If they are not supported, declare it: lacks = [{', '.join(shown)}]"
+                return (
+                    "If the implementation does not support them, declare that in its descriptor: lacks = "
+                    f"[{', '.join(shown)}]"
+                )
             return ADVICE_BY_OUTCOME["reject"]
         case "content":
             how = parts[2] if len(parts) > 2 else ""
@@ -203,7 +211,7 @@ def advice_for(group: Group) -> str:
         case "property":
             return _ADVICE.get(parts[0]) or ADVICE_BY_PROPERTY.get(parts[0]) or of_charged
         case "end":
-            # SIGBUS, from a truncated mapped file, has its own advice.
+            # SIGBUS, which follows from a truncated mapped file, has its own advice.
             return (
                 _ADVICE["mapped"]
                 if "SIGBUS" in group.said

@@ -1,11 +1,11 @@
-"""Comparison of runs: the cases on which implementations disagree about the same file.
+"""Compare runs and find the cases on which implementations disagree about the same file.
 
-A content split (two readers accept one file and see different tensors) is what an attacker uses against a
-scanner and a loader; a verdict split (one accepts, one refuses) is mostly an interoperability defect. The two
-are counted separately and never added up.
+In a content split, two readers accept the same file and return different tensors. An attacker can use this to
+show a scanner other content than a loader. In a verdict split, one reader accepts and another rejects, which
+is mostly an interoperability defect. The two are counted separately and never added up.
 
-Only values that both readers report can differ: a reader that lists names and shapes agrees with one that
-also returns bytes. So agreement is symmetric but not transitive.
+Only values that both readers report can differ: a reader that lists names and shapes agrees with a reader
+that also returns bytes. So agreement is symmetric but not transitive.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Tensor = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """An accepting reader's view of a file; None is not reported, and a repeated name has several rows."""
+    """What an accepting reader reports about a file.
+
+    None means that the value is not reported. A repeated name has several rows.
+    """
 
     tensors: dict[str, list[Tensor]] | None
     metadata: dict[str, Any] | None
@@ -78,23 +81,25 @@ class Reading:
 
 
 def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None:
-    """Return the first difference in names, tensors or metadata in one safe line, else None."""
+    """Return the first difference in names, tensors or metadata as one safe line, or None."""
     if a.is_cut or b.is_cut:
         return _cut_differ(a, b)
     if a.tensors is not None and b.tensors is not None:
         lone = min(a.tensors.keys() ^ b.tensors.keys(), default=None)
         if lone is not None:
-            return f"tensor {quote(lone)} only in {visible(label_a if lone in a.tensors else label_b, 60)}"
+            return (
+                f"only {visible(label_a if lone in a.tensors else label_b, 60)} reports tensor {quote(lone)}"
+            )
         for name in sorted(a.tensors):
             if text := _rows_differ(a.tensors[name], b.tensors[name]):
                 return f"{quote(name)}: {text}"
     if a.metadata is not None and b.metadata is not None and a.metadata != b.metadata:
         mine, others = a.metadata, b.metadata
-        shared = mine.keys() & others.keys()  # a key with a null value is present
+        shared = mine.keys() & others.keys()  # a key with a null value counts as present
         key = min(k for k in mine.keys() | others.keys() if k not in shared or mine[k] != others[k])
         if key in shared:
-            return f"metadata[{quote(key)}]: {_show(mine[key])} against {_show(others[key])}"
-        return f"metadata {quote(key)} only in {visible(label_a if key in mine else label_b, 60)}"
+            return f"metadata[{quote(key)}]: {_show(mine[key])} vs. {_show(others[key])}"
+        return f"only {visible(label_a if key in mine else label_b, 60)} reports metadata {quote(key)}"
     return None
 
 
@@ -104,12 +109,12 @@ def _cut_differ(a: Reading, b: Reading) -> str | None:
     part = next((part for part in shared if mine[part] != others[part]), None)
     if part is None:
         return None
-    name = {NAMES: "the names of tensors", METADATA: "the metadata"}.get(part, f"{part} of a tensor")
-    return f"{name} by digest: {mine[part][:12]}… against {others[part][:12]}…"
+    name = {NAMES: "the tensor names", METADATA: "the metadata"}.get(part, f"{part} of a tensor")
+    return f"{name} by digest: {mine[part][:12]}… vs. {others[part][:12]}…"
 
 
 def _rows_differ(a: list[Tensor], b: list[Tensor]) -> str | None:
-    """Compare the reported rows of one name; rows of a duplicate name may be in any order."""
+    """Compare the reported rows of one name; the rows of a duplicate name may be in any order."""
     if len(a) == len(b) == 1:
         return _row_differs(a[0], b[0])
     lonely = [x for x in a if all(_row_differs(x, y) for y in b)]
@@ -123,7 +128,7 @@ def _row_differs(a: Tensor, b: Tensor) -> str | None:
     for name in differing_fields(a, b):
         if name == "sha256":
             return "sha256 differs"
-        return f"{name} {visible(str(a[name]), 60)} against {visible(str(b[name]), 60)}"
+        return f"{name} {visible(str(a[name]), 60)} vs. {visible(str(b[name]), 60)}"
     return None
 
 
@@ -135,11 +140,11 @@ Kind = Literal["content", "verdict"]
 Pair = tuple[str, str]
 REFUSING = frozenset({"reject", "crash", "hang", "exhausted"})
 NO_ANSWER = frozenset({"harness-error", "not-asked"})
-"""Outcomes without an answer: the adapter failed, or the implementation lacks the step."""
+"""Outcomes without an answer: the adapter failed, or the implementation does not support the step."""
 
 
 class PairSplits(NamedTuple):
-    """Number of cases that divide two implementations."""
+    """Number of cases on which two implementations disagree."""
 
     content: int
     verdict: int
@@ -149,10 +154,11 @@ class PairSplits(NamedTuple):
 class Split:
     """One case on which implementations disagree.
 
-    ``kind`` is ``content`` if two implementations accept and see different things, else ``verdict``.
-    ``vector`` maps a label to ``accept:A``, ``accept:B``, ..., ``accept:?`` (reports too little to belong to
-    one group of accepters), ``reject``, ``unsupported``, ``crash``, ``hang`` or ``exhausted``. ``dissenter``
-    is the only one of three or more that differs from all others. ``difference`` describes a content split,
+    ``kind`` is ``content`` if two implementations accept the file and report different content, else
+    ``verdict``. ``vector`` maps a label to ``accept:A``, ``accept:B``, ..., ``reject``, ``unsupported``,
+    ``crash``, ``hang`` or ``exhausted``. It maps a label to ``accept:?`` if the implementation reports too
+    little to belong to one group of accepting implementations. If there are three or more implementations and
+    exactly one differs from all others, ``dissenter`` is its label. ``difference`` describes a content split,
     with values in the order of ``between``.
     """
 
@@ -166,7 +172,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Cases that split in the same way."""
+    """Cases on which the implementations split in the same way."""
 
     kind: Kind
     vector: dict[str, str]
@@ -179,7 +185,11 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of runs; ``unanswered`` cases have fewer than two answers, ``left_out`` ones lack a run."""
+    """Result of comparing runs.
+
+    Cases counted in ``unanswered`` have fewer than two answers, and cases in ``left_out`` are not in every
+    run.
+    """
 
     labels: tuple[str, ...]
     compared: int = 0
@@ -203,7 +213,7 @@ class _Answer(NamedTuple):
 
 
 def compare(records: Sequence[RunRecord]) -> Comparison:
-    """Compare any number of runs over the cases they share, each by its last step (read, else open)."""
+    """Compare runs on the cases that they share, using the last step of each case (read, else open)."""
     labels = distinct_labels(records)
     finals = [_final_results(record) for record in records]
     shared = sorted(set.intersection(*(set(f) for f in finals))) if len(finals) > 1 else []
@@ -262,7 +272,7 @@ def outcome_of(row: Row) -> str:
 
 def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
     readings: list[tuple[object, Reading]] = []
-    known: dict[int, Reading] = {}  # records read together share their contents
+    known: dict[int, Reading] = {}  # rows that were read together share their contents
     answers = []
     for label, row in rows:
         content = row.get("content")
@@ -293,7 +303,7 @@ def _disagreements(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
 def _apart(readings: Mapping[int, Reading]) -> set[tuple[int, int]]:
     by_reading = {key: reading.facts for key, reading in readings.items()}
     first: dict[object, Any] = {}
-    # Most facts are the same in all readings; compare only the others.
+    # Most facts are the same for all readers; compare only the others.
     disputed = {
         fact
         for facts in by_reading.values()
@@ -324,7 +334,10 @@ def _split(case: str, answers: Sequence[_Answer], disagreements: Mapping[Pair, K
 
 
 def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> dict[str, str]:
-    """Return a letter by label: members agree pairwise, vague readers join or get ``?``."""
+    """Return a letter per label.
+
+    All members of a group agree with each other. Readers that report too little join a group or get ``?``.
+    """
     labels = [a.label for a in accepters]
     split = {x for pair, kind in disagreements.items() if kind == "content" for x in pair}
     if not split:
@@ -367,7 +380,7 @@ def _dissenter(vector: Mapping[str, str], disagreements: Mapping[Pair, Kind]) ->
 def _notes(records: Sequence[RunRecord], labels: Sequence[str]) -> tuple[str, ...]:
     notes = []
     if len({r.header["corpus"]["digest"] for r in records}) > 1:
-        notes.append("the runs used different corpora; a case may have different bytes")
+        notes.append("the runs used different corpora, so a case may have different bytes in each of them")
     if len({r.header["profile"] for r in records}) > 1:
         notes.append("the runs used different profiles")
     endings = {

@@ -1,6 +1,6 @@
 """Report of a differential run: compared inputs, disagreements, and their triage.
 
-The JSON document (``DiffDocument``), the text for a terminal and the Markdown page derive from it.
+The JSON document (``DiffDocument``), the text for a terminal and the Markdown page are three forms of it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Status = Literal["new", "known", "expired", "choice"]
 
 @dataclass(frozen=True)
 class TriageState:
-    """Triage of a signature: ``known`` with its reason, or overdue for review."""
+    """Triage of a signature: it is ``known`` with a reason, or its review is overdue."""
 
     status: Status
     reason: str = ""
@@ -51,8 +51,8 @@ class DiffImplementation(Struct, frozen=True):
     """One implementation of the run.
 
     Attributes:
-        label: Name and version; unique.
-        name: Name without version, as in signatures; unique.
+        label: Name and version. Every label is unique.
+        name: Name without the version, as it appears in signatures. Every name is unique.
         selector: Value of --impl.
     """
 
@@ -71,7 +71,7 @@ _DUMP = {
         "message": {"type": "string"},
         "digest": {
             "type": "string",
-            "description": "Digest of the whole report: readers with the same digest reported the same.",
+            "description": "Digest of the whole report; the same digest means that the content is the same.",
         },
         "count": {
             "type": "integer",
@@ -103,9 +103,9 @@ class InputsPart(Struct, frozen=True):
     """Numbers of inputs.
 
     Attributes:
-        compared: Inputs that at least two accepted or refused.
-        unanswered: Inputs with fewer than two such answers.
-        left_out: Inputs that not every implementation reached.
+        compared: Inputs that at least two implementations accepted or rejected.
+        unanswered: Inputs that fewer than two implementations accepted or rejected.
+        left_out: Inputs that some implementation did not run.
     """
 
     given: Count
@@ -115,7 +115,7 @@ class InputsPart(Struct, frozen=True):
 
 
 class SignatureRow(Struct, frozen=True):
-    """Disagreements with one signature and sort.
+    """Disagreements that have the same signature and sort.
 
     Attributes:
         status: Status in the triage file; a choice needs no triage.
@@ -131,11 +131,12 @@ class SignatureRow(Struct, frozen=True):
 
 
 class DisagreementRow(Struct, frozen=True):
-    """One input on which implementations disagree, or on which one ended badly.
+    """One input on which implementations disagree or one crashed, hung or ran out of memory.
 
     Attributes:
         input: Case id, or path as given.
-        subject: Fault codes of the strict reference joined by +, else the rule of the case, else valid.
+        subject: Fault codes that the strict reference reader reports, joined by +. Without codes it is the
+            rule of the case, or valid if there is no case.
         choice: The open choice that the input falls under.
         vector: Label -> token.
         difference: First difference of a content split, with values in the order of between.
@@ -157,7 +158,7 @@ class DisagreementRow(Struct, frozen=True):
 
 
 class ClusterRow(Struct, frozen=True):
-    """Inputs that divide the implementations in the same way.
+    """Inputs on which the implementations split in the same way.
 
     Attributes:
         vector: Label -> token.
@@ -178,7 +179,7 @@ class BySort(Struct, frozen=True):
 
 
 class DissenterRow(Struct, frozen=True):
-    """An implementation that disagrees with all others, and how often."""
+    """An implementation that disagrees with all others, and how often it does."""
 
     label: str
     content: Count
@@ -197,19 +198,20 @@ class PairRow(Struct, frozen=True):
 
 
 class DiffDocument(Struct, frozen=True):
-    """Several implementations on the same inputs, and their disagreements. Nothing here depends on an
-    expectation. Labels are name and version; signatures contain names only. Readers ignore properties they do
-    not know.
+    """Disagreements between several implementations on the same inputs.
+
+    Nothing in this document depends on an expected result. Labels consist of name and version; signatures
+    contain names only. Readers ignore properties that they do not know.
 
     Attributes:
-        diff: Version of this format; raised on incompatible changes.
+        diff: Version of this format; it is raised on incompatible changes.
         suite: Version of the suite.
         source: Source of the inputs: files, or the corpus with its version.
-        counts: Inputs with disagreements; each counts once, under the worst sort.
-        unmatched: Triage entries without a match.
-        problems: Whatever could not be run.
+        counts: Inputs with disagreements; an input counts only under its worst sort.
+        unmatched: Triage entries that match no disagreement.
+        problems: Inputs and implementations that could not be run.
         answers: Results for inputs given by path, label -> canonical dump.
-    """  # noqa: D205 - it is the description of the schema
+    """
 
     diff: Literal[1]
     suite: str
@@ -232,7 +234,7 @@ class DiffDocument(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class DiffReport:
-    """Everything about one differential run; ``listed`` are inputs given by path."""
+    """All results of one differential run; ``listed`` contains the inputs given by path."""
 
     suite: str
     implementations: tuple[DiffImplementation, ...]
@@ -263,7 +265,11 @@ class DiffReport:
 
     @property
     def exit_status(self) -> Literal[0, 1, 2]:
-        """0 no new disagreement, 1 a new or overdue signature, 2 something could not be run."""
+        """Return the exit status.
+
+        0 means no new disagreement, 1 means a new signature or one whose review is overdue, and 2 means that
+        something could not be run.
+        """
         if self.problems:
             return 2
         return 1 if self.with_status("new", "expired") else 0
@@ -404,7 +410,7 @@ def _values(report: DiffReport) -> dict[str, Any]:
 
 
 def in_words(answer: Mapping[str, Any]) -> str:
-    """Summarise a canonical dump: ``accept, 2 tensors, 1 metadata key``."""
+    """Summarise a canonical dump, for example ``accept, 2 tensors, 1 metadata key``."""
     if answer["outcome"] != "accept":
         message = visible(str(answer.get("message") or ""), 120)
         return str(answer["outcome"]) + (f": {message}" if message else "")

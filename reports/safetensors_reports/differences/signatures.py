@@ -1,9 +1,12 @@
-"""Disagreements of a differential run, each with its sort, signature and dissenter.
+"""Sort the disagreements of a differential run, and give each a signature and a dissenter.
 
-``compare`` finds the splits; this module adds what a gate needs. *Sort*: different content for one file
-always counts, accept against refuse is a defect only if the format leaves no choice. *Signature*: what is
-wrong with the input and which implementation answered how, without versions, case ids or messages, so that
-known disagreements stay known when the corpus grows or an implementation is released.
+``compare`` finds the splits. This module adds what a CI gate needs:
+
+- The *sort* of a disagreement: different content for one file is always a defect. If some readers accept and
+  others reject, it is a defect only if the format leaves no choice.
+- The *signature* says what is wrong with the input and which implementation answered how. It contains no
+  versions, case ids or messages, so known disagreements stay known when the corpus grows or an implementation
+  publishes a release.
 """
 
 from __future__ import annotations
@@ -19,19 +22,19 @@ from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare, l
 
 Sort = Literal["content", "verdict", "unsafe", "choice"]
 SORTS: dict[Sort, str] = {
-    "content": "accepted by several and read differently",
-    "verdict": "accepted by some, refused by others",
-    "unsafe": "crashed, hung or ran out of memory while no other accepts",
-    "choice": "accepted by some, refused by others, where the format leaves the choice",
+    "content": "several implementations accept the input but read different content",
+    "verdict": "some implementations accept the input and others reject it",
+    "unsafe": "an implementation crashes, hangs or runs out of memory and none of the others accepts",
+    "choice": "some implementations accept the input and others reject it; the format allows both",
 }
-"""Meaning of each sort of disagreement, the most dangerous first. All but the last count."""
+"""Meaning of each sort of disagreement, most dangerous first. All but the last count as defects."""
 UNSAFE = REFUSING - {"reject"}
 NO_VOTE = frozenset({"unsupported", *NO_ANSWER})
 
 
 @dataclass(frozen=True)
 class InputInfo:
-    """Static facts about an input; ``subject`` is its fault codes, else a rule, else ``valid``."""
+    """Facts about an input: ``subject`` is its fault codes, or else a rule, or else ``valid``."""
 
     subject: str
     choice: str = ""
@@ -40,7 +43,10 @@ class InputInfo:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One input on which implementations disagree, or one ended badly; ``vector`` as in ``Split``."""
+    """One input on which implementations disagree or one fails badly.
+
+    ``vector`` is the same as in ``Split``.
+    """
 
     input: str
     sort: Sort
@@ -58,7 +64,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Signature:
-    """Disagreements with one signature and sort."""
+    """Disagreements that have the same signature and sort."""
 
     text: str
     sort: Sort
@@ -75,7 +81,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Differences:
-    """Evaluated run, worst first; ``main`` compares without ``choice`` disagreements."""
+    """Evaluated run, worst first; ``main`` is the comparison without ``choice`` disagreements."""
 
     labels: tuple[str, ...]
     found: tuple[Disagreement, ...]
@@ -128,13 +134,13 @@ class Differences:
 
 
 def signature_of(subject: str, vector: Mapping[str, str], names: Mapping[str, str]) -> str:
-    """Return the stable text of a disagreement: ``OFF_HOLE: accept mlx, reader; reject reference``."""
+    """Return a stable string such as ``OFF_HOLE: accept mlx, reader; reject reference``."""
     by_token: dict[str, list[str]] = {}
     for label, token in vector.items():
         if token not in NO_VOTE:
             by_token.setdefault(token, []).append(visible(names[label], 60))
     seen = {token: sorted(n) for token, n in by_token.items() if token.startswith("accept:")}
-    vague = seen.pop("accept:?", [])  # they report too little to belong to a group
+    vague = seen.pop("accept:?", [])  # these report too little to belong to a group
     groups = sorted(seen.values())
     parts = [
         (f"accept:{letter(i)}" if len(groups) > 1 else "accept", members) for i, members in enumerate(groups)

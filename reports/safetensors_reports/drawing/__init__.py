@@ -1,1 +1,1 @@
-"""SVG drawings of the content of files, standalone or embedded in pages."""
+"""SVG drawings of file contents, standalone or embedded in pages."""

@@ -1,7 +1,7 @@
 """Layout of a drawn data buffer: bars, hatched patches, ticks, and a line of text for each range.
 
-Positions are relative to the data buffer. Files may have too many ranges to draw; then ranges that break the
-chain are kept and runs of ordinary ones become one bar.
+Positions are relative to the data buffer. If a file has too many ranges to draw, then ranges that break the
+chain are kept and ordinary neighbours are merged into one bar.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .canvas import columns, quoted_name, truncate
 
 MAX_RANGES = 14
 FIRST, LAST = 3, 2
-"""Ranges at both ends that are always drawn."""
+"""Number of ranges at each end that are always drawn."""
 MAX_LANES = 4
 MAX_REMARK = 60
 
@@ -27,7 +27,10 @@ Kind = Literal["hole", "overlap", "trailing", "beyond", "unknown"]
 
 @dataclass(frozen=True)
 class Bar:
-    """One range, or ``count`` ordinary ones in a row; ``number`` is its line in the list, 0 for a run."""
+    """One range or ``count`` ordinary neighbours.
+
+    ``number`` is the line of the range in the list, or 0 for several ranges.
+    """
 
     begin: int
     end: int
@@ -40,7 +43,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Patch:
-    """Faulty bytes, in the lane of their bar."""
+    """Faulty bytes, drawn in the lane of their bar."""
 
     begin: int
     end: int
@@ -60,7 +63,10 @@ class Patch:
 
 @dataclass
 class Buffer:
-    """Everything drawn of a data buffer; ``left_out`` ranges have no line, ``hidden`` bars no lane."""
+    """Everything that is drawn of a data buffer.
+
+    ``left_out`` is the number of ranges without a line, and ``hidden`` is the number of bars without a lane.
+    """
 
     size: int
     declared: int = 0

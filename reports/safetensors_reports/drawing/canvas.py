@@ -1,7 +1,7 @@
 """Building blocks of drawings: shapes and safe text on a canvas, and the style sheet.
 
-Everything is deterministic and assumes a fixed-pitch font. Names come from hostile files: unsafe characters
-are escaped.
+The output is deterministic and assumes a fixed-pitch font. Names come from hostile files, so unsafe
+characters are escaped.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ STYLE = """
 
 
 def harmless_text(text: str, limit: int = 400) -> str:
-    """Escape unprintable, right-to-left and combining characters, which would disturb their surroundings."""
+    """Escape unprintable, right-to-left and combining characters, which would affect the text around them."""
     text = shorten(text, limit)
     return text if text.isascii() and text.isprintable() else "".join(map(_harmless, text))
 
@@ -95,7 +95,7 @@ def quoted_name(name: str, limit: int = 22) -> str:
 
 
 def columns(text: str) -> int:
-    """Count the columns of a text; East Asian characters and emoji take two."""
+    """Return the number of columns of a string; East Asian characters and emoji are two columns wide."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
@@ -128,7 +128,10 @@ class LabelRows:
         return len(self.taken)
 
     def place(self, middle: float, width: float, limit: int) -> tuple[float, int]:
-        """Place a label around ``middle`` and return its start and row; the row is ``limit`` without room."""
+        """Place a label around ``middle`` and return its start and row.
+
+        The row is ``limit`` if no row has space.
+        """
         start = min(max(middle - width / 2, MARGIN), MARGIN + INNER - width)
         end = start + width
         for row in range(limit):

@@ -1,7 +1,7 @@
-"""Drawing of the bytes of a file: length field, header, data buffer, and faults of the layout.
+"""Draw the bytes of a file: length field, header, data buffer, and faults of the layout.
 
-The upper strip is the whole file, the lower one its data buffer with one bar per tensor. Faults have labels
-as well as colours. Reports embed the drawing unchanged.
+The upper strip shows the whole file, and the lower strip shows its data buffer with one bar per tensor.
+Faults are marked by labels as well as by colours. Reports embed the drawing unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ Segment = tuple[str, str, int, int]
 
 
 def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
-    """Divide ``width`` in proportion to ``sizes``, at least ``least`` each; and whether to scale."""
+    """Divide ``width`` in proportion to ``sizes``, and return the parts and whether they are to scale.
+
+    Every part has at least the width ``least``.
+    """
     if not sizes:
         return [], True
     needed = sum(least)
@@ -38,7 +41,7 @@ def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tu
     while True:
         free = width - sum(least[i] for i in fixed)
         total = sum(size for i, size in enumerate(sizes) if i not in fixed)
-        # Divide integers: a size can exceed the range of a float.
+        # Use integer division, because a size can exceed the range of a float.
         widths = [least[i] if i in fixed else free * (s / total if total else 0) for i, s in enumerate(sizes)]
         short = {i for i, w in enumerate(widths) if i not in fixed and w < least[i]}
         if not short:
@@ -47,7 +50,7 @@ def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tu
 
 
 class Scale:
-    """Piecewise linear map from positions in a file to the canvas."""
+    """Piecewise linear map from positions in a file to positions on the canvas."""
 
     def __init__(self, places: Mapping[int, float]) -> None:
         self._places = sorted(places.items())
@@ -103,7 +106,7 @@ def layout_svg(
         y, fits = _buffer(canvas, buffer, ends, y, explanation.data_start)
         to_scale = to_scale and fits
     elif len(data) >= 8:
-        canvas.text(MARGIN, y + 10, "The header cannot be read to its end, so no ranges are known.", "quiet")
+        canvas.text(MARGIN, y + 10, "The end of the header cannot be read, so no ranges are known.", "quiet")
         y += ROW + 4
     for fault in faults[:MAX_MARKS]:
         y += ROW
@@ -207,7 +210,7 @@ def _buffer(
         return _list(canvas, buffer, y + 16), True
     scale, to_scale = scale_of(spans, points)
     right = scale.at(buffer.size)
-    heading = f"data buffer: {buffer.size:,} bytes from file byte {data_start:,} on{declared}"
+    heading = f"data buffer: {buffer.size:,} bytes from file byte {data_start:,}{declared}"
     if buffer.size:
         canvas.line(ends[0], y + 18, MARGIN, y + 36)
         canvas.line(ends[1], y + 18, right, y + 36)
@@ -228,7 +231,7 @@ def _buffer(
         canvas.text(side, y - 4, text, "halo", "end" if side < x else "start")
     y = _positions(canvas, scale, points, y + tall, {buffer.size: "end of file"})
     if buffer.hidden:
-        canvas.text(MARGIN, y + 8, f"{buffer.hidden:,} more overlap these and are not drawn.", "quiet")
+        canvas.text(MARGIN, y + 8, f"{buffer.hidden:,} more ranges overlap these and are not drawn.", "quiet")
         y += ROW
     return _list(canvas, buffer, y + 2), to_scale
 

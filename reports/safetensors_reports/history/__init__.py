@@ -1,1 +1,1 @@
-"""One implementation over its releases."""
+"""Results of one implementation over its releases."""

@@ -1,4 +1,4 @@
-"""Runs prepared for comparison between releases: without failures caused by the machine or the adapter."""
+"""Remove failures that the machine or the adapter caused, so that releases can be compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ RACE = "concurrent"
 
 
 def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry]) -> RunRecord:
-    """Return a published run without chance failures and misfits of its adapter. Raises AuditError."""
+    """Return a published run without random failures and without cases that its adapter does not fit.
+
+    Raises AuditError if the run cannot be published.
+    """
     shown = published_run(record, manifest, known)
     plain = [_without_chance(row) for row in shown.results]
     unknown = set() if record.name == OWN else _unknown(plain, manifest)
@@ -25,7 +28,7 @@ def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[Baseli
         return record
     lost = {"verdict": "harness-error", "failures": [], "expected_failure": False}
     results = [{**row, **lost} if row["case"] in unknown else row for row in plain]
-    # Options that such cases helped to determine are unknown too.
+    # If such cases helped to determine an option, the option is unknown too.
     doubtful = {row["choice"] for row in results if row["case"] in unknown and row.get("choice")}
     choices = [row for row in shown.choices if row["choice"] not in doubtful]
     return replace(shown, results=results, choices=choices)

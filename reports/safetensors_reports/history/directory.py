@@ -20,7 +20,10 @@ from .ledger import FOLDER, CorpusName, Kind, Ledger, entry_of
 FILE = "implementations.json"
 FORMAT: Final = 1
 NOT_TOLD = frozenset({"pass", "choice", "unsafe"})
-"""Kinds of verdict that comparisons omit for other people's software; older reports contain them."""
+"""Kinds of verdict that comparisons leave out for other people's software.
+
+Reports from older versions still contain them.
+"""
 Day = Annotated[str, Meta(pattern="^([0-9]{4}-[0-9]{2}-[0-9]{2})?$")]
 
 
@@ -29,14 +32,14 @@ class EntryRow(Struct, frozen=True):
 
     Attributes:
         selector: Value for --impl, without the version.
-        kind: reader, header, validator, scanner or device; empty without a descriptor.
-        roles: Roles it was judged in: reader, lister, checker, writer, index, device.
+        kind: reader, header, validator, scanner or device; empty if there is no descriptor.
+        roles: Roles in which it was judged: reader, lister, checker, writer, index, device.
         steps: Steps that were run.
         version: The version that was run.
         date: Day of the run.
         asked: Number of cases in a full run.
-        counts: Kind of verdict -> cases, as in the comparison: for other people's software without passes and
-            without anything unsafe.
+        counts: Kind of verdict -> cases, as in the comparison. For other people's software, passes and unsafe
+            results are left out.
     """
 
     selector: str
@@ -61,21 +64,21 @@ class VersionRow(Struct, frozen=True):
 
 
 class ProgramRow(Struct, frozen=True):
-    """One program. File addresses are relative to this document.
+    """One program. Addresses of files are relative to this document.
 
     Attributes:
-        title: Name given by its authors, or empty.
+        title: Name that its authors use, or empty.
         homepage: Address, or empty.
-        issues: Address of its tracker, or empty.
+        issues: Address of its issue tracker, or empty.
         language: Language of the parser.
         kind: Kind of its first entry point.
-        newest: The newest release with stored results; a pre-release if there is nothing else.
-        versions: All versions with stored results, the oldest first.
+        newest: The newest release with stored results, or a pre-release if no release has results.
+        versions: All versions with stored results, oldest first.
         report: Address of its report.
-        data: Address of the data of that report, by report.schema.json.
-        history: Address of the page of changes by release; empty for none.
-        ledger: Address of the data of that page, one line of JSON per run by history.schema.json; empty for
-            none.
+        data: Address of the data of that report, described by report.schema.json.
+        history: Address of the page that lists its changes by release, or empty.
+        ledger: Address of the data of that page, or empty. It has one line of JSON per run, described by
+            history.schema.json.
     """
 
     name: str
@@ -94,11 +97,11 @@ class ProgramRow(Struct, frozen=True):
 
 
 class DirectoryDocument(Struct, frozen=True):
-    """All programs with published results. Readers ignore properties they do not know.
+    """All programs with published results. Readers ignore properties that they do not know.
 
     Attributes:
-        schema: Version of this format; raised on incompatible changes.
-        corpus: Corpus of the newest reports.
+        schema: Version of this format; it is raised on incompatible changes.
+        corpus: Corpus that the newest reports use.
     """
 
     address: Annotated[str, Meta(description="The schema of this document.")]

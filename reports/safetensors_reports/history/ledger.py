@@ -1,9 +1,9 @@
-"""Histories of programs: one line per published run, append-only.
+"""Histories of programs: one line per published run; lines are never changed or removed.
 
-Every program has a file of JSON lines. A line contains what its own published report says about one entry
-point in one version over one corpus, without costs: numbers by kind of verdict and by rule, and the names of
-cases with a public report. Lines derive from published reports only, so whatever reports withhold
-(``docs/disclosure.md``) is absent here too.
+Every program has a file of JSON lines. A line repeats what the program's own published report says about one
+entry point, in one version, on one corpus. It contains the number of cases by kind of verdict and by rule,
+and the names of cases that have a public report, but no costs. Lines are made from published reports only, so
+they lack whatever reports withhold (``docs/disclosure.md``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FOLDER = "history"
 MAX_LINE = 20_000
 MAX_LEDGER = 64 << 20
 DIGEST = 16
-"""Hexadecimal digits of the digest that identifies a corpus."""
+"""Number of hexadecimal digits of the digest that identify a corpus."""
 
 Kind = Annotated[str, Meta(extra_json_schema={"enum": list(VERDICTS)})]
 
@@ -50,8 +50,8 @@ class FailureRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     """Cases that fail a rule with the same verdict.
 
     Attributes:
-        cases: Number of cases. A case that fails several rules counts for each.
-        named: Cases among them that a public report is about.
+        cases: Number of cases. A case that fails several rules counts for each of them.
+        named: The cases among them that a public report describes.
     """
 
     rule: Annotated[str, Meta(pattern="^([A-Z]{3}-[0-9]{2,})?$")]
@@ -61,20 +61,20 @@ class FailureRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """Published summary of one run of one entry point, kept when the next release is run.
+    """Published summary of one run of one entry point. It is kept when the next release is run.
 
     Attributes:
         history: Version of this format.
         program: Name of the program.
         entry: Value for --impl, without the version.
-        date: Day on which the run began; empty if not known.
+        date: Day on which the run began; empty if it is not known.
         suite: Version of the suite.
-        profile: Profile of choices that the run required, empty for none.
+        profile: Profile of choices that the run required, or empty.
         steps: Steps that were run.
         asked: Number of cases in a full run.
-        counts: Kind of verdict -> cases, each by its worst step. For other people's software passes are not
-            counted: no fault is shown for all cases that no count includes.
-        choices: Choice that the format leaves open -> option taken.
+        counts: Kind of verdict -> cases; a case counts by its worst step. For other people's software, passes
+            are not counted: no fault is shown for the cases that no count includes.
+        choices: Choice that the format leaves open -> option that the program takes.
         failures: Failures by rule and verdict.
     """
 
@@ -95,11 +95,11 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     def __post_init__(self) -> None:
         kinds = {*self.counts, *(row.verdict for row in self.failures)}
         if not kinds <= VERDICTS.keys():
-            raise ValueError(f"verdicts must be of {', '.join(VERDICTS)}")
+            raise ValueError(f"verdicts must be among {', '.join(VERDICTS)}")
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Identity of a run: a second run with the same key adds nothing."""
+        """Identity of a run; a second run with the same key adds nothing to the history."""
         return self.program, self.entry, self.version, self.corpus.sha256, self.profile
 
     @property
@@ -120,7 +120,7 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
 
 def lines_of(report: Report) -> list[Line]:
     if not report.public:
-        raise AuditError("histories are made from published reports only")
+        raise AuditError("histories can only be made from published reports")
     days = {run.implementation: run.started or "" for run in report.run.runs}
     return [_line(report, one, days.get(one.label, "")) for one in report.implementations]
 
@@ -157,14 +157,14 @@ def _line(report: Report, implementation: Implementation, day: str) -> Line:
     while len(line.text) > MAX_LINE:
         longest = max(line.failures, key=lambda row: len(row.named), default=None)
         if longest is None or not longest.named:
-            raise AuditError(f"{visible(line.label, 80)}: its line of the history would be too long")
+            raise AuditError(f"{visible(line.label, 80)}: its line in the history would be too long")
         rows = (replace(row, named=()) if row is longest else row for row in line.failures)
         line = replace(line, failures=tuple(rows))
     return line
 
 
 class Ledger(Struct, frozen=True):
-    """The history of one program; ``stem`` is the name of its files without suffix."""
+    """The history of one program; ``stem`` is the name of its files without the suffix."""
 
     program: str
     stem: str
@@ -205,7 +205,9 @@ def load_ledgers(folder: Path) -> dict[str, Ledger]:
     for path in sorted(folder.glob("*.jsonl")):
         ledger = _load(path)
         if ledger.program in out:
-            raise AuditError(f"{visible(str(path))}: a second history of {visible(ledger.program, 80)}")
+            raise AuditError(
+                f"{visible(str(path))}: this is a second history of {visible(ledger.program, 80)}"
+            )
         out[ledger.program] = ledger
     return dict(sorted(out.items()))
 
@@ -230,15 +232,17 @@ def _load(path: Path) -> Ledger:
             why = visible(str(err), 120)
             raise AuditError(f"{where}: {why}; restore the committed file") from err
         if lines and line.program != lines[0].program:
-            raise AuditError(f"{where}: is about another program than the lines before it")
+            raise AuditError(f"{where}: this line is about another program than the lines before it")
         lines.append(line)
     if not lines:
-        raise AuditError(f"{visible(str(path))}: contains no run; remove it")
+        raise AuditError(f"{visible(str(path))}: the file contains no run; remove it")
     if len({line.key for line in lines}) != len(lines):
-        raise AuditError(f"{visible(str(path))}: contains one run twice; restore the committed file")
+        raise AuditError(
+            f"{visible(str(path))}: the file contains the same run twice; restore the committed file"
+        )
     return Ledger(lines[0].program, path.stem, tuple(lines))
 
 
 def in_order(lines: Iterable[Line]) -> list[Line]:
-    """Sort lines by version, the oldest first; versions that are not numbers keep their order."""
+    """Sort lines by version, oldest first; versions that are not numbers keep their order."""
     return sorted(lines, key=lambda line: version_key(line.version))

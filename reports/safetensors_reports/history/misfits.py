@@ -1,9 +1,10 @@
-"""Answers caused by an adapter that does not fit a version.
+"""Find answers that are caused by an adapter that does not fit the tested version.
 
-An adapter is written for one release and also drives others. If an older release lacks what the adapter
-calls, every case fails, whatever its file; compared with the next version, that looks like many bugs fixed at
-once. Two signs identify such answers: a missing name or a different signature, or the same answer to a file
-so basic that every reader accepts it, which serves as the control.
+An adapter is written for one release, but it also runs other releases. If an older release lacks a function
+that the adapter calls, every case fails, whatever its file is. A comparison with the next version would look
+as if many bugs had been fixed together. Two signs identify such answers. Either the error is about a missing
+name or a different signature, or the program gives the same answer to files that are so basic that every
+reader accepts them. These basic files are the control.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ _OF_DATA = re.compile(
     r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute"
     r"|module 'numpy' has no attribute"
 )
-"""Errors of parsers that trust their input: such a parser refuses files this way.
+"""Errors that parsers raise when they trust their input; such a parser rejects invalid files this way.
 
-A library may also use a removed NumPy name for a single dtype; if it affects all, the basic files show it.
+A library may also use a removed NumPy name for a single dtype only. If the error affects all files, the basic
+files show it.
 """
 _OTHER_FORM = re.compile(
     r"unexpected keyword argument|takes .*positional argument|missing \d+ required .*argument"
@@ -34,14 +36,14 @@ _OTHER_FORM = re.compile(
 
 
 def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, str]:
-    """Return the cases without a usable result; ``control`` are results for the most basic files."""
+    """Return the cases without a usable result; ``control`` contains the results for the most basic files."""
     failed = [
         row
         for row in control
         if fails(row["verdict"], strict=True)
         and not (row["step"] in ("write", "sharded") and row["outcome"] == "accept")
     ]
-    # Failures without a message compare by step and outcome.
+    # If failures have no message, compare their step and outcome.
     bad = ({_answer(row) for row in failed} | {(row["step"], row["outcome"]) for row in failed}) - {None}
     out: dict[str, str] = {}
     for row in rows:
@@ -63,7 +65,10 @@ def names_missing_api(row: Row) -> bool:
 
 
 def _answer(row: Row) -> tuple[str, ...] | None:
-    """Return what identifies an answer, None for a correct one; an exception is the same in every step."""
+    """Return what identifies an answer, or None for a correct one.
+
+    An exception identifies an answer in the same way in every step.
+    """
     if row["outcome"] == "accept":
         return (row["step"], "wrong-content") if kind_of(row["verdict"]) == "wrong-content" else None
     message = re.sub(r"\d+", "#", row.get("message") or "")

@@ -1,8 +1,8 @@
-"""Changes by release: neighbouring versions of a program compared over the same corpus.
+"""Changes by release: consecutive versions of a program are compared on the same corpus.
 
-The number of failing cases by rule shows whether a rule got better or worse. Individual cases are listed only
-if all failing cases of the rule are named, so that an unnamed case is known not to fail. *Fixed* means that
-no fault is shown any more; withheld results look the same.
+The number of failing cases per rule shows whether the program got better or worse. Individual cases are
+listed only if all failing cases of the rule are named, because otherwise a case that is not named may still
+fail. *Fixed* means that no fault is shown now. Withheld results look the same.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RuleChange:
 
     @property
     def moves(self) -> str:
-        """The numbers as text: ``wrong-accept 12 -> 3, deviation 0 -> 1``."""
+        """The counts that changed, such as ``wrong-accept 12 -> 3, deviation 0 -> 1``."""
         kinds = [kind for kind in VERDICTS if self.before.get(kind, 0) != self.after.get(kind, 0)]
         return ", ".join(
             f"{kind} {self.before.get(kind, 0):,} -> {self.after.get(kind, 0):,}" for kind in kinds
@@ -63,7 +63,7 @@ class RuleChange:
 
 @dataclass(frozen=True)
 class Passage:
-    """Two consecutive releases that were run over the same corpus."""
+    """Two consecutive releases that were run on the same corpus."""
 
     before: Line
     after: Line
@@ -105,7 +105,7 @@ class Passage:
 def _change(before: Line, after: Line, rule: str) -> RuleChange | None:
     old, new = before.of_rule(rule), after.of_rule(rule)
     named_old, named_new = ({case for row in side.values() for case in row.named} for side in (old, new))
-    # If a rule has unnamed cases, a case that is not named may still fail.
+    # If some failing cases of a rule are not named, a case that is not named may still fail.
     fixed = named_old - named_new if _all_named(new.values()) else set[str]()
     broken = named_new - named_old if _all_named(old.values()) else set[str]()
     counts = [{kind: row.cases for kind, row in side.items()} for side in (old, new)]
@@ -120,7 +120,7 @@ def _all_named(rows: Iterable[FailureRow]) -> bool:
 
 @dataclass(frozen=True)
 class Series:
-    """Runs of one entry point over one corpus; ``lines`` and ``passages`` have the newest first."""
+    """Runs of one entry point on one corpus; ``lines`` and ``passages`` start with the newest."""
 
     entry: str
     lines: list[Line]
@@ -152,7 +152,7 @@ class Series:
 
 
 def series(lines: Sequence[Line]) -> list[Series]:
-    """Return the runs of a program by entry point and corpus, the newest corpus of each entry first."""
+    """Return the runs of a program by entry point and corpus, with the newest corpus of each entry first."""
     groups: dict[tuple[str, str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line.entry, line.corpus.sha256, line.profile), []).append(line)

@@ -1,10 +1,11 @@
 """Changes of an implementation from version to version: fixed and broken cases, by rule.
 
-``stc trend`` writes a ``TrendDocument`` and ``stc trophies`` reads it back; text and page derive from it.
+``stc trend`` writes a ``TrendDocument``, and ``stc trophies`` reads it. The text and the page are made from
+it.
 
-A case that fails in one version and not in the next was fixed; the reverse is broken. Missing features count
-apart: gaining a dtype is not a fix, and dropping one breaks no rule. So do cases without a result because the
-adapter does not fit a version (``misfits``).
+A case that fails in one version and does not fail in the next is fixed, and the reverse is broken. Missing
+features are counted separately: adding a dtype is not a fix, and removing one breaks no rule. Cases without a
+result because the adapter does not fit a version are counted separately too (``misfits``).
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ Turn = Literal["fixed", "broken", "otherwise", "choice", "gained", "lost", "unkn
 TURNS: dict[Turn, str] = {
     "fixed": "failed before, no longer fails",
     "broken": "did not fail before, fails now",
-    "otherwise": "fails differently than before",
+    "otherwise": "fails in a different way than before",
     "choice": "takes a different option of an open choice",
-    "gained": "unsupported before, supported now",
+    "gained": "not supported before, supported now",
     "lost": "no longer supported",
     "unknown": "unknown, because the adapter failed in one of the two versions or does not fit it",
 }
@@ -54,7 +55,10 @@ Turns = Annotated[dict[Turn, Count], Meta(extra_json_schema={"propertyNames": {"
 
 @dataclass(frozen=True)
 class KnownBug:
-    """A known bug that a case shows; ``versions`` is a specifier, ``option`` a choice that is the bug."""
+    """A known bug that a case shows.
+
+    ``versions`` is a version specifier. If ``option`` is set, taking this option of a choice is the bug.
+    """
 
     id: str
     reference: str
@@ -68,14 +72,14 @@ class KnownBug:
         try:
             affected = SpecifierSet(self.versions)
             sides = [affected.contains(Version(v), prereleases=True) for v in (before, after)]
-        except ValueError:  # also numbers with too many digits
+        except ValueError:  # this includes numbers with too many digits
             return None
         return None if not self.versions else sides[0] != sides[1]
 
 
 @dataclass(frozen=True)
 class CaseInfo:
-    """Static facts about a case; ``bugs`` are those of the implementation in question."""
+    """Facts about a case; ``bugs`` are the known bugs of the implementation under test."""
 
     title: str
     rules: tuple[str, ...] = ()
@@ -84,7 +88,10 @@ class CaseInfo:
 
 @dataclass(frozen=True)
 class VersionRun:
-    """One version: its record or the reason for none; ``misfits`` count as ``harness-error``."""
+    """One version, with its record or the reason why there is none.
+
+    Cases in ``misfits`` count as ``harness-error``.
+    """
 
     version: str
     record: RunRecord | None = None
@@ -108,8 +115,8 @@ class BugRow(Struct, frozen=True):
     """A known bug of this implementation that a case shows.
 
     Attributes:
-        versions: Affected versions as a specifier, empty if not recorded.
-        turns_here: Whether exactly one of the two versions is affected; null if not recorded.
+        versions: Affected versions as a specifier; empty if they are not recorded.
+        turns_here: Whether exactly one of the two versions is affected; null if this is not recorded.
     """
 
     bug: str
@@ -119,11 +126,11 @@ class BugRow(Struct, frozen=True):
 
 
 class ChangeRow(Struct, frozen=True):
-    """A case with a different verdict in the next version.
+    """A case whose verdict is different in the next version.
 
     Attributes:
-        before: Verdict.
-        after: Verdict.
+        before: Verdict in the earlier version.
+        after: Verdict in the later version.
         detail: What is wrong in the version that fails.
         bugs: Known bugs of this implementation that the case shows.
     """
@@ -166,7 +173,7 @@ class PassageRow(Struct, frozen=True):
 
 
 class ShownRow(Struct, frozen=True):
-    """A case that shows known bugs of this implementation in one version, with their ids."""
+    """A case that shows known bugs of this implementation in one version, with the ids of the bugs."""
 
     case: str
     verdict: str
@@ -174,13 +181,13 @@ class ShownRow(Struct, frozen=True):
 
 
 class VersionRow(Struct, frozen=True):
-    """One version with its results, or the reason why there are none.
+    """One version with its results, or with the reason why there are none.
 
     Attributes:
         version: A release, or a full commit hash.
-        counts: Cases per kind of verdict, by their worst step.
-        reason: Why it could not be run.
-        shows: Cases that fail, or take the option of a choice that is a known bug.
+        counts: Cases per kind of verdict; a case counts by its worst step.
+        reason: Why the version could not be run.
+        shows: Cases that fail, or that take an option that is a known bug.
     """
 
     version: str
@@ -195,7 +202,7 @@ class VersionRow(Struct, frozen=True):
         if UNSET in ((self.cases, self.remarks) if self.ran else (self.reason,)):
             raise ValueError(f"has no {'cases or no remarks' if self.ran else 'reason'}")
         if not self.counts.keys() <= VERDICTS.keys():
-            raise ValueError(f"counts must be of {', '.join(VERDICTS)}")
+            raise ValueError(f"counts must be among {', '.join(VERDICTS)}")
 
 
 _HAS_RUN = {
@@ -206,15 +213,16 @@ _HAS_RUN = {
 
 
 class TrendDocument(Struct, frozen=True):
-    """Several versions of one implementation over one corpus, and the changes between neighbours.
-    Readers ignore properties they do not know.
+    """Several versions of one implementation on one corpus, and the changes between consecutive versions.
+
+    Readers ignore properties that they do not know.
 
     Attributes:
-        trend: Version of this format; raised on incompatible changes.
-        implementation: Name, with the entry point after a colon.
-        passages: Every version that ran, compared with the previous one that ran.
-        source: Address of the repository, for versions built from source.
-    """  # noqa: D205 - it is the description of the schema
+        trend: Version of this format; it is raised on incompatible changes.
+        implementation: Name, followed by a colon and the entry point if there is one.
+        passages: Every version that ran, compared with the previous version that ran.
+        source: Address of the repository, for versions that were built from source.
+    """
 
     trend: Literal[1]
     suite: str

@@ -1,6 +1,6 @@
-"""The agreement of implementations on a page, independent of who is right: a tree, pairs and clusters.
+"""How far implementations agree, shown as a tree, pairs and clusters, regardless of who is right.
 
-The tree joins implementations earlier the fewer cases they answer differently.
+The fewer cases two implementations answer differently, the earlier the tree joins them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_LABEL = 40
 
 
 class PairText(NamedTuple):
-    """Two labels, and the numbers of cases that divide them."""
+    """Two labels, and the numbers of cases on which they disagree."""
 
     one: str
     other: str
@@ -36,7 +36,10 @@ class PairText(NamedTuple):
 
 
 class ClusterText(NamedTuple):
-    """A cluster for display; answers have the number of labels, and their names if there are few."""
+    """A cluster for display.
+
+    Every answer has a number of labels, and the labels themselves if there are only a few.
+    """
 
     number: int
     example: str
@@ -47,7 +50,11 @@ class ClusterText(NamedTuple):
 
 @dataclass
 class Agreement:
-    """Agreement for display: all ``pairs`` if there are few, else nearest and farthest as ``ends``."""
+    """Agreement for display.
+
+    ``pairs`` contains all pairs if there are few implementations. Otherwise ``ends`` contains the nearest and
+    the farthest neighbour of each.
+    """
 
     part: AgreementPart
     tree: Markup | None = None
@@ -66,7 +73,7 @@ def agreement(report: Report) -> Agreement:
     if len(members) < 2 or not part.compared:
         return out
     by_pair = {(min(p.between), max(p.between)): p for p in part.pairs}
-    # No case splits a pair both ways, so the two numbers may be added here.
+    # A case counts in at most one of the two numbers of a pair, so they may be added here.
     apart = {pair: p.content + p.verdict for pair, p in by_pair.items()}
     root = join_tree(apart, members)
     if root is not None:
@@ -108,7 +115,7 @@ def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
     return ClusterText(
         number=len(cluster.cases),
         example=cluster.cases[0],
-        # Name only small groups besides the largest.
+        # Do not name the members of the largest group unless it is small.
         answers=[
             (token, len(group), listed([labels[i] for i in group], 4) if number or len(group) <= 4 else "")
             for number, (token, group) in enumerate(answers)
@@ -120,7 +127,10 @@ def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
 
 @dataclass(frozen=True)
 class Node:
-    """A group of implementations, joined at ``height``, the average number of different answers."""
+    """A group of implementations.
+
+    ``height`` is the average number of answers that differ between its two parts.
+    """
 
     members: tuple[int, ...]
     height: float = 0.0
@@ -128,7 +138,10 @@ class Node:
 
 
 def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node | None:
-    """Join implementations by average linkage; ``apart`` counts different answers by sorted pair."""
+    """Join implementations by average linkage.
+
+    ``apart`` maps sorted pairs to the number of answers that differ.
+    """
     nodes = [Node((member,)) for member in sorted(members)]
 
     def distance(one: Node, other: Node) -> float:
@@ -136,7 +149,7 @@ def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> N
         return sum(apart.get(pair, 0) for pair in pairs) / len(pairs)
 
     while len(nodes) > 1:
-        # Break ties by order, so that the same report gives the same picture.
+        # Break ties by order, so that the same report always gives the same picture.
         height, one, other = min(
             ((distance(a, b), a, b) for a, b in combinations(nodes, 2)), key=lambda t: (t[0], t[1].members)
         )
@@ -185,7 +198,7 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
         f"{escape(fit_label(labels[m], MAX_LABEL))}</text>"
         for m, i in rows.items()
     )
-    title = f"Agreement of {len(rows)} implementations over {compared:,} cases"
+    title = f"Agreement of {len(rows)} implementations on {compared:,} cases"
     return Markup(  # noqa: S704 - numbers, and names that were escaped
         f'<svg class="tree" role="img" aria-label="{title}; see the table below" '
         f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '

@@ -1,8 +1,10 @@
-"""Cards: answers to the first questions about a program, counted from verdicts.
+"""Cards that answer the most important questions about a program.
 
-A card has a part for each role of the program: a question, an answer in one line, and a line per kind of
-input. Red marks violations of the written format; deviations from the official library or our hardening are
-calm.
+The answers are based on the counts of verdicts.
+
+A card has a part for each role of the program: a question, an answer in one line, and one line per kind of
+input. Red marks violations of the written format. Deviations from the official library or from our hardening
+are not shown in red.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ from .labels import (
 MAX_NAMED = 3
 MAX_CAUSES = 6
 DISPUTE = "docs/disclosure.md#to-reach-us-to-disagree"
-"""How to dispute a result: a path in the project, until it has a public address."""
+"""Page that explains how to dispute a result, as a path in the project."""
 _ORDER = list(VERDICTS)
 ADVICE = "not-strict"
 _OPENS = frozenset({"reader", "lister", "device"})
-"""Roles that open files for their content."""
+"""Roles that open files to use their content."""
 _REASONS = {
     "text": "",
     "official": " against the official library only",
@@ -46,7 +48,11 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Line:
-    """Results for one kind of input; ``tone`` is bad by the text, calm by another basis, or good."""
+    """Results for one kind of input.
+
+    ``tone`` is ``bad`` for violations of the written format, ``calm`` for violations of another basis, or
+    ``good``.
+    """
 
     name: str
     words: str
@@ -57,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Part:
-    """One role of a program; ``tone`` may also be ``mild`` for harmless violations of the text."""
+    """One role of a program; ``tone`` may also be ``mild`` for harmless violations of the written format."""
 
     role: str
     head: str
@@ -71,7 +77,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Card:
-    """Summary of a program; ``more`` counts causes beyond ``MAX_CAUSES``."""
+    """Summary of a program; ``more`` is the number of causes beyond ``MAX_CAUSES``."""
 
     label: str
     title: str
@@ -104,7 +110,10 @@ def card(report: Report, one: Implementation) -> Card:
 
 
 def role_part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
-    """Return the part of one role; with a note on an incomplete run (``unknown``), nothing is called good."""
+    """Return the part of one role.
+
+    If the run is incomplete (``unknown`` says how), nothing is marked as good.
+    """
     head, _, asks = ROLES[role.role]
     answer, tone = _verdict(role)
     if unknown and tone == "good":
@@ -129,7 +138,7 @@ def worst(failed: Mapping[str, int]) -> str:
 
 
 def failing_cases(row: AnswerRow | CellRow | RoleRow, basis: str) -> int:
-    """Return how many cases fail by a basis. Ignoring advice of the text breaks nothing."""
+    """Return the number of cases that fail by a basis; ignored recommendations do not count as failures."""
     found: Mapping[str, int] = row.failed.get(basis, {})  # type: ignore[call-overload]
     return sum(count for kind, count in found.items() if basis != "text" or kind != ADVICE)
 
@@ -153,7 +162,10 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
 
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
-    """Return the questions about files that are accepted against the text; a checker misses them."""
+    """Return the questions about files that are accepted contrary to the written format.
+
+    Checkers miss faults instead of accepting files, but the questions are the same.
+    """
     questions = (row.question for row in role.answers if failing_cases(row, "text"))
     return frozenset(question for question in questions if answer_words(question, "reader")[0] == "accepted")
 
@@ -184,14 +196,14 @@ def _named(questions: Sequence[str]) -> str:
 
 
 def _verdict(role: RoleRow) -> tuple[str, str]:
-    """Return the line of a card and its tone; wrong content and broken layouts count most."""
+    """Return the line of a card and its tone; wrong content and broken layouts are the most serious."""
     bad = {row.question: row for row in role.answers if failing_cases(row, "text")}
     taken = [question for question in bad if question in accepted_questions(role)]
     content = next((bad[q] for q in ("values", "written") if q in bad), None)
     refused = next((bad[q] for q in ("refused", "declined") if q in bad), None)
     objects = "calls" if role.role == "writer" else "indexes" if role.role == "index" else "files"
     verb = {"checker": "misses", "lister": "lists"}.get(role.role, "accepts")
-    # Without cases about layouts there is no mild word.
+    # Without cases about layouts, no violation counts as mild.
     looked = role.role in _OPENS and any(row.question in LAYOUT for row in role.answers)
     if content or LAYOUT.intersection(taken) or (taken and not looked):
         reasons = []
@@ -210,16 +222,23 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
     if taken:
         other = next((row for row in role.answers if row.question == "values"), None)
         silent = sum(failing_cases(other, basis) for basis in BASES) if other is not None else 0
-        shown = "no broken layout is shown" if silent else "no broken layout and no wrong value is shown"
-        values = (
-            f" It returns other values in {plural(silent, 'valid file')} on points where the text is silent."
-            * bool(silent)
+        shown = (
+            "no failure with a broken layout is shown"
+            if silent
+            else "no failure with a broken layout and no wrong value is shown"
         )
+        values = (
+            f" It returns other values for {plural(silent, 'valid file')} on points where the written "
+            "format is silent."
+        ) * bool(silent)
         return f"It {verb} what the text forbids ({_named(taken)}); {shown}.{values}", "mild"
     if refused:
         count = failing_cases(refused, "text")
         return (
-            f"It accepts nothing forbidden here, but refuses {count:,} of {refused.asked:,} valid {objects}.",
+            (
+                f"It accepts nothing that is forbidden here, but it rejects {count:,} of {refused.asked:,} "
+                f"valid {objects}."
+            ),
             "bad",
         )
     if failing_cases(role, "text"):
@@ -233,9 +252,13 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
             )
             if failing_cases(role, basis)
         ]
-        missed = [f"misses {plural(advice(role), 'recommendation')} of the text"] if advice(role) else []
+        missed = (
+            [f"does not follow {plural(advice(role), 'recommendation')} of the written format"]
+            if advice(role)
+            else []
+        )
         return (
-            f"It meets all requirements of the text; it {' and '.join([*missed, *differs])}.",
+            f"It meets all requirements of the written format; it {' and '.join([*missed, *differs])}.",
             "calm",
         )
-    return "No fault of this kind shown.", "good"
+    return "No fault of this kind is shown.", "good"

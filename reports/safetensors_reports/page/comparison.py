@@ -1,7 +1,7 @@
-"""Comparison of implementations: a table for each kind of program, by the basis of the rules.
+"""Comparison of implementations: one table per kind of program, by the basis of the rules.
 
-Rows are in alphabetical order. Every cell has a bar with the share of failing cases, so that one of five
-hundred looks different from four hundred.
+Rows are in alphabetical order. Every cell has a bar for the share of failing cases, so one failure in five
+hundred looks different from four hundred failures.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .cards import Part, advice, failing_cases, role_part, table_word, worst
 
 BASES = ("text", "official", "ours")
 RED = {"unsafe": "unsafe", "wrong-content": "content", "wrong-accept": "accept", "wrong-reject": "reject"}
-"""Bar colour by verdict under the written text; all others are calm."""
+"""Bar colour by verdict under the written format; all other verdicts have a neutral colour."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Failing cases of one basis: number, percentage, and colour (one of ``RED``, ``calm`` or ``none``)."""
+    """Failing cases of one basis: their number, percentage and colour (``RED``, ``calm`` or ``none``)."""
 
     failed: int
     share: float
@@ -31,7 +31,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Cell:
-    """One area, or all (empty ``area``); no ``bars`` if it is not claimed or has no case."""
+    """One area, or all areas if ``area`` is empty.
+
+    There are no ``bars`` if the program does not claim the area or the area has no cases.
+    """
 
     asked: int
     bars: tuple[Bar, ...]
@@ -42,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One program in one role; ``words`` has the worst result and its colour by basis."""
+    """One program in one role; ``words`` has the worst result and its colour for each basis."""
 
     who: Implementation
     words: tuple[tuple[str, str], ...]
@@ -54,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """All programs of one role, in alphabetical order."""
+    """All programs with one role, in alphabetical order."""
 
     role: str
     head: str
@@ -110,7 +113,7 @@ def cell(row: CellRow | RoleRow, title: str) -> Cell:
     for bar, reason in zip(bars[1:], ("unlike the official library", "short of our hardening"), strict=True):
         text += f", {bar.failed:,} {reason}" if bar.failed else ""
     if missed := advice(row):
-        text += f", {missed:,} recommendations of the text missed"
+        text += f", {missed:,} recommendations of the text not followed"
     return Cell(row.asked, bars, text, getattr(row, "area", ""), missed)
 
 

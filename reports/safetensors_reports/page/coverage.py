@@ -1,4 +1,4 @@
-"""Support matrix: implementations by rule area, then rules and cases, failing rows first."""
+"""Support matrix: implementations by area of rules, then by rule and case, with failing rows first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ORDER = [*LETTERS]
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """Failing cases of one rule, each with a kind of verdict per implementation."""
+    """Failing cases of one rule, with a kind of verdict per implementation."""
 
     rule: str
     rows: list[tuple[str, list[str]]]
@@ -25,7 +25,7 @@ class CaseGroup:
 
 @dataclass(frozen=True)
 class Area:
-    """One area of rules; ``failed`` are the cases that some implementation fails."""
+    """One area of rules; ``failed`` contains the cases that at least one implementation fails."""
 
     row: AreaCells
     rules: list[RuleCells]
@@ -75,7 +75,10 @@ def _claimed(row: AreaCells, implementations: Sequence[Implementation]) -> AreaC
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """A rule with the labels that break it: against the written text, or where the text is silent."""
+    """A rule with the labels of the implementations that break it.
+
+    Breaking the written format is kept apart from breaking a rule on which the format is silent.
+    """
 
     rule: RuleCells
     against: list[str]

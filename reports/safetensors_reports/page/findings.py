@@ -1,4 +1,4 @@
-"""Findings on a page: one block per rule and verdict, with all implementations that have it."""
+"""Findings on a page: one block per rule and verdict, with all implementations that have this finding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_CASES = 60
 
 @dataclass(frozen=True)
 class Reference:
-    """A public report; ``current`` if it is about the tested version."""
+    """A public report; ``current`` says whether it is about the tested version."""
 
     name: str
     url: str | None
@@ -33,7 +33,10 @@ class Reference:
 
 @dataclass
 class Block:
-    """One rule broken in one way; ``shown`` is the finding whose input is shown, None if all are withheld."""
+    """One rule that is broken in one way.
+
+    ``shown`` is the finding whose input is shown, or None if all findings are withheld.
+    """
 
     anchor: str
     rule: str
@@ -93,7 +96,7 @@ def blocks(report: Report) -> list[Block]:
         block.shown = _speaking(block.members)
         references: dict[str, Reference] = {}
         for member in block.members:
-            # The short form of a report precedes its address and stands for both.
+            # The short form of a report comes before its address and is shown for both.
             for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
                 key, name = report_key(row.reference), row.reference
                 entry = references.get(key) or Reference(name, reference_url(name))
@@ -134,7 +137,7 @@ def _show(block: Block, inputs: Mapping[str, str], drawn: dict[str, str]) -> Non
         return
     drawn[key] = block.anchor
     name = f"{evidence.case.rpartition('/')[2]}.safetensors"
-    # The drawing escapes every text of the file itself.
+    # The drawing escapes all text from the file.
     block.drawing = Markup(layout_svg(base64.b64decode(inputs[key]), name=name, style=False))  # noqa: S704
 
 

@@ -1,4 +1,4 @@
-"""A report as one HTML file: offline, accessible, printable, and usable without scripts."""
+"""Render a report as one HTML file that works offline, is accessible and printable, and needs no scripts."""
 
 from __future__ import annotations
 
@@ -36,11 +36,14 @@ _UNDECIDED = {"pass": "no clear answer", "choice-inconsistent": "contradicts its
 """Words for verdicts on a choice without an option."""
 MAX_COSTLY = 10
 MAX_CAUSES, MAX_CAUSES_OF_MANY = 60, 20
-"""Maximum number of causes of an implementation, alone on its page and among others."""
+"""Maximum number of causes of an implementation, if it is alone on its page and if it is one of several."""
 
 
 class Option(NamedTuple):
-    """An option that implementations took, with their number, and their labels if there are several."""
+    """An option that implementations took.
+
+    ``number`` is the number of implementations. ``who`` contains their labels if the report has several.
+    """
 
     option: str
     meaning: str
@@ -56,7 +59,7 @@ def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
             for row in who.choices:
                 if row.choice != name:
                     continue
-                # Several options may fit, separated by bars.
+                # Several options, separated by bars, may fit.
                 taken.setdefault(
                     row.option.replace("|", " or ") or _UNDECIDED.get(row.verdict, row.verdict), []
                 ).append(who.label)
@@ -77,7 +80,7 @@ def causes(report: Report) -> list[tuple[Implementation, list[CauseRow]]]:
 
 
 class FailureReason(NamedTuple):
-    """Group of expected failures that share a reason."""
+    """Group of expected failures with the same reason."""
 
     label: str
     state: str
@@ -143,7 +146,7 @@ def report_html(
     dispute: str = "",
 ) -> str:
     blocks = finding_blocks.blocks(report)
-    # Redacted findings are listed as causes, except those of fuzzing only.
+    # Redacted findings are listed as causes, except those that only fuzzing found.
     detailed = [b for b in blocks if b.shown or not report.public or not all(m.case_count for m in b.members)]
     labels = [one.label for one in report.implementations]
     template = _environment().get_template("page.html")
@@ -221,7 +224,7 @@ def _asset(name: str) -> str:
 
 def _assets() -> dict[str, Any]:
     script = _asset("page.js")
-    # Allow only this script to run, so that no text of a file can become one.
+    # Allow only this script to run, so that no text from a file can run as a script.
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return {
         "css": Markup(_colours() + _asset("page.css") + compare_css() + STYLE),  # noqa: S704 - our own

@@ -1,4 +1,4 @@
-"""Display texts of pages for the short names in reports, and the order of verdicts."""
+"""Display names for the short names in reports, and the order of verdicts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _KINDS = {
     "unsafe": ("unsafe", "unsafe", "v-c"),
     "wrong-content": ("wrong content", "wrong content", "v-d"),
     "wrong-accept": ("wrong accept", "accepts wrongly", "v-a"),
-    "late-reject": ("late reject", "refuses late", "v-l"),
-    "wrong-reject": ("wrong reject", "refuses wrongly", "v-r"),
+    "late-reject": ("late reject", "rejects late", "v-l"),
+    "wrong-reject": ("wrong reject", "rejects wrongly", "v-r"),
     "deviation": ("beyond the text", "beyond the text", "v-x"),
     "choice-inconsistent": ("inconsistent", "inconsistent", "v-i"),
     "harness-error": ("adapter failed", "adapter failed", "v-h"),
@@ -24,7 +24,10 @@ _KINDS = {
     "not asked": ("", "skipped", "v-0"),
     "no case": ("", "no case", "v-0"),
 }
-"""Kind of verdict -> column title (empty for none), text of a cell, and CSS class; in display order."""
+"""Kind of verdict -> column title (empty for none), text of a cell, and CSS class.
+
+The kinds are in display order.
+"""
 COLUMNS = tuple((kind, head) for kind, (head, _, _) in _KINDS.items() if head)
 SHORT = {kind: words for kind, (_, words, _) in _KINDS.items()}
 STYLE = {kind: style for kind, (_, _, style) in _KINDS.items()}
@@ -32,10 +35,10 @@ STYLE = {kind: style for kind, (_, _, style) in _KINDS.items()}
 STEPS = {name: step.looks_at for name, step in steps.STEPS.items()}
 
 NOT_ASKED = {
-    "heavy": "heavy: they need much memory or disk (--heavy)",
-    "data": "about data and values: it returns no data",
+    "heavy": "heavy: these cases need much memory or disk space (--heavy)",
+    "data": "about data and values: the program returns no data",
     **{kind: steps.STEPS[kind].not_asked for kind in steps.ONE_STEP_KINDS},
-    "resource": "budgets of time and memory for a step it lacks",
+    "resource": "time and memory budgets of a step that the program does not support",
 }
 
 DIFFICULTY = {
@@ -51,19 +54,19 @@ ENDED = {
 }
 
 _WORDS = {
-    "conformant": ("v-p", "All cases were run without a failure."),
+    "conformant": ("v-p", "All cases were run, and none failed."),
     "lenient": ("v-a", "It accepts files that the format forbids."),
-    "misses": ("v-a", "It passes files that the format forbids."),
+    "misses": ("v-a", "It does not report files that the format forbids."),
     "wrong files": ("v-i", "It writes files that differ from the given data or break rules."),
     "unguarded": ("v-i", "It crashes or reports wrong content if a file changes while it is open."),
-    "strict": ("v-r", "It refuses files that the format allows."),
-    "deviating": ("v-x", "It breaks rules on which the written format is silent."),
-    "late": ("v-l", "It opened a file that it must reject, and reading returned no tensor."),
+    "strict": ("v-r", "It rejects files that the format allows."),
+    "deviating": ("v-x", "It breaks rules about points on which the written format is silent."),
+    "late": ("v-l", "It opened a file that it must reject, but reading returned no tensor."),
     "inconsistent": ("v-i", "Its answers to the cases of one choice contradict each other."),
     "wrong content": ("v-d", "It reports wrong content."),
     "unsafe": ("v-c", "It crashes, hangs, or uses unbounded memory or time."),
     UNKNOWN: ("v-h", "No failure was seen, but some cases have no result."),
-    "no fault shown": ("v-0", "No fault is shown; unpublished results are withheld."),
+    "no fault shown": ("v-0", "No fault is shown, but unpublished results are withheld."),
 }
 WORD_STYLE = {word: style for word, (style, _) in _WORDS.items()}
 SENTENCES = {word: sentence for word, (_, sentence) in _WORDS.items()}
@@ -89,38 +92,41 @@ COLOURS = {
 ROLES = {
     "reader": (
         "Readers",
-        "They return tensors.",
+        "These programs return tensors.",
         "Open untrusted files with it?",
     ),
     "lister": (
         "Header listers",
         (
-            "They list names, shapes and dtypes and return no data. Areas that they do not claim to check, "
-            "such as overlapping ranges, are blank and do not count."
+            "These programs list names, shapes and dtypes but return no data. Areas that they do not "
+            "claim to check, such as overlapping ranges, are blank and do not count."
         ),
-        "Trust what it lists of untrusted files?",
+        "Trust what it lists for untrusted files?",
     ),
     "checker": (
         "Scanners and validators",
-        "They say whether a file is sound. They load nothing: an accepted broken file is a miss.",
+        (
+            "These programs say whether a file is sound. They load nothing. If they accept a broken file, "
+            "it counts as a miss."
+        ),
         "Rely on it to check untrusted files?",
     ),
     "writer": (
         "Writers",
-        "They write files. A wrong file harms its next reader.",
+        "These programs write files. A wrong file harms whoever reads it next.",
         "Safe to distribute its output?",
     ),
     "index": (
         "Index loaders",
         (
-            "They load sharded models. No written format describes the index, so nearly all rules here are "
-            "our hardening."
+            "These programs load sharded models. No written format describes the index, so nearly all "
+            "rules here come from our hardening."
         ),
         "Load untrusted sharded models with it?",
     ),
     "device": (
         "Device loaders",
-        "They load tensors onto a GPU, and were tested on one.",
+        "These programs load tensors onto a GPU. They were tested on a GPU.",
         "Load untrusted files onto a device with it?",
     ),
 }
@@ -137,7 +143,7 @@ _READING = {
     "unsafe": "crashes or hangs",
     "wrong-content": "wrong values",
     "wrong-accept": "accepts broken files",
-    "wrong-reject": "refuses valid files",
+    "wrong-reject": "rejects valid files",
 }
 ROLE_WORDS = {
     "reader": _READING,
@@ -146,27 +152,33 @@ ROLE_WORDS = {
     "writer": _READING
     | {
         "wrong-content": "writes wrong files",
-        "wrong-accept": "accepts bad calls",
-        "wrong-reject": "refuses valid calls",
+        "wrong-accept": "accepts invalid calls",
+        "wrong-reject": "rejects valid calls",
     },
-    "index": _READING | {"wrong-accept": "loads broken indexes", "wrong-reject": "refuses valid indexes"},
+    "index": _READING | {"wrong-accept": "loads broken indexes", "wrong-reject": "rejects valid indexes"},
     "device": _READING,
 }
-"""Word of a row by role and worst verdict under the written text."""
+"""The word for a row, by role and worst verdict under the written format."""
 REPEATED_KEYS = "accepts duplicate keys"
 KEEPS_TO_TEXT, NOTHING_SHOWN = "keeps to the text", "no fault shown"
-"""Words of a row without failures under the written text, and of one without any failures."""
+"""The word for a row without failures under the written format, and for a row without any failures."""
 BASES = {
     "text": ("the written format", "against the text", NOTHING_SHOWN),
     "official": ("the official library", "differs", "agrees"),
     "ours": ("our hardening", "falls short", "complies"),
 }
-"""Name, word of a failing row (``ROLE_WORDS`` for the text), and word of a row without failures, by basis."""
+"""Name, word for a failing row (``ROLE_WORDS`` for the text), and word for a row without failures.
+
+The keys are the bases of rules.
+"""
 BASIS_TEXTS = {
-    "text": "Requirements of the documentation of the format. Only these are shown in red.",
-    "official": "Behaviour of the official library where the documentation is silent. Deviating does not "
-    "violate the text.",
-    "ours": "Our additional requirements: limits, conventions of loaders, clean errors.",
+    "text": "Requirements stated in the documentation of the format. Only violations of these are "
+    "shown in red.",
+    "official": (
+        "Behaviour of the official library where the documentation is silent. Other behaviour does not "
+        "violate the written format."
+    ),
+    "ours": "Our additional requirements: limits, conventions of loaders, and proper error reporting.",
 }
 
 _ASKS = {
@@ -176,25 +188,25 @@ _ASKS = {
     "trailing": ("Bytes after the last tensor", "accept"),
     "outside": ("Ranges outside the file", "accept"),
     "backwards": ("Reversed ranges", "accept"),
-    "inside": ("Empty tensors inside another", "accept"),
+    "inside": ("Empty tensors inside another tensor", "accept"),
     "sizes": ("Sizes that do not match shape and dtype", "accept"),
     "dtypes": ("Unknown dtypes", "accept"),
     "utf8": ("Headers that are not UTF-8", "accept"),
-    "around": ("Headers with other bytes around the object", "accept"),
+    "around": ("Headers with other bytes around the JSON object", "accept"),
     "json": ("Headers that are not strict JSON", "accept"),
     "shapes": ("Shapes that are not lists of plain integers", "accept"),
     "metadata": ("Metadata that is not a map of strings", "accept"),
     "reserved": ("Duplicate metadata", "accept"),
-    "fields": ("Duplicate fields of an entry", "accept"),
+    "fields": ("Duplicate fields in an entry", "accept"),
     "keys": ("Duplicate metadata keys", "accept"),
     "other": ("Other broken files", "accept"),
-    "values": ("Wrong values on valid files", "see"),
-    "refused": ("Valid files refused", "see"),
-    "late": ("Faults reported only on read", "see"),
+    "values": ("Wrong values for valid files", "see"),
+    "refused": ("Valid files rejected", "see"),
+    "late": ("Faults reported only when reading", "see"),
     "changing": ("Files that change or are shared while open", "fail"),
     "written": ("Wrong files written", "see"),
-    "calls": ("Calls that must be refused", "accept"),
-    "declined": ("Valid calls refused", "see"),
+    "calls": ("Calls that must be rejected", "accept"),
+    "declined": ("Valid calls rejected", "see"),
     "paths": ("Shard names that leave the folder", "accept"),
     "indexes": ("Other broken indexes", "accept"),
 }
@@ -213,7 +225,10 @@ def answer_words(question: str, role: str) -> tuple[str, str]:
 
 
 def blank(cases: int, who: Implementation) -> str:
-    """Return the text of a cell without a result: in doubt *not run*, which claims less."""
+    """Return the text of a cell without a result.
+
+    If in doubt, it is *not run*, which claims less than *not asked*.
+    """
     if not cases:
         return "no case"
     return "not run" if who.not_run else "not asked"

@@ -1,4 +1,4 @@
-"""Picture for the README: well-known programs by kind and area, each cell with a bar of failing cases."""
+"""Picture for the README: well-known programs by kind and area; the bars show the share of failing cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..history.ledger import entry_of
 from .comparison import RED, Row, tables
 
 WIDTH, MARGIN, NAME, CELL = 800, 14, 174, 42
-"""Widths of the picture, its margin, the names and a column, in pixels."""
+"""Width of the picture, its margin, the name column and one other column, in pixels."""
 TOP, LINE, GROUP = 150, 21, 30
 """Heights of the header, of a row, and of the header of a group."""
 TRACK, THICK = 36, 9
@@ -33,14 +33,14 @@ COLOURS = {
 _LEGEND = (
     ("content", 60, "wrong values or files"),
     ("accept", 60, "accepts forbidden files"),
-    ("reject", 60, "refuses valid files"),
+    ("reject", 60, "rejects valid files"),
     ("clear", 100, "no failure shown"),
 )
 
 
 @dataclass(frozen=True)
 class WellKnownProgram:
-    """A well-known program: its selector, its name in the picture, and the reason for including it."""
+    """A well-known program: its selector, its name in the picture, and the reason why it is included."""
 
     selector: str
     name: str
@@ -82,8 +82,8 @@ def comparison_svg(report: Report) -> str:
     height = y + 62
     parts += _legend(y + 18)
     title = (
-        f"{len(set(chosen)):,} programs that read or write safetensors: "
-        "share of cases that violate the written format"
+        f"{len(set(chosen)):,} programs that read or write safetensors: share of cases that violate the "
+        "written format"
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{title}" width="{WIDTH}" '
@@ -95,7 +95,7 @@ def comparison_svg(report: Report) -> str:
 def _heads(titles: list[str]) -> list[str]:
     out = [
         f'<text class="t" x="{MARGIN}" y="32">Violations of the written format</text>',
-        f'<text class="q" x="{MARGIN}" y="52">The length of a bar is the share of failing cases.</text>',
+        "The length of a bar is the share of failing cases.",
     ]
     for i, title in enumerate(titles):
         x = MARGIN + NAME + CELL * i + 12
@@ -142,8 +142,8 @@ def _legend(y: float) -> list[str]:
         out.append(f'<text class="q" x="{x + TRACK + 7:g}" y="{y + 9:g}">{text}</text>')
         x += TRACK + 24 + 6.1 * len(text)
     out.append(
-        f'<text class="q" x="{MARGIN}" y="{y + 31:g}">Blank: no cases, or not claimed. Alphabetical '
-        "order. Crashes are not shown: only some of them are public.</text>"
+        f'<text class="q" x="{MARGIN}" y="{y + 31:g}">Blank: no cases, or not claimed. '
+        "Alphabetical order. Crashes are left out because only some of them are public.</text>"
     )
     return out
 

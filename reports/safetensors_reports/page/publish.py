@@ -60,8 +60,8 @@ def history(
     for line in out:
         if line.lost > MAX_LOST * line.asked:
             raise AuditError(
-                f"{visible(line.label, 80)}: {line.lost:,} of {plural(line.asked, 'case')} have no result, "
-                "because the adapter does not fit this version; leave the run out"
+                f"{visible(line.label, 80)}: {line.lost:,} of {plural(line.asked, 'case')} have no "
+                "result because the adapter does not fit this version; leave this run out"
             )
     return out
 
@@ -114,7 +114,7 @@ def _free(folder: str, taken: Mapping[str, Report]) -> str:
 
 
 class Unbuilt(NamedTuple):
-    """A program that can only be built by hand; ``revision`` is a commit or version."""
+    """A program that must be built by hand; ``revision`` is a commit or a version."""
 
     name: str
     title: str
@@ -134,9 +134,7 @@ def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dic
     }
     missing = [one.label for one in whole.implementations if one.label not in places]
     if missing:
-        raise AuditError(
-            f"{JSON}: contains {visible(listed(missing, 4))} without a report of its own; publish again"
-        )
+        raise AuditError(f"{JSON}: {visible(listed(missing, 4))} has no report of its own; publish again")
     run = {who.name for who in whole.implementations}
     out = {
         f"{PurePosixPath(path).parent}/{PAGE}": report_html(
@@ -181,28 +179,29 @@ def sentences(report: Report) -> list[str]:
     wrong = {kind: [who for who in others if who.counts.get(kind)] for kind in RED}
     return [
         (
-            f"{plural(len(others), 'entry point')} of {plural(projects, 'project')}, which run "
-            f"{plural(_parsers(others), 'parser')}, were run over up to {most:,} cases each on {day}."
+            f"We ran {plural(len(others), 'entry point')} of {plural(projects, 'project')}, which use "
+            f"{plural(_parsers(others), 'parser')}, on up to {most:,} cases each on {day}."
         ),
         (
             f"{_counted(graded['layout'])} accept files that the format forbids because of a broken "
             "layout: holes, overlaps, ranges outside the file or sizes that do not match. "
-            f"{_counted(graded['other'])} accept only other forbidden files; "
-            f"{_counted(graded['repeated'])} accept only files with duplicate keys."
+            f"{_counted(graded['other'])} accept other forbidden files only; "
+            f"{_counted(graded['repeated'])} accept forbidden files only if they have duplicate keys."
         ),
         (
             f"{len(wrong['wrong-content']):,} return wrong data or write broken files, "
-            f"{len(wrong['wrong-reject']):,} refuse files that the format allows, and {_nothing(others)}."
+            f"{len(wrong['wrong-reject']):,} reject files that the format allows, and "
+            f"{_nothing(others)}."
         ),
         (
-            "The length of a bar is the share of cases that fail in an area of rules. Readers, listers, "
-            "scanners, writers and loaders have separate tables. An area is blank if a program does not "
-            "claim it or has no cases there."
+            "The length of a bar is the share of cases that fail in an area of rules. There are "
+            "separate tables for readers, listers, scanners, writers and loaders. An area is blank if a "
+            "program does not claim it or if it has no cases there."
         ),
         (
-            "The comparison leaves out crashes, hangs and unbounded memory use, because unpublished ones are "
-            "withheld. The reference is our own reader, written from the same rules as the corpus. No row is "
-            "a clean bill of health."
+            "The comparison leaves out crashes, hangs and unbounded memory use, because unpublished "
+            "ones are withheld. The reference is our own reader, which is based on the same rules as "
+            "the corpus. No row in these tables certifies that a program is free of faults."
         ),
     ]
 
@@ -225,11 +224,14 @@ def _nothing(others: Sequence[Implementation]) -> str:
         else "all that open files do at least one of these"
     )
     rest = len(others) - len(opens)
-    return text + (f"; {rest:,} {'opens' if rest == 1 else 'open'} none" if rest else "")
+    return text + (f"; {rest:,} {'opens' if rest == 1 else 'open'} no files" if rest else "")
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
-    """Return published reports not among ``texts``; histories and everything of other commands stay."""
+    """Return published reports that are not among ``texts``.
+
+    Histories and files written by other commands are never stale.
+    """
     if not all((folder / name).is_file() for name in (JSON, INDEX, PICTURE)):
         return []
     paths = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]

@@ -1,1 +1,1 @@
-"""Run records: writing a run line by line, and reading it back."""
+"""Run records: write a run line by line, and read it back."""

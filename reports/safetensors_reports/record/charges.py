@@ -1,8 +1,8 @@
-"""Rules that a program breaks, as far as the other cases of its run can tell.
+"""Find the rules that a program breaks from all the cases of its run.
 
-A valid file that touches several rules is refused because of one of them, and a writer may fail in every call
-for the same reason. The judge sees one answer and charges the first rule of its case; the whole run shows
-which rule correlates with the failures.
+A reader that rejects a valid file rejects it because of one of the rules that the file touches, and a writer
+may fail in every call for the same reason. The harness sees only one answer and attributes it to the first
+rule of the case. The whole run shows which rule correlates with the failures.
 """
 
 from __future__ import annotations
@@ -27,18 +27,26 @@ _PLAIN = {
     "HDR-10": "HDR-09",
     "DTY-09": "OFF-05",
 }
-"""Rule on how to compare -> the rule that a reader without any comparison breaks."""
+"""Rule on how to compare -> the rule that a reader breaks if it does not compare at all."""
 
 
 def recharge(rows: Sequence[Row]) -> list[Row]:
-    """Charge failures to the rule of the case under which most cases failed alike, else to FRM-11."""
+    """Attribute each failure to the rule of its case that most likely caused it.
+
+    This is the rule under which the largest share of cases failed in the same way.
+    If no rule stands out, failures are attributed to FRM-11.
+    """
     shares = {kind: _shares(kind, rows) for kind in KINDS}
     return [_recharged(row, shares) for row in rows]
 
 
 @dataclass(frozen=True)
 class _Shares:
-    """Share of failing cases by rule (``own`` where it is the first), and the rules charged by the judge."""
+    """Share of failing cases by rule.
+
+    ``own`` counts only cases in which the rule comes first. ``charged`` contains the rules that the harness
+    chose.
+    """
 
     of: dict[str, float]
     own: dict[str, float]
@@ -97,7 +105,7 @@ def _charged(failure: Row, row: Row, shares: _Shares) -> Row:
     ]
     best = max(fitting, key=lambda other: shares.of.get(other, 0), default=rule)
     odd = best == first and shares.own.get(first, 0) < FEW and first[:3] in AREA_OF_RULES and first != DTYPES
-    # A writer refuses calls, not files, and every refused dtype is a case of its own.
+    # A writer rejects calls, not files, and every rejected dtype is a case of its own.
     if odd and _kind(failure) == "reject" and row["step"] not in ("write", "sharded"):
         best = ANY_VALID_FILE
     return {**failure, "rule": best}

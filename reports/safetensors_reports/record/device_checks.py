@@ -1,8 +1,8 @@
-"""Checks of the step ``device`` besides the content, and their verdicts.
+"""Guarantees that the step ``device`` checks in addition to the content, and the verdicts if they are broken.
 
-The step loads every plain file onto a device and copies it back. The content is judged as for reading; these
-promises come on top. A broken promise that corrupts content counts as ``wrong-content``, any other as
-``not-strict``: no rule of the format requires it.
+The step loads every plain file onto a device and copies it back. The content is judged in the same way as for
+the step ``read``. A broken guarantee that corrupts content counts as ``wrong-content``. Any other broken
+guarantee counts as ``not-strict``, because no rule of the format requires it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ STATUSES = ("pass", "fail", "unknown")
 
 
 class Promise(NamedTuple):
-    """A promise of a loader: verdict if it is broken, its rule (may be empty), and its text."""
+    """A guarantee of a loader.
+
+    ``verdict`` is the verdict if the guarantee is broken, ``rule`` is its rule or empty, and ``about``
+    describes it.
+    """
 
     verdict: str
     rule: str
@@ -28,9 +32,9 @@ CHECKS: dict[str, Promise] = {
         "deviation:content", "DAT-06", "a tensor keeps its bytes after everything else of its file is dropped"
     ),
     "stream": Promise(
-        "deviation:content", "DAT-06", "another stream that waits for the current one sees the right bytes"
+        "deviation:content", "DAT-06", "another stream that waits for the current one sees the correct bytes"
     ),
     "threads": Promise("deviation:content", "API-16", "two concurrent loads give the same result as one"),
     "returned": Promise("not-strict", "", "device memory is free again after everything is dropped"),
-    "untouched": Promise("not-strict", "", "a refused file leaves no device memory allocated"),
+    "untouched": Promise("not-strict", "", "a rejected file leaves no device memory allocated"),
 }

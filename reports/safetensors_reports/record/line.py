@@ -1,7 +1,7 @@
 """Models of the lines of a run record; ``record.schema.json`` is their schema.
 
-Lines are checked by these models and passed on as plain dicts, so that the report of a reader under test
-stays as it was, including a lone surrogate in a name.
+Lines are validated against these models and passed on as plain dicts. So the report of a reader under test
+stays as it was, even if a name contains a lone surrogate.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Verdict = Annotated[
     str,
     Meta(
         pattern=f"^({'|'.join([*_PLAIN, _DEVIATION, _CHOICE])})$",
-        description="Outcome compared with the case. A choice names its option after a colon; several "
-        "compatible options are separated by bars.",
+        description="Result of comparing the outcome with the case. For a choice, the option follows a "
+        "colon. Several compatible options are separated by bars.",
     ),
 ]
 Outcome = Literal["accept", "reject", "unsupported", "crash", "hang", "exhausted", "harness-error"]
@@ -48,7 +48,7 @@ Basis = Literal["text", "official", "ours"] | None
 
 
 class Line(Struct, tag_field="type", tag=str.lower):
-    """A line; readers ignore properties they do not know."""
+    """A line of a run record. Readers ignore properties that they do not know."""
 
 
 class Implementation(Struct):
@@ -57,7 +57,7 @@ class Implementation(Struct):
     Attributes:
         selector: Value of --impl.
         areas: Areas of the corpus that the implementation claims to judge; empty or missing for all.
-        lacks: Features that the implementation lacks, such as dtype-f4.
+        lacks: Features that the implementation does not support, such as dtype-f4.
         kind: Kind of program, such as reader or validator, if its descriptor names it.
     """
 
@@ -76,9 +76,9 @@ class Corpus(Struct):
 
     Attributes:
         digest: SHA-256 of the manifest.
-        cases: Cases in a full run of this implementation, whether run or not.
-        left_out: Cases of the corpus that a full run leaves out: heavy ones unless requested, and by kind
-            those whose step the implementation lacks.
+        cases: Number of cases in a full run of this implementation, including those that were not run.
+        left_out: Number of cases of the corpus that a full run leaves out: heavy ones unless requested, and
+            those of a kind whose step the implementation does not support.
     """
 
     version: str
@@ -98,11 +98,11 @@ class Header(Line):
     """The first line: implementation, corpus and conditions of the run.
 
     Attributes:
-        record: Version of this format; raised on incompatible changes.
+        record: Version of this format; it is raised on incompatible changes.
         suite: Version of the suite.
-        device: Requested device, cpu or cuda:N. Files were loaded onto it if the implementation has the step
-            device.
-        started: UTC, RFC 3339.
+        device: Requested device, cpu or cuda:N. If the implementation has the step device, files were loaded
+            onto this device.
+        started: Time in UTC, RFC 3339.
         baseline: File of expected failures.
     """
 
@@ -123,7 +123,7 @@ class Failure(Struct):
     """A single failure.
 
     Attributes:
-        rule: The rule broken, empty if not known.
+        rule: The rule that is broken; empty if it is not known.
         basis: Basis of the rule: the written format, the official library where the text is silent, or our
             hardening.
         property: What is wrong: outcome, a part of the content, a property of a written file, cost,
@@ -138,7 +138,7 @@ class Failure(Struct):
 
 
 class Tensor(Struct):
-    """A tensor as the reader reports it; a lenient reader may report odd values.
+    """A tensor as the reader reports it; a lenient reader may report unexpected values.
 
     Attributes:
         unsupported: Why the reader cannot return this tensor.
@@ -156,13 +156,13 @@ class Content(Struct):
     """Content that an accepting reader reported; missing or null properties were not reported.
 
     Attributes:
-        metadata: As reported, values of any type. Missing if the reader does not report metadata; null if the
-            file has none.
-        digests: Present if the content is too large to keep: tensors and metadata then contain the first by
-            name that fit. SHA-256 over the whole content: names, metadata, and each reported field of every
-            tensor.
-        tensor_count: Number of reported tensors of such a content.
-        metadata_count: Number of reported metadata keys of such a content.
+        metadata: As reported, with values of any type. Missing if the reader does not report metadata, and
+            null if the file has none.
+        digests: Present if the content is too large to keep; tensors and metadata then contain only the first
+            items by name. The digests are SHA-256 over the whole content: names, metadata, and each reported
+            field of every tensor.
+        tensor_count: Number of reported tensors if there are digests.
+        metadata_count: Number of reported metadata keys if there are digests.
     """
 
     tensors: list[Tensor] | UnsetType | None = UNSET
@@ -173,7 +173,7 @@ class Content(Struct):
 
 
 class Check(Struct):
-    """A checked promise of the step device; unknown if the device or the reader does not show it."""
+    """A guarantee that the step device checked; unknown if the device or the reader allows no check."""
 
     name: str
     status: Literal["pass", "fail", "unknown"]
@@ -186,10 +186,10 @@ class Result(Line):
     Attributes:
         outcome: What the implementation did; harness-error is a fault of the adapter.
         rules: The rules that the case is about.
-        rule: The rule broken; of several failures, that of the worst.
+        rule: The rule that is broken; if there are several failures, the rule of the worst one.
         failures: All failures, each with its own rule.
         expected_failure: Whether the baseline lists it.
-        detail: The verdict in words of the harness.
+        detail: Explanation of the verdict by the harness.
         message: Message of the implementation.
     """
 
@@ -227,7 +227,7 @@ class Choice(Line):
 
 
 class Problem(Line):
-    """A problem that kept the run from judging the implementation, such as a failed smoke check."""
+    """A problem that prevented the run from judging the implementation, such as a failed smoke check."""
 
     message: str
 
@@ -237,7 +237,7 @@ class Footer(Line):
 
     Attributes:
         complete: False for a filtered or interrupted run.
-        not_run: Cases of the corpus that were not run.
+        not_run: Number of cases of the corpus that were not run.
     """
 
     complete: bool
@@ -258,7 +258,10 @@ _INSTEAD: dict[Any, Any] = {
 
 
 def _dict_of(form: Any) -> Any:
-    """Return a type for the same values with objects as dicts; numbers must fit into 64 bits."""
+    """Return a type that has the same values but represents objects as dicts.
+
+    Numbers must fit into 64 bits.
+    """
     if form in _INSTEAD:
         return _INSTEAD[form]
     if Content in get_args(form):

@@ -1,7 +1,7 @@
-"""Run records: JSON lines written during a run, and read back by everything that reports.
+"""Write run records, which are JSON lines, during a run, and read them for reports.
 
-The format is ``schemas/record.schema.json``, defined by the models in ``line``. A record without a footer is
-a truncated run; it can still be read.
+The format is ``schemas/record.schema.json``, which the models in ``line`` define. A record without a footer
+comes from a truncated run. It can still be read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LARGEST = 1 << 63
 LEFT_OUT_NAMED = 20
 
 MAX_VERSION = 80
-"""Maximum length of a version; it becomes a part of names, and programs choose their own."""
+"""Maximum length of a version. It becomes a part of names, and programs choose their own version."""
 MAX_SELECTOR = 4_000
 
 Row = dict[str, Any]
@@ -45,7 +45,10 @@ Row = dict[str, Any]
 
 
 def row_failures(row: Row) -> list[Row]:
-    """Return all failures of a result; old records list none, so it is the verdict under the first rule."""
+    """Return all failures of a result.
+
+    Old records do not list failures. For them, the only failure is the verdict, under the first rule.
+    """
     if "failures" in row or kind_of(row["verdict"]) not in STRICT_FAILING - {"harness-error"}:
         return list(row.get("failures", ()))
     rule = row.get("rule") or (row.get("rules") or [""])[0]
@@ -54,17 +57,18 @@ def row_failures(row: Row) -> list[Row]:
 
 
 class RecordError(Exception):
-    """An unreadable record; the text gives file, line, reason and remedy."""
+    """A record cannot be read; the message gives the file, the line, the reason and the fix."""
 
 
 class RecordWriter:
-    """Writes and flushes line by line; only ``footer`` marks the end of a run. Raises OSError."""
+    """Write and flush a record line by line; only ``footer`` marks the end of a run. Raises OSError."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.unlink(missing_ok=True)
-        self._file = self.path.open("xb", buffering=0)  # unbuffered, or close() reports a full disk again
+        # without unbuffered writing, close() would report a full disk again
+        self._file = self.path.open("xb", buffering=0)
         self._end = 0
         self._digest = hashlib.sha256()
 
@@ -81,7 +85,7 @@ class RecordWriter:
 
     @property
     def intact(self) -> bool:
-        """Whether the path still contains exactly what was written so far; valid before closing."""
+        """Whether the path still contains exactly what was written so far; call it before closing."""
         digest = hashlib.sha256()
         try:
             with PathSource(self.path) as source:
@@ -114,7 +118,7 @@ class RecordWriter:
             text = json.dumps(row, allow_nan=False)
         except ValueError:  # a worker may send NaN as a time; lose the number, not the run
             text = json.dumps(_finite(row), allow_nan=False)
-        # ASCII with escapes: lone surrogates in tensor names survive, and no line can hold a raw line break.
+        # Lone surrogates in tensor names survive as ASCII escapes, and no line contains a raw line break.
         line = text.encode("ascii") + b"\n"
         rest = memoryview(line)
         try:
@@ -138,7 +142,7 @@ def _finite(value: Any) -> Any:
 
 @dataclass
 class RunRecord:
-    """One run, possibly incomplete; add no rows once its properties are used."""
+    """One run, which may be incomplete; do not add rows after its properties have been used."""
 
     header: Row
     results: list[Row] = field(default_factory=list)
@@ -186,7 +190,10 @@ class RunRecord:
 
     @property
     def unfinished(self) -> str | None:
-        """The case that a truncated run was working on: the last one, if it was opened but not read."""
+        """The case on which a truncated run was working.
+
+        This is the last case if the run opened it but did not read it.
+        """
         if not self.truncated or not self.results or self.results[-1]["step"] != "open":
             return None
         last = self.results[-1]["case"]
@@ -195,7 +202,7 @@ class RunRecord:
 
     @property
     def half_run(self) -> set[str]:
-        """Cases that may lack steps: the unfinished one, and those of unreadable lines."""
+        """Cases that may lack steps: the unfinished one, and those of lines that cannot be read."""
         return self.touched | ({self.unfinished} if self.unfinished is not None else set())
 
     @cached_property
@@ -215,7 +222,10 @@ class RunRecord:
 
     @cached_property
     def case_verdicts(self) -> dict[str, str]:
-        """The worst verdict of every case, without half-run cases that have not failed."""
+        """The worst verdict of every case.
+
+        Cases that ran only in part are left out unless they have failed.
+        """
         verdicts: dict[str, str] = {}
         for row in self.results:
             case, verdict = row["case"], row["verdict"]
@@ -274,12 +284,15 @@ def selector_of(path: Path) -> str | None:
 
 
 def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> RunRecord:
-    """Read a record; bad lines are skipped and listed, ``contents`` are shared. Raises RecordError."""
+    """Read a record; bad lines are skipped and listed.
+
+    Equal contents are shared through ``contents``. Raises RecordError.
+    """
     path = Path(path)
     try:
         data = read_whole(path, LARGEST_RECORD)
     except OSError as err:
-        raise RecordError(f"{visible(str(err), 300)}; give the .jsonl file that a run wrote") from err
+        raise RecordError(f"{visible(str(err), 300)}; pass the .jsonl file that a run wrote") from err
     *lines, rest = data.split(b"\n")
     contents = {} if contents is None else contents
     record: RunRecord | None = None
@@ -300,14 +313,22 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
         else:
             bad.line(record, row, number, fault)
     if record is None:
-        _fail(path, 1, "no header; the run ended before it began, or this is not a record", "run again")
+        _fail(
+            path,
+            1,
+            "there is no header; either the run ended before it began, or this is not a run record",
+            "run again",
+        )
     bad.report(record)
     record.results = recharge(record.results)
     return record
 
 
 class _BadLines:
-    """Unreadable lines of a record; ``between`` is True while the next result may belong to one."""
+    """Lines of a record that cannot be read.
+
+    While ``between`` is True, the next result may belong to the same case as such a line.
+    """
 
     def __init__(self, path: Path) -> None:
         self._name = path.name
@@ -354,13 +375,13 @@ def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
             row["content"] = contents[text]
         return row, None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass  # another kind of line, or an invalid one, which needs a precise message
+        pass  # this is another kind of line, or an invalid one, which needs a precise message
     try:
         row = _parse(line)
         if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):
             return row, "nested too deeply"
     except (ValueError, RecursionError) as err:
-        return None, f"not a line of JSON ({err})"
+        return None, f"not valid JSON ({err})"
     kind = row.get("type") if isinstance(row, dict) else None
     if not isinstance(row, dict) or not isinstance(kind, str) or kind not in LINES:
         return row, "not a line of a run record"
@@ -381,7 +402,7 @@ def _parse(line: bytes) -> object:
     try:
         return msgspec.json.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        # msgspec refuses lone surrogates; whatever it accepts, both parsers read alike.
+        # msgspec rejects lone surrogates. Both parsers read everything that it accepts in the same way.
         def refuse(name: str) -> NoReturn:
             raise ValueError(f"{name} is not a JSON number")
 
@@ -396,13 +417,18 @@ def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
     kind = row.get("type") if isinstance(row, dict) else None
     if kind == "header" and row.get("record") != RECORD:
         version = visible(str(row.get("record")), 20)
-        _fail(path, number, f"record version {version}, this program reads {RECORD}", "update the older one")
+        _fail(
+            path,
+            number,
+            f"record version {version}, but this program reads version {RECORD}",
+            "update whichever is older",
+        )
     if row is None:
         _fail(path, number, str(fault), "restore the file or run again")
     if not isinstance(kind, str) or kind not in LINES:
-        _fail(path, number, fault or "not a line of a run record", "give the .jsonl file that a run wrote")
+        _fail(path, number, fault or "not a line of a run record", "pass the .jsonl file that a run wrote")
     if kind != "header":
-        _fail(path, number, f"a {kind} before the header", "keep every run in a file of its own")
+        _fail(path, number, f"a {kind} before the header", "write every run to its own file")
     if fault is not None:
         _fail(path, number, fault, "run again to write a new record")
     return RunRecord(row)
@@ -411,9 +437,9 @@ def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
 def _add(record: RunRecord, row: Row, path: Path, number: int) -> None:
     kind = row["type"]
     if kind == "header":
-        _fail(path, number, "a second header", "keep every run in a file of its own")
+        _fail(path, number, "a second header", "write every run to its own file")
     if record.footer is not None:
-        _fail(path, number, f"a {kind} after the footer", "keep every run in a file of its own")
+        _fail(path, number, f"a {kind} after the footer", "write every run to its own file")
     if kind == "footer":
         record.footer = row
     elif kind == "problem":

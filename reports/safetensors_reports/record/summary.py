@@ -1,4 +1,4 @@
-"""Plain-text summary of one run: failures by kind, never a single score."""
+"""Plain-text summary of one run: the number of failures by kind, without an overall score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAILURE_COUNTS = (
     "late-reject",
     *RARE,
 )
-"""Kinds of failure in order; the rare ones are shown only if they occur."""
+"""Kinds of failure in the order in which they are shown. The rare ones are shown only if they occur."""
 
 MAX_FEATURES = 6
 MAX_PROBLEMS = 5
@@ -40,10 +40,10 @@ def other_counts(record: RunRecord) -> dict[str, int]:
 
 
 def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
-    """Return reasons why the numbers are incomplete, escaped, on request for Markdown."""
+    """Return the reasons why the numbers are incomplete, escaped for a terminal or for Markdown."""
     out = []
     total = record.header["corpus"]["cases"]
-    ran = f"{record.cases:,} of {total:,} cases have a verdict, the others are unknown"
+    ran = f"{record.cases:,} of {total:,} cases have a verdict; the others are unknown"
     if record.truncated:
         out.append(f"truncated run: the record has no footer; {ran}")
     elif record.partial:
@@ -65,7 +65,7 @@ def lacking(record: RunRecord) -> str:
 
 
 def feature_name(name: str) -> str:
-    """Return a feature for display: ``dtype-f4`` as ``F4``."""
+    """Return the display name of a feature, such as ``F4`` for ``dtype-f4``."""
     dtype = name.removeprefix("dtype-")
     return visible(name if dtype == name else dtype.upper().replace("-", "_"), 30)
 

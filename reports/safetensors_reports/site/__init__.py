@@ -1,1 +1,1 @@
-"""Static site of the repository: rules, cases, programs, releases, reports, documents."""
+"""Static site of the repository: rules, cases, programs, releases, reports and documents."""

@@ -55,7 +55,10 @@ class Charge:
 
 @dataclass(frozen=True)
 class SiteData:
-    """All data of the pages; ``reports`` has folder and report by program, ``whole`` covers all programs."""
+    """All data of the pages.
+
+    ``reports`` maps a program to its folder and its report. ``whole`` is the report on all programs.
+    """
 
     root: Path
     manifest: Manifest
@@ -70,7 +73,11 @@ class SiteData:
 
     @cached_property
     def cases_by_rule(self) -> dict[str, list[Case]]:
-        """Cases by rule: those with it as first rule first, small ones first."""
+        """Cases by rule.
+
+        Cases that have the rule as their first rule come first, in order of size. The others follow, in
+        order of size too.
+        """
         out: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for rule in case.rules:
@@ -112,7 +119,10 @@ class SiteData:
 
     @cached_property
     def charges_by_rule(self) -> dict[str, list[Charge]]:
-        """Violations by rule; without crashes, which would make open trackers look worse."""
+        """Violations by rule.
+
+        Crashes are left out, because they would make programs with open trackers look worse.
+        """
         out: dict[str, list[Charge]] = defaultdict(list)
         for name, (_, report) in self.reports.items():
             for f in report.findings:
@@ -137,7 +147,10 @@ class SiteData:
 
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
-        """Up to three small cases by required fault code, best with no other code and a file."""
+        """Up to three cases by required fault code.
+
+        Small cases that require no other code and have a stored file are preferred.
+        """
         by_code: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for code in case.expect.codes if case.expect is not None else ():

@@ -1,4 +1,4 @@
-"""Markdown documents of the checkout as pages, with links to pages of the site."""
+"""Turn Markdown documents of the checkout into pages with links to other pages of the site."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ GENERATED = {
     "reports/published": "programs/index.html",
     "README.md": "index.html",
 }
-"""Page of the site with the same data, by file of the checkout."""
+"""File of the checkout -> page of the site with the same data."""
 GROUPS = {
     "Run it": ("first-run", "run-it", "compare", "corpus", "formats", "site", "glossary"),
     "Plug in a reader": ("plug-in", "action"),
-    "What is published, safety": ("disclosure", "native-readers", "security", "security-policy"),
+    "What is published; safety": ("disclosure", "native-readers", "security", "security-policy"),
     "The reference": ("check", "audit", "reference", "device", "device-bench", "performance"),
     "Fuzzing and coverage": ("fuzz", "fuzz-bench", "covering"),
     "Work on the suite": (
@@ -44,7 +44,7 @@ GROUPS = {
         "changelog",
     ),
 }  # fmt: skip
-"""Documents by heading in the list of documents. Numbered ones are decisions."""
+"""Documents by heading in the list of documents. Documents with a number in their name are decisions."""
 BESIDE = {"CONTRIBUTING.md": "contributing", "SECURITY.md": "security-policy", "CHANGELOG.md": "changelog"}
 
 

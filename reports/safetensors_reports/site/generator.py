@@ -1,8 +1,8 @@
-"""Generation of the static site with Sphinx and its theme Furo, including search.
+"""Generate the static site with Sphinx and its theme Furo, including the search.
 
-Pages are HTML from templates that escape, so Sphinx parses no markup of ours: a parser looks up the page of a
-file and passes on its headings and HTML. Names of rules, cases, faults and programs enter the search index as
-objects with their own addresses.
+Pages are HTML from templates that escape their values, so Sphinx does not parse any markup of ours. A parser
+looks up the page for a file and passes on its headings and its HTML. The names of rules, cases, faults and
+programs are added to the search index as objects with their own addresses.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 KINDS = ("rule", "fault", "program", "choice", "bug", "releases", "page", "case")
 RANKS = {"bug": 1, "case": 2}
-"""Ranks of kinds that come last, as in ``theme/scorer.js``."""
+"""Ranks of the kinds that come last in search results, as in ``theme/scorer.js``."""
 _LIKE = str.maketrans({"<": "‹", ">": "›", '"': "”", "'": "’", "&": "+"})
-"""Lookalikes of characters that Sphinx escapes twice in search results."""
+"""Similar characters to use instead of those that Sphinx escapes twice in search results."""
 MARK = "searchindex.js"
-"""A file in every site: a folder that contains it may be overwritten."""
+"""A file that every site contains; a folder that contains it may be overwritten."""
 _PAGES = "stc_pages"
 _CARDS = "cards.css"
 _OPTIONS: dict[str, Any] = {
@@ -53,7 +53,7 @@ _OPTIONS: dict[str, Any] = {
     "html_copy_source": False,
     "html_show_sourcelink": False,
     "html_show_copyright": False,
-    # Summaries would fetch every result, which browsers refuse for local files.
+    # Sphinx would fetch every result to show a summary, but browsers refuse to fetch local files.
     "html_show_search_summary": False,
     "html_permalinks_icon": "#",
     "html_css_files": [_CARDS, "site.css"],
@@ -70,13 +70,13 @@ _OPTIONS: dict[str, Any] = {
 
 
 class SiteError(Exception):
-    """The site cannot be built; the text gives reason and remedy."""
+    """The site cannot be built; the message gives the reason and the fix."""
 
 
 def build_site(data: SiteData, output: Path) -> int:
-    """Write the site into a folder, replacing an older one, and return the number of pages."""
+    """Write the site into a folder and return the number of pages; an older site is replaced."""
     if output.exists() and any(output.iterdir()) and not (output / MARK).exists():
-        raise SiteError(f"{output}: contains something other than a site; give another folder")
+        raise SiteError(f"{output}: this folder contains something other than a site; choose another folder")
     pages = {page.name: page for page in all_pages(data)}
     with tempfile.TemporaryDirectory() as made:
         source, target = Path(made, "source"), Path(made, "site")
@@ -129,7 +129,7 @@ def _copy(data: SiteData, target: Path) -> None:
 
 
 class PageParser(Parser):
-    """Parser that builds the document of a page by name; the source file is empty."""
+    """Parser that looks up a page by its name and builds its document; the source file is empty."""
 
     supported: ClassVar[tuple[str, ...]] = ("page",)
 
@@ -202,7 +202,7 @@ def _leave_out(_app: Sphinx, env: BuildEnvironment) -> None:
 def _near(
     _app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None
 ) -> None:
-    """Show only nearby pages in the navigation: the whole tree would be most of every page."""
+    """Show only nearby pages in the navigation, because the whole tree would dominate every page."""
     tree = context["toctree"](collapse=True, titles_only=True, maxdepth=-1, includehidden=True)
     context["furo_navigation_tree"] = get_navigation_tree(tree)
 

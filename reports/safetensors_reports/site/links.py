@@ -1,4 +1,4 @@
-"""Addresses of the site, and links to them from any page. Unknown targets stay plain text."""
+"""Addresses of the site, and links to them from any page. Links to unknown targets remain plain text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def case_anchor(case: Case) -> str:
 
 
 class Links:
-    """Factory of links from one page."""
+    """Factory for the links of one page."""
 
     def __init__(self, data: SiteData, page: str) -> None:
         self._data = data
@@ -95,7 +95,10 @@ class Links:
         return Markup(RULE_ID.sub(lambda match: str(self.rule(match.group())), str(text)))  # noqa: S704 - is HTML
 
     def source(self, source: str) -> Markup:
-        """Return the source of a rule with links to GitHub threads, by default in the official repository."""
+        """Return the source of a rule with links to GitHub threads.
+
+        Threads without a repository are in the official repository.
+        """
         out = []
         for part in source.split(";"):
             named = re.search(r"([\w.-]+/[\w.-]+)#\d", part)

@@ -37,17 +37,17 @@ ABOUT = {
     "entry": "names and fields of tensors",
     "dtype": "dtypes",
     "shape": "shapes",
-    "layout": "offsets, holes, overlaps, the end of the data",
+    "layout": "offsets, holes, overlaps and the end of the data",
     "metadata": "the metadata map",
     "data": "values that must stay unchanged",
-    "resource": "costs of a header in time and memory",
+    "resource": "time and memory that a header costs",
     "slice": "parts of tensors",
     "writer": "files that writers create",
     "sharded": "models saved in shards",
     "index": "models loaded through an index of shards",
     "lifecycle": "files that change while they are open",
-    "remote": "files behind an HTTP server",
-    "concurrent": "several readers of one file",
+    "remote": "files on an HTTP server",
+    "concurrent": "several readers of the same file",
     COMBINED: "every fault combined with ordinary variations: dtypes, ranks, orders, padding, metadata",
 }
 
@@ -56,7 +56,10 @@ DISPUTED = "docs/disclosure.html#to-reach-us-to-disagree"
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A named object in the search; ``anchor`` is empty for a page, ``kind`` one of ``generator.KINDS``."""
+    """A named object in the search.
+
+    ``anchor`` is empty for a page, and ``kind`` is one of ``generator.KINDS``.
+    """
 
     anchor: str
     name: str
@@ -65,7 +68,11 @@ class SearchEntry:
 
 @dataclass(frozen=True)
 class Page:
-    """One page; ``children`` are pages below it in the navigation, ``indexed`` includes it in the search."""
+    """One page.
+
+    ``children`` are the pages below it in the navigation. The search covers the page only if ``indexed`` is
+    set.
+    """
 
     name: str
     title: str
@@ -78,7 +85,7 @@ class Page:
 
 @dataclass(frozen=True)
 class PageRenderer:
-    """Renders the templates of one page."""
+    """Render the templates of one page."""
 
     data: SiteData
     page: str
@@ -96,7 +103,8 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Make external text visible before escaping, without a filter that templates could forget.
+        # Make external text visible before escaping it. A filter would not do, because templates could forget
+        # it.
         finalize=lambda value: (
             value if isinstance(value, Markup) or not isinstance(value, str) else visible(value, 4000)
         ),
@@ -119,7 +127,7 @@ def _environment() -> Environment:
 
 
 def outcome(expectation: Expectation) -> str:
-    return "refuse" if expectation.outcome == "reject" else "accept"
+    return "reject" if expectation.outcome == "reject" else "accept"
 
 
 def demands(case: Case, data: SiteData) -> tuple[str, str, tuple[str, ...]]:
@@ -132,7 +140,7 @@ def demands(case: Case, data: SiteData) -> tuple[str, str, tuple[str, ...]]:
         wanted = case.options[choice.required]
         return outcome(wanted), outcome(wanted), wanted.codes
     either = " or ".join(sorted({outcome(option) for option in case.options.values()}))
-    return "choice", f"{either}, as the reader chooses", ()
+    return "choice", f"{either}; the reader chooses", ()
 
 
 def by_program(charges: Sequence[Any]) -> list[tuple[str, list[Any]]]:
@@ -147,7 +155,7 @@ def moved(change: ChangeRow) -> str:
 
 
 def sight_words(sight: Sighting) -> str:
-    words = {"gone": "fails in {b}, not in {a}", "came": "not in {b}, fails in {a}"}
+    words = {"gone": "fails in {b}, does not fail in {a}", "came": "does not fail in {b}, fails in {a}"}
     text = words.get(sight.kind, "still fails in {a}").format(b=short(sight.before), a=short(sight.after))
     return f"{text} ({plural(len(sight.cases), 'case')})"
 
@@ -258,7 +266,7 @@ def _faults(data: SiteData) -> Page:
     ]
     return Page(
         "faults",
-        "Faults and files that show them",
+        "Faults, and files that show them",
         write("faults_lead", groups=groups),
         sections,
         search_entries,
@@ -353,7 +361,7 @@ def _histories(data: SiteData) -> Iterator[Page]:
             for one in runs
             for part in one.parts
         ]
-        search_entries = [SearchEntry("", f"{name} releases, what changed", "releases")]
+        search_entries = [SearchEntry("", f"{name} releases: what changed", "releases")]
         lead = write("history", name=name, runs=runs)
         yield Page(page, f"{visible(name)}, release by release", lead, sections, search_entries)
 

@@ -1,7 +1,8 @@
-"""Rendering of the text and Markdown templates in this folder.
+"""Render the text and Markdown templates in this folder.
 
-Templates do not escape by default. Text from a reader or a file passes ``visible`` on its way to a terminal,
-and ``code`` in Markdown, where it cannot break the page, mention people, link issues or hide characters.
+The templates do not escape by default. Text from a reader or a file is passed through ``visible`` for a
+terminal. For Markdown it is passed through ``code``, so that it cannot break the page, mention people, link
+to issues or hide characters.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _environment() -> Environment:
 
 
 def by_token(vector: Mapping[str, str]) -> Iterable[tuple[str, list[str]]]:
-    """Return the answers of an outcome vector in order, each with the labels of the readers that gave it."""
+    """Return the answers of an outcome vector in order, each with the labels of its readers."""
     groups: dict[str, list[str]] = {}
     for label, token in vector.items():
         groups.setdefault(token, []).append(label)

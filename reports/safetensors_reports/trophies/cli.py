@@ -1,4 +1,4 @@
-"""``stc trophies``: known bugs that runs have shown, as ``docs/trophies.md``."""
+"""``stc trophies``: known bugs that runs have shown, published as ``docs/trophies.md``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from .model import trophies as put_together
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--write", is_flag=True, help=f"Write docs/{PAGE}.")
-@click.option("--check", is_flag=True, help=f"Write nothing; fail if docs/{PAGE} is not current.")
+@click.option("--check", is_flag=True, help=f"Write nothing, and fail if docs/{PAGE} is out of date.")
 @click.option(
     "--add",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Add a trend (stc trend --public --json) to the published ones, limited to bugs with reports.",
+    help="Add a trend (the output of stc trend --public --json) to the published ones. Only bugs with public "
+    "reports are kept.",
 )
 @folder_option
 def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> None:
-    """List known bugs that runs of the suite have shown, and the versions without them.
+    """List known bugs that runs of the suite have shown, and the versions that no longer have them.
 
-    The data: trends in reports/published/trends, and the baselines of the newest versions.
+    The data comes from the trends in reports/published/trends and the baselines of the newest versions.
 
     \b
     Examples
@@ -38,13 +39,14 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
       stc trophies --write
 
     \b
-    Exit status: 0; 1 not current (with --check); 2 unusable data, or the page cannot be written.
+    Exit status: 0 success; 1 the page is out of date (with --check); 2 the data cannot be used, or the page
+    cannot be written.
     """
     if write + check + (add is not None) > 1:
-        raise click.UsageError("--write, --check and --add exclude each other")
+        raise click.UsageError("--write, --check and --add cannot be combined")
     docs = docs_folder()
     if docs is None:
-        raise UnusableError("not in a checkout of the project")
+        raise UnusableError("this command must be run in a checkout of the project")
     manifest = load(root).raw
     folder = docs.parent / "reports" / "published" / "trends"
     try:
@@ -57,13 +59,16 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
     if write or check:
         write_page(docs / PAGE, render(data), check=check, command="stc trophies --write")
     else:
-        words = {"gone": "fails in {before}, not in {after}", "came": "not in {before}, fails in {after}"}
+        words = {
+            "gone": "fails in {before}, does not fail in {after}",
+            "came": "does not fail in {before}, fails in {after}",
+        }
         for bug in data.bugs:
             for s in data.sightings[bug["id"]]:
                 text = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
                 click.echo(f"{bug['id']:<7} {s.implementation:<22} {text}: {len(s.cases)} cases")
         seen = sum(bool(data.sightings[bug["id"]]) for bug in data.bugs)
-        click.echo(f"{seen} of {len(data.bugs)} known bugs that cases show were seen")
+        click.echo(f"{seen} of the {len(data.bugs)} known bugs with cases were seen")
 
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Input files of the page of trophies, read and checked; trends reduced to what may be published."""
+"""Read and check the input files of the trophies page, and reduce trends to what may be published."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from ..text import same_project, visible
 from .model import COMMIT, Expectations, affects
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?")
-"""An implementation, with the entry point after a colon; it becomes a file name."""
+"""An implementation, followed by a colon and the entry point if there is one; it becomes a file name."""
 _SOURCE = re.compile(r"(https://[A-Za-z0-9._~/-]+)?")
-"""A repository address; it becomes a link on a page."""
+"""The address of a repository; it becomes a link on a page."""
 IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
 
 
 class TrophyError(Exception):
-    """Unusable data; the text names the file, the problem and the remedy."""
+    """Data that cannot be used; the message names the file, the problem and the fix."""
 
 
 def file_name(implementation: str) -> str:
@@ -50,13 +50,17 @@ def file_name(implementation: str) -> str:
 
 
 def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
-    """Return the changes that show publicly reported bugs. Raises TrophyError for other unsafe ones."""
+    """Return the changes that show publicly reported bugs.
+
+    Raises TrophyError if the trend contains unsafe results that no public report describes.
+    """
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     for case, version, verdict, bugs in _failures(document):
         if kind_of(verdict) == "unsafe" and not _reported(bugs, version, table):
             raise TrophyError(
-                f"the trend contains an unsafe result in {visible(version, 60)}, {visible(case, 100)}, where "
-                "no bug with a public report is recorded; create it again with: stc trend --public"
+                f"the trend contains an unsafe result in version {visible(version, 60)}, case "
+                f"{visible(case, 100)}, for which no bug with a public report is recorded; create the "
+                "trend again with: stc trend --public"
             )
     passages = []
     for passage in document.passages:
@@ -72,7 +76,10 @@ def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> Tre
 def published_version(
     run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
 ) -> VersionRun:
-    """Return a version whose *unsafe* results without a report are passes, before anything counts them."""
+    """Return a version in which *unsafe* results without a public report are replaced by passes.
+
+    This must happen before anything is counted.
+    """
     if run.record is None:
         return run
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
@@ -83,7 +90,8 @@ def published_version(
         return note.bugs if note is not None else ()
 
     def passed(row: Row) -> Row:
-        # Passing a case of a choice means taking an option: the same for all versions, and never a bug.
+        # Passing a case of a choice means taking an option. It is the same option for all versions, and never
+        # a bug.
         buggy = {bug.option for bug in bugs_of(row)}
         taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in buggy)
         return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
@@ -97,7 +105,7 @@ def published_version(
         passed(row) if hide else redact_open(row) if row["case"] in hidden and row["step"] == "open" else row
         for row, hide in zip(run.record.results, held, strict=True)
     ]
-    # A misfit of a hidden case would reveal the crash too.
+    # If the adapter does not fit a hidden case, that would reveal the crash too.
     misfits = {case: text for case, text in run.misfits.items() if case not in hidden}
     return dataclasses.replace(run, record=dataclasses.replace(run.record, results=results), misfits=misfits)
 
@@ -129,18 +137,19 @@ def _recorded(row: VersionRow, table: Mapping[str, Mapping[str, Any]]) -> tuple[
 def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument]:
     paths = sorted(folder.glob("*.json"))
     if not paths:
-        raise TrophyError(f"{folder}: no trends; add one with: stc trophies --add FILE")
+        raise TrophyError(f"{folder}: there are no trends; add one with: stc trophies --add FILE")
     out = []
     for path in paths:
         document = load_trend(path, manifest)
         if path.name != file_name(document.implementation):
             raise TrophyError(
-                f"{path}: contains {visible(document.implementation, 60)}, which belongs in "
+                f"{path}: this trend is about {visible(document.implementation, 60)}, so it belongs in "
                 f"{visible(file_name(document.implementation), 60)}"
             )
         if document != published_trend(document, manifest):
             raise TrophyError(
-                f"{path}: contains more than may be published; write it with: stc trophies --add FILE"
+                f"{path}: the trend contains more than may be published; write it with: stc trophies "
+                "--add FILE"
             )
         out.append(document)
     return out
@@ -154,7 +163,7 @@ def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
     except MisfitError as err:
         raise TrophyError(f"{path}: {err}") from err
     except (ValueError, RecursionError) as err:
-        raise TrophyError(f"{path}: not JSON ({visible(str(err), 120)}); is it truncated?") from err
+        raise TrophyError(f"{path}: not valid JSON ({visible(str(err), 120)}); it may be truncated") from err
     fault = _fault(document) or _corpus_fault(document, manifest)
     if fault:
         raise TrophyError(f"{path}: {visible(fault, 300)}")
@@ -164,7 +173,8 @@ def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
 def _fault(document: TrendDocument) -> str:
     if not _NAME.fullmatch(document.implementation) or len(document.implementation) > 100:
         return (
-            "implementation must be a name of letters, digits, dots and hyphens, with an optional entry point"
+            "implementation must be a name of letters, digits, dots and hyphens, which may be followed "
+            "by a colon and an entry point"
         )
     if not _SOURCE.fullmatch(document.source):
         return "source must be the https:// address of a repository"
@@ -175,12 +185,15 @@ def _fault(document: TrendDocument) -> str:
         try:
             [Version(v) for v in ran]
         except ValueError as err:
-            return f"{err}: versions must be releases, or all of them commits in full"
+            return f"{err}: all versions must be releases, or all must be full commit hashes"
     if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
-        return "its passages do not match its versions"
+        return "the passages do not match the versions"
     for change in (c for passage in document.passages for c in passage.changes):
         if turn_of(change.before, change.after) != change.turn:
-            return f"{change.case} is marked {change.turn}, but went from {change.before} to {change.after}"
+            return (
+                f"{change.case} is marked {change.turn}, but its verdict changed from {change.before} to "
+                f"{change.after}"
+            )
     return ""
 
 
@@ -196,7 +209,7 @@ def _corpus_fault(document: TrendDocument, manifest: Mapping[str, Any]) -> str:
         rows = case["affects"]
         own = {row["bug"] for row in rows if same_project(document.implementation, row["project"])}
         if not bugs <= own or (every and bugs != own):
-            return f"{name} has other bugs in the corpus; run stc trend again"
+            return f"the corpus lists other bugs for {name}; run stc trend again"
     return ""
 
 
@@ -211,7 +224,7 @@ def load_baselines(root: Path) -> list[Expectations]:
         except (OSError, BaselineError) as err:
             raise TrophyError(str(err)) from err
         if not name:
-            raise TrophyError(f"{path}: not a baseline; 'implementation' and [[expected]] are needed")
+            raise TrophyError(f"{path}: not a baseline, because it lacks 'implementation' or [[expected]]")
         out.append(Expectations(name, version, entries))
     return out
 
@@ -223,7 +236,7 @@ def _newest(path: Path) -> str:
             return ""
         version = document.get("install", {}).get("version")
     except (ValueError, AttributeError) as err:
-        raise TrophyError(f"{path}: not readable as a descriptor ({err})") from err
+        raise TrophyError(f"{path}: cannot be read as a descriptor ({err})") from err
     try:
         return str(Version(version))
     except (ValueError, TypeError) as err:

@@ -1,9 +1,9 @@
 """Known bugs that runs of the suite have shown, with the affected versions.
 
-``docs/trophies.md`` is rendered from it. The data has two sources. A trend (``reports/published/trends/``)
-compares versions of one implementation: a case that names a bug failed before and passes now, or fails in the
-last version. A baseline of the conformance package lists failures of the newest version. Nothing else is
-claimed.
+``docs/trophies.md`` is rendered from this model. The data has two sources. A trend
+(``reports/published/trends/``) compares versions of one implementation. It shows a bug if a case that names
+the bug failed before and passes now, or if the case fails in the last version. A baseline of the conformance
+package lists failures of the newest version. The page makes no other claims.
 """
 
 from __future__ import annotations
@@ -45,7 +45,12 @@ class Expectations:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Runs that show a bug: ``gone`` fails in ``before``, ``came`` in ``after``, ``there`` in the newest."""
+    """Runs that show a bug of one implementation.
+
+    If ``kind`` is ``gone``, cases of the bug fail in the version ``before`` but not in ``after``. If it is
+    ``came``, they fail in ``after`` but not in ``before``. If it is ``there``, they fail in the newest
+    version.
+    """
 
     kind: Kind
     implementation: str
@@ -143,7 +148,7 @@ def _turned(
         for change in passage.changes:
             bugs = named.get(change.case, ())
             own = [bug for bug in bugs if same_project(document.implementation, bug["project"])]
-            if change.turn == "gained":  # a missing feature is not a failure, unless it was reported as a bug
+            if change.turn == "gained":  # a missing feature is not a failure unless it was reported as a bug
                 own = [bug for bug in own if bug["family"] == "dtype"]
             if change.turn in ("fixed", "gained"):
                 for bug in credited(own, before, after):
@@ -154,7 +159,7 @@ def _turned(
 
 
 def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
-    """Return the bugs whose recorded versions explain why a case fails in only one version."""
+    """Return the bugs whose recorded versions explain why a case fails in only one of the versions."""
     return [b for b in bugs if affects(b, failing) and affects(b, other) is False]
 
 
@@ -254,7 +259,7 @@ def _gone(sightings: Sequence[Sighting], order: Sequence[str], total: int) -> st
     last = max((s.after for s in sightings if s.kind == "came"), key=order.index, default="")
     if last and not any(order.index(s.after) >= order.index(last) for s in sightings if s.kind != "came"):
         cases = {case for s in sightings if s.after == last for case in s.cases}
-        status = "no later version run" if last == order[-1] else "no later version without it"
+        status = "no later version was run" if last == order[-1] else "not gone in any later version"
         parts.append(f"{status}; {len(cases)} of {total} cases")
     return "; ".join(parts)
 

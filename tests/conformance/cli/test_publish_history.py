@@ -92,7 +92,7 @@ def test_runs_that_cannot_be_compared_are_refused_and_nothing_is_written(out: Pa
     for record, says in (
         (elsewhere, "lib 1: this run used another corpus"),
         (unfinished, "lib 1: "),
-        (alone, "lib 0.1: 1 of 1 case have no result, because the adapter does not fit this version"),
+        (alone, "lib 0.1: 1 of 1 case have no result because the adapter does not fit this version"),
     ):
         bad = write_record(tmp_path / "bad.jsonl", record)
         done = invoke(good, bad, "--history-only", "-o", out)

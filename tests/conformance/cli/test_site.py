@@ -39,5 +39,5 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     pytest.importorskip("furo")
     (tmp_path / "mine").write_text("x")
     status, said = build("-o", str(tmp_path))
-    assert (status, "give another folder" in said) == (2, True)
+    assert (status, "choose another folder" in said) == (2, True)
     assert (tmp_path / "mine").read_text() == "x"

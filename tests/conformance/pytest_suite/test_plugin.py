@@ -230,7 +230,7 @@ def test_a_bad_baseline_fails_once_and_the_cases_still_run(
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(None, "create one with: stc baseline update"), ("[[expected]\ncase = ", "is it truncated")],
+    [(None, "create one with: stc baseline update"), ("[[expected]\ncase = ", "it may be truncated")],
 )
 def test_a_baseline_that_cannot_be_read_is_refused_before_anything_runs(
     tmp_path: Path, text: str | None, words: str

@@ -112,7 +112,7 @@ def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[[expected]\ncase=", "is it truncated"),
+        ("[[expected]\ncase=", "it may be truncated"),
         ("extra = 1", "unknown key 'extra'"),
         ("issue = 1", "issue: must be a text"),
         ("review_by = 'soon'", "review_by: must be a date"),
@@ -120,7 +120,7 @@ def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Pat
         ("inconsistent = 'all'", "must be a list"),
         ("implementation = 1", "must be a text"),
         ("[[expected]]\nread = 'wrong-reject'", "no 'case'"),
-        ("[[expected]]\ncase = 'a/b'", "says no verdict"),
+        ("[[expected]]\ncase = 'a/b'", "names no verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'pass'", "not a failing verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'broken'", "not a failing verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nreason = 'x'", "unknown key 'reason'"),

@@ -144,13 +144,13 @@ def test_a_truncated_run_is_reported_as_such(record: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("torn.jsonl", '{"type": "hea', "torn.jsonl, line 1: not a line of JSON"),
-        ("empty.jsonl", "", "empty.jsonl, line 1: no header"),
+        ("torn.jsonl", '{"type": "hea', "torn.jsonl, line 1: not valid JSON"),
+        ("empty.jsonl", "", "empty.jsonl, line 1: there is no header"),
         ("other.jsonl", '{"a": 1}\n', "other.jsonl, line 1: not a line of a run record"),
         ("new.jsonl", '{"type": "header", "record": 9}\n', "new.jsonl, line 1: record version 9"),
         ("finding.json", "{", "finding.json: not JSON"),
-        ("finding.json", "[]", "finding.json: finding of schema None, this program reads 1"),
-        ("finding.json", '{"schema": 2}', "finding.json: finding of schema 2, this program reads 1"),
+        ("finding.json", "[]", "finding.json: the finding has schema None, but this program"),
+        ("finding.json", '{"schema": 2}', "finding.json: the finding has schema 2, but this program"),
         ("finding.json", '{"schema": 1}', "finding.json: has no 'slug'"),
     ],
 )
@@ -173,7 +173,7 @@ def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
         ([record, "--previous", tmp_path / "old.json"], "old.json: No such file"),
         ([record, "--previous", record], "lib.jsonl: not JSON"),
         ([record, "--corpus", empty], "corpus.json"),
-        ([record, "--intoto"], "--intoto: a statement needs an artifact, and lib 1 has none; give"),
+        ([record, "--intoto"], "--intoto: every statement needs an artifact, but lib 1 has none; give"),
         ([record, "--intoto", "--artifact", "x=y"], "--artifact x=y: no run of x"),
         ([record, "--intoto", "--artifact", "lib=/none"], "--artifact /none: No such file"),
     ):
@@ -183,7 +183,7 @@ def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
 
 def test_a_report_that_is_none_is_refused(record: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.json"
-    for text, says in (('{"schema": 7}', "report of schema 7"), ('{"schema": 1}', "not a report")):
+    for text, says in (('{"schema": 7}', "the report has schema 7"), ('{"schema": 1}', "not a report")):
         old.write_text(text, "utf-8")
         result = invoke(record, "-o", tmp_path / "out", "--previous", old)
         assert (result.exit_code, says in result.output) == (2, True), result.output
@@ -198,7 +198,7 @@ def test_findings_with_lost_or_foreign_files_are_refused(tmp_path: Path) -> None
     rule = {"id": "OFF-99", "level": "must", "title": "t", "statement": "s"}
     unknown = write_finding(tmp_path / "unknown", rules=[rule])
     for path, says in (
-        (lost, "the finding needs its input"),
+        (lost, "cannot be used without its input"),
         (outside, "is outside the folder of the finding"),
         (unknown, "there is no rule OFF-99"),
     ):
@@ -238,7 +238,7 @@ def test_a_bad_line_costs_itself_and_the_exit_status(record: Path, tmp_path: Pat
 def test_a_command_line_to_copy_is_the_one_that_asks_again_or_refused(tmp_path: Path, line: str) -> None:
     result = invoke(write_finding(tmp_path / "f", reproduce=line), "-o", tmp_path / "out")
     assert result.exit_code == 2
-    assert "reproduce is not the command line that replays" in result.output
+    assert "reproduce is not an stc fuzz command that replays" in result.output
 
 
 def test_findings_have_the_verdicts_that_fail_a_run() -> None:

@@ -209,7 +209,7 @@ def test_a_fuzz_finding_without_a_rule_is_told_as_such_everywhere(tmp_path: Path
     (found,) = [f for f in document.findings if f.rule is None]
     assert found.id == "lib-rule-not-known-wrong-reject"
     assert found.title == (
-        "lib 1.0: wrong-reject, rule not known" if public else "lib 1.0 refuses files (rule not known)"
+        "lib 1.0: wrong-reject, rule not known" if public else "lib 1.0 rejects files (rule not known)"
     )
     assert schema_error("report", as_json(document)) is None
     page = report_html(document)

@@ -89,7 +89,7 @@ def test_sarif_keeps_the_worst_within_the_limit(monkeypatch: pytest.MonkeyPatch)
     (made,) = sarif_log(document)["runs"]
     assert [r["properties"]["id"] for r in made["results"]] == [f.id for f in document.findings[:3]]
     notes = [n["message"]["text"] for n in made["invocations"][0]["toolExecutionNotifications"]]
-    assert f"{len(document.findings) - 3:,} more findings are not in this log" in notes
+    assert f"{len(document.findings) - 3:,} more findings are not included in this log" in notes
 
 
 def test_published_sarif_has_no_place_and_no_narrative() -> None:
@@ -124,7 +124,7 @@ def test_statements_list_what_passed_and_never_what_was_not_run() -> None:
 
 def test_a_statement_without_bytes_is_refused() -> None:
     document = report(run(failing(HOLE), name="a", version="1"), run(failing(HOLE), name="b", version="1"))
-    with pytest.raises(AuditError, match=r"b 1 has none; give the tested file: --artifact"):
+    with pytest.raises(AuditError, match=r"b 1 has none; give the tested file with --artifact"):
         statements(document, {"a 1": "a" * 64})
 
 
@@ -156,7 +156,7 @@ def test_all_forms_of_a_report_tell_the_same_numbers(public: bool, name: str) ->
     assert f"| {words} | not run | skipped |" in comment
     assert f"| {fine} of 28 | 0 | 0 |" in comment
     page = " ".join(report_html(document).split())
-    assert f"Of 28 cases: {fine} {words}, 4 unsupported, 5 with a recommendation missed" in page
+    assert f"Of 28 cases: {fine} {words}, 4 unsupported, 5 with a recommendation not followed" in page
     assert f"<b>{fine}</b> <span>{words}</span>" in page
     statement = stated(document)["predicate"]
     numbers = statement["configuration"][0]["annotations"]

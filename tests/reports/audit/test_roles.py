@@ -74,13 +74,13 @@ def test_bases_are_never_added_up_and_only_the_text_gives_a_red_word() -> None:
         "keeps to the text", "differs", "complies"]  # fmt: skip
     shown = role_part(row, {})
     assert (shown.tone, shown.word) == ("calm", "keeps to the text")
-    assert "meets all requirements of the text" in shown.answer
+    assert "meets all requirements of the written format" in shown.answer
     assert {line.tone for line in shown.lines} <= {"calm", "good"}
     advice = who(run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1"))
     missed = role(advice, "reader")
     assert (missed.failed, failing_cases(missed, "text")) == ({"text": {"not-strict": 1}}, 0)
     assert (role_part(missed, {}).tone, table_word(missed, "text")) == ("calm", "keeps to the text")
-    assert role_part(missed, {}).answer.endswith("it misses 1 recommendation of the text.")
+    assert role_part(missed, {}).answer.endswith("it does not follow 1 recommendation of the written format.")
     again = run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1")
     (line,) = tables(report(again))[0].rows
     assert (line.every.advice, [bar.failed for bar in line.every.bars]) == (1, [0, 0, 0])
@@ -126,14 +126,14 @@ def test_no_wrong_value_is_said_to_be_shown_only_where_none_is() -> None:
     shown = role_part(role(found, "reader"), {})
     assert shown.tone == "mild"
     assert "wrong value" not in shown.answer
-    assert "other values in 1 valid file" in shown.answer
+    assert "other values for 1 valid file" in shown.answer
 
 
 @pytest.mark.parametrize(
     ("rule", "words"),
-    [("HDR-11", "Duplicate metadata"), ("HDR-12", "Duplicate fields of an entry"),
+    [("HDR-11", "Duplicate metadata"), ("HDR-12", "Duplicate fields in an entry"),
         ("HDR-13", "Duplicate metadata keys"), ("OFF-03", "Reversed ranges"),
-        ("HDR-03", "Headers with other bytes around the object")],
+        ("HDR-03", "Headers with other bytes around the JSON object")],
 )  # fmt: skip
 def test_a_row_of_a_card_names_only_what_was_accepted(rule: str, words: str) -> None:
     bad = [line.words for line in role_part(of_rules(rule), {}).lines if line.tone == "bad"]
@@ -164,7 +164,7 @@ def test_a_page_says_what_unclaimed_areas_rest_on() -> None:
         "claim": '"<b>header</b>\u202e"',
     }
     page = report_html(report(record))
-    assert "data and values. Its documentation: &#34;&lt;b&gt;header&lt;/b&gt;\\u202e&#34;.</p>" in page
+    assert "data and values. Its documentation says: &#34;&lt;b&gt;header&lt;/b&gt;\\u202e&#34;.</p>" in page
     assert "Its documentation" not in report_html(report(run(failing(HOLE), name="lib", version="1")))
 
 
@@ -274,5 +274,5 @@ def test_a_card_counts_causes_and_an_older_report_has_a_card_without_answers() -
     loaded = typed(old, Report)
     assert card(loaded, loaded.implementations[0]).parts == []
     assert tables(loaded) == []
-    assert "An older version created" in report_html(loaded)
-    assert "An older version created" in comparison_html(loaded, {}, [], "")
+    assert "This report comes from an older version" in report_html(loaded)
+    assert "This report comes from an older version" in comparison_html(loaded, {}, [], "")

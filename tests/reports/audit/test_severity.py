@@ -129,10 +129,13 @@ def test_an_exception_that_handlers_miss_is_no_dead_process() -> None:
     died = failing(HOLE, "unsafe", outcome="crash", message="killed by SIGABRT", detail="")
     (finding,) = report(run(failing(HOLE) | panicked)).findings
     (dead,) = report(run(died)).findings
-    assert "raises an exception that except Exception misses (the process lives) on files" in finding.title
+    assert (
+        'raises an exception that "except Exception" does not catch (the process survives) on files'
+        in finding.title
+    )
     assert "crashes on files" in dead.title
     (panic, crash) = (report(run(r)).implementations[0].causes[0] for r in (failing(HOLE) | panicked, died))
-    assert panic.what.startswith("raises an exception that except Exception misses: ")
+    assert panic.what.startswith('raises an exception that "except Exception" does not catch: ')
     assert crash.what.startswith("crashes: ")
     assert (finding.recommendation, panic.mend) == (ADVICE_BY_OUTCOME["panic"],) * 2
 

@@ -77,7 +77,7 @@ def test_one_cause_for_a_fault_whatever_rule_and_step_show_it() -> None:
     assert two.cases == (HOLE, "layout/hole-for-alignment-8")
     assert (two.rule, two.rules, two.steps) == ("OFF-07", ("OFF-07", "OFF-12"), ("open", "read"))
     assert two.what == "accepts although bytes before or between the tensors belong to none of them"
-    assert two.advice == "Sort the ranges and require an unbroken chain from byte 0."
+    assert two.advice == "Sort the ranges, and require an unbroken chain that starts at byte 0."
     assert (two.verdict, two.example) == ("wrong-accept", HOLE)
 
 
@@ -95,13 +95,13 @@ def test_a_fault_of_a_header_and_of_an_index_are_two_mistakes() -> None:
     [
         ("header/ignored-text-nan", "NaN and Infinity"),
         ("header/escape-text-low-surrogate", "lone surrogate escapes"),
-        ("header/escape-of-another-kind-letter-a", "escapes that JSON does not have"),
+        ("header/escape-of-another-kind-letter-a", "escapes that JSON does not allow"),
         ("header/raw-control-in-dtype-nul", "raw control characters in strings"),
         ("header/ignored-text-block-comment", "comments"),
         ("header/entry-text-single-quotes", "single quotes"),
         ("header/entry-text-trailing-comma", "extra commas"),
-        ("header/ignored-text-hexadecimal", "numbers that JSON does not have"),
-        ("header/ignored-word-undefined", "words that JSON does not have"),
+        ("header/ignored-text-hexadecimal", "number formats that JSON does not allow"),
+        ("header/ignored-word-undefined", "words that JSON does not allow"),
         ("header/character-between-tokens-nul", "other characters between tokens"),
         ("header/ignored-number-1e999", "numbers that do not fit into a double"),
         ("shape/number-spelled-half", "fractions and exponents"),
@@ -155,7 +155,7 @@ def test_dtypes_that_are_refused_as_a_whole_are_one_cause() -> None:
             if case not in {row["case"] for row in rows}
         ]
     (one,) = found(*rows)
-    assert one.what == "refuses the dtypes C64, F4"
+    assert one.what == "rejects the dtypes C64, F4"
     assert one.said == "unsupported dtype: <type>"
     assert 'lacks = ["dtype-c64", "dtype-f4"]' in one.advice
     assert len(one.cases) == len(rows) - len(without)
@@ -175,16 +175,16 @@ def test_a_dtype_is_not_to_blame_where_everything_is_refused() -> None:
 
 
 def test_what_refused_files_have_in_common_is_named() -> None:
-    empty = named("a tensor without bytes")
+    empty = named("a tensor of zero bytes")
     rows = [refuses(case, "AssertionError: ") for case in empty]
     rows += [reads(case) for case in valid(lambda c: c.id not in empty)]
     (one,) = found(*rows)
-    assert one.what == "refuses valid files with a tensor without bytes"
+    assert one.what == "rejects valid files with a tensor of zero bytes"
     assert one.cases == tuple(sorted(empty))
 
 
 def test_words_that_are_said_of_everything_stand_for_as_many_mistakes_as_features_tell() -> None:
-    empty, text = named("a tensor without bytes"), named("no tensor at all")
+    empty, text = named("a tensor of zero bytes"), named("no tensors")
     other = next(c for c in named("metadata") if c not in (*empty, *text))
     rows = [refuses(case, "invalid file") for case in [*empty, *text, other]]
     rows += [reads(case) for case in valid(lambda c: c.id not in {row["case"] for row in rows})]
@@ -192,10 +192,10 @@ def test_words_that_are_said_of_everything_stand_for_as_many_mistakes_as_feature
     whats = [c.what for c in found(*rows)]
     rule = corpus().by_id[other].rules[0]
     assert whats[:2] == [
-        "refuses valid files with a tensor without bytes",
-        "refuses valid files with no tensor at all",
+        "rejects valid files with a tensor of zero bytes",
+        "rejects valid files with no tensors",
     ]
-    assert whats[2].startswith(f"refuses valid files: {rule} (")
+    assert whats[2].startswith(f"rejects valid files: {rule} (")
 
 
 def test_words_that_are_said_of_one_thing_stand_for_one_mistake() -> None:
@@ -232,10 +232,10 @@ def test_the_name_of_the_file_itself_is_not_part_of_the_words() -> None:
 
 
 def test_what_trips_a_parser_is_one_mistake_whatever_it_says_there() -> None:
-    escapes = named("escapes in the strings of the header")
+    escapes = named("escapes in header strings")
     rows = [refuses(case, ("no such key", "expected a comma")[i % 2]) for i, case in enumerate(escapes)]
     rows += [reads(case) for case in valid(lambda c: c.id not in escapes)]
-    assert [c.what for c in found(*rows)] == ["refuses valid files with escapes in the strings of the header"]
+    assert [c.what for c in found(*rows)] == ["rejects valid files with escapes in header strings"]
 
 
 def test_a_missed_recommendation_joins_the_refusal_of_the_same_words() -> None:
@@ -295,13 +295,13 @@ def test_other_bytes_are_told_apart_by_rule() -> None:
 
 
 def test_a_name_that_holds_an_escape_is_misread_for_one_reason() -> None:
-    escapes = named("escapes in the strings of the header")
+    escapes = named("escapes in header strings")
     rows = [
         failing(case, "wrong-content", detail=('tensor "n" is missing', 'metadata key "k" is missing')[i % 2])
         for i, case in enumerate(escapes)
     ]
     rows += [reads(case) for case in valid(lambda c: c.id not in escapes)]
-    assert [c.what for c in found(*rows)] == ["misreads files with escapes in the strings of the header"]
+    assert [c.what for c in found(*rows)] == ["misreads files with escapes in header strings"]
     assert {name for case in corpus().reading for name in features(case) or ()} >= OF_TEXT
 
 
@@ -364,9 +364,9 @@ def test_costs_late_refusals_and_adapters() -> None:
         ),
     ]
     expensive, adapter, late = found(*rows)
-    assert expensive.what.startswith("exceeds a budget of time or memory: ")
+    assert expensive.what.startswith("exceeds a time or memory budget: ")
     assert (adapter.what, len(adapter.cases)) == ("the adapter failed", 2)
-    assert late.what == ("opens broken files and refuses them only on read: HDR_DUP_KEY 1, OFF_HOLE 1")
+    assert late.what == ("opens invalid files and fails only when reading them: HDR_DUP_KEY 1, OFF_HOLE 1")
 
 
 # Writers, devices, choices
@@ -387,10 +387,10 @@ def test_a_writer_has_a_cause_per_broken_property() -> None:
     rows = [failing(case, "wrong-content", step="write", failures=parts)]
     first, second = found(*rows)
     assert first.what == (
-        "writes files that break a rule: bytes before or between the tensors belong to none of them"
+        "writes files that violate a rule: bytes before or between the tensors belong to none of them"
     )
     assert (first.rule, first.basis) == ("WRT-01", "text")
-    assert second.what == "after saving, it is not true that the header is padded to a multiple of 8 bytes"
+    assert second.what == "fails a check after saving: the header is padded to a multiple of 8 bytes"
     assert (second.verdict, second.rule) == ("not-strict", "WRT-02")
     assert second.advice
 
@@ -402,8 +402,8 @@ def test_a_record_from_before_names_its_properties_in_words() -> None:
     )
     whats = {c.what for c in found(failing("writer/disk-full", "wrong-content", step="write", detail=detail))}
     assert whats == {
-        "after saving, it is not true that the existing file is unchanged",
-        "after saving, it is not true that the save leaves no other files in the folder",
+        "fails a check after saving: the existing file is unchanged",
+        "fails a check after saving: the save leaves no other files in the folder",
     }
 
 
@@ -546,14 +546,14 @@ def test_lines_for_a_terminal() -> None:
     assert cause_lines(causes(record, corpus()), record.header) == [
         "LIKELY CAUSES of 3 failing cases: 2, worst first",
         f"     2  wrong-accept: accepts although {fault} (HDR-09)",
-        "        fix: Refuse duplicate keys at every level, with a pairs hook or a streaming parser: a map",
-        "             has already dropped them.",
+        "        fix: Reject duplicate keys at every level with a pairs hook or a streaming parser; a map no",
+        "             longer contains the duplicates.",
         f"        stc run --impl lib --case {TWICE} --profile text",
         "     1  wrong-accept: accepts although bytes before or between the tensors belong to none of them",
         "        (OFF-07)",
-        "        fix: Sort the ranges and require an unbroken chain from byte 0.",
+        "        fix: Sort the ranges, and require an unbroken chain that starts at byte 0.",
         f"        stc run --impl lib --case {HOLE} --profile text",
-        "        fail only with --fail-on-should: 1 cause (not-strict 1)",
+        "        failing only with --fail-on-should: 1 cause (not-strict 1)",
     ]
     strict = cause_lines(causes(record, corpus()), record.header, strict=True)
     assert strict[0] == "LIKELY CAUSES of 4 failing cases: 3, worst first"

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
         (None, {"tensors": [{"name": "w"}]}, None),
         ({"tensors": [{"name": "w"}]}, {"tensors": [{"name": "w", "dtype": "F32"}]}, None),
         ({"tensors": None}, {"tensors": []}, None),
-        ({"tensors": [{"name": "a"}]}, {"tensors": []}, 'tensor "a" only in X'),
-        ({"tensors": []}, {"tensors": [{"name": "\u202e"}]}, 'tensor "\\u202e" only in Y'),
+        ({"tensors": [{"name": "a"}]}, {"tensors": []}, 'only X reports tensor "a"'),
+        ({"tensors": []}, {"tensors": [{"name": "\u202e"}]}, 'only Y reports tensor "\\u202e"'),
         (
             {"tensors": [{"name": "w", "shape": [2, 3]}]},
             {"tensors": [{"name": "w", "shape": [3, 2]}]},
-            '"w": shape [2, 3] against [3, 2]',
+            '"w": shape [2, 3] vs. [3, 2]',
         ),
         (
             {"tensors": [{"name": "w", "dtype": "F32", "sha256": "a"}]},
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
         ),
         ({"metadata": None}, {"metadata": {}}, None),
         ({"metadata": {"k": "1"}}, {"tensors": []}, None),
-        ({"metadata": {"k": "1"}}, {"metadata": {"k": "2"}}, 'metadata["k"]: "1" against "2"'),
-        ({"metadata": {"k": "1"}}, {"metadata": None}, 'metadata "k" only in X'),
+        ({"metadata": {"k": "1"}}, {"metadata": {"k": "2"}}, 'metadata["k"]: "1" vs. "2"'),
+        ({"metadata": {"k": "1"}}, {"metadata": None}, 'only X reports metadata "k"'),
         (  # a name reported twice: order does not matter, a row of its own does
             {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
             {"tensors": [{"name": "w", "dtype": "F16"}, {"name": "w", "dtype": "F32"}]},
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         (
             {"tensors": [{"name": "w", "dtype": "F32"}]},
             {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
-            '"w": dtype F32 against F16',
+            '"w": dtype F32 vs. F16',
         ),
     ],
 )
@@ -168,14 +168,14 @@ def test_the_text(make: type[Make]) -> None:
     ]
     assert diff_lines(compare(runs)) == [
         "3 runs, cases compared 5: x 1 · y 1 · z 1",
-        "  cases left out because not every run has them: 1",
+        "  cases left out because not all runs contain them: 1",
         "content splits 1   verdict splits 2",
         "",
-        "content splits: accepted, but read differently",
+        "content splits: several implementations accept the file but read different content",
         "     1  accept:A x 1, z 1 · accept:B y 1",
-        '        e.g. a: metadata["k"]: "1" against "2" (x 1 / y 1)',
+        '        e.g. a: metadata["k"]: "1" vs. "2" (x 1 / y 1)',
         "",
-        "verdict splits: accepted by some, refused by others",
+        "verdict splits: some implementations accept the file and others reject it",
         "     2  accept:A x 1 · reject y 1, z 1",
         "        e.g. b",
         "",
@@ -192,13 +192,13 @@ def test_the_text(make: type[Make]) -> None:
 
 def test_no_difference_is_said_plainly(make: type[Make]) -> None:
     lines = diff_lines(compare([make.answers("x", c="reject"), make.answers("y", c="reject")]))
-    assert lines[-1] == "no differences in anything that two runs report"
+    assert lines[-1] == "no differences in anything that at least two runs report"
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_one_run_is_nothing_to_compare(make: type[Make], count: int) -> None:
     found = compare([make.answers("x", c="reject")] * count)
-    assert diff_lines(found) == ["nothing to compare: a comparison needs the records of at least two runs"]
+    assert diff_lines(found) == ["nothing to compare; a comparison needs the records of at least two runs"]
 
 
 def test_different_corpora_and_profiles_are_noted(make: type[Make]) -> None:

@@ -96,7 +96,7 @@ def test_every_hatch_carries_words(case_id: str, expected: str) -> None:
 def test_positions_and_declared_size_are_told() -> None:
     texts = words(layout_svg(corpus_file("layout/trailing-32-kib")))
     assert "32,840 = end of file" in texts
-    assert "data buffer: 32,776 bytes from file byte 64 on; the header declares 8" in texts
+    assert "data buffer: 32,776 bytes from file byte 64; the header declares 8" in texts
 
 
 def test_hostile_names_are_escaped_and_cut() -> None:

@@ -65,7 +65,7 @@ def test_of_our_own_reader_everything_is_told() -> None:
 
 
 def test_a_report_that_is_not_for_publication_makes_no_line() -> None:
-    with pytest.raises(AuditError, match="published reports only"):
+    with pytest.raises(AuditError, match="only be made from published reports"):
         lines_of(report(run(failing(HOLE), name="lib")))
 
 
@@ -132,12 +132,12 @@ GOOD = line("1", fails("OFF-07", 3)).text
 @pytest.mark.parametrize(
     ("texts", "says"),
     [
-        ([GOOD, GOOD], "contains one run twice"),
-        ([GOOD, line("1", program="other").text], "line 2: is about another program"),
+        ([GOOD, GOOD], "contains the same run twice"),
+        ([GOOD, line("1", program="other").text], "line 2: this line is about another program"),
         ([GOOD[:-20]], "line 1: "),
         ([""], "contains no run"),
         ([GOOD.replace('"asked"', '"due"')], "line 1: "),
-        ([GOOD.replace('"wrong-accept":3}', '"fine":3}')], "verdicts must be of unsafe"),
+        ([GOOD.replace('"wrong-accept":3}', '"fine":3}')], "verdicts must be among unsafe"),
         ([GOOD.replace('"history":1', '"history":2')], "line 1: history"),
         ([GOOD.replace(":", ": ", 1)], "not in the form that stc publish writes"),
         ([GOOD.replace("lib", "l\u00efb", 1)], "line 1: "),
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_history_is_named_with_the_line(
 
 def test_two_histories_of_one_program_are_refused(tmp_path: Path) -> None:
     folder = write(tmp_path / "h", "lib.jsonl", GOOD)
-    with pytest.raises(AuditError, match=r"libx\.jsonl: a second history of lib"):
+    with pytest.raises(AuditError, match=r"libx\.jsonl: this is a second history of lib"):
         load_ledgers(write(folder, "libx.jsonl", GOOD))
 
 

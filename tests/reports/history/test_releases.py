@@ -103,7 +103,7 @@ def test_a_page_tells_releases_and_changes() -> None:
     assert text.startswith("# `lib`, release by release\n")
     assert "[Report of the newest release](../lib/report.html)" in text
     assert "| `3` | 2026-11-21 | 100 | 1 |" in text
-    assert "### `2` → `3`\n\nNo published difference.\n" in text
+    assert "### `2` → `3`\n\nThere is no published difference.\n" in text
     assert "wrong-accept 2 -> 1\n  - fixed: `layout/b`\n" in text
     assert text.index("`2` → `3`") < text.index("`1` → `2`")
     assert "disclosure.md" in text
@@ -116,8 +116,8 @@ def test_releases_that_changed_nothing_stand_together() -> None:
     assert [row for row in text.split("\n") if row.startswith("### ")] == [
         "### `4` → `7`", "### `3` → `4`", "### `1` → `3`",
     ]  # fmt: skip
-    assert "difference, nor between the releases run in between: `5`, `6`." in text
-    assert "difference, nor between the releases run in between: `2`." in text
+    assert "difference, including the releases that were run in between: `5`, `6`." in text
+    assert "difference, including the releases that were run in between: `2`." in text
 
 
 BAD = "</code><script>x</script>|`\n@everybody\u202e"
@@ -148,7 +148,7 @@ def test_a_fragment_says_the_same_as_the_page() -> None:
         "120 after",
     ):
         assert part in html
-    assert "No published difference" in str(release_changes(passage([], [])))
+    assert "no published difference" in str(release_changes(passage([], [])))
 
 
 def test_a_long_list_of_names_says_how_many_more_there_are() -> None:

@@ -90,7 +90,7 @@ def test_a_drawing_names_everybody_and_stays_inside() -> None:
     assert root.height % 1 > 0.5
     svg = ET.fromstring(tree_svg(root, labels, 1234))
     assert svg.get("role") == "img"
-    assert "12 implementations over 1,234 cases" in (svg.get("aria-label") or "")
+    assert "12 implementations on 1,234 cases" in (svg.get("aria-label") or "")
     wide, high = (float(svg.get(name, "0")) for name in ("width", "height"))
     names = [t for t in svg.iter("{http://www.w3.org/2000/svg}text") if not t.get("text-anchor")]
     assert len(names) == 12

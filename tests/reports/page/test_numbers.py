@@ -194,12 +194,12 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
     clean = [who["label"] for who in opens if not any(who["counts"].get(kind) for kind in WRONG)]
     shown = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert f"{len(others)} entry points of {len({who['name'] for who in others})} projects" in shown
-    assert f"run {len({who['parser'] for who in others})} parsers" in shown
+    assert f"use {len({who['parser'] for who in others})} parsers" in shown
     assert f"up to {max(who['due'] for who in others):,} cases each" in shown
     for group, words in (
         ("layout", "accept files that the format forbids"),
-        ("other", "accept only other forbidden files"),
-        ("repeated", "accept only files with duplicate keys"),
+        ("other", "accept other forbidden files only"),
+        ("repeated", "accept forbidden files only if they have duplicate keys"),
     ):
         parsers = len({who["parser"] for who in groups[group]})
         assert f"{len(groups[group])} ({parsers} parser{'' if parsers == 1 else 's'}) {words}" in shown
@@ -207,7 +207,7 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
         sum(bool(who["counts"].get(kind)) for who in others) for kind in ("wrong-content", "wrong-reject")
     )
     assert f"{content} return wrong data" in shown
-    assert f"{refuse} refuse files that the format allows" in shown
+    assert f"{refuse} reject files that the format allows" in shown
     assert (
         f"{len(clean)} of the {len(opens)} that open files do" if clean else "all that open files"
     ) in shown

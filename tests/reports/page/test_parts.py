@@ -115,7 +115,7 @@ def test_causes_stand_before_the_findings_with_what_to_mend_and_how_to_see_them(
     for who, rows in shown:
         assert rows == who.causes[: len(rows)]
         more = len(who.causes) - len(rows)
-        assert not more or f"{plural(more, 'more cause')} in report.json" in page.text
+        assert not more or plural(more, "more cause") + (" is" if more == 1 else " are") in page.text
         for row in rows:
             for text in (row.what, row.said, row.mend, row.reproducer or ""):
                 assert " ".join(text.split()) in " ".join(page.text.split())
@@ -211,7 +211,7 @@ def test_a_run_that_did_not_finish_is_good_on_no_card(footer: dict[str, object] 
         assert "tone-good" not in shown
         assert "class=good" not in shown
         assert "No fault of this kind shown" not in shown
-        assert f"Not fully known ({ended} run): 8 of 10 cases not run." in shown
+        assert f"Not fully known ({ended} run): 8 of 10 cases did not run." in shown
     assert f"**not fully known** ({ended} run)" in summary_markdown(made)
 
 
@@ -364,7 +364,7 @@ def test_costs_changes_coverage_choices_and_commands_are_those_of_the_report() -
     assert peaks == sorted(peaks, reverse=True)
     assert len(peaks) == 10
     coverage = texts(part(page, "coverage"))
-    assert f"{document.coverage.both} rules have cases to accept and cases to refuse" in coverage
+    assert f"{document.coverage.both} rules have both cases to accept and cases to reject" in coverage
     for gap in document.coverage.gaps:
         assert gap.rule in coverage
     ((_, (taken,)),) = choices(document)
@@ -383,7 +383,7 @@ def test_costs_changes_coverage_choices_and_commands_are_those_of_the_report() -
     changes = texts(part(report_html(fixed, before), "changes"))
     assert "Compared with an older report: 0 new, 1 fixed" in changes
     assert "lib-off-07-wrong-accept" in changes
-    assert "no older report and no baseline" in part(report_html(fixed), "changes")
+    assert "no older report or baseline" in part(report_html(fixed), "changes")
 
 
 def test_many_implementations_get_letters_and_few_get_words() -> None:

@@ -175,7 +175,7 @@ def test_a_folder_without_usable_reports_is_refused(out: Path, text: str | None,
         (lambda d: d["matrix"][0]["worst"].append(None), "one column or row for each implementation"),
         (lambda d: d["matrix"][0]["rules"][0]["known"].clear(), "one column or row for each implementation"),
         (lambda d: d["run"].update(runs=[]), "one column or row for each implementation"),
-        (lambda d: d["scales"].update(verdict={}), "scales.verdict lacks a word"),
+        (lambda d: d["scales"].update(verdict={}), "scales.verdict does not define a word"),
         (lambda d: d["matrix"][0].update(title="\ud800"), "surrogates not allowed"),
         (lambda d: d["corpus"]["spec"].update(repository="javascript:x"), "corpus.spec.repository"),
         (lambda d: d["implementations"][0].update(limits={"memory_bytes": "x"}), "limits"),
@@ -205,7 +205,7 @@ def test_a_lost_report_of_one_implementation_is_named(out: Path) -> None:
     (out / "lib/report.json").unlink()
     result = invoke("-o", out, "--check")
     assert result.exit_code == 2
-    assert "contains lib 1, lib:fast 1 without a report of its own" in result.output
+    assert "lib 1, lib:fast 1 has no report of its own" in result.output
 
 
 def test_a_report_in_another_encoding_is_read_all_the_same(out: Path) -> None:
@@ -346,15 +346,15 @@ def test_sentences_count_what_the_runs_show() -> None:
     refuses = failing(corpus().reading[0].id, "wrong-reject", outcome="reject")
     text = said(("a", bad, refuses), ("a", bad, twice), ("b", good), ("c", refuses), ("d", twice),
         ("e", failing(HOLE, "wrong-content"), bad), ("reference", bad))  # fmt: skip
-    assert text.startswith("6 entry points of 5 projects, which run 5 parsers, were run over up to 2 cases ")
+    assert text.startswith("We ran 6 entry points of 5 projects, which use 5 parsers, on up to 2 cases ")
     assert "3 (2 parsers) accept files that the format forbids because of a broken layout" in text
-    assert "0 (0 parsers) accept only other forbidden files" in text
-    assert "1 (1 parser) accept only files with duplicate keys" in text
+    assert "0 (0 parsers) accept other forbidden files only" in text
+    assert "1 (1 parser) accept forbidden files only if they have duplicate keys" in text
     assert "1 return wrong data" in text
-    assert "2 refuse files that the format allows" in text
+    assert "2 reject files that the format allows" in text
     assert "1 of the 6 that open files does none of these (b 2)" in text
     assert "all that open files do at least one of these" in said(("a", bad))
-    assert "1 (1 parser) accept only other forbidden files" in said(
+    assert "1 (1 parser) accept other forbidden files only" in said(
         ("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice)
     )
     # Where the text is silent, nobody is said to break it.
@@ -373,7 +373,7 @@ def test_who_was_asked_to_open_nothing_has_no_clean_bill() -> None:
         record.header["implementation"] |= {"steps": ["index"], "kind": "reader"}
     opens = run(failing(TWICE, "pass"), name="c", version="1")
     text = " ".join(sentences(report(*records, opens, public=True)))
-    assert "1 of the 1 that open files does none of these (c 1); 2 open none." in text
+    assert "1 of the 1 that open files does none of these (c 1); 2 open no files." in text
 
 
 def test_entry_points_of_one_parser_are_counted_as_one() -> None:
@@ -381,7 +381,7 @@ def test_entry_points_of_one_parser_are_counted_as_one() -> None:
     for record in records[:2]:
         record.header["implementation"] |= {"parser": "shared"}
     text = " ".join(sentences(report(*records, public=True)))
-    assert "3 entry points of 3 projects, which run 2 parsers" in text
+    assert "3 entry points of 3 projects, which use 2 parsers" in text
     assert "3 (2 parsers) accept files that the format forbids because of a broken layout" in text
 
 

@@ -159,12 +159,12 @@ def test_filters_hold_together_and_search_takes_all_words(page: Page) -> None:
     finding = next(f for f in document.findings if f.verdict == "wrong-reject")
     assert finding.rule is not None
     assert finding.evidence is not None
-    page.locator("[name=q]").fill(f"{finding.rule.lower()}  REFUSES")
+    page.locator("[name=q]").fill(f"{finding.rule.lower()}  REJECTS")
     found = page.locator("article.finding:visible")
     assert found.count() >= 1
     for article in found.all():
         assert finding.rule in article.inner_text()
-        assert "refuses" in article.inner_text().lower()
+        assert "rejects" in article.inner_text().lower()
     page.locator("[name=v]").select_option("wrong-accept")
     assert visible(page) == 0
     assert page.locator("#shown").inner_text().startswith("0 of ")
@@ -216,11 +216,11 @@ def test_a_report_prints_on_six_sheets_and_says_what_it_leaves_out(
 ) -> None:
     with opened(browser, written(tmp_path, document()), PAPER) as seen:
         assert seen.page.locator("nav").is_visible()
-        assert seen.page.get_by_text("Not printed").is_hidden()
+        assert seen.page.get_by_text("printed version leaves out").is_hidden()
         seen.page.emulate_media(media="print")
         for gone in ("nav", "#filter", ".skip", "#findings"):
             assert seen.page.locator(gone).is_hidden(), gone
-        assert seen.page.get_by_text("Not printed").is_visible()
+        assert seen.page.get_by_text("printed version leaves out").is_visible()
         assert seen.page.locator(".card").first.is_visible()
         assert seen.page.locator("#causes").is_visible()
         wide = seen.page.eval_on_selector_all(

@@ -148,8 +148,8 @@ def _written(path: Path, make: type[Make], text: str) -> Path:
     ("text", "line", "reason"),
     [
         ("", 1, "no header"),
-        ("{", 1, "not a line of JSON"),
-        ("{\nHEADER\n", 1, "not a line of JSON"),
+        ("{", 1, "not valid JSON"),
+        ("{\nHEADER\n", 1, "not valid JSON"),
         ("[]\n", 1, "not a line of a run record"),
         ("RESULT\nHEADER\n", 1, "before the header"),
         ("HEADER\nHEADER\n", 2, "second header"),
@@ -185,19 +185,19 @@ def test_a_header_says_who_was_tested(tmp_path: Path, make: type[Make], field: s
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("HEADER\n{\nRESULT\n", 2, "not a line of JSON"),
-        ("HEADER\n{\n", 2, "not a line of JSON"),
+        ("HEADER\n{\nRESULT\n", 2, "not valid JSON"),
+        ("HEADER\n{\n", 2, "not valid JSON"),
         ('HEADER\n{"type": "result", "wall_ms": NaN}\n', 2, "NaN"),
         ('HEADER\n{"type": "result", "wall_ms": 1e999}\n', 2, "1e999"),
-        ("HEADER\nFOOTER\n{", 3, "not a line of JSON"),
+        ("HEADER\nFOOTER\n{", 3, "not valid JSON"),
         ("HEADER\n[]\n", 2, "not a line of a run record"),
         ('HEADER\n{"type": "news"}\n', 2, "not a line of a run record"),
         ('HEADER\n{"type": ["header"]}\n', 2, "not a line of a run record"),
         ('HEADER\n{"type": "result", "case": "a/b"}\n', 2, "has no 'step'"),
-        ("HEADER\n" + "[" * 100_000 + "\n", 2, "not a line of JSON"),
+        ("HEADER\n" + "[" * 100_000 + "\n", 2, "not valid JSON"),
         ("HEADER\n" + "[" * 500 + "]" * 500 + "\n", 2, "nested too deeply"),
-        ("HEADER\n" + '{"type": "problem", "message": ' + "9" * 5000 + "}\n", 2, "not a line of JSON"),
-        ("HEADER\n\x1b]0;x\x07\u202e\n", 2, "not a line of JSON"),
+        ("HEADER\n" + '{"type": "problem", "message": ' + "9" * 5000 + "}\n", 2, "not valid JSON"),
+        ("HEADER\n\x1b]0;x\x07\u202e\n", 2, "not valid JSON"),
     ],
 )
 def test_a_bad_line_is_named_and_left_out(
@@ -330,7 +330,7 @@ def test_other_encodings_are_refused(tmp_path: Path, data: bytes) -> None:
 
 
 def test_a_missing_file_says_what_to_give(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"nothing\.jsonl: No such file.*give the \.jsonl"):
+    with pytest.raises(RecordError, match=r"nothing\.jsonl: No such file.*pass the \.jsonl"):
         read_record(tmp_path / "nothing.jsonl")
 
 

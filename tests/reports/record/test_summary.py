@@ -72,7 +72,7 @@ def test_a_truncated_run_says_so_and_passes_nothing_it_has_not_run(make: type[Ma
     assert "pass 1 · " in lines[2]
     assert "not run 1,263" in lines[2]
     assert lines[3] == (
-        "  truncated run: the record has no footer; 1 of 1,264 cases have a verdict, the others are unknown"
+        "  truncated run: the record has no footer; 1 of 1,264 cases have a verdict; the others are unknown"
     )
 
 

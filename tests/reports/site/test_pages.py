@@ -66,11 +66,11 @@ def test_files_are_links_only_with_a_repository(data: SiteData) -> None:
 
 def test_demands_say_what_must_happen(data: SiteData) -> None:
     by_id = data.manifest.by_id
-    assert demands(by_id["layout/hole-between-two"], data) == ("refuse", "refuse", ("OFF_HOLE",))
+    assert demands(by_id["layout/hole-between-two"], data) == ("reject", "reject", ("OFF_HOLE",))
     open_ = next(c for c in by_id.values() if c.choice and data.book.choices[c.choice].required is None)
     assert demands(open_, data)[0] == "choice"
     asked = next(c for c in by_id.values() if c.choice and data.book.choices[c.choice].required is not None)
-    assert demands(asked, data)[0] in ("accept", "refuse")
+    assert demands(asked, data)[0] in ("accept", "reject")
 
 
 def test_the_smallest_case_of_a_fault_has_that_fault_alone(data: SiteData) -> None:

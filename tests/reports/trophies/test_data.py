@@ -150,7 +150,7 @@ def test_reports_are_compared_without_their_owner() -> None:
 def test_a_bug_that_came_and_stayed_on_the_page() -> None:
     change = {**CHANGE, "turn": "broken", "before": "pass", "after": "unsafe"}
     found = trophies(_corpus(("FB-1", ">=2")), [_typed(change)], [])
-    assert "| `lib` 2.0 (not in 1.0) | `lib` no later version run; 1 of 2 cases |" in render(found)
+    assert "| `lib` 2.0 (not in 1.0) | `lib` no later version was run; 1 of 2 cases |" in render(found)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,9 @@ def test_what_is_unsafe_where_no_report_is_recorded_is_refused(change: dict[str,
     """The bug is recorded for 1.0 and not for 2.0."""
     told = _trend(CHANGE | {name: value for name, value in change.items() if name != "shows"})
     told["versions"][1]["shows"] = change.get("shows", [])
-    with pytest.raises(TrophyError, match=r"an unsafe result in 2\.0, layout/a.*stc trend --public"):
+    with pytest.raises(
+        TrophyError, match=r"an unsafe result in version 2\.0, case layout/a.*stc trend --public"
+    ):
         published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
     published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
 
@@ -267,18 +269,18 @@ def _broken(**parts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "not JSON"),
-        (b"\xff", "not JSON"),
+        (b"{", "not valid JSON"),
+        (b"\xff", "not valid JSON"),
         (b"[]", "must be an object, not a list"),
         (_broken(trend=2), "trend: must be 1"),
         (_broken(interrupted=True), "not every version was run"),
-        (_broken(passages=[]), "passages do not match its versions"),
+        (_broken(passages=[]), "passages do not match the versions"),
         (
             _trend({**CHANGE, "turn": "broken"}),
-            "layout/a is marked broken, but went from wrong-accept to pass",
+            "layout/a is marked broken, but its verdict changed from wrong-accept to pass",
         ),
         (_trend({**CHANGE, "case": "layout/gone"}), "layout/gone is not a case of the corpus"),
-        (_trend({**CHANGE, "bugs": []}), "layout/a has other bugs in the corpus"),
+        (_trend({**CHANGE, "bugs": []}), "the corpus lists other bugs for layout/a"),
         (
             _broken(versions=[{"version": "x", "ran": True, "counts": {}, "cases": 1, "remarks": []}]),
             "Invalid version: 'x'",
@@ -305,7 +307,7 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
         load_trends(tmp_path, corpus)
     path = tmp_path / "other.json"
     path.write_text(json.dumps(_trend(CHANGE)))
-    with pytest.raises(TrophyError, match=r"contains lib, which belongs in lib\.json"):
+    with pytest.raises(TrophyError, match=r"is about lib, so it belongs in lib\.json"):
         load_trends(tmp_path, corpus)
     path.rename(tmp_path / "lib.json")
     assert [d.implementation for d in load_trends(tmp_path, corpus)] == ["lib"]
@@ -317,7 +319,7 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("baseline", "descriptor", "message"),
     [
-        ("x", '[install]\nversion = "1"', "not readable as TOML"),
+        ("x", '[install]\nversion = "1"', "cannot be read as TOML"),
         ("expected = []", '[install]\nversion = "1"', "not a baseline"),
         ('implementation = "lib"\n[[expected]]\nread = "unsafe"', "", "an entry has no 'case'"),
         ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nissue = 3', "", "a/b: issue: must be a text"),

@@ -180,7 +180,7 @@ def test_what_cannot_be_written_or_is_no_checkout(checkout: Path, monkeypatch: p
     (checkout / "docs" / "trophies.md").mkdir()
     assert _run("--write").exit_code == 2
     monkeypatch.setattr(cli, "docs_folder", lambda: None)
-    assert "not in a checkout" in _run().output
+    assert "run in a checkout" in _run().output
 
 
 def test_the_command_is_registered() -> None:
