@@ -27,7 +27,7 @@ from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.cases.from_fuzzing import case_of
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
-from safetensors_fuzz.findings.finding import Finding
+from safetensors_fuzz.finding import Finding
 from safetensors_fuzz.findings.folder import FindingError, load
 from safetensors_fuzz.findings.replay import finding_case
 from safetensors_fuzz.findings.texts import blamed_selector

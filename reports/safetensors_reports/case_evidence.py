@@ -13,19 +13,35 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from safetensors_corpus import Case, Manifest, ManifestError
 from safetensors_corpus.judging.verdicts import fails
+from safetensors_corpus.typed import Count
 from safetensors_reference import Fault, explain, rule_book
 from safetensors_reference.header.layout import draw_layout
 from safetensors_reference.hexview import hexview
 from safetensors_reference.rules.faults import render_path
 
-from .audit.report import Where
 from .text import digest, plural, visible
 
 MAX_GOT = 300
 MAX_EXPLAINED = 64 << 10
 """Maximum size in bytes of an input that is explained; all stored files of the corpus are smaller."""
+
+
+class Where(Struct):
+    """The bytes at fault.
+
+    Attributes:
+        end: One past the last byte; it equals start for a position between bytes.
+        path: JSONPath in the header.
+    """
+
+    start: Count
+    end: Count
+    path: str | None
+    text: str
 
 
 @dataclass(frozen=True)

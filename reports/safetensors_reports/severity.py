@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from safetensors_corpus.judging.verdicts import effect_of, kind_of
 
-from ..record.run import Row
+from .record.run import Row
 
 SEVERITIES: dict[str, str] = {
     "critical": "memory corruption: the process dies from a memory fault outside any mapped file",

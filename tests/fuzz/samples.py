@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_reference import explain
 
 FAKES = Path(__file__).parent / "fakes.py"

@@ -40,7 +40,7 @@ from safetensors_corpus.cases.from_fuzzing import case_of, found_cases
 from safetensors_corpus.document import parsed, read_document
 from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish import build as building
-from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import write
 from safetensors_reference import explain
 

@@ -10,16 +10,6 @@ import pytest
 from safetensors_corpus.judging.written_folder import RULES_OF
 from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES
-from safetensors_reports.audit.severity import (
-    CONFORMANCE_ONLY,
-    OUTCOMES,
-    SECURITY_SEVERITY,
-    SEVERITIES,
-    difficulty,
-    outcome_class,
-    severity,
-    weaknesses_of,
-)
 from safetensors_reports.recommendations import (
     ADVICE_BY_CODE,
     ADVICE_BY_OUTCOME,
@@ -30,9 +20,19 @@ from safetensors_reports.recommendations import (
     of_rule,
     recommendation,
 )
+from safetensors_reports.severity import (
+    CONFORMANCE_ONLY,
+    OUTCOMES,
+    SECURITY_SEVERITY,
+    SEVERITIES,
+    difficulty,
+    outcome_class,
+    severity,
+    weaknesses_of,
+)
 from safetensors_reports.text import slug, stable
 
-from ..samples import HOLE, corpus, failing, report, run
+from .samples import HOLE, corpus, failing, report, run
 
 
 def row(verdict: str, outcome: str = "accept", message: str = "") -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 
 from safetensors_corpus import Case
 
-from .plugin import RESULT_KEY, SUITE_KEY
+from .stash import RESULT_KEY, SUITE_KEY
 
 
 class SuiteItem(pytest.Item):

@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..options import OPTIONS
+from .stash import SUITE_KEY, dest_of, option
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from .suite import Suite
 
-
-SUITE_KEY: pytest.StashKey[Suite] = pytest.StashKey()
-RESULT_KEY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 _OTHER: pytest.StashKey[Path] = pytest.StashKey()
 """Path of the suite in another checkout, which pytest found instead of this one."""
 _FILE = Path(__file__).parent / "tests" / "test_corpus.py"
@@ -48,15 +45,7 @@ def add_options(parser: pytest.Parser) -> None:
         elif known.choices:
             details = {"choices": known.choices}
         given = f"--stc{name[1:]}" if name in taken else name
-        group.addoption(given, dest=_dest(name), help=known.help + shown, **details)
-
-
-def option(config: pytest.Config, name: str) -> Any:
-    return config.getoption(_dest(name), None)
-
-
-def _dest(name: str) -> str:
-    return "stc_" + name.lstrip("-").replace("-", "_")
+        group.addoption(given, dest=dest_of(name), help=known.help + shown, **details)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -27,7 +27,7 @@ from ..run.results import ReportError
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits, StartError
 from .items import SuiteItem, fit
-from .plugin import RESULT_KEY, SUITE_KEY, option
+from .stash import RESULT_KEY, SUITE_KEY, option
 
 
 def unusable(why: object) -> pytest.UsageError:
@@ -248,7 +248,8 @@ class Suite:
 def suite_of(config: pytest.Config) -> Suite:
     if SUITE_KEY not in config.stash:
         config.stash[SUITE_KEY] = Suite(config)
-    return config.stash[SUITE_KEY]
+    suite: Suite = config.stash[SUITE_KEY]
+    return suite
 
 
 def case_properties(case: Case) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from safetensors_reports.text import visible, visible_lines
 
 from ..engines.config import ENGINES, STEPS, Engine, FuzzConfig, RunError
 from ..engines.run import Run
-from ..findings.finding import Finding
+from ..finding import Finding
 from ..findings.folder import FindingError, write
 from ..loop.recorder import STAGES, Tally
 from .findings import replay

@@ -15,7 +15,7 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import visible
 
-from ..findings.finding import REPLAYS
+from ..finding import REPLAYS
 from ..findings.folder import FindingError, load
 from ..findings.replay import exit_status
 from ..findings.replay import replay as replay_finding

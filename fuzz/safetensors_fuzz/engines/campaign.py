@@ -21,7 +21,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reports.text import message_class
 
-from ..findings.finding import Finding
+from ..finding import Finding
 from ..grammar.grammar import MAX_FAULTS, Grammar
 from ..grammar.model import EARLIER, File, parse
 from ..loop.cross_check import PairQuestion

@@ -22,7 +22,7 @@ from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.worker.worker import StartError
 from safetensors_reference.source import read_whole
 
-from ..findings.finding import Finding
+from ..finding import Finding
 from ..grammar.model import File
 from ..loop.expectation import REFERENCE
 from ..loop.recorder import Settings, Tally

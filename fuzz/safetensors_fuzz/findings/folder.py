@@ -21,7 +21,7 @@ from safetensors_reference.source import read_whole
 from safetensors_reports.drawing.file_svg import layout_svg
 from safetensors_reports.fuzz_finding import FileRow, FindingDocument
 
-from .finding import ENTRY, Finding
+from ..finding import ENTRY, Finding
 from .texts import blamed_selector, disagreeing_selector, readme_text, text_of_test
 
 DOCUMENT = "finding.json"

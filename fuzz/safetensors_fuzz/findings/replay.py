@@ -24,10 +24,10 @@ from safetensors_reference import rule_book
 from safetensors_reports.case_evidence import got_text
 from safetensors_reports.text import plural
 
+from ..finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
 from ..loop.cross_check import content_disagreements, disagreement_text
 from ..loop.subjects import run_case
 from ..plans.question import case_from
-from .finding import AGREEMENT, ANY_ANSWER, ENTRY, REPLAYS, Finding
 
 State = Literal["as expected", "still wrong", "cannot be run"]
 

@@ -13,7 +13,7 @@ from safetensors_reference import rule_book
 from safetensors_reports.drawing.canvas import harmless_text
 from safetensors_reports.text import code, visible
 
-from .finding import NOT_KNOWN, Finding
+from ..finding import NOT_KNOWN, Finding
 
 EMBEDDED = 4096
 """Size in bytes of the largest input that the test embeds. The test reads larger inputs from the folder."""

@@ -17,7 +17,7 @@ from safetensors_corpus.judging.content import FIELDS, Difference, first_differe
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 
-from ..findings.finding import AGREEMENT
+from ..finding import AGREEMENT
 from .expectation import FileQuestion, kind_of_part
 from .question import Cause, Examiner, Mistake, Question, unknown
 from .subjects import Subject

@@ -21,7 +21,7 @@ from safetensors_reference.rules.faults import Fault
 from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import message_class
 
-from ..findings.finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY
+from ..finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY
 from .attribution import cause_of_refusal
 from .question import Cause, Examiner, Mistake, Question, unknown
 from .shrink import shrink

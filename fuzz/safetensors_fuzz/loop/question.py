@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from safetensors_reference.rules.book import ProfileName
 
-from ..findings.finding import NOT_KNOWN
+from ..finding import NOT_KNOWN
 from .subjects import Slots, Subject
 
 

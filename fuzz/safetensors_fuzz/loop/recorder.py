@@ -10,7 +10,7 @@ from typing import Any
 from safetensors_conformance.worker.worker import StartError
 from safetensors_reference.rules.book import ProfileName
 
-from ..findings.finding import REPLAYS, Finding, bare
+from ..finding import REPLAYS, Finding, bare
 from .question import Examiner, Mistake, Question
 
 MAX_ABNORMAL = 4

@@ -25,7 +25,7 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import without_folders
 
-from ..findings.finding import ADAPTER_ERROR, ENTRY
+from ..finding import ADAPTER_ERROR, ENTRY
 from ..loop.question import Cause, Examiner, Mistake, Question, unknown
 from ..loop.shrink import simplest
 from .simplification import Simpler, ways

@@ -23,6 +23,7 @@ from safetensors_reference.check.statement import rule_book_digest
 
 from ..differences.compare import Cluster, compare, distinct_labels
 from ..record.run import Row, RunRecord
+from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 from ..text import listed, plural, stable
 from ..versions import label_key
 from .coverage import case_rows, matrix
@@ -51,7 +52,6 @@ from .report import (
     Scales,
 )
 from .roles import about, roles
-from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 
 MAX_COSTLY = 10
 COMPARABLE_SHARE = 0.5

@@ -26,10 +26,10 @@ from safetensors_reference.rules.sarif import (
 )
 
 from ..recommendations import NOT_KNOWN
+from ..severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
 from ..text import digest, listed, slug, visible
 from .inputs import AuditError
 from .report import CLEAN, LETTERS, Finding, Implementation, Report, RuleRow
-from .severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
 from .tally import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
 
 MAX_TAGS = 20

@@ -21,6 +21,7 @@ from safetensors_reference.rules.faults import shorten
 
 from ..case_evidence import (
     Evidence,
+    Where,
     case_digest,
     evidence_in,
     evidence_of,
@@ -32,11 +33,11 @@ from ..case_evidence import (
 from ..fuzz_finding import Weakness
 from ..recommendations import NOT_KNOWN, recommendation, to_upstream
 from ..record.run import MAX_VERSION, Row, RunRecord
+from ..severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty, outcome_class, severity, weaknesses_of
 from ..text import digest, slug, stable, visible
 from .disclosure import OWN, references_of
 from .inputs import BaselineEntry, FuzzFinding
-from .report import EvidenceRow, Finding, FuzzRow, Where
-from .severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty, outcome_class, severity, weaknesses_of
+from .report import EvidenceRow, Finding, FuzzRow
 
 _OUTCOMES = list(OUTCOMES)
 _SEVERITIES = list(SEVERITIES)

@@ -15,9 +15,10 @@ from safetensors_corpus.document import Spec
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.typed import ADDRESS, Count
 
+from ..case_evidence import Where
 from ..fuzz_finding import Weakness
 from ..record.device_checks import STATUSES
-from .severity import DIFFICULTIES, OUTCOMES, SEVERITIES
+from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 
 SCHEMA: Final = 1
 SCHEMA_ID = f"{ADDRESS}report.schema.json"
@@ -433,20 +434,6 @@ class FuzzRow(Struct):
     seed: int | None
     engine: str
     reproducer: str
-
-
-class Where(Struct):
-    """The bytes at fault.
-
-    Attributes:
-        end: One past the last byte; it equals start for a position between bytes.
-        path: JSONPath in the header.
-    """
-
-    start: Count
-    end: Count
-    path: str | None
-    text: str
 
 
 class EvidenceRow(Struct):

@@ -9,11 +9,11 @@ from safetensors_corpus import Case
 from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_reference import rule_book
 
-from ..audit.severity import outcome_class
 from ..recommendations import ADVICE_BY_CODE, ADVICE_BY_OUTCOME, ADVICE_BY_PROPERTY, of_rule
 from ..record.device_checks import CHECKS
 from ..record.run import Row
 from ..record.summary import feature_name
+from ..severity import outcome_class
 from ..text import listed, visible
 from .failures import INPUT, NOT_EXAMINED, ORDER, differing_reports
 from .group import OF_TEXT, Group

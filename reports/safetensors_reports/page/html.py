@@ -19,8 +19,9 @@ from safetensors_reference.rules.pages import WHITESPACE
 
 from ..audit.delta import Delta, baseline_delta, report_delta
 from ..audit.disclosure import OWN
-from ..audit.report import LETTERS, CauseRow, ChoiceText, Costly, ExpectedRow, Implementation, Report, Where
+from ..audit.report import LETTERS, CauseRow, ChoiceText, Costly, ExpectedRow, Implementation, Report
 from ..audit.tally import FINE, HELD, fine_words, tally, tally_sentence
+from ..case_evidence import Where
 from ..drawing.canvas import STYLE
 from ..history.releases import MAX_NAMED, TURNS, Passage
 from ..record.device_checks import CHECKS

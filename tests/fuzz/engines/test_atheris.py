@@ -23,7 +23,7 @@ from safetensors_fuzz.engines.atheris.files import write_seeds
 from safetensors_fuzz.engines.atheris.loop import TargetConfig
 from safetensors_fuzz.engines.atheris.target import RULES_LAYER
 from safetensors_fuzz.engines.config import FuzzConfig, RunError
-from safetensors_fuzz.findings.finding import ENTRY
+from safetensors_fuzz.finding import ENTRY
 from safetensors_fuzz.loop.recorder import Tally
 from safetensors_reference import explain
 

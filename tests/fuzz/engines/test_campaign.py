@@ -15,7 +15,7 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines import campaign as campaign_module
 from safetensors_fuzz.engines.campaign import Campaign
-from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.grammar.model import parse
 from safetensors_fuzz.loop import expectation
 from safetensors_fuzz.loop.expectation import FileQuestion

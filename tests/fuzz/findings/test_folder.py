@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.findings import folder
-from safetensors_fuzz.findings.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import (
     DOCUMENT,
     DRAWING,

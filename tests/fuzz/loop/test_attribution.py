@@ -16,7 +16,7 @@ from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.features import FEATURES, longer, plainest, within
 from safetensors_fuzz.features.header import HEADER
-from safetensors_fuzz.findings.finding import Finding
+from safetensors_fuzz.finding import Finding
 from safetensors_fuzz.findings.folder import load, write
 from safetensors_fuzz.grammar.grammar import Grammar, allowed
 from safetensors_fuzz.loop.attribution import MAX_RUNS, cause_of_refusal

@@ -9,7 +9,7 @@ import pytest
 from safetensors_conformance.outcome import Outcome, StepResult
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.engines.campaign import Campaign
-from safetensors_fuzz.findings.finding import Finding, bare
+from safetensors_fuzz.finding import Finding, bare
 from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import CallSubject, Slots
 

@@ -12,7 +12,7 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_fuzz.findings.finding import ENTRY, Finding
+from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.findings.replay import finding_case, run_finding
 from safetensors_fuzz.plans.question import PlanQuestion
 from safetensors_fuzz.plans.slice import Slices

@@ -17,12 +17,12 @@ from safetensors_reports.audit.exports import COLORS, badges, sarif_log, stateme
 from safetensors_reports.audit.implementations import SET_APART
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.audit.report import ORDER, WORDS, Report, report_text
-from safetensors_reports.audit.severity import CONFORMANCE_ONLY
 from safetensors_reports.audit.tally import HELD, tally
 from safetensors_reports.comment import MAX_LINES, summary_markdown
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.labels import SENTENCES, WORD_STYLE
 from safetensors_reports.page.publish import publication
+from safetensors_reports.severity import CONFORMANCE_ONLY
 
 from ...published_schemas import schema, schema_error
 from ..samples import HOLE, TWICE, corpus, failing, report, run, write_record

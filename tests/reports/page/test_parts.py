@@ -15,7 +15,6 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.report import Report
-from safetensors_reports.audit.severity import NO_WEAKNESS
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.coverage import areas
 from safetensors_reports.page.findings import blocks, by_severity, grid
@@ -31,6 +30,7 @@ from safetensors_reports.page.html import (
 )
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record
+from safetensors_reports.severity import NO_WEAKNESS
 from safetensors_reports.text import plural
 
 from ...published_schemas import schema_error

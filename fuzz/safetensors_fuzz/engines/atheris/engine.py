@@ -20,8 +20,8 @@ from pathlib import Path
 
 from safetensors_conformance.programs.variables import child_variables
 
+from ...finding import Finding, bare
 from ...findings import folder
-from ...findings.finding import Finding, bare
 from ...loop.recorder import Tally
 from ..config import FuzzConfig, RunError
 from . import CANNOT_START, INTERRUPTED

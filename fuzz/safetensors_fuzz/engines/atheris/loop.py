@@ -30,8 +30,8 @@ from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 
+from ...finding import Finding
 from ...findings import folder
-from ...findings.finding import Finding
 from ...grammar.model import File
 from ...loop.recorder import Settings, Tally
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete

@@ -6,7 +6,7 @@ import pytest
 
 from safetensors_conformance.outcome import Implementation
 
-from ..support import cases, committed
+from .support import cases, committed
 
 READER = Implementation("r", "1", "Python", ("read",))
 OPENER = Implementation("o", "1", "Python", ("open", "read", "slice"))
