@@ -53,7 +53,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
 
 @baseline.command()
 @click.argument("selector")
-@click.option("--case", "pattern", default="", help="Run only entries whose case contains this text.")
+@click.option("--case", "pattern", default="", help="Run only entries with this string in their case id.")
 @shared_option("--profile")
 @FILE
 def explain(selector: str, pattern: str, profile: str | None, file: Path | None) -> None:
@@ -67,7 +67,9 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     target = targets([selector])[0]
     with ImplementationRun(target, RunOptions(manifest, profile, baseline=file)) as run:
         if run.problem or run.baseline_error or run.implementation is None:
-            raise click.ClickException(run.problem or run.baseline_error or "it does not start")
+            raise click.ClickException(
+                run.problem or run.baseline_error or "the implementation does not start"
+            )
         entries = [e for e in run.baseline.entries if pattern in e.case]
         listed = [(case, run.baseline.find(case.id)) for case in manifest.cases]
         wanted = {case.id: entry for case, entry in listed if entry is not None and entry in entries}

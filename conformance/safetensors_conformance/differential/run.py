@@ -154,7 +154,7 @@ NOT_ASKED = StepResult("harness-error", "not run: the implementation has no step
 
 
 class Side:
-    """One implementation of a differential run, in one thread; ``asked`` has the inputs that it supports."""
+    """One implementation in a differential run, in its own thread. ``asked`` has the inputs it supports."""
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
         self.target = target

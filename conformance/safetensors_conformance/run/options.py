@@ -20,7 +20,7 @@ def is_device(name: str) -> bool:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Settings of a run. ``max_hangs`` in a row end it, or ten times as many deaths; 0 for no limit."""
+    """Settings of a run. ``max_hangs`` in a row end it, or ten times as many deaths; 0 means no limit."""
 
     manifest: Manifest
     profile: str | None = None

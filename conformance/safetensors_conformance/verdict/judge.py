@@ -68,7 +68,7 @@ the content that is wrong.
 
 
 def suspicion_of(case: Case, judged: StepVerdict) -> Suspicion | None:
-    """Return the kind of wrong answer that earlier requests may cause; concurrent cases are exempt."""
+    """Return the kind of a wrong answer that earlier requests may have caused, except in concurrent cases."""
     broken = [failure.property for failure in judged.failures]
     if case.kind == "concurrent" or judged.result.changed:
         return None
@@ -78,7 +78,7 @@ def suspicion_of(case: Case, judged: StepVerdict) -> Suspicion | None:
 
 
 def settle(case: Case, first: StepVerdict, alone: StepVerdict) -> StepVerdict:
-    """Return the verdict after a retry alone; an answer that does not recur is order-dependent."""
+    """Return the verdict after retrying the step alone. An answer that does not recur is order-dependent."""
     if alone.result.outcome == "harness-error":
         return first
     if suspicion_of(case, alone) or alone.result.outcome in UNSAFE:

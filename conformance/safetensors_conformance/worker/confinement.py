@@ -1,4 +1,4 @@
-"""The share of the machine that a tested program gets: listed variables and, on request, a sandbox."""
+"""What a tested program can access: listed environment variables and, on request, a sandbox."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _shown_to(
     if target.user_provided:
         if too_wide(here):
             raise SandboxError(
-                f"--sandbox shows a program the folder it is started in, and {here} holds your home "
-                "folder or the temporary files of others; change to the folder of the program"
+                f"--sandbox gives a program access to the current folder, but {here} contains your home "
+                "folder or other users' temporary files; change to the folder of the program"
             )
         yield from as_given_and_resolved(here)
     folders = [_PACKAGE]

@@ -258,7 +258,10 @@ class PipeWorker(Worker):
         send: bool = False,
         resent: bool = False,
     ) -> StepResult:
-        """Return the answer to a request, after sending it with ``send``, or again as ``resent``."""
+        """Return the answer to a request.
+
+        If ``send`` is true, sends the request first. ``resent`` means that it is sent for the second time.
+        """
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker had ended before it read this request")
@@ -454,7 +457,7 @@ class ExitWorker(Worker):
         try:
             status = child.read_to_end(deadline)
         except TimeLimitError as err:
-            message = f"did not end within {deadline.seconds:g} s; killed{err.after}"
+            message = f"did not exit within {deadline.seconds:g} s; killed{err.after}"
             if err.starved:
                 ended, retry = ("harness-error", f"nothing is known: {message}"), RetryReason.MACHINE_BUSY
             else:

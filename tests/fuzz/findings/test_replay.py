@@ -256,7 +256,7 @@ def test_a_finding_never_says_which_program_is_run(
     if split or not impls:
         assert result.exit_code == 2
         assert "CANNOT BE RUN" in result.stdout
-        assert "may name known implementations only; to run this program, give --impl" in result.stdout
+        assert "may name only known implementations; to run this program, give --impl" in result.stdout
     assert all(line.isprintable() and not line.startswith("::") for line in result.output.splitlines())
 
 
@@ -267,7 +267,7 @@ def test_a_version_that_a_finding_names_is_not_installed_for_it(
     place = write(replace(hole(), got={"mlx==0.0.666": "accept"}, versions={}), tmp_path)
     result = run(place, "--times", "1")
     assert result.exit_code == 2
-    assert "may not choose what is installed" in result.stdout
+    assert "must not choose what is installed" in result.stdout
     assert not (tmp_path / "cache").exists()
 
 
