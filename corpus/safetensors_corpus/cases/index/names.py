@@ -110,7 +110,7 @@ def shard_spelling(f: IndexBuilder, name: str) -> None:
 def shard_address(f: IndexBuilder, name: str) -> None:
     """A shard name points to another host or repository: $slug.
 
-    The request for it may include the caller's token.
+    A request to that host may include the caller's access token.
     """
     _map_to(f, name)
 
@@ -209,7 +209,7 @@ def subfolder(f: IndexBuilder, name: str) -> None:
     f.index({"a": A, "b": name})
 
 
-# The same faults in checkpoints with one shard and with three
+# The same faults in checkpoints with one or three shards
 
 UNFOLDED = {
     "percent-separators": "..%2Foutside%2Fx.safetensors",

@@ -161,7 +161,7 @@ def byte_order_of_single_bytes(f: WriteBuilder, code: str) -> None:
 
 
 def stored_once(f: WriteBuilder, kept: str, *left_out: str, others: tuple[str, ...] = ()) -> None:
-    """Expect the file to contain only ``kept`` of the tensors that share memory."""
+    """Of the tensors that share memory, expect only ``kept`` in the file."""
     f.expect(kept, *others, option="once")
     f.expect(kept, *others, metadata=dict.fromkeys(left_out, kept), option="noted")
 
@@ -205,7 +205,7 @@ def part_of_another_tensor(f: WriteBuilder) -> None:
 
 @chooses("shared-memory", options=NONE_HOLDS_ALL, level="must", importance="high")
 def overlapping_halves(f: WriteBuilder) -> None:
-    """The second half of one tensor is the first half of another, and neither contains all bytes."""
+    """The second half of one tensor is the first half of another, so neither contains the whole storage."""
     f.storage("memory", pattern("t", 24))
     f.tensor("a", "F32", [4], storage="memory")
     f.tensor("b", "F32", [4], storage="memory", offset=8)
