@@ -207,7 +207,7 @@ def forked(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug) that were forked while the file was open read the same tensor.
+    """Processes ($slug) are forked while the file is open, and all of them read the same tensor.
 
     If the threads of a library do not survive the fork, the library waits for them forever.
     """
@@ -219,7 +219,7 @@ def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug) that were forked while the file was open each read a different tensor.
+    """Processes ($slug) are forked while the file is open, and each reads a different tensor.
 
     The processes share one position in the open file.
     """
@@ -231,7 +231,7 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high")
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
-    """Four processes that were forked while the file was open each read a tensor of many memory pages."""
+    """Four processes are forked while the file is open, and each reads a tensor of many memory pages."""
     large(f)
     forked(f)
     for name in "abcd":
@@ -240,7 +240,7 @@ def forked_large_tensors(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over={"the-same": "b", "another": "a"})
 def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
-    """One tensor is read before the fork, and then the processes read $slug.
+    """One tensor is read before the fork, and the processes start by reading $slug.
 
     Each process might assume that the file position is still where the parent left it.
     """
@@ -253,7 +253,7 @@ def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 
 @chooses(FORK, options=FORKED)
 def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
-    """Four processes that were forked while the file was open read all tensors in different orders."""
+    """Four processes are forked while the file is open, and read all tensors in different orders."""
     small(f)
     forked(f)
     rotated(f, NAMES, 4)

@@ -359,7 +359,8 @@ def strides_of_matrix(f: FileBuilder, strides: str) -> None:
 def dtype_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no dtype.
 
-    The dtype of a neighbouring tensor, or a value left over from another entry, would match the size of the range.
+    The dtype of a neighbouring tensor, or a value left over from another entry, would match the size of the
+    range.
     """
     three_tensors(f, value, usual=ONE, fields={"dtype": None})
 

@@ -79,8 +79,8 @@ def empty_tensor(f: FileBuilder, value: int) -> None:
 def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     """The header lists an empty tensor last, although its range is [$value, $value].
 
-    A reader that sorts only by begin may put the empty tensor after one that begins at the same offset. Such
-    an order looks like an overlap.
+    A reader that sorts only by begin may put the empty tensor after one that begins at the same offset. This
+    order looks like an overlap.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2])

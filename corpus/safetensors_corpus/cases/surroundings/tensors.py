@@ -198,12 +198,12 @@ EXCLUSIONS = (
     Exclusion(
         ("place", "names"),
         lambda r: _alone(r) and r["names"] == "twins",
-        "a single name is not similar to another one",
+        "there is no second name",
     ),
     Exclusion(
         ("place", "metadata"),
         lambda r: _alone(r) and r["metadata"] == "mmid",
-        "metadata between tensors requires two of them",
+        "metadata between tensors requires two tensors",
     ),
 )
 

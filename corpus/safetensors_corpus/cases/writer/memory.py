@@ -96,7 +96,7 @@ CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
 def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int] | None]) -> None:
     """The elements of a view are contiguous but inside a larger storage: $slug.
 
-    Strides of dimensions of length one have no effect. The writer must not save the rest of the storage.
+    The stride of a dimension of length one has no effect. The writer must not save the rest of the storage.
     """
     code, shape, offset, strides = value
     begin = surrounded(f, 48)
@@ -129,7 +129,7 @@ def empty_view(f: WriteBuilder) -> None:
 def big_endian(f: WriteBuilder, code: str) -> None:
     """The elements are big-endian in memory: $slug ($value).
 
-    A complex number consists of two numbers. Swapping the bytes of the whole swaps the two numbers.
+    A complex number consists of two numbers. Reversing all of its bytes would also swap the two numbers.
     """
     f.tensor("t", code, [3], byteorder="big")
 
