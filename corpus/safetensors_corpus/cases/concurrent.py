@@ -50,7 +50,7 @@ def pages(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, importance="high", over={**FEW, "thirty-two": 32, "forty": 40, "sixty-four": 64})
 def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
-    """Threads ($slug) read the same tensor from an open file that nothing has been read from yet.
+    """Threads ($slug) read the same tensor from a file that has only just been opened.
 
     All threads race to create whatever the reader initialises on first use.
     """
@@ -90,7 +90,7 @@ def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, over={"by-one": "a", "by-all": "h"})
 def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
-    """One tensor is read before the threads start, and again by the threads ($slug).
+    """A tensor that was read before the threads start is requested again: $slug.
 
     A reader must not return a cached tensor when another one is requested.
     """
@@ -117,7 +117,7 @@ def threads_all_tensors_rotated(f: ConcurrentBuilder, count: int) -> None:
 
 @accepts(THREADS)
 def threads_many_tensors(f: ConcurrentBuilder) -> None:
-    """The file has 300 tensors, and each of four threads reads some from every part of it.
+    """The file has 300 tensors, and each of four threads reads tensors from all parts of it.
 
     Building a lookup table from the header on first use takes long enough for threads to race.
     """
@@ -130,7 +130,7 @@ def threads_many_tensors(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_tensors_without_bytes_between(f: ConcurrentBuilder) -> None:
-    """There are empty tensors between the others, so some requests do not read any bytes."""
+    """Some of the tensors are empty, so a reader does not need to read any bytes for them."""
     for name in "abcdef":
         f.tensor(name, "F32", [0 if name in "bde" else 3])
     rotated(f, "abcdef", 6)
@@ -156,7 +156,7 @@ def threads_many_rounds(f: ConcurrentBuilder) -> None:
 
 @accepts("API-16 DAT-06 API-02", importance="high", over={"one": 1, "two": 2, "all-but-one": 3})
 def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
-    """The file does not contain the name that $slug of four threads request.
+    """A tensor name that the file does not contain is requested by $slug of four threads.
 
     The error must affect only that request. If the reader does not release a lock, all other threads block.
     """
@@ -207,7 +207,7 @@ def forked(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug) that were forked while the file was open read the same tensor.
+    """Processes ($slug) are forked while the file is open, and all of them read the same tensor.
 
     If the threads of a library do not survive the fork, the library waits for them forever.
     """
@@ -219,7 +219,7 @@ def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
-    """Processes ($slug) that were forked while the file was open each read a different tensor.
+    """Processes ($slug) are forked while the file is open, and each reads a different tensor.
 
     The processes share one position in the open file.
     """
@@ -231,7 +231,7 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high")
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
-    """Four processes that were forked while the file was open each read a tensor of many memory pages."""
+    """Four processes are forked while the file is open, and each reads a tensor of many memory pages."""
     large(f)
     forked(f)
     for name in "abcd":
@@ -240,7 +240,7 @@ def forked_large_tensors(f: ConcurrentBuilder) -> None:
 
 @chooses(FORK, options=FORKED, importance="high", over={"the-same": "b", "another": "a"})
 def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
-    """One tensor is read before the fork, and then the processes read $slug.
+    """One tensor is read before the fork, and the processes start by reading $slug.
 
     Each process might assume that the file position is still where the parent left it.
     """
@@ -253,7 +253,7 @@ def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 
 @chooses(FORK, options=FORKED)
 def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
-    """Four processes that were forked while the file was open read all tensors in different orders."""
+    """Four processes are forked while the file is open, and read all tensors in different orders."""
     small(f)
     forked(f)
     rotated(f, NAMES, 4)
@@ -274,7 +274,7 @@ def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
 def forked_parent_closes_meanwhile(
     f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]
 ) -> None:
-    """The parent closes the file after its children have read $slug tensors once, and the children continue.
+    """The children read $slug tensors once, the parent closes the file, and the children continue reading.
 
     A process must not release memory that all of them share.
     """

@@ -131,7 +131,7 @@ _SPECIAL = [(0, -1, 0), (1, -1, 0), (0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1), 
 
 @accepts("DAT-04", over=FLOATS)
 def special_values_in_last_of_three(f: FileBuilder, value: str) -> None:
-    """A $value tensor after two others contains infinities, zeros and subnormal numbers."""
+    """The last of three tensors contains $value infinities, zeros and subnormal numbers."""
     f.tensor("a", "U8", [4])
     f.tensor("b", "F32", [3])
     _bits(f, value, _SPECIAL)
@@ -139,7 +139,7 @@ def special_values_in_last_of_three(f: FileBuilder, value: str) -> None:
 
 @accepts("DAT-04", over=FLOATS)
 def special_values_among_others(f: FileBuilder, value: str) -> None:
-    """A $value tensor before another one mixes infinities, zeros, subnormal and ordinary numbers."""
+    """The first of two tensors mixes $value infinities, zeros, subnormal and normal numbers."""
     _bits(f, value, [(0, 1, 0), *_SPECIAL, (0, 1, 1)])
     f.tensor("a", "F32", [3])
 
@@ -203,15 +203,15 @@ def each_tensor_its_own_bytes(f: FileBuilder) -> None:
 def bool_bytes(f: FileBuilder, value: bytes) -> None:
     """BOOL elements are stored as bytes other than 0 and 1: $slug.
 
-    Some languages allow only two bit patterns for a boolean. There, a reader must not use such a byte
-    unchanged.
+    In some languages, a boolean has only two valid bit patterns, and a reader must not create one from any
+    other byte.
     """
     f.tensor("w", "BOOL", [len(value)], value, views={"normalise": bytes(min(b, 1) for b in value)})
 
 
 @accepts("DAT-04", importance="high", over=FLOATS)
 def nan_with_each_bit(f: FileBuilder, dtype: str) -> None:
-    """Each NaN has a single bit of its fraction set, and every bit occurs with both signs: $slug.
+    """For each bit of the fraction, a tensor has a NaN of each sign with only that bit set: $slug.
 
     Converting a NaN to a quiet or canonical NaN clears that bit.
     """
@@ -220,7 +220,7 @@ def nan_with_each_bit(f: FileBuilder, dtype: str) -> None:
 
 @accepts("DAT-04", over=FLOATS)
 def largest_and_smallest(f: FileBuilder, dtype: str) -> None:
-    """A tensor has the largest and smallest normal values and the neighbours of one, with both signs: $slug.
+    """A tensor has the largest and smallest normal values and the values next to 1, with both signs: $slug.
 
     A conversion through a narrower type turns the largest value into infinity and the smallest into zero.
     """
@@ -267,7 +267,7 @@ def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...
 def complex_parts_of(f: FileBuilder, value: tuple[int, int]) -> None:
     """Two complex numbers have unusual parts, the second with the two parts swapped: $slug.
 
-    Multiplying a number by one, or computing it from its parts, changes some of these values.
+    Multiplying a complex number by one, or computing it from its parts, changes some of these values.
     """
     f.tensor("w", "C64", [2], struct.pack("<4I", *value, *value[::-1]))
 

@@ -17,7 +17,7 @@ REPORTED: dict[str, tuple[str, ...]] = {
     "bf16": ("FB-42", "FB-222"),
     "bool": ("FB-30",),
 }
-"""Slug of a code -> reported bugs of programs that did not support it."""
+"""Slug of a code -> reported bugs in programs that did not support it."""
 SCALARS_ELSEWHERE = ("U8", "F16", "F32", "C64")
 """Codes that shape/scalar already tests as scalars."""
 SCALARS = {s: c for s, c in CODES.items() if DTYPE_BITS[c] >= 8 and c not in SCALARS_ELSEWHERE}
@@ -32,7 +32,7 @@ def eight_elements(f: FileBuilder, value: str) -> None:
 
 @accepts("SHP-04 DTY-01", ahead=rare(CODES), over=CODES)
 def no_elements(f: FileBuilder, value: str) -> None:
-    """A tensor of $value has a dimension of zero.
+    """A tensor of dtype $value has a dimension of zero.
 
     The other dimension is even so that libraries that pack two elements into one can represent the tensor.
     """
@@ -59,7 +59,7 @@ def one_byte_more(f: FileBuilder, value: str) -> None:
 
 @rejects("DTY-05 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=CODES)
 def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
-    """The range of a [2, 8] tensor of $value between two others is one byte too long."""
+    """The second of three tensors has dtype $value and shape [2, 8], and its range is one byte too long."""
     f.tensor("before", "U8", [3])
     f.tensor("w", value, [2, 8], pattern("w", size_of(value, [2, 8]) + 1))
     f.tensor("behind", "F32", [2])
@@ -76,7 +76,7 @@ def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
 def f64_with_half_the_bytes(f: FileBuilder) -> None:
     """A tensor has four F64 elements in 16 bytes, which is the size of four F32 elements.
 
-    A reader that narrows wide elements while loading may check the size of the narrower type.
+    A reader that narrows wide elements while loading may check the size for the narrower type.
     """
     f.tensor("w", "F64", [4], pattern("w", 16))
 
@@ -304,13 +304,13 @@ def escaped(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("SHP-03 DTY-05", over=SCALARS, ahead=rare(SCALARS))
 def scalar_of(f: FileBuilder, value: str) -> None:
-    """A scalar of $value has an empty shape and one element."""
+    """A scalar of dtype $value has an empty shape and one element."""
     f.tensor("w", value, [])
 
 
 @accepts("DAT-02 DTY-05", ahead=rare(TWO_BY_FOUR), over=TWO_BY_FOUR)
 def two_by_four(f: FileBuilder, value: str) -> None:
-    """A tensor of $value has two rows of four elements."""
+    """A tensor of dtype $value has two rows of four elements."""
     f.tensor("w", value, [2, 4])
 
 
@@ -329,7 +329,7 @@ def four_of_f6_e3m2(f: FileBuilder) -> None:
 def scalar_of_packed(f: FileBuilder, value: tuple[str, int]) -> None:
     """A tensor is a scalar of a dtype narrower than a byte: $slug.
 
-    One element of four or six bits never fills a byte.
+    A single element of four or six bits does not fill a byte.
     """
     f.tensor("w", value[0], [], pattern("w", value[1]))
 
@@ -338,7 +338,7 @@ def scalar_of_packed(f: FileBuilder, value: tuple[str, int]) -> None:
 def null_in_one_of_three(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors has null as its dtype.
 
-    A default dtype, or that of a neighbour, would match the size.
+    A default dtype, or the dtype of a neighbouring tensor, would match the size of the range.
     """
     three_tensors(f, value, usual=("F32", [1]), fields={"dtype": "null"})
 

@@ -22,7 +22,7 @@ AS_ARRAY: Options = {"reject": reject("ENT_NOT_OBJECT"), "accept": ACCEPT}
 UNKNOWN: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 RENAMED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
 EMPTY = '"dtype":"F32","shape":[0],"data_offsets":[0,0]'
-"""Fields of an empty tensor. A reader that skips the entry does not create a hole."""
+"""Fields of an empty tensor. Skipping this entry does not leave a hole in the data."""
 
 
 def _beside_two(f: FileBuilder, place: int, value: str) -> None:
@@ -99,8 +99,8 @@ def object_empty(f: FileBuilder) -> None:
 def field_missing(f: FileBuilder, value: str) -> None:
     """The entry of the only tensor has no $value.
 
-    The range does not define the meaning of the bytes. A reader that uses a default for a missing field
-    guesses.
+    The range does not define the meaning of the bytes, so a reader that uses a default for a missing field is
+    guessing.
     """
     f.tensor("w", "F32", [1], fields={value: None})
 
@@ -247,7 +247,8 @@ def name_like(f: FileBuilder, value: str) -> None:
 def names_of_object_members(f: FileBuilder) -> None:
     """Tensors are named __proto__, constructor, toString and hasOwnProperty.
 
-    If a reader stores tensors as properties of a plain JavaScript object, these vanish or replace methods.
+    If a reader stores tensors as properties of a plain JavaScript object, these names vanish or replace
+    methods.
     """
     for name in ("__proto__", "constructor", "toString", "hasOwnProperty"):
         f.tensor(name, "F32", [1])
@@ -358,7 +359,8 @@ def strides_of_matrix(f: FileBuilder, strides: str) -> None:
 def dtype_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no dtype.
 
-    The dtype of a neighbour, or a stale variable, would match the size.
+    The dtype of a neighbouring tensor, or a value left over from another entry, would match the size of the
+    range.
     """
     three_tensors(f, value, usual=ONE, fields={"dtype": None})
 
@@ -386,7 +388,7 @@ def value_number(f: FileBuilder, value: int) -> None:
 
 @rejects("ENT-01", codes="ENT_NOT_OBJECT", over={"false": "false", "empty-string": '""', "digits": '"[0,0]"'})
 def value_of_another_type(f: FileBuilder, value: str) -> None:
-    """A name between two tensors has a value that is not an object: $slug."""
+    """The second of three names has a value that is not an object: $slug."""
     f.tensor("a", "F32", [1])
     f.member('"note"', value)
     f.tensor("b", "F32", [1])
@@ -445,7 +447,7 @@ def names_like_entries(f: FileBuilder) -> None:
 def names_like_misspelled_fields(f: FileBuilder) -> None:
     """Tensors are named Dtype, SHAPE, dataOffsets and offsets.
 
-    These are wrong as fields of an entry, but valid as tensor names.
+    These are invalid as field names of an entry, but valid as tensor names.
     """
     for name in ("Dtype", "SHAPE", "dataOffsets", "offsets"):
         f.tensor(name, "U8", [3])
@@ -575,7 +577,7 @@ def names_of_language_members(f: FileBuilder) -> None:
 
 @accepts("ENT-09", importance="high")
 def names_that_become_one_path(f: FileBuilder) -> None:
-    """A file system may treat six names as one path, for example w, ./w, x/../w and W."""
+    """A file system may treat all six tensor names as one path: w, ./w, x/../w, W, w. and w/."""
     for name in ("w", "./w", "x/../w", "W", "w.", "w/"):
         f.tensor(name, "U8", [2])
 

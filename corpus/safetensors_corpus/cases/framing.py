@@ -1,9 +1,10 @@
 """Framing: the length prefix, the sizes of files and headers, and files of other formats.
 
-The prefix is missing, misplaced, or contradicts the header or the file. Files and headers are tiny, or have
-sizes at the limits of integers and of first reads. A reader that fetches a file over a network requests the
-beginning first, and the rest of the header only if the header is longer. The prefix uses eight bytes of that
-first read. A reader that ignores this loses the end of headers of certain lengths.
+In some cases, the prefix is missing or misplaced, or contradicts the header or the file. In others, the file
+or the header is tiny, or its size is at the limit of an integer type or of a first read. A reader that
+fetches a file over a network requests the beginning first, and the rest of the header only if the header is
+longer. The prefix takes up eight bytes of that first read. A reader that ignores this loses the end of
+headers of certain lengths.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ COUNTED_WRONG = ("HDR_BAD_PADDING", "HDR_NOT_JSON", "HDR_NOT_UTF8", "OFF_OUT_OF_
 SHORT_PICKLE = b"\x93."
 """Two pickle opcodes that push an object and stop."""
 BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
-"""Entry of the only tensor. Its elements are single bytes, which are aligned at every position of the data.
-"""
+"""Entry of the only tensor. Its elements are single bytes, which are aligned at any position."""
 PIECES = (65_536, 100_000, 131_072)
-"""Sizes that are common for the first read of a reader, or for buffers."""
+"""Common sizes of buffers and of a reader's first read."""
 LENGTHS = {str(n): n for n in (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))}
-"""Header lengths from nine bytes below to one byte above each size, or further above the one in real use."""
+"""Header lengths from nine bytes below each size to one byte above it. For 100,000, the size
+that a real reader uses, the lengths extend to nine bytes above it.
+"""
 
 
 def _whole(f: FileBuilder, data: bytes) -> None:
@@ -339,9 +341,9 @@ def short_file(f: FileBuilder, value: int) -> None:
 
 @accepts("FRM-09 HDR-03 FRM-03 FRM-07", over={str(n): n for n in (*range(3, 8), *range(9, 17))})
 def small_header(f: FileBuilder, value: int) -> None:
-    """A file without tensors has a header of $value bytes, which are two braces and spaces.
+    """A file without tensors has a header of $value bytes, which consists of two braces and spaces.
 
-    Readers that require a larger minimum size of the header or the file reject it.
+    Readers that require a larger header or a larger file reject it.
     """
     f.header = b"{}".ljust(value)
 
@@ -374,8 +376,8 @@ def small_header_of(f: FileBuilder, value: bytes) -> None:
 def header_size(f: FileBuilder, value: int) -> None:
     """A header of $value bytes precedes one tensor.
 
-    Around such lengths a byte of the prefix changes its top bit or carries into the next byte. The data
-    consists of single bytes, which are aligned at any position.
+    Around these lengths, the top bit of a prefix byte changes, or a prefix byte carries into the next one.
+    The data consists of single bytes, which are aligned at any position.
     """
     _byte_tensor(f, value)
 
@@ -425,7 +427,7 @@ def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
 def padded_header_of(f: FileBuilder, value: int) -> None:
     """The header has $value bytes, most of which are spaces after the object.
 
-    A reader can lose the end of such a header without an error, and then its data begins too early.
+    A reader that loses the end of such a header may not notice, and then its data begins too early.
     """
     _byte_tensor(f, value)
 
@@ -447,7 +449,7 @@ def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-04 LIM-10", codes="OFF_OUT_OF_BOUNDS", importance="high", over={str(n): n for n in PIECES})
 def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
-    """Prefix and header fill a first read of $value bytes exactly, and the data is one byte short."""
+    """The prefix and the header exactly fill a first read of $value bytes, and the data is one byte short."""
     _byte_tensor(f, value - 8)
     f.cut = 1
 

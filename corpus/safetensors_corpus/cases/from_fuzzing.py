@@ -28,7 +28,7 @@ _IMPORTANCES = ("low", "medium", "high", "critical")
 
 
 def found_cases(text: str) -> list[CaseFunction]:
-    """Return the cases of a ``found.toml``. Raises ValueError that names the case and the mistake."""
+    """Return the cases of a ``found.toml``. A ValueError for a mistake names the case."""
     out = []
     for number, row in enumerate(tomllib.loads(text).get("case", []), 1):
         try:
@@ -42,12 +42,12 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
     _check(row, _REQUIRED, _OPTIONAL)
     area = row["id"].partition("/")[0]
     if AREAS.get(area) != "read":
-        raise ValueError(f"area {area!r} has no cases of files to read")
+        raise ValueError(f"area {area!r} does not contain cases that read files")
     for key, words in (("level", _LEVELS), ("importance", _IMPORTANCES)):
         if row[key] not in words:
             raise ValueError(f"{key} is {row[key]!r}, which is not one of {', '.join(words)}")
     if not set(row["steps"]) <= {"open", "read"} or not row["steps"]:
-        raise ValueError("the steps can only be open and read")
+        raise ValueError("the only permitted steps are open and read")
     if unknown := [rule for rule in row["rules"] if rule not in rule_book().rules]:
         raise ValueError(f"there is no rule {unknown[0]!r}")
     for tensor in row.get("tensor", ()):

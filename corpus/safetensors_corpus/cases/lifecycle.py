@@ -69,7 +69,7 @@ def opened_twice(f: LifecycleBuilder) -> None:
 
 @accepts("DAT-06 API-10")
 def opened_again_after_closing(f: LifecycleBuilder) -> None:
-    """The file is closed and opened again. Closing ends only one handle."""
+    """The file is closed and opened again. Closing the first handle must not affect the second one."""
     open_three(f)
     f.read("a")
     f.close()
@@ -82,8 +82,8 @@ def tensor_kept_after_closing(f: LifecycleBuilder) -> None:
     """A tensor is read, the file is closed, and only then is the tensor checked.
 
     If closing the file releases the memory, the tensor contains whatever was allocated there since, or the
-    process crashes. The tensor fills whole memory pages, which disappear with a mapping. A reader might
-    copy a small tensor instead of mapping it.
+    process crashes. The tensor fills whole memory pages, which disappear when the file is unmapped. A reader
+    might copy a smaller tensor instead of mapping it.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [8192])
@@ -339,7 +339,7 @@ def replaced_by_a_file(f: LifecycleBuilder, other: bytes) -> None:
 def opened_again_after_replacing(f: LifecycleBuilder) -> None:
     """The file is closed, replaced and opened again, and the new content must be returned.
 
-    A header or data that a reader cached by path is out of date.
+    Any header or data that a reader cached by path is out of date.
     """
     open_pair(f)
     f.read("b")
@@ -417,7 +417,7 @@ def unfinished(f: LifecycleBuilder, stage: str) -> bytes:
 def opened_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     """The file is opened after only part of it is written ($slug), then finished and reopened.
 
-    An earlier failure to open the file does not mean anything for the complete file.
+    An earlier failure to open the file must not affect the complete file.
     """
     rest = unfinished(f, stage)
     f.try_open()
@@ -583,7 +583,7 @@ def cut_after_the_tensor_was_taken(f: LifecycleBuilder, value: tuple[str, str]) 
     f.truncate(cut_size(f, value[1]))
 
 
-# The same failing requests and reopening, with other files
+# Failing requests and reopening, with other files
 
 
 @rejects("API-10", codes="API_CLOSED", importance="high")

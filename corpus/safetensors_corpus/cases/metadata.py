@@ -116,7 +116,7 @@ def null(f: FileBuilder) -> None:
 def not_map(f: FileBuilder, value: str) -> None:
     """The metadata is not an object ($slug).
 
-    A reader that ignores metadata that is empty or false accepts some of these values.
+    A reader that treats empty or false metadata as absent accepts some of these values.
     """
     _with_tensor(f, None, raw=value)
 
@@ -537,7 +537,7 @@ def two_field_names_in_map(f: FileBuilder) -> None:
 
 @rejects("MET-07 MET-01", codes="MET_VALUE_NOT_STRING", over={"shape": 1, "data-offsets": 2})
 def one_array_in_map(f: FileBuilder, value: int) -> None:
-    """The metadata resembles a tensor entry, and only $slug is an array instead of a string."""
+    """The metadata resembles a tensor entry, but one value is an array instead of a string: $slug."""
     texts = ['"F32"', '"[0]"', '"[0,0]"']
     texts[value] = texts[value].strip('"')
     _with_tensor(f, None, raw='{{"dtype":{},"shape":{},"data_offsets":{}}}'.format(*texts))

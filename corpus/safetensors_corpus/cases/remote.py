@@ -1,8 +1,8 @@
 """Remote: a file behind a server that sends the requested ranges or misbehaves.
 
-A reader that requests the beginning of a file first receives all of a short file in one request. The cases of
-unusual answers therefore use both a file of a few hundred bytes and one with a header of 140,000 bytes.
-Readers that return only headers do not have to read the data.
+A reader that first requests the beginning of a file receives the whole of a short file in one request.
+Therefore, the cases with unusual answers use both a file of a few hundred bytes and one with a header of
+140,000 bytes. Readers that return only headers do not have to read the data.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def utf16_in_name(f: FileBuilder, value: str) -> None:
 def edges_of_utf8_in_name(f: FileBuilder) -> None:
     """A tensor name contains the first and last characters of each UTF-8 length.
 
-    Wrong limits in a hand-written decoder show up with these characters.
+    These characters reveal wrong limits in a hand-written decoder.
     """
     f.tensor(EDGES, "F32", [2])
 

@@ -1,4 +1,4 @@
-"""Header: its grammar, which is that of one object in strict JSON.
+"""Header: grammar. The header must be a single object in strict JSON.
 
 The cases test the nesting depth, and misplaced commas, colons, braces and quotes at every level.
 """
@@ -172,7 +172,7 @@ def _objects(levels: int) -> str:
     bugs={"1000-arrays": ("FB-121", "FB-202"), "20000-arrays": ("FB-121", "FB-202")},
 )
 def nesting(f: FileBuilder, value: str) -> None:
-    """An unknown field contains arrays or objects that are nested to this level of the header: $slug.
+    """Nested arrays or objects in an unknown field reach this level of the header: $slug.
 
     A parser or destructor that recurses once per level can overflow the stack.
     """
@@ -260,7 +260,7 @@ def entry_structure(f: FileBuilder, value: str) -> None:
 def behind_object(f: FileBuilder, value: bytes) -> None:
     """The header continues after its closing brace: $slug.
 
-    Only spaces may follow the brace. A parser that stops at the end of the object does not see anything else.
+    Only spaces may follow the brace. A parser that stops at the end of the object never sees the rest.
     """
     f.padding = value
     f.tensor("w", "F32", [2])

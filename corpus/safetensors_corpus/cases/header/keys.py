@@ -1,4 +1,4 @@
-"""Header: its keys, which may be repeated, similar, or equal after decoding, and appear in any order."""
+"""Header: keys that are repeated, similar, equal after decoding, or in an unusual order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LAST_OR_FIRST: Options = {"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, 
 def name_twice(f: FileBuilder, value: int) -> None:
     """The same tensor name appears twice with the same entry, and the two members are $slug.
 
-    This form is harmless, but a reader that does not notice it does not notice the harmful forms either.
+    This form is harmless, but a reader that does not notice it will not notice the harmful forms either.
     """
     f.tensor("w", "F32", [2])
     f.tensor("x", "F32", [2])
@@ -197,7 +197,7 @@ def name_also_in_metadata(f: FileBuilder) -> None:
 def name_twice_escaped_with_ranges(f: FileBuilder) -> None:
     """One tensor name appears twice, once escaped, and each entry has its own range.
 
-    The names differ before decoding, so the file looks complete.
+    For a reader that compares names before decoding them, the file looks complete.
     """
     f.tensor("weight", "F32", [2])
     f.tensor("weight", "F32", [2], key=r'"\u0077eight"')
@@ -215,7 +215,7 @@ def name_with_text_of_escape(f: FileBuilder) -> None:
 
 @rejects("HDR-12 HDR-10", codes="HDR_DUP_KEY", importance="high", over=PLACES)
 def field_twice_in(f: FileBuilder, value: int) -> None:
-    """The $slug of three entries has two shapes, and the name of the second one is escaped."""
+    """The $slug of three entries has a second shape field, whose name is written with an escape."""
     three_tensors(f, value, fields={r"sh\u0061pe": "[2]"})
 
 
@@ -229,7 +229,7 @@ def field_names_at_every_level(f: FileBuilder) -> None:
 
 @accepts("HDR-19 MET-04 HDR-13")
 def similar_metadata_keys(f: FileBuilder) -> None:
-    """Metadata keys differ only in case, a space, a NUL or a normal form.
+    """Metadata keys differ only in case, a space, a NUL or their Unicode normal form.
 
     They are different keys, but folding or trimming makes some of them duplicates.
     """
@@ -307,7 +307,8 @@ def field_name_like(f: FileBuilder, value: tuple[str, str]) -> None:
 def metadata_under_wide_low_lines(f: FileBuilder) -> None:
     """A map of strings appears under the metadata key, which is written with fullwidth low lines.
 
-    Compatibility normalisation turns the name into the reserved key, but an exact comparison does not match.
+    Compatibility normalisation turns the name into the reserved key, but an exact comparison shows that it
+    differs.
     """
     f.tensor("w", "F32", [2])
     f.member('"\uff3f\uff3fmetadata\uff3f\uff3f"', '{"format":"pt"}')

@@ -197,7 +197,7 @@ def space_inside_strings_only(f: FileBuilder) -> None:
 def space_inside_a_word(f: FileBuilder) -> None:
     """A line break splits a number in two.
 
-    Whitespace separates tokens, so the two halves are two numbers without a comma.
+    Whitespace separates tokens, so the two halves are two numbers without a comma between them.
     """
     f.tensor("w", "U8", [10], fields={"shape": "[1\n0]"})
 

@@ -135,7 +135,7 @@ def raw_control_at_end_of_name(f: FileBuilder, value: str) -> None:
 def backslash_before_raw(f: FileBuilder, value: str) -> None:
     """A tensor name contains a backslash followed by an unescaped control character: $slug.
 
-    Some languages continue a string over a line break this way, but JSON does not.
+    Some languages continue a string across lines this way, but JSON does not.
     """
     header_text(f, f'{{"a\\{value}b":ENTRY}}')
 

@@ -1,8 +1,8 @@
 """Header: values of unknown fields that are invalid, unusual or long.
 
-Readers that skip unknown values, or that keep only the text of a long one, have a second code path for long
-values. That path must be as strict as the first. In these cases, the mistake comes after a thousand correct
-bytes.
+Readers that skip unknown values, or that keep only the text of a long one, process such values in a separate
+code path. That path must be as strict as the usual one. In these cases, the mistake comes after a thousand
+correct bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ITEM = '[1,{"a":[true,-0.5e3],"b":{}},"text",[]]'
 ITEMS = ",\n".join([ITEM] * 40)
 MEMBERS = ",".join(f'"member {n}" : {ITEM}' for n in range(30))
 PLAIN = '[1,{"a":[true,25],"b":{}},"text",[]]'
-"""A value without anything else that readers may treat differently."""
+"""A value that does not use any feature that readers may treat differently, such as exponents."""
 PLAINS = ",".join([PLAIN] * 40)
 PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
 

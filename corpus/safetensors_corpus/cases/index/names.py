@@ -17,7 +17,7 @@ INSIDE: Options = {"reject": reject("IDX_BAD_FILENAME"), "accept": ACCEPT}
 
 
 def _map_to(f: IndexBuilder, name: str) -> None:
-    """Write an index that maps its second tensor to ``name``. The canary and other possible targets exist."""
+    """Write an index that maps its second tensor to ``name``, and the files that the name may lead to."""
     f.shard(A, "a")
     f.shard("x.safetensors", "b")
     f.shard("sub/y.safetensors", "b")
@@ -110,7 +110,7 @@ def shard_spelling(f: IndexBuilder, name: str) -> None:
 def shard_address(f: IndexBuilder, name: str) -> None:
     """A shard name points to another host or repository: $slug.
 
-    The request for it may include the caller's token.
+    A request to that host may include the caller's access token.
     """
     _map_to(f, name)
 
@@ -209,7 +209,7 @@ def subfolder(f: IndexBuilder, name: str) -> None:
     f.index({"a": A, "b": name})
 
 
-# The same faults in checkpoints with one shard and with three
+# The same faults in checkpoints with one or three shards
 
 UNFOLDED = {
     "percent-separators": "..%2Foutside%2Fx.safetensors",
@@ -254,7 +254,7 @@ CALLED_LIKE_PICKLES = {
 def suffix_of_pickles(f: IndexBuilder, value: tuple[str, int]) -> None:
     """The last shard is a safetensors file that has the name of a pickle file: $slug.
 
-    A loader that trusts the name passes the next such file to the pickle loader.
+    A loader that chooses the format by the name passes this file to the pickle loader.
     """
     name, count = value
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}

@@ -126,7 +126,7 @@ def text(f: IndexBuilder, value: str) -> None:
 
 @accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
 def consolidated_beside_shards(f: IndexBuilder) -> None:
-    """Files with all tensors and more are beside the shards, and the index does not name them.
+    """Files that the index does not name are beside the shards. They contain all tensors and some others.
 
     A loader that reads every file in the folder loads tensors twice, and may end up with the wrong values.
     """
@@ -194,7 +194,7 @@ def shard_only(f: IndexBuilder, place: str) -> None:
 
 @rejects("IDX-08", codes="IDX_SHARD_MISSING", importance="high")
 def shard_missing_tensor_in_other(f: IndexBuilder) -> None:
-    """A shard does not exist, and another shard contains its tensor with other bytes."""
+    """A shard does not exist, and another shard contains its tensor with different bytes."""
     f.shard(A, "a", "b")
     f.index({"a": A, "b": B}, metadata={"total_size": 16})
 
@@ -344,7 +344,7 @@ for _fault, (_rule, _code) in SHARD_FAULTS.items():
     rejects(_rule, codes=_code, importance="high", over={_fault: _fault})(broken_shard)
 
 
-# The same faults in checkpoints with one shard and with three
+# The same faults in checkpoints with one or three shards
 
 PATTERNS = {
     "question-mark-for-one-of-three": ("model-?0003-of-00003.safetensors", 3),

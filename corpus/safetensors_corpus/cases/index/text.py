@@ -255,7 +255,7 @@ def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     f.padded_index({"a": A, "b": B}, size)
 
 
-# The same faults in checkpoints with one shard and with three
+# The same faults in checkpoints with one or three shards
 
 ONLY = "model.safetensors"
 ONE = f"""{{

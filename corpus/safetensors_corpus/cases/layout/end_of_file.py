@@ -48,7 +48,7 @@ def empty_tensor_past_end(f: FileBuilder, value: int) -> None:
     over={"1-byte": 1, "1-element": 4, "last-tensor": 8, "all-but-1-byte": 23, "all-data": 24},
 )
 def data_lacks(f: FileBuilder, value: int) -> None:
-    """The file of three tensors is too short, and this part is missing: $slug.
+    """The end of a file with three tensors is missing: $slug.
 
     Shapes and ranges agree with each other. Only the size of the file shows that data is missing.
     """

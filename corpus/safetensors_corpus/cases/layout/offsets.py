@@ -141,7 +141,7 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
     },
 )
 def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The difference of end and begin wraps around to the size of the tensor: $slug.
+    """The difference between end and begin wraps around to the size of the tensor: $slug.
 
     The end is inside the file. As a signed number, the begin is just before the data.
     """
@@ -182,7 +182,7 @@ def offset_number(f: FileBuilder, value: str) -> None:
     },
 )
 def offset_number_in_one_of_three(f: FileBuilder, value: tuple[int, str]) -> None:
-    """One offset of three tensors has a decimal point or an exponent: $slug."""
+    """One offset in a file with three tensors has a decimal point or an exponent: $slug."""
     three_tensors(f, value[0], fields={"data_offsets": value[1]})
 
 
@@ -229,7 +229,7 @@ def one_offset_in_one_of_three(f: FileBuilder, value: int) -> None:
 
 @accepts("HDR-08 OFF-01 OFF-02")
 def offsets_of_five_digits(f: FileBuilder) -> None:
-    """Offsets have one to five digits, and spaces and line breaks are inside a pair.
+    """Offsets have one to five digits, and one pair contains spaces and a line break.
 
     Zeros inside and at the end of a number are not leading zeros.
     """

@@ -64,9 +64,9 @@ def data_at_odd_position(f: FileBuilder, value: str) -> None:
 
 @accepts("OFF-09", over={"first": 0, "middle": 1, "last": 3}, bugs=("FB-18", "FB-119"))
 def empty_tensor(f: FileBuilder, value: int) -> None:
-    """An empty tensor is $slug among others, and its range is empty.
+    """An empty tensor with an empty range has this position among four tensors: $slug.
 
-    Its begin is that of the next tensor, or the end of the file.
+    It begins where the next tensor begins, or at the end of the file.
     """
     for index in range(4):
         if index == value:
@@ -79,8 +79,8 @@ def empty_tensor(f: FileBuilder, value: int) -> None:
 def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     """The header lists an empty tensor last, although its range is [$value, $value].
 
-    A reader that sorts only by begin may put the empty tensor after one that begins at the same offset. Such
-    an order looks like an overlap.
+    A reader that sorts only by begin may put the empty tensor after one that begins at the same offset. This
+    order looks like an overlap.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2])
@@ -162,7 +162,7 @@ def offsets_around_2p15(f: FileBuilder) -> None:
 def many_names_with_empty_ranges(f: FileBuilder) -> None:
     """Four hundred empty tensors share one offset, beside a tensor of sixteen bytes.
 
-    Many names for one range are invalid only if the range is not empty. Empty tensors do not cost memory.
+    Several names for one range are invalid only if the range is not empty. Empty tensors do not use memory.
     """
     f.tensor("w", "U8", [16])
     for index in range(400):
@@ -178,7 +178,7 @@ def header_larger_than_data(f: FileBuilder) -> None:
 
 @rejects("OFF-09 OFF-10", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high")
 def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
-    """One of ten empty tensors is inside another tensor, and the others are at its start."""
+    """Of ten empty tensors, nine are at the start of another tensor, and one is inside that tensor."""
     f.tensor("a", "U8", [4])
     f.tensor("b", "U8", [4])
     for index in range(10):

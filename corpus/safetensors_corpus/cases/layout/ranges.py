@@ -1,7 +1,7 @@
 """Layout: the range of a tensor compared with its shape, its position and the other ranges.
 
-Bytes belong to no tensor or to several, and positions reach the limits of integers. Some of these ranges come
-from reported bugs.
+Some bytes belong to no tensor or to several tensors, and some positions are at the limits of integer types.
+Some of the ranges come from reported bugs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def hole_with_empty_tensor(f: FileBuilder) -> None:
 def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
     """Eight bytes belong to no tensor, and an empty tensor follows them at the end of the file.
 
-    A comparison of only the largest end with the size of the file does not find the fault.
+    A reader that compares only the largest end with the file size does not find the fault.
     """
     f.tensor("a", "F32", [2])
     f.gap(8)
@@ -134,7 +134,7 @@ def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
 def many_names_for_one_range(f: FileBuilder) -> None:
     """Six hundred names share one range of 16,000 bytes.
 
-    A reader that copies every tensor uses hundreds of times as much memory as the file has bytes.
+    A reader that copies every tensor uses hundreds of times as much memory as the size of the file.
     """
     f.tensor("0", "U8", [16_000])
     for index in range(1, 600):
@@ -293,7 +293,7 @@ def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
 def one_over_all(f: FileBuilder) -> None:
     """One tensor covers all of the data, and two others each cover half of it.
 
-    The whole tensor, or the two halves, would make a valid file without the other.
+    Either the whole tensor or the two halves alone would make a valid file.
     """
     f.tensor("all", "U8", [16])
     f.tensor("a", "U8", [8], b"", begin=0, end=8)

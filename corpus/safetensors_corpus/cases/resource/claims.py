@@ -22,8 +22,8 @@ PREFETCH = (1 << 20) + (64 << 10)
 Buffered readers read 4 KiB to 1 MiB at a time, however little they need: 8 KiB in Rust and Java, 128 KiB in
 recent Python. Of 38 readers, most read 8 to 4,096 bytes before they reject a file, and scanners read up to
 86,016. A reader with a buffer of 1 MiB also reads the length prefix first, and perhaps a page of a system
-file. These extra bytes must not make it fail. A reader that reads a large header, although it should reject
-it by its length, exceeds the limit a hundredfold.
+file. These extra bytes must not make it fail. A reader that reads a large header instead of rejecting the
+file by its length exceeds the limit a hundredfold.
 """
 BYTES_MISSING = ("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH")
 SIXTEEN = bytes(range(1, 17))
@@ -31,7 +31,7 @@ FAR = pattern("far", 8)
 
 
 def constant_cost(f: RecipeBuilder) -> None:
-    """Set the budget of a file that can be rejected, or opened, without reading a large part of it.
+    """Set the budget for a file that can be rejected, or opened, without reading a large part of it.
 
     Such a rejection takes microseconds. The two seconds allow for the start of a process.
     """
@@ -39,12 +39,12 @@ def constant_cost(f: RecipeBuilder) -> None:
 
 
 def linear_cost(f: RecipeBuilder) -> None:
-    """Set the budget of a header.
+    """Set the budget for reading a header.
 
     Memory: LIM-03 suggests less than twenty times the header size. Time: the official library needs about 0.4
     s per megabyte for the most expensive headers. With a budget of 0.8 s, a reader that takes twice as long
-    passes, and a quadratic one fails from a few megabytes on. Bytes read: only the header (API-01), but
-    twice, because some readers read it again to determine why they reject the file.
+    passes, and a quadratic one fails for headers of a few megabytes or more. Bytes read: only the header
+    (API-01), but twice, because some readers read it again to determine why they reject the file.
     """
     size = f.header_size
     f.budget = {
@@ -87,7 +87,7 @@ def claimed_header_at_cap(f: RecipeBuilder) -> None:
 
 
 READ = ("open", "read")
-"""Steps that include reading, since some readers compare the sizes only then."""
+"""Steps that include a read, because some readers compare the sizes only when they read a tensor."""
 
 
 @rejects("OFF-04 LIM-02", codes=BYTES_MISSING, importance="critical", steps=READ, over=powers("2p32", "2p40"))
@@ -177,7 +177,7 @@ def tensor_behind(f: RecipeBuilder, value: int) -> None:
     """The only tensor that the case requests begins at byte $value of the data.
 
     If a reader stores the position in 32 bits, with or without a sign, it reads zeros of the first tensor
-    instead. Reading the first tensor too would take more memory than the machine has.
+    instead. Reading the first tensor too would use far more memory than the case permits.
     """
     _far(f, value)
     f.ask("far")

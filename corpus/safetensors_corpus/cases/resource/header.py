@@ -55,7 +55,7 @@ FILLINGS: dict[str, Filling] = {
 }
 FILLED = {f"{what}-{slug}": (fill, n) for what, fill in FILLINGS.items() for slug, n in DEMANDED.items()}
 SLOW = {"metadata-keys-1mb": FILLED.pop("metadata-keys-1mb")}
-"""Contents that are too slow for a case in every run, although the file is small enough."""
+"""Contents that are too slow to test in every run, although the file is small enough."""
 
 
 def counted_byte(f: RecipeBuilder) -> None:
@@ -199,7 +199,7 @@ def one_name_again_and_again(f: RecipeBuilder, value: int) -> None:
 def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
     """Entries in the shorter array form fill a header of $value bytes.
 
-    Of all contents, this one costs the official library most memory: nineteen times the header size.
+    The official library uses more memory for this content than for any other: nineteen times the header size.
     """
     f.header("{")
     count = f.fill_header(value, '"{i}":["U8",[1],[{i},{next}]]', "}", ",")

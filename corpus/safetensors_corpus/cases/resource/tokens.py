@@ -222,7 +222,7 @@ def long_name(f: RecipeBuilder, value: int) -> None:
 def long_name_with_far_range(f: RecipeBuilder, value: int) -> None:
     """The range of a tensor ends one byte past the data, and its name fills a header of $value bytes.
 
-    The error message should identify the tensor without including the whole name once or even several times.
+    The error message should identify the tensor without repeating its whole name.
     """
     f.header('{"')
     f.fill_header(value, "n", '":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}')

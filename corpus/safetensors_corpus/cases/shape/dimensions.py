@@ -25,7 +25,7 @@ SPACED = " ,\t".join(["1"] * 300)
 
 @accepts("SHP-03", over=SCALARS, ahead=rare(SCALARS))
 def scalar(f: FileBuilder, value: str) -> None:
-    """A scalar of $value has no dimensions and one element."""
+    """A scalar of dtype $value has no dimensions and one element."""
     f.tensor("w", value, [])
 
 
@@ -231,8 +231,8 @@ def number_spelled(f: FileBuilder, value: Spelled) -> None:
 def negative(f: FileBuilder, value: Spelled) -> None:
     """A dimension is negative: minus $slug.
 
-    The product of two negative dimensions can match the range. A single one may act as a wildcard or wrap
-    around.
+    The product of two negative dimensions can match the range. A single negative dimension may act as a
+    wildcard or wrap around.
     """
     _raw(f, *value)
 
@@ -441,6 +441,6 @@ def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> N
 def dimension_behind_ones(f: FileBuilder, value: int) -> None:
     """A dimension of 2 follows $value others, and the range fits only without the last dimension.
 
-    Readers that store a fixed number of dimensions find that shape and range agree.
+    To a reader that stores only a fixed number of dimensions, shape and range seem to agree.
     """
     f.tensor("w", "U8", [3] + [1] * (value - 1) + [2], pattern("w", 3))

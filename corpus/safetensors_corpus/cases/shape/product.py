@@ -53,7 +53,8 @@ def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
 def scalar_with_bytes(f: FileBuilder, value: int) -> None:
     """The range of an F32 scalar has $value bytes.
 
-    An empty product is one. A reader that computes zero elements, or accepts any number, accepts this file.
+    The product of no dimensions is one. A reader that computes zero elements, or does not check the size,
+    accepts this file.
     """
     sized(f, "F32", [], value)
 
@@ -84,7 +85,8 @@ def empty_or_not(f: FileBuilder, value: Sized) -> None:
 def product_wraps_to_zero(f: FileBuilder) -> None:
     """The dimensions 2^32 and 2^32 wrap around to zero elements, and the range is empty.
 
-    The wrapped product and the range agree, so the reader returns a tensor of 2^64 elements without memory.
+    The wrapped product and the range agree. A reader that does not detect the overflow returns a tensor that
+    claims 2^64 elements but has no bytes.
     """
     sized(f, "F32", [2**32, 2**32], 0)
 
@@ -170,7 +172,7 @@ def bytes_wrap_to(f: FileBuilder, value: Sized) -> None:
 def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
     """The byte count fits into 64 bits, but the bit count wraps around to the range size: $slug.
 
-    Because of packed dtypes, some readers count bits, and their counts overflow eight times earlier.
+    Because of packed dtypes, some readers count bits, so their counts overflow at an eighth of the size.
     """
     sized(f, *value)
 
@@ -213,10 +215,10 @@ def wraps_32_bits_to(f: FileBuilder, value: Sized) -> None:
 
 @rejects("OFF-05 SHP-05", codes=("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"), importance="critical")
 def largest_without_overflow(f: FileBuilder) -> None:
-    """There are 2^61 - 1 elements of U8 but only eight bytes of data.
+    """A U8 tensor has 2^61 - 1 elements, but there are only eight bytes of data.
 
-    Not even the number of bits overflows. No machine has the memory that a reader allocates if it does not
-    compare the shape with the range first.
+    Not even the number of bits overflows. No machine has enough memory for the tensor, so a reader must
+    compare the shape with the range before it allocates memory.
     """
     sized(f, "U8", [2**61 - 1], 8)
 
@@ -234,7 +236,7 @@ def largest_without_overflow(f: FileBuilder) -> None:
     },
 )
 def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
-    """A tensor requires this number of bytes, but the file contains eight: $slug.
+    """A tensor requires this number of bytes, but the file contains eight bytes of data: $slug.
 
     As a signed number, the size may be negative, and then every comparison with it is wrong.
     """
@@ -252,7 +254,7 @@ def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     },
 )
 def bits_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
-    """A tensor requires about this number of bits, but the file contains eight bytes: $slug."""
+    """A tensor requires about this number of bits, but the file contains eight bytes of data: $slug."""
     f.tensor("w", *value, pattern("w", 8))
 
 

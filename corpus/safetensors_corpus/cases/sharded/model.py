@@ -68,7 +68,7 @@ def tensor_without_bytes(f: ShardedBuilder, names: str) -> None:
 
 @accepts("IDX-17 IDX-03", importance="high")
 def total_size_of_dtypes(f: ShardedBuilder) -> None:
-    """The model has dtypes of one to eight bytes, a scalar and odd lengths.
+    """The model has dtypes of one to eight bytes, a scalar, and tensors of odd lengths.
 
     The total_size must count only the bytes of the tensors.
     """
@@ -113,7 +113,7 @@ NAMES = {
 
 @accepts("IDX-17 IDX-01 ENT-08", over=NAMES)
 def tensor_names(f: ShardedBuilder, names: tuple[str, ...]) -> None:
-    """Tensor names contain characters that JSON escapes or that have a meaning elsewhere: $slug."""
+    """Tensor names contain characters that JSON escapes or that have a special meaning elsewhere: $slug."""
     f.tensors(names)
 
 

@@ -1,6 +1,6 @@
 """Slice: parts of a tensor within its bounds, and dtypes whose elements share bytes (API-08).
 
-The tensors are at all positions in the file, have elements of every kind, and are next to other tensors.
+The tensors are at various positions in the file, have elements of every kind, and are next to other tensors.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def rank(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
 
 @accepts("SHP-03 API-05", over={"no-index": (), "ellipsis": (...,)})
 def scalar(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """A scalar has no dimension to slice, and $slug returns all of it."""
+    """The request selects a whole scalar, which has no dimensions: $slug."""
     ask_numbers(f, *index, shape=[], beside=2)
 
 
@@ -278,7 +278,7 @@ BROKEN = {
 
 
 def other_broken(f: SliceBuilder, what: str) -> None:
-    """A fault of the file is outside the requested tensor: $slug.
+    """The file has a fault outside the requested tensor: $slug.
 
     A reader that checks only the requested tensor returns parts of an invalid file.
     """
@@ -302,7 +302,9 @@ for _what, (_rule, _code) in BROKEN.items():
 
 @dataclass(frozen=True)
 class Part:
-    """Packed tensor with a slice: the shape of the slice, and the bytes of the tensor in the slice."""
+    """Slice of a packed tensor. ``gives`` is the shape of the slice, and ``pieces`` selects its bytes from
+    those of the tensor.
+    """
 
     dtype: str
     shape: list[int]
@@ -427,7 +429,7 @@ def packed_step_inside_byte(f: SliceBuilder) -> None:
     _ask(f, Part("F4", [8], (S(0, 8, 2),)))
 
 
-# Several ordinary properties at once
+# Combinations of ordinary properties
 
 
 MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {

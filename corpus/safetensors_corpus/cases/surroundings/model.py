@@ -81,7 +81,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Model:
-    """Properties in the order of their levels in ids, and the topics combined with them.
+    """Properties in the order in which their levels appear in ids, and the topics combined with them.
 
     Sets of valid files also combine any three of the ``core`` properties.
     """
@@ -98,7 +98,7 @@ class Model:
         return "-".join(words) or "usual"
 
     def row(self, slug: str) -> dict[str, str]:
-        """Return the row of a slug. Raises ValueError for an unknown or misplaced word."""
+        """Return the row for a slug. Raises ValueError for an unknown or misplaced word."""
         property_of = {level: name for name, prop in self.properties.items() for level in prop.levels}
         row = {name: prop.usual for name, prop in self.properties.items()}
         for word in [] if slug == "usual" else slug.split("-"):
@@ -138,8 +138,8 @@ class Model:
     def _completable(self, domain: Levels, fixed: dict[str, str]) -> bool:
         """Return whether at least one permitted row has these levels.
 
-        Exclusions name other properties. The method tries the levels of one such property at a time, and
-        stops when an exclusion applies.
+        An exclusion may depend on properties that are not in ``fixed``. The method tries each level of the
+        first such property, and does not continue with levels to which an exclusion applies.
         """
         decided = [e for e in self.exclusions if fixed.keys() >= set(e.properties)]
         if any(exclusion.meets(fixed) for exclusion in decided):

@@ -266,14 +266,10 @@ def _metadata(raw: str, at: int | None = None) -> Finish:
 
 
 _RANGES = {
-    "hole-of-one": _fault(
-        "a byte before a tensor that belongs to no tensor", "OFF-07", HOLE, FILLED, change=_gap(1)
-    ),
-    "hole-of-eight": _fault(
-        "eight bytes before a tensor that belong to no tensor", "OFF-07", HOLE, FILLED, change=_gap(8)
-    ),
+    "hole-of-one": _fault("a hole of one byte before a tensor", "OFF-07", HOLE, FILLED, change=_gap(1)),
+    "hole-of-eight": _fault("a hole of eight bytes before a tensor", "OFF-07", HOLE, FILLED, change=_gap(8)),
     "hole-to-64": _fault(
-        "zeros before a tensor that align it to a multiple of 64 bytes",
+        "a hole of zeros that aligns a tensor to a multiple of 64 bytes",
         "OFF-12 OFF-07",
         HOLE,
         FILLED,

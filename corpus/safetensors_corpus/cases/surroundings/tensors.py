@@ -155,7 +155,7 @@ EXCLUSIONS = (
     Exclusion(
         ("place", "beside"),
         lambda r: r["place"] == "first" and r["beside"] == "odd",
-        "there is no tensor before it",
+        "there is no tensor before the subject",
     ),
     Exclusion(
         ("count", "beside", "size"),
@@ -172,7 +172,7 @@ EXCLUSIONS = (
             r["beside"] in ("alike", "reshaped")
             and (r["dtype"] == "bool" or (r["count"] == "n300" and r["dtype"] in ("u8", "f8")))
         ),
-        "there are more tensors than values",
+        "some tensors would have the same bytes",
     ),
     Exclusion(
         ("place", "content"),
@@ -198,12 +198,12 @@ EXCLUSIONS = (
     Exclusion(
         ("place", "names"),
         lambda r: _alone(r) and r["names"] == "twins",
-        "a single name is not similar to another one",
+        "there is no second name",
     ),
     Exclusion(
         ("place", "metadata"),
         lambda r: _alone(r) and r["metadata"] == "mmid",
-        "metadata between tensors requires two of them",
+        "metadata between tensors requires two tensors",
     ),
 )
 

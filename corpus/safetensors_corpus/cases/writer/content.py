@@ -16,10 +16,10 @@ from ...author.write import WriteBuilder
 
 DTYPES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
 RARELY_KNOWN = ("u16", "u32", "u64", "c64", "f8-e4m3fnuz", "f8-e5m2fnuz", "f8-e8m0", "f4")
-"""Slugs of dtypes that a wrapper was reported not to support."""
+"""Slugs of dtypes that a wrapper did not support, according to a bug report."""
 SCALARS = {"f32": "F32", "bool": "BOOL", "c64": "C64"}
 FOUR = 4
-"""Number of elements in the vectors below. It fills whole bytes in every dtype."""
+"""Number of elements in the vectors below. Four elements fill whole bytes in every dtype."""
 TYPES = {
     "complex128": "C128",
     "float128": "F128",
@@ -31,8 +31,8 @@ TYPES = {
     "int4": "I4",
     "float8-e3m4": "F8_E3M4",
 }
-"""Slug -> element type in the manifest. STRING has two code points of four bytes, DATETIME has seconds in
-eight bytes, and VOID has three bytes.
+"""Slug -> element type in the manifest. A STRING is two code points of four bytes each, a DATETIME is a
+number of seconds in eight bytes, and a VOID is three bytes.
 """
 
 
@@ -49,7 +49,7 @@ eight bytes, and VOID has three bytes.
     },
 )
 def dtype(f: WriteBuilder, code: str) -> None:
-    """The writer saves a vector of $value."""
+    """The writer saves a vector of dtype $value."""
     data = bytes([0, 1, 1, 0]) if code == "BOOL" else pattern("t", size_of(code, [FOUR]))
     f.tensor("t", code, [FOUR], data)
 
@@ -64,7 +64,7 @@ def two_tensors_and_metadata(f: WriteBuilder) -> None:
 
 @accepts("SHP-03 WRT-01", over=SCALARS, ahead=rare(SCALARS))
 def scalar(f: WriteBuilder, code: str) -> None:
-    """A scalar of $value has an empty shape instead of one dimension of length one."""
+    """A scalar of dtype $value has an empty shape instead of one dimension of length one."""
     f.tensor("t", code, [], b"\1" if code == "BOOL" else None)
 
 
@@ -77,7 +77,7 @@ def without_elements(f: WriteBuilder, shape: list[int]) -> None:
 
 @accepts("DTY-01 SHP-04 WRT-01", over={"f4": "F4", "f6": "F6_E3M2"})
 def packed_without_elements(f: WriteBuilder, code: str) -> None:
-    """An empty tensor of $value does not use any bytes."""
+    """An empty tensor of dtype $value does not use any bytes."""
     f.tensor("t", code, [0])
 
 

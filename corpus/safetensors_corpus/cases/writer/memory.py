@@ -96,7 +96,7 @@ CONTIGUOUS: dict[str, tuple[str, list[int], int, list[int] | None]] = {
 def contiguous_view(f: WriteBuilder, value: tuple[str, list[int], int, list[int] | None]) -> None:
     """The elements of a view are contiguous but inside a larger storage: $slug.
 
-    Strides of dimensions of length one have no effect. The writer must not save the rest of the storage.
+    The stride of a dimension of length one has no effect. The writer must not save the rest of the storage.
     """
     code, shape, offset, strides = value
     begin = surrounded(f, 48)
@@ -129,7 +129,7 @@ def empty_view(f: WriteBuilder) -> None:
 def big_endian(f: WriteBuilder, code: str) -> None:
     """The elements are big-endian in memory: $slug ($value).
 
-    A complex number consists of two numbers. Swapping the bytes of the whole swaps the two numbers.
+    A complex number consists of two numbers. Reversing all of its bytes would also swap the two numbers.
     """
     f.tensor("t", code, [3], byteorder="big")
 
@@ -161,7 +161,7 @@ def byte_order_of_single_bytes(f: WriteBuilder, code: str) -> None:
 
 
 def stored_once(f: WriteBuilder, kept: str, *left_out: str, others: tuple[str, ...] = ()) -> None:
-    """Expect the file to contain only ``kept`` of the tensors that share memory."""
+    """Of the tensors that share memory, expect only ``kept`` in the file."""
     f.expect(kept, *others, option="once")
     f.expect(kept, *others, metadata=dict.fromkeys(left_out, kept), option="noted")
 
@@ -205,7 +205,7 @@ def part_of_another_tensor(f: WriteBuilder) -> None:
 
 @chooses("shared-memory", options=NONE_HOLDS_ALL, level="must", importance="high")
 def overlapping_halves(f: WriteBuilder) -> None:
-    """The second half of one tensor is the first half of another, and neither contains all bytes."""
+    """The second half of one tensor is the first half of another, so neither contains the whole storage."""
     f.storage("memory", pattern("t", 24))
     f.tensor("a", "F32", [4], storage="memory")
     f.tensor("b", "F32", [4], storage="memory", offset=8)

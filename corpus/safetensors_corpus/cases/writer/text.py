@@ -1,7 +1,7 @@
 """Writer: names and metadata.
 
-Every Unicode string except the reserved key is a valid name, and anything else is not. The cases
-save metadata with and without tensors.
+Every Unicode string except the reserved key is a valid name, and no other value is. The cases save metadata
+with and without tensors.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def name_like_the_reserved(f: WriteBuilder) -> None:
 
 @accepts("MET-05 WRT-06 WRT-01", over={"in-capitals": "__METADATA__", "with-blank": "__metadata__ "})
 def name_reserved(f: WriteBuilder, text: str) -> None:
-    """The reserved key $slug is a name like any other."""
+    """A name that only resembles the reserved key is a name like any other: $slug."""
     f.tensor(text, "U8", [3], b"abc")
 
 
@@ -134,7 +134,7 @@ def name_with_lone_surrogate_last_of_three(f: WriteBuilder) -> None:
 
 @rejects("HDR-09 WRT-01", codes=("HDR_DUP_KEY", "WRT_BAD_NAME"))
 def one_name_twice(f: WriteBuilder) -> None:
-    """Two tensors have the same name, for writers that accept a list of tensors."""
+    """Two tensors have the same name, which is possible if a writer accepts a list of tensors."""
     f.tensor("a", "U8", [1], b"\1")
     f.tensor("a", "U8", [1], b"\2")
 
@@ -200,7 +200,7 @@ TEXTS = {
 
 @accepts("WRT-01 WRT-10 MET-04", over=TEXTS)
 def metadata_text(f: WriteBuilder, value: dict[str, str]) -> None:
-    """The metadata must be stored without changing a character: $slug."""
+    """The metadata must be stored without changing any character: $slug."""
     f.tensor("t")
     f.metadata(value)
 
