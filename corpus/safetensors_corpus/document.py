@@ -37,7 +37,7 @@ READABLE = (1, 2)
 """Supported schema versions. In version 1, cases contain all fields."""
 MANIFEST = "corpus.json"
 CHECKSUM = "corpus.sha256"
-"""Name of the file with the digest of our own manifest as built, in the format of ``sha256sum``."""
+"""Name of the file that contains the digest of our own manifest, in the format of ``sha256sum``."""
 FILES, RECIPES = "files", "recipes"
 """Folders for stored inputs and for inputs that a copy created from recipes."""
 LARGEST_MANIFEST = 64 << 20
@@ -49,7 +49,7 @@ DEEPEST = 64
 MOST_READERS, MOST_ROUNDS, MOST_TAKEN = 64, 1000, 10_000
 """Maximum number of simultaneous readers, of rounds, and of tensors per reader and round."""
 MOST_TEXT = 64 << 20
-"""Maximum total size in bytes of the strings that the expectations of one case give in parts."""
+"""Maximum total size in bytes of the strings that the expectations of one case specify in parts."""
 
 
 def defaults() -> dict[str, Any]:
@@ -64,7 +64,7 @@ def defaults() -> dict[str, Any]:
 
 
 class ManifestError(Exception):
-    """The corpus is missing or unreadable, has another schema version or contains a changed file."""
+    """The corpus is missing or unreadable, has an unsupported schema version or contains a changed file."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Publicly reported bugs of real readers and writers, from ``field_bugs.toml``.
 
-A case names the bugs that it shows, and a bug without a case has a reason. The manifest contains both.
+Each case names the bugs that it shows, and each bug without a case has a reason. The manifest contains the
+bugs and these references.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def reference_url(reference: str) -> str | None:
 
 @cache
 def field_bugs() -> Mapping[str, FieldBug]:
-    """Load the bugs as a map from their ids. Raises ValueError for an invalid entry."""
+    """Load the bugs and map them by id. Raises ValueError for an invalid entry."""
     path = Path(__file__).with_name("field_bugs.toml")
     out: dict[str, FieldBug] = {}
     for raw in tomllib.loads(path.read_text(encoding="utf-8"))["bug"]:

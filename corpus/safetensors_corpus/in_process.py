@@ -82,7 +82,7 @@ def _read(case: Case, implementation: Any, folder: Path) -> Answer:
     candidates = ("read", *case.steps) if case.kind == "resource" else case.steps
     steps = [s for s in candidates if hasattr(implementation, s)]
     if not steps:
-        raise NotImplementedError("has none of the steps")
+        raise NotImplementedError("does not implement any of the steps")
     return accepted(getattr(implementation, steps[-1])(case.path))
 
 
@@ -277,7 +277,7 @@ def given_tensors(action: Mapping[str, Any]) -> list[GivenTensor]:
 
 
 def given_text(value: Any) -> Any:
-    """Expand a string that a write action gives in parts. Returns other values unchanged."""
+    """Expand a string that a write action specifies in parts. Returns other values unchanged."""
     return recipe.text_of(value) if isinstance(value, Mapping) and value.keys() == {"parts"} else value
 
 

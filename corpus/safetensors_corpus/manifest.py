@@ -77,7 +77,7 @@ class Expectation:
 COMBINED = "surroundings"
 """Area whose cases combine features of other areas."""
 ANY_VALID_FILE = "FRM-11"
-"""Rule that requires a reader to accept every valid file. Cases that combine features list it first."""
+"""Rule that requires readers to accept every valid file. Cases that combine features list it first."""
 AREA_OF_RULES = {
     "FRM": "framing",
     "HDR": "header",
@@ -359,7 +359,7 @@ def _load(document: Document, *, trusted: bool = False) -> Manifest:
     rows = CaseTable.of(document, trusted=trusted)
     try:
         cases = [_case(row, root) for row in rows.cases if row.status == "active"]
-    except (ValueError, KeyError, TypeError) as err:  # the parts of a string do not fit together
+    except (ValueError, KeyError, TypeError) as err:  # invalid parts of a string
         raise unusable(document.path, f"{type(err).__name__}: {err}") from err
     for case in cases:
         if case.choice is not None and case.choice not in rule_book().choices:

@@ -30,7 +30,7 @@ Part = Mapping[str, Any]
 CHUNK = 1 << 20
 """Chunk size in bytes."""
 RUN = 1000
-"""Number of items of an ``each`` part whose numbers have the same leading digits."""
+"""Number of items in a run of an ``each`` part. The numbers of these items have the same leading digits."""
 RUNS_AT_ONCE = 20
 """Number of runs per chunk."""
 LARGEST_FILE = 2 << 40

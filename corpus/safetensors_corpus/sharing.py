@@ -150,7 +150,8 @@ def _run(subject: Subject, action: Mapping[str, Any], handle: Any, opener: _Read
                 opener.close(handle, "")
             group.meet()
             if closing and action["by"] == "threads":
-                opener.close(handle, "reject")  # a reader may reject this while others use it
+                # a reader may refuse to close the file while other readers use it
+                opener.close(handle, "reject")
             group.meet()
         for rows, failures in group.ended():
             opener.add(rows)

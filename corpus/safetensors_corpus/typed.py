@@ -24,7 +24,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 ADDRESS = "https://safetensors-conformance.example/schema/"
 """Prefix of the ids of published schemas."""
 _KINDS = {
-    "str": "a text",
+    "str": "a string",
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
@@ -110,7 +110,7 @@ def _sentence(said: str, value: object, model: Any, where: str) -> str:
         kind = f"{_KINDS.get(found[1], found[1])}{' of length' if found[2] else ''}"
         return f"must be {kind} {found[3]} {int(found[4]):,}{but}"
     if found := re.fullmatch(r"Expected `str` matching regex '(.*)'", said):
-        return f"must be a text of the form {found[1]}{but}"
+        return f"must be a string of the form {found[1]}{but}"
     return shorten(said[:1].lower() + said[1:], 300)
 
 
@@ -128,8 +128,8 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         return ascii(shorten(value, 120))
     if type(value) is int and abs(value) >= 10**64:
-        return "a whole number of many digits"
-    return json.dumps(value, default=str)  # a time of TOML
+        return "a whole number with many digits"
+    return json.dumps(value, default=str)  # the value may be a TOML time
 
 
 def _forms(model: Any, where: str) -> list[dict[str, Any]]:

@@ -46,10 +46,10 @@ class Outer(Struct, forbid_unknown_fields=True):
         ({"\ud800\n\x1b": 1}, "unknown key '\\ufffd\\n\\x1b'; there are colours, count, day, rows, sums,"),
         ({"rows": [{}]}, "rows[0]: has no 'name'"),
         ({"rows": [{"name": "x", "nam": 1}]}, "rows[0]: unknown key 'nam'; did you mean 'name'?"),
-        ({"rows": [{"name": ""}]}, "rows[0].name: must be a text of length >= 1, not ''"),
+        ({"rows": [{"name": ""}]}, "rows[0].name: must be a string of length >= 1, not ''"),
         ({"rows": [{"name": "x", "kind": "cow"}]}, "rows[0].kind: must be cat or dog, not 'cow'"),
         ({"rows": [{"name": "x", "kind": "\ud800"}]}, "rows[0].kind: must be cat or dog, not '\\ufffd'"),
-        ({"rows": [{"name": "x"}, {"name": 1}]}, "rows[1].name: must be a text, not 1"),
+        ({"rows": [{"name": "x"}, {"name": 1}]}, "rows[1].name: must be a string, not 1"),
         ({"count": -1}, "count: must be a whole number >= 0, not -1"),
         ({"count": True}, "count: must be a whole number, not true"),
         ({"count": 1.5}, "count: must be a whole number, not 1.5"),
@@ -58,7 +58,7 @@ class Outer(Struct, forbid_unknown_fields=True):
         ({"day": "2026-01-01"}, "day: must be a date like 2027-06-01 or null, not '2026-01-01'"),
         ({"day": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)}, "day: must be a date like 2027-06-01 or null, not"),
         ({"sums": {"\ud800": -1}}, "sums[...]: must be a whole number >= 0"),
-        ({"sums": {1: 1}}, "a key of sums: must be a text, not a whole number"),
+        ({"sums": {1: 1}}, "a key of sums: must be a string, not a whole number"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(value: object, said: str) -> None:

@@ -40,7 +40,7 @@ AREAS = {
     "resource": "resource",
     "concurrent": "concurrent",
 }
-"""Areas of the corpus in the order of the format, and the kind of the cases in each area.
+"""Maps each area of the corpus, in the order of the format, to the kind of its cases.
 
 An area is a module or a package in ``cases``. Cases that the fuzzer found declare their area themselves.
 """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_FILE = 64 * 1024
 """Maximum size of a stored file in bytes. Larger inputs become recipes."""
 USUAL_FILE = 2 * 1024
-"""Inputs above this size also become recipes if the recipe has at most ``LONG_RECIPE`` characters."""
+"""Inputs above this size become recipes if the recipe has at most ``LONG_RECIPE`` characters."""
 LONG_RECIPE = 1024
 HEAVY = 1 << 20
 """Input size in bytes above which a case is heavy."""
@@ -42,9 +42,9 @@ class Builder(ABC):
 
     @abstractmethod
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
-        """Return ``input`` for the manifest, and the files to store.
+        """Return the value of ``input`` for the manifest, and the files to store.
 
-        The files are a map from paths relative to the manifest to bytes.
+        The files are a map from paths, relative to the manifest, to bytes.
         """
 
     @abstractmethod
@@ -69,7 +69,7 @@ def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict
 
 
 def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return ``input`` for a single file, and the file if it is small enough to store."""
+    """Return the value of ``input`` for a single file, and the file if it is small enough to store."""
     digest: dict[str, Any] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
     if len(data) <= USUAL_FILE:
         return {"file": path, **digest}, {path: data}
@@ -83,7 +83,7 @@ def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes
 
 
 def json_text(value: object) -> str:
-    """Return compact JSON in which non-ASCII characters are not escaped, like the official writer."""
+    """Return compact JSON in which, as in the official writer, non-ASCII characters are not escaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -91,7 +91,9 @@ def size_of(dtype: str, shape: Sequence[int]) -> int:
     """Return the size of a tensor in bytes. Raises ValueError if the size is not a whole number of bytes."""
     bits = prod(shape) * DTYPE_BITS[dtype]
     if bits % 8:
-        raise ValueError(f"{dtype} {list(shape)} has {bits} bits, which are not whole bytes; pass the data")
+        raise ValueError(
+            f"{dtype} {list(shape)} has {bits} bits, which is not a whole number of bytes; pass the data"
+        )
     return bits // 8
 
 

@@ -17,9 +17,9 @@ INDEX_NAME = "model.safetensors.index.json"
 
 @dataclass
 class ShardBuilder(FileBuilder):
-    """A shard.
+    """A shard of the checkpoint or a decoy.
 
-    The bytes of its tensors also depend on the name of the shard, so decoys have different bytes.
+    The bytes of a tensor also depend on the name of its shard, so decoys have different bytes.
     """
 
     name: str = ""
@@ -103,7 +103,7 @@ class IndexBuilder(Builder):
         return sum(sizes.get(shard, {}).get(tensor, 0) for tensor, shard in self._mapped)
 
     def expect(self, *tensors: tuple[str, str], option: str | None = None) -> None:
-        """Set the tensors that a loader must find under ``option`` instead of those of the map.
+        """Set the tensors that a loader must find under ``option``, instead of those in the map.
 
         Each tensor is a pair (name, shard).
         """

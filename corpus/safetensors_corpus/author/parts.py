@@ -28,14 +28,14 @@ LONE_SURROGATES = {
     r"\ud7ff\udc00": "\ud7ff\udc00",
     r"\u0041\udc00": "A\udc00",
 }
-"""Maps JSON escapes to the string that they represent. Lone surrogates are kept."""
+"""Maps JSON escapes to the strings that they represent. Lone surrogates are kept."""
 LONE_MAPS = {
     rb'{"a":"\ud800"}': {"a": "\ud800"},
     rb'{"a":"\ud800b"}': {"a": "\ud800b"},
     rb'{"\udc00":"b"}': {"\udc00": "b"},
     rb'{"\ude00\ud83d":"b"}': {"\ude00\ud83d": "b"},
 }
-"""Maps the JSON text of metadata to the map that it represents. Lone surrogates are kept."""
+"""Maps the JSON text of metadata to the map that the text represents. Lone surrogates are kept."""
 LONE_OPTIONS: Options = {
     "reject": reject("HDR_NOT_JSON", "HDR_NOT_UTF8"), "keep": ACCEPT, "replace": ACCEPT
 }  # fmt: skip

@@ -14,7 +14,7 @@ from .. import recipe
 from .file import Builder, FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
 
 SPELLED = 4096
-"""Maximum length of a string that the manifest contains literally."""
+"""Maximum length of a string that the manifest contains literally. Longer strings are given in parts."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from .common import HELP, UnusableError, folder_option, load, write_page
 
 PAGE = "field-bugs.md"
 CASES_NAMED = 3
-"""Number of cases per bug that the page names. The page only counts the remaining cases."""
+"""Maximum number of cases that the page names for each bug. The page only counts the remaining cases."""
 
 BugRow = Mapping[str, Any]
 

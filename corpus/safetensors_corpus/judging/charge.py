@@ -26,7 +26,7 @@ _RULES_OF_HARM: Mapping[tuple[str, ...], str] = {
     ("FRM-02", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
     ("OFF-13", "OFF_OUT_OF_BOUNDS"): "OFF-04",
 }
-"""Maps a rule on parsing a number and the fault that results from a mistake to the rule on that fault."""
+"""Maps a parsing rule, with the fault that a parsing mistake leads to, to the rule on that fault."""
 _RULES_OF_ACCEPTANCE: Mapping[str, tuple[str, str]] = {
     "FRM-02": ("FRM_HEADER_PAST_EOF", "FRM-04"),
     "FRM-05": ("FRM_HEADER_PAST_EOF", "FRM-04"),
@@ -36,8 +36,7 @@ _RULES_OF_ACCEPTANCE: Mapping[str, tuple[str, str]] = {
     "LIM-05": ("OFF_OVERLAP", "OFF-06"),
     "ENT-05": ("ENT_MISSING_FIELD", "ENT-03"),
 }
-"""Maps a rule on parsing or arithmetic to the fault that results from a mistake, and the rule on that fault.
-"""
+"""Maps a rule on parsing or arithmetic to the fault that a mistake leads to and the rule on that fault."""
 FORBIDDING = frozenset({*(f"HDR-{n:02}" for n in range(9, 14)), "OFF-06", "OFF-07", "OFF-08", "OFF-12"})
 """Rules that only forbid files. A reader that rejects a valid file does not break them."""
 _DTYPE_RULES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})
@@ -75,11 +74,11 @@ def rule_of_refusal(demand: Case | Demand) -> str:
     if demand.kind not in ("read", "resource"):
         return first
     if demand.kind == "resource" and demand.level == "should":
-        return ANY_VALID_FILE  # only its size is unusual, and its rules are about cost
+        return ANY_VALID_FILE  # only the size is unusual, and the rules of the case are about cost
     if first in _DTYPE_RULES:
         return DTYPES
     metadata = _content(demand).get("metadata") or {}
-    # Some loaders reject every metadata map that has no format entry.
+    # Some loaders reject every metadata map that does not contain the key ``format``.
     any_file = first in FORBIDDING or (metadata and "format" not in metadata)
     return ANY_VALID_FILE if any_file else first
 

@@ -261,7 +261,7 @@ def _outcome(
 ) -> Failure:
     first, level = first_rule(demand), demand.level
     if demand.kind in _SAVING:
-        # The written format allows these files, but it does not require a writer to be able to write each of
+        # The written format allows these files, but does not require a writer to be able to write all of
         # them.
         saving = (rule for rule in demand.rules if rule.startswith(("WRT", "IDX")))
         rule = first if effect == "reject" else next(saving, charge.OUTPUT)
@@ -314,12 +314,12 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
             rule, basis = charge.OUTPUT, "official"
     elif demand.kind == "concurrent":
         rule = first
-        if of in ("missing", "reported"):  # other differences break a must, because the file itself is valid
+        if of in ("missing", "reported"):  # other differences break a must, because the file is valid
             level = demand.level
     elif demand.kind == "slice":
         rule = first if first.startswith("API") else charge.SLICES
     elif demand.kind == "remote" and first.startswith("API"):
-        # A reader may return the old file or the new file, but no content that is in neither of them.
+        # A reader may return the old file or the new file, but not content that is in neither of them.
         rule = REMOTE_CONTENT
     elif demand.kind in ("index", "lifecycle", "remote"):
         rule = first
@@ -381,10 +381,10 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
     limit = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:
-        # A costly file breaks neither the rule on the header limit nor a rule that is not about cost.
+        # Neither the rule on the header limit nor a rule that is not about cost restricts the cost.
         costly = limit.startswith("LIM") and limit != "LIM-01"
         rule = limit if costly else _COSTS.get(excess.name, limit)
-        # The written format is about memory; the limit on bytes read is our own.
+        # The written format limits memory; the limit on bytes read is our own.
         basis = "ours" if excess.name == "read_bytes" else None
         detail = f"over budget: {excess} (the lower of two runs)"
         failure = failure_of("cost", rule, demand.level, "cost", detail, basis)

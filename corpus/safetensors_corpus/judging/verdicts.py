@@ -21,7 +21,7 @@ VERDICTS: dict[str, str] = {
     "choice-inconsistent": "answers to the cases of one choice contradict each other",
     "harness-error": "the adapter failed; this says nothing about the implementation",
     "late-reject": "opened a file that it must reject, and rejected it only in the step read",
-    "not-strict": "missed a recommendation, which is not a must",
+    "not-strict": "did not follow a recommendation",
     "unsupported": "the file is valid, but needs a feature that the implementation lacks",
     "choice": "took one of several legitimate options; the option follows the colon",
     "pass": "as expected",
@@ -29,7 +29,7 @@ VERDICTS: dict[str, str] = {
 """Maps each verdict to its meaning, worst first."""
 
 DEVIATIONS: dict[str, str] = {
-    "content": "reports or writes other content than expected",
+    "content": "reports or writes content other than expected",
     "accept": "accepts a file that the rule forbids",
     "reject": "rejects a file that the rule allows",
     "cost": "uses more time, memory or reads than the rule allows",
@@ -81,7 +81,7 @@ def fails(verdict: str, *, strict: bool = False) -> bool:
 def effect_of(verdict: str) -> str:
     """Return the effect of a verdict, such as ``accept`` for ``wrong-accept`` and ``deviation:accept``.
 
-    Other verdicts are their own effect.
+    For other verdicts, returns the verdict itself.
     """
     kind, _, effect = verdict.partition(":")
     return effect if kind == "deviation" else kind.removeprefix("wrong-")

@@ -95,7 +95,8 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 def bytes_of(path: Path) -> bytes:
     try:
         return read_whole(path, LARGEST_IN_MEMORY)
-    # too large, or no longer a regular file, and therefore different from every earlier file
+    # The file is too large or no longer regular. The message stands in for its bytes, so it differs from
+    # every earlier file.
     except OSError as err:
         return str(err).encode()
 

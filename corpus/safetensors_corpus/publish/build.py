@@ -109,7 +109,7 @@ _CHOICE_FIELDS = ("id", "title", "rule", "description", "options", "positions", 
 
 
 ESCAPE = "escape-in-key"
-"""Feature of a case that contains an escape in a key although it is not about escapes."""
+"""Feature of cases in which a key contains an escape, although the cases are not about escapes."""
 _ESCAPED_KEY = re.compile(rb'"[^"\\]*\\(?:[^"\\]|\\.)*"\s*:', re.DOTALL)
 _ABOUT_ESCAPES = ("HDR-14", "HDR-15")
 

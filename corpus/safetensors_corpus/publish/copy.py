@@ -231,7 +231,7 @@ def problems(
     broken = broken or [Problem("schema", MANIFEST, str(fault)) for fault in faults(raw, root)]
     yield from broken
     if broken:
-        return  # the other checks rely on a valid manifest, and open the files that it names
+        return  # the other checks rely on a valid manifest and open the files that it names
     paths: dict[str, str] = {}
     for path, _, _ in chain.from_iterable(map(stored_files, raw["cases"])):
         # Some systems do not distinguish such names.
@@ -250,7 +250,7 @@ def problems(
 
 
 def _schema_problems(root: Path, raw: dict[str, Any], most: int = 20) -> Iterator[Problem]:
-    # Use our own schema, because a foreign schema could contain URLs or patterns that never finish matching.
+    # Use our own schema, because the copy's schema could contain URLs or patterns that never finish matching.
     ours = json.loads((corpus_root() / SCHEMA).read_bytes())
     if not (root / SCHEMA).exists():
         yield Problem("missing", SCHEMA, "the schema of the manifest does not exist")

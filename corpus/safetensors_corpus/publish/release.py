@@ -145,7 +145,7 @@ def compare(old: Version | None, new: Version) -> Changes:
         if _bytes(was) != _bytes(now):
             out.input.append(name)
         reported = ("status", *(f for f in fields if f.startswith("input.") and name in out.input))
-        # A changed path or recipe for the same bytes comes last.
+        # List a changed path or recipe last if the bytes are the same.
         if others := sorted((f for f in fields if f not in reported), key=lambda f: f.startswith("input.")):
             out.changed[name] = others
     return out
@@ -186,7 +186,7 @@ def _bytes(case: Mapping[str, Any]) -> object:
 
 
 def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Yield the fields in which two JSON values differ. Recurses into objects, but not into lists."""
+    """Yield the fields that differ between two JSON values. Recurses into objects, but not into lists."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         if old != new:
             yield path

@@ -30,7 +30,7 @@ from ..document import MANIFEST, checked, read_document
 from ..manifest import LARGEST_IN_MEMORY, read_stored
 
 FORMAT = 1
-"""Number that increases with each change that breaks readers of the previous format."""
+"""Version of the format. It increases with each change that breaks readers of the previous format."""
 KEPT = ("kind", "title", "rules", "level", "features", "steps", "action", "budget")
 """Fields that are copied unchanged. Empty fields are omitted."""
 

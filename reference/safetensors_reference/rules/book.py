@@ -1,7 +1,7 @@
 """The rules and choices of the format, loaded from ``rules.toml`` and ``choices.toml``.
 
-The reader, the corpus, the harness, the reports and the documentation take every statement from these files,
-so that each statement exists only once.
+These files contain the only copy of each statement. The reader, the corpus, the harness, the reports and the
+documentation take their statements from them.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ Basis = Literal["text", "official", "ours"]
 ProfileName = Literal["text", "official", "hardened"]
 PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
 TEXT_ANSWERS = "'text' follows 'hardened' where the written rules leave a choice open"
-"""Explains the profile ``text`` in help texts."""
+"""Help text that explains the profile ``text``."""
 BASES: dict[Basis, str] = {
     "text": "the written format",
     "official": "the official library; the text is silent",
     "ours": "this project or a third-party convention; neither the text nor the official library requires it",
 }
-"""Mapping of each basis of a rule to the source of its requirement or permission, in words."""
+"""Maps each basis to a description of the source of the requirement or permission."""
 
 HEADER_CAP = 100_000_000
-"""Maximum header length in bytes that a reader accepts (LIM-01)."""
+"""Largest header length, in bytes, that a reader accepts (LIM-01)."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One numbered requirement of the format.
+    """A numbered requirement of the format.
 
     ``basis`` is the source of the requirement or, for a "may" rule, of the permission. ``text``, ``official``
     and ``hardened`` are the positions of the written specification, the newest official release and our
     recommendation for hostile files. ``choice`` names the choice if these positions differ or the text leaves
-    it open. ``codes`` are the fault codes that a strict reader reports.
+    the behaviour open. ``codes`` are the fault codes that a strict reader reports.
     """
 
     id: str
@@ -57,9 +57,9 @@ class Choice:
     ``options`` maps each option to its meaning. ``positions`` maps each profile to its option, or to None if
     the profile leaves the choice open. ``required`` is the option that every reader must take even without a
     profile, because the text is clear and only an implementation deviates. It is None if several options are
-    legitimate. ``limit`` means that readers may set their limits at different values, so their answers to
-    several cases may differ. ``settled`` lists rules whose ordinary cases show the option, because all known
-    interpretations agree on ``required``.
+    legitimate. ``limit`` means that readers set a limit somewhere, so a reader's answers to different cases
+    may differ. ``settled`` lists rules whose ordinary cases test the required option, because all known
+    interpretations agree on that option.
     """
 
     id: str
@@ -74,16 +74,16 @@ class Choice:
     points: tuple[int, ...] = ()
 
     def expected(self, profile: str | None) -> str | None:
-        """Return the option required under ``profile``, or without a profile if it is None.
+        """Return the option that a profile requires, or None if the choice is open.
 
-        Returns None if the choice is open.
+        If ``profile`` is None, return the option that is required without a profile.
         """
         if profile is None:
             return self.required
         return self.positions[profile]
 
     def takers(self, option: str | None) -> list[str]:
-        """Return the profiles with this option. None selects the profiles that leave the choice open."""
+        """Return the profiles with this option. If it is None, return those that leave the choice open."""
         return [profile for profile in PROFILES if self.positions[profile] == option]
 
 
@@ -109,7 +109,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]:
-    """Map the ids of a data file to its rows. Raises ValueError for a malformed row or a repeated id."""
+    """Map the ids in a data file to its rows. Raises ValueError for a malformed row or a repeated id."""
     import msgspec
 
     try:

@@ -11,11 +11,11 @@ from ..text import printable
 from ..text import shorten as shorten  # noqa: PLC0414 - quoting and cutting belong together
 
 JsonPath = tuple[str | int, ...]
-"""Place in the header: keys and array indices from the root. The root itself is ``()``."""
+"""Path to a value in the header: keys and array indices, starting at the root. The root is ``()``."""
 
 
 def render_path(path: JsonPath) -> str:
-    """Return a path as a JSONPath (RFC 9535) in ASCII, e.g. ``$['w']['shape'][0]``. Long keys are cut off."""
+    """Format a path as a JSONPath (RFC 9535) in ASCII, e.g. ``$['w']['shape'][0]``. Truncate long keys."""
     out = ["$"]
     for part in path:
         if isinstance(part, int):
@@ -35,17 +35,17 @@ MAX_NAME = 500
 
 
 def quote(text: str, limit: int = 80) -> str:
-    """Quote a name for display, with JSON escapes, cut off at ``limit`` characters."""
+    """Quote a name for display, with JSON escapes, and truncate it to ``limit`` characters."""
     return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
 
 
 def shown_name(name: object) -> str:
-    """Return a file name or address for display: on one line, unquoted and usually not cut off."""
+    """Format a file name or address for display on one line, without quotes."""
     return quote(str(name), MAX_NAME)[1:-1]
 
 
 def quote_some(names: Collection[str], limit: int = 8) -> str:
-    """Quote the first ``limit`` names and append the total if some are omitted.
+    """Quote the first ``limit`` names, followed by the total number if some names are omitted.
 
     Return a dash if there are no names.
     """
@@ -54,12 +54,12 @@ def quote_some(names: Collection[str], limit: int = 8) -> str:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Return any value as text, cut off at ``limit`` characters. If ``repr`` fails, return its type."""
+    """Format any value for display, truncated to ``limit`` characters. If ``repr`` fails, name the type."""
     if isinstance(value, str):
         return quote(value, limit)
     try:
         return shorten(repr(value), limit)
-    except Exception:  # may be any class; even repr() of an integer of 5,000 digits fails
+    except Exception:  # the value may be of any class; even repr() of an integer of 5,000 digits fails
         return f"a value of type {type(value).__name__}"
 
 
@@ -71,9 +71,9 @@ class Fault:
         code: standard code, e.g. ``OFF_HOLE``.
         rule: id of the broken rule, e.g. ``OFF-07``.
         message: one line, whose length is limited whatever the file contains (LIM-09).
-        start: file position of the first byte concerned.
-        end: file position after the last byte concerned; equal to ``start`` for a place between two bytes.
-        path: place in the header, or None for a fault outside the JSON.
+        start: file position of the first affected byte.
+        end: file position after the last affected byte; equal to ``start`` for a position between two bytes.
+        path: path to the value in the header, or None for a fault outside the JSON.
         choice: choice under which a profile may tolerate the fault, or None for undisputed rules.
     """
 

@@ -37,26 +37,25 @@ AREAS = {
     "IDX": "Sharded index",
     "NET": "Files over a network",
 }
-"""Mapping of rule id prefixes to the subject of the rules in that area, in the order in which a reader works.
-"""
+"""Maps rule id prefixes to the titles of their areas, in the order in which a reader checks a file."""
 
 LEVELS: tuple[Level, ...] = ("must", "should", "may")
 
 OFFICIAL_REPOSITORY = "huggingface/safetensors"
 
 WHITESPACE = (
-    "Two requirements of the text about JSON whitespace are open choices, and a reader may answer "
-    "either way: that a header begins with an opening brace (HDR-02), and that it is padded only with "
-    "spaces (HDR-03). Any other byte in these places is a fault. The official library accepts any JSON "
-    "whitespace in both places, tests each, and calls leading whitespace intentional in pull request "
-    "686 of its repository. A reader may therefore follow either the text or the project that wrote it, "
-    "and the whitespace does not change any tensor. The official library also accepts repeated keys, an "
-    "entry written as an array, and a dtype written as an object. We know of no test and no decision of "
-    "that project about these, so a reader must reject them. The text forbids repeated keys. It shows "
-    "an object and a string only as examples, so accepting another form is called a deviation. A run "
-    "with --profile text also requires a reader to reject the whitespace."
+    "The text requires that a header begin with an opening brace (HDR-02) and be padded only with spaces "
+    "(HDR-03). For JSON whitespace, both requirements are open choices: a reader may accept or reject it. "
+    "Any other byte in these places is a fault. The official library accepts any JSON whitespace in both "
+    "places, has a test for each, and calls leading whitespace intentional in pull request 686 of its "
+    "repository. A reader may therefore follow either the text or the project that wrote it, and the "
+    "whitespace does not change any tensor. The official library also accepts repeated keys, an entry "
+    "written as an array, and a dtype written as an object. We do not know of any test or decision of "
+    "that project about these, so a reader must reject them. The text forbids repeated keys. It shows an "
+    "object and a string only as examples, so accepting another form is called a deviation. A run with "
+    "--profile text also requires a reader to reject the whitespace."
 )
-"""Explains why two requirements of the text are choices although weaker ones are required."""
+"""Explanation of why two requirements of the text are choices although weaker ones are required."""
 
 
 def escape(text: str) -> str:
@@ -127,7 +126,7 @@ def templates_of(package: str) -> Environment:
 
     env = Environment(
         loader=PackageLoader(package),
-        autoescape=select_autoescape(()),  # the text and the Markdown are not HTML
+        autoescape=select_autoescape(()),  # the templates produce text and Markdown
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -167,10 +166,10 @@ SCHEMA_CODES = (
     "MET_NOT_MAP",
     "MET_VALUE_NOT_STRING",
 )
-"""Fault codes that the schema detects: it rejects a parsed header exactly if the header has one of them.
+"""Fault codes that the schema detects. It rejects a parsed header if and only if the header has such a fault.
 
 There are two exceptions. For ENT_BAD_INTEGER, the schema checks values but not their spelling (1.0 and -0 are
-integers to a schema). It also continues below the depth at which a reader stops.
+integers to a schema). Unlike a reader, the schema also does not limit the nesting depth.
 """
 
 BEYOND = (

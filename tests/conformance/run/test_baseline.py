@@ -114,11 +114,11 @@ def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Pat
     [
         ("[[expected]\ncase=", "it may be truncated"),
         ("extra = 1", "unknown key 'extra'"),
-        ("issue = 1", "issue: must be a text"),
+        ("issue = 1", "issue: must be a string"),
         ("review_by = 'soon'", "review_by: must be a date"),
         ("review_by = 10:00:00", "review_by: must be a date"),
         ("inconsistent = 'all'", "must be a list"),
-        ("implementation = 1", "must be a text"),
+        ("implementation = 1", "must be a string"),
         ("[[expected]]\nread = 'wrong-reject'", "no 'case'"),
         ("[[expected]]\ncase = 'a/b'", "names no verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'pass'", "not a failing verdict"),

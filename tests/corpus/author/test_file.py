@@ -165,7 +165,7 @@ def test_sizes_are_counted_in_bits(dtype: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "shape"), [("F4", [1]), ("F4", []), ("F6_E2M3", [2])])
 def test_sizes_that_are_no_whole_bytes_are_refused(dtype: str, shape: list[int]) -> None:
-    with pytest.raises(ValueError, match="not whole bytes"):
+    with pytest.raises(ValueError, match="not a whole number of bytes"):
         size_of(dtype, shape)
 
 

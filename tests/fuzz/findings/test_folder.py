@@ -221,10 +221,10 @@ def test_what_cannot_be_told_is_refused_before_anything_is_written(
     ("key", "value", "words"),
     [
         ("schema", 2, "schema: must be 1, not 2"),
-        ("step", None, "step: must be a text, not null"),
+        ("step", None, "step: must be a string, not null"),
         ("verdict", "terrible", "verdict: must be"),
         ("rules", [{"id": "x"}], "rules[0]"),
-        ("got", {"a": 1}, "got[...]: must be a text, not a whole number"),
+        ("got", {"a": 1}, "got[...]: must be a string, not a whole number"),
         ("where", {"start": 1}, "where"),
         ("replays", -1, "replays: must be a whole number >= 0, not -1"),
         ("size", {"found": 0}, "size: has no 'now'"),

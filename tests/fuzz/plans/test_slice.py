@@ -105,7 +105,7 @@ def test_a_truth_value_has_three_meanings() -> None:
     [
         (slicing([8], span(1, 1), dtype="F4"), "inside a byte"),
         (slicing([8], span(None, None, -1), dtype="F4"), "reordered packed"),
-        (slicing([3], dtype="F4"), "not whole bytes"),
+        (slicing([3], dtype="F4"), "not a whole number of bytes"),
         (slicing([-1]), "invalid shape"),
         (slicing([99_999]), "invalid shape"),
         (slicing([4], True, 0), "Boolean"),

@@ -82,7 +82,7 @@ MAKERS: dict[type[BaseException], Callable[[type[BaseException], Path], BaseExce
     StateMismatchError: lambda kind, _: kind("é", ["missing"], ["unexpected"]),
     RankError: lambda kind, _: kind("é", (1, 3), "API_CLOSED", "API-10"),
     LoaderError: lambda kind, _: kind("failed", "in /somewhere/below/here"),
-    MisfitError: lambda kind, _: kind("rows[0].é", "must be a text, not 1"),
+    MisfitError: lambda kind, _: kind("rows[0].é", "must be a string, not 1"),
     DiedError: lambda kind, _: kind(-9),
     EndlessLineError: lambda _kind, _: EndlessLineError(),
     MemoryLimitError: lambda _kind, _: MemoryLimitError("too many", in_all=3, shares_known=False),

@@ -322,7 +322,7 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
         ("x", '[install]\nversion = "1"', "cannot be read as TOML"),
         ("expected = []", '[install]\nversion = "1"', "not a baseline"),
         ('implementation = "lib"\n[[expected]]\nread = "unsafe"', "", "an entry has no 'case'"),
-        ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nissue = 3', "", "a/b: issue: must be a text"),
+        ('implementation = "lib"\n[[expected]]\ncase = "a/b"\nissue = 3', "", "a/b: issue: must be a string"),
         (
             'implementation = "lib"\n[[expected]]\ncase = "a/b"\nread = "wrong-reject"\nversions = "new"',
             "",
