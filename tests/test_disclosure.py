@@ -39,7 +39,7 @@ ALLOWED = {
     ("docs/rules.md", "- *official*: same; 0.3.0 panicked"): "its source is a public review",
     ("docs/rules.md", "- *official*: release builds cleanly reject"): "its source is a public issue",
     ("docs/run-it.md", "Reading too many bytes is never unsafe"): "what a verdict means",
-    ("docs/run-it.md", "It repeats a hang alone"): "limits of the harness",
+    ("docs/run-it.md", "If a request hangs, the harness repeats it alone"): "limits of the harness",
     ("docs/run-it.md", "A program with more than 1,000 processes"): "limits of the harness",
     ("docs/run-it.md", "| CODE | stop an implementation after N hangs"): "an option",
 }
