@@ -220,7 +220,7 @@ def test_what_cannot_be_run_fails_the_job_always(tmp_path: Path, few_cases: Path
     assert SARIF not in job.used
     assert "not fuzzed" in "\n".join(job.annotations("notice"))
     assert "no results" in job.summary
-    assert "there is no file adapter/none.py" in job.summary
+    assert "the file adapter/none.py does not exist" in job.summary
 
 
 HOSTILE = {
