@@ -256,7 +256,7 @@ def test_a_finding_never_says_which_program_is_run(
     if split or not impls:
         assert result.exit_code == 2
         assert "CANNOT BE RUN" in result.stdout
-        assert "may name known implementations only; to run this program, give --impl" in result.stdout
+        assert "may name only known implementations; to run this program, give --impl" in result.stdout
     assert all(line.isprintable() and not line.startswith("::") for line in result.output.splitlines())
 
 
