@@ -88,7 +88,7 @@ def _made(what: Callable[[], object]) -> None:
 
 
 def safe(way: Way, path: Path) -> dict[str, Any]:
-    """Test whether loading runs code from the file, and what a small file that claims 2 GiB returns."""
+    """Test whether loading runs code from the file, and test a small file that claims to contain 2 GiB."""
     marker = path.parent / "marker"
     _made(lambda: way.trap(path, Code(str(marker))))
     out: dict[str, Any] = {"loose": way.loose_call}

@@ -88,7 +88,7 @@ class _Child:
     text: bytearray = field(default_factory=bytearray)
 
     def outcome(self) -> Outcome:
-        """Read the answer of the finished process. Without an answer, the process crashed or was stopped."""
+        """Read the answer of the finished process. If there is none, the process crashed or was stopped."""
         (index,) = struct.unpack("<q", self.at[:])
         self.reap()
         status, at, how = json.loads(self.text) if self.text else ("killed", index, "runaway")

@@ -171,7 +171,7 @@ def test_other_steps_are_asked() -> None:
     [
         (("--impl", "py:no_such_module:Reader"), "cannot start 'py:no_such_module:Reader'"),
         (("--impl", "referense"), "did you mean reference?"),
-        (("--impl", "exit:no-such-program {path}"), "not found or not executable"),
+        (("--impl", "exit:no-such-program {path}"), "does not exist or is not executable"),
         (("--max-execs", "0"), "Invalid value"),
         (("--time", "0"), "Invalid value"),
         (("--seed", "x"), "Invalid value"),

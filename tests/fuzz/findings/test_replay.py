@@ -267,7 +267,7 @@ def test_a_version_that_a_finding_names_is_not_installed_for_it(
     place = write(replace(hole(), got={"mlx==0.0.666": "accept"}, versions={}), tmp_path)
     result = run(place, "--times", "1")
     assert result.exit_code == 2
-    assert "may not choose what is installed" in result.stdout
+    assert "must not choose what is installed" in result.stdout
     assert not (tmp_path / "cache").exists()
 
 
