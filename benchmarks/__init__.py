@@ -1,4 +1,4 @@
-"""Benchmarks of this project, which belong to no package.
+"""Benchmarks of this project. They are not part of any package.
 
 Run ``python -m benchmarks -h`` in a checkout.
 """
@@ -7,4 +7,4 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SEARCH_PATH = (str(ROOT), str(ROOT / "reference"))
-"""Import path for measured processes, which contains the benchmarks and the reference."""
+"""Import path for measured processes. It contains the benchmarks and the reference."""

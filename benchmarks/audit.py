@@ -1,8 +1,8 @@
-"""``python -m benchmarks audit``: measures the files per second of ``stc audit`` and other programs.
+"""``python -m benchmarks audit``: measures how many files per second ``stc audit`` and other programs check.
 
-Each program runs in its own process over the same files, and its start is included. Rounds are interleaved,
-and the results are medians. Processor time includes all processes of a program. It shows what an idle machine
-could achieve, while wall time shows the speed on this machine.
+Each program checks the same files in its own process, and the measured time includes the start of the
+process. Rounds are interleaved, and the results are medians. Processor time is the sum over all processes of
+a program. It shows what an idle machine could achieve, while wall time shows the speed on this machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LOOPS = {
     ),
     "read whole files": "def f(p): return len(open(p, 'rb').read())",
 }
-"""For each name, code that defines ``f(path)``. A loop in one process calls this function, as in scanners."""
+"""Code for each reader. It defines ``f(path)``, which one process calls in a loop, as a scanner would."""
 _HUB = """
 import sys, time
 from huggingface_hub import HfApi
@@ -60,8 +60,7 @@ for name in names:
     api.parse_safetensors_file_metadata("org/model", name)
 print((time.perf_counter() - began) / len(names))
 """
-"""Code that prints the seconds per file of the Hub's own metadata call, which reads one file after another.
-"""
+"""Code that prints how many seconds the Hub client needs per file when it fetches metadata sequentially."""
 _PREFIX = "org/model/resolve/main/"
 _LOOP = "import glob, sys\n{setup}\nfor p in glob.iglob(sys.argv[1] + '/*/*.safetensors'): f(p)"
 
@@ -77,7 +76,7 @@ def make_tree(top: Path, count: int, tensors: int) -> None:
 
 
 def timed(argv: list[str]) -> dict[str, float]:
-    """Run a program. Returns its wall seconds, and the processor seconds of all its processes."""
+    """Run a program. Returns its wall time, and the processor time of all its processes, in seconds."""
     # When the program ends, its helper processes become children of this process, so their time counts too.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     others = {child.pid for child in psutil.Process().children()}
@@ -186,7 +185,7 @@ try:
     audit(sys.argv[1:])
 finally:
     own = resource.getrusage(resource.RUSAGE_SELF)
-    # The peak of this program alone: ru_maxrss begins with what its parent had.
+    # Peak of this program only, because ru_maxrss starts with the value of its parent.
     with open("/proc/self/status") as status:
         peak = next(line.split()[1] for line in status if line.startswith("VmHWM:"))
     print("MAIN", peak, own.ru_utime + own.ru_stime, file=sys.stderr)
@@ -194,9 +193,9 @@ finally:
 
 
 def _names(top: Path, count: int, most: int) -> Iterator[dict[str, Any]]:
-    """Yield the cost of 1,000 names, of ten times as many, and so on up to ``most``.
+    """Yield the cost of 1,000 names, of 10,000 names, and so on up to ``most``.
 
-    If there are more names than files, the same file has several spellings of its path.
+    If there are more names than files, some names are alternative spellings of the same path.
     """
     paths = sorted(str(path) for path in top.rglob("*.safetensors"))
     number = 1000

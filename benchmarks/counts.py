@@ -1,7 +1,7 @@
 """``python -m benchmarks counts``: counts function calls in everyday work.
 
-Times depend on the machine, but the number of calls of Python and C functions depends only on the program. If
-the number of calls has grown by more than a fifth, the work has become slower everywhere.
+Times depend on the machine, but the number of calls to Python and C functions depends only on the program. If
+that number has grown by more than a fifth, the work has become slower on every machine.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ print(counted(work), file=sys.stderr)
 _HEADER = """
 from safetensors_reference import {function}
 data = file_of({tensors}, {data})
-{function}(data)  # what is made once is made now
+{function}(data)  # fill the caches before counting
 print(counted(lambda: {function}(data)), file=sys.stderr)
 """
 _JUDGED = """
@@ -89,7 +89,7 @@ with tempfile.TemporaryDirectory() as folder:
     Path(folder, "runs").mkdir()
     for n in range(6):
         shutil.copy(record, f"{folder}/runs/{n}.jsonl")
-    counted(lambda: report(6))  # what is made once is made now
+    counted(lambda: report(6))  # fill the caches before counting
     print((counted(lambda: report(6)) - counted(lambda: report(2))) // 4, file=sys.stderr)
 """
 _VALID = "corpus/files/framing/one-tensor.safetensors"

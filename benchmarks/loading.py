@@ -28,7 +28,10 @@ OFFICIAL = "official"
 
 
 def interleaved(ways: Ways, rounds: int, inner: int) -> dict[str, list[float]]:
-    """Return processor seconds per call of each way, one figure per round, after an uncounted round."""
+    """Return the processor seconds per call for each function, as one figure per round.
+
+    The first round is not counted.
+    """
     times: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():

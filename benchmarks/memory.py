@@ -37,7 +37,7 @@ _CHILD = """
 import sys, time
 {setup}
 try:
-    f(sys.argv[2])  # what is loaded once is not what a header costs
+    f(sys.argv[2])  # import and cache everything that is not part of the cost of a header
 except Exception:
     pass
 def status(key):

@@ -1,7 +1,7 @@
 """``python -m benchmarks performance``: measures everything that users wait for, and compares it with goals.
 
-If there is something to compare with, a row is a ratio of interleaved runs. Other rows depend on the machine.
-The page ``docs/performance.md`` is generated from the committed results of one run.
+Where a comparison is possible, a row shows a ratio from interleaved runs. The other rows depend on the
+machine. The page ``docs/performance.md`` is generated from the committed results of one run.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ def published() -> list[Row]:
 
 
 def _wall(argv: Sequence[str], *statuses: int) -> float:
-    """Return the wall seconds of a command."""
+    """Return the wall time of a command in seconds."""
     began = time.monotonic()
     done = subprocess.run(argv, env=child_variables(), capture_output=True, text=True, check=False)
     if done.returncode not in (statuses or (0,)):

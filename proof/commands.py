@@ -22,15 +22,15 @@ _LINES = 3
 
 
 class FailedError(Exception):
-    """An item could not be computed, so nothing is known about it."""
+    """An item could not be computed, so there is nothing to record or compare."""
 
 
 def run(*command: str, statuses: Collection[int] = (0,)) -> subprocess.CompletedProcess[str]:
-    """Run a command of this environment. Raises FailedError if it exits with another status than expected."""
+    """Run a command of this environment. Raises FailedError if it exits with an unexpected status."""
     program = beside(command[0])
     shown = " ".join(command)
     variables = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
-    variables.pop("STC_IMPLEMENTATIONS", None)  # implementations of the person who runs the proof
+    variables.pop("STC_IMPLEMENTATIONS", None)  # this variable would add the user's own implementations
     try:
         done = subprocess.run(
             [program, *command[1:]],
@@ -57,21 +57,21 @@ def stc(*words: str, statuses: Collection[int] = (0,)) -> subprocess.CompletedPr
 
 
 def beside(name: str) -> str:
-    """Return the program of this name from the directory of this interpreter, or else from the path."""
+    """Return the program with this name from the directory of this interpreter, or else from ``PATH``."""
     if name == "python":
         return sys.executable
     folder = Path(sys.executable).parent
     found = shutil.which(name, path=f"{folder}{os.pathsep}{os.environ.get('PATH', '')}")
     if found is None:
-        raise FailedError(f"{name}: no such program")
+        raise FailedError(f"{name}: there is no such program")
     return found
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
-    """Parse lines of JSON. Raises FailedError for no lines, because the command then reported nothing."""
+    """Parse lines of JSON. Raises FailedError if there are none, because the command reported nothing."""
     rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     if not rows:
-        raise FailedError("no lines of JSON")
+        raise FailedError("the output contains no lines of JSON")
     return rows
 
 
@@ -95,7 +95,7 @@ def foreign() -> str:
 
 
 def commit() -> str:
-    """Return the checked-out commit, with a mark if files differ from it."""
+    """Return the checked-out commit, with a mark if files have been changed since."""
     try:
         head = run("git", "rev-parse", "HEAD").stdout.strip()
         changed = run("git", "status", "--porcelain", "--untracked-files=no").stdout.strip()

@@ -20,7 +20,7 @@ class UnusableError(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """Entries are compared. Notes are only shown if they differ."""
+    """The recorded result of one item. Only its entries are compared. Notes are shown if they differ."""
 
     entries: Mapping[str, Any]
     notes: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,7 @@
-"""The items of the proof: documents made by commands, without wording, timings and locations of modules."""
+"""The items of the proof. Each one runs commands and returns a document about their results.
+
+The documents exclude wording, timings and module locations.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ WORDING = {"message", "time", "tag", "note"}
 
 @dataclass(frozen=True)
 class Item:
-    """A description and a function that makes the document; an item with ``full`` takes many minutes."""
+    """A description and a function that creates the document. An item with ``full`` takes many minutes."""
 
     about: str
     make: Callable[[], Document]
@@ -79,7 +82,7 @@ def corpus() -> Document:
 
 
 def verdicts(selector: str, *options: str) -> Document:
-    """Run an implementation; the entries are its cases and steps, and the choices that it made."""
+    """Run an implementation. The entries are its cases and steps, and the choices that it made."""
     with tempfile.TemporaryDirectory() as folder:
         done = stc("run", "--impl", selector, "--report", folder, "-q", *options, statuses=(0, 1))
         records = list(Path(folder).glob("*.jsonl"))
@@ -123,7 +126,7 @@ def _planted(behaviour: str) -> str:
 
 
 def pages() -> Document:
-    """Check whether committed pages are current, by the exit statuses of the commands that make them."""
+    """Check whether committed pages are current, by the exit statuses of the commands that check them."""
     checks = {words: stc(*words.split(), "--check", statuses=(0, 1)).returncode for words in PAGES}
     return Document({f"stc {words} --check": status for words, status in checks.items()})
 
@@ -131,7 +134,7 @@ def pages() -> Document:
 def fuzz() -> Document:
     """Return the signatures of the findings of a short run with a careless reader.
 
-    Inputs are compared as they were found, because the result of reduction depends on the time available.
+    Sizes are compared before shrinking, because the result of shrinking depends on the available time.
     """
     with tempfile.TemporaryDirectory() as folder:
         options = ("--seed", "1", "--max-execs", str(EXECS), "-j", "1", *PATIENT)
@@ -161,7 +164,7 @@ def check() -> Document:
 
 
 def audit() -> Document:
-    """Return the row of ``stc audit`` for every file of the corpus."""
+    """Return the result of ``stc audit`` for every file of the corpus, as one row per file."""
     done = stc("audit", "corpus/files", "--jobs", "1", statuses=(1, 2))
     entries: dict[str, Any] = {"exit status": done.returncode}
     for row in json_lines(done.stdout):

@@ -11,7 +11,7 @@ from safetensors_reference.rules.book import ProfileName
 
 @dataclass
 class Probe:
-    """Record of whether one reading of one input reached the faulty code and triggered the fault."""
+    """Records whether reading one input reached the faulty code and triggered the fault."""
 
     reached: bool = False
     triggered: bool = False

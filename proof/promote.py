@@ -47,9 +47,10 @@ class News:
     """Contribution of a new case.
 
     Attributes:
-        mutants: surviving mutants of the strict reader that it kills: name -> the fault.
-        variants: broken readers that fail it.
-        alike: cases with the same primary code, or accepting cases, that the same broken readers fail.
+        mutants: name and fault of each surviving mutant of the strict reader that the case kills.
+        variants: broken readers that fail the case.
+        alike: existing cases that exactly the same broken readers fail. They have a code in common with the
+            case, or both expect the file to be accepted.
         compared: number of cases in the comparison.
     """
 
@@ -298,7 +299,9 @@ def _value(value: Any) -> Any:
 
 
 VERDICT_WORDS = re.compile("valid|reject|accept|bad|good|wrong|refuse|correct|malicious|attack")
-"""Words for the required behaviour; a case id must remain valid if that behaviour changes."""
+"""Words for the required behaviour. Ids must not contain them, because an id stays when the behaviour
+changes.
+"""
 
 
 class NothingNewError(PromotionError):
@@ -307,7 +310,7 @@ class NothingNewError(PromotionError):
 
 @dataclass(frozen=True)
 class Checkout:
-    """The sources of the corpus: a checkout of this project."""
+    """A checkout of this project, which contains the sources of the corpus."""
 
     root: Path
 
@@ -358,7 +361,7 @@ def promote(
         dry_run: True to write nothing.
 
     Raises:
-        NothingNewError: existing cases show the same.
+        NothingNewError: existing cases already show everything that the finding shows.
         PromotionError: it cannot become a case.
         OSError: the sources cannot be read or written.
     """
@@ -376,7 +379,7 @@ def promote(
     try:
         case_of(row)
     except ValueError as err:
-        raise PromotionError(f"it does not make a valid case: {err}") from err
+        raise PromotionError(f"the result is not a valid case: {err}") from err
     news = _news(finding, manifest, checkout.root)
     text = old.rstrip("\n") + "\n\n" + rendered(row)
     if tomllib.loads(text)["case"][-1] != row:
@@ -404,7 +407,7 @@ def _refuse_open(finding: Finding, data: bytes) -> None:
     expectation = finding.expectation
     if "choice" in expectation:
         return
-    # The opinion of the strict reader matters for only one question: whether the answer may vary.
+    # The strict reader's opinion matters only for whether the answer may vary.
     views = [explain(data, profile) for profile in PROFILES]
     choices = set(opinion(data).choices) if opinion(data).required == "open" else set()
     if len({view.valid for view in views}) > 1:
@@ -476,8 +479,8 @@ def command(
 
     The command refuses findings that add nothing: bytes that are already a case, an answer that the format
     leaves open, or a file that detects no new fault. A file detects a new fault if it kills a mutant of the
-    strict reader that no case kills, or if it fails a set of broken readers that no case with the same fault
-    code fails. The check takes several seconds.
+    strict reader that no case kills, or if the set of broken readers that fail it differs from that of every
+    case with the same fault code. The check takes several seconds.
 
     \b
     python -m proof.promote findings/off-hole-1a2b3c4d --id layout/hole-behind-empty --title "A hole ..."

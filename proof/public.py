@@ -93,7 +93,7 @@ def _signature(thing: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text without addresses and without the modules of our names."""
+    """Return the text without memory addresses and without the module prefixes of our names."""
     return _MODULE.sub("", _ADDRESS.sub("", text))
 
 

@@ -23,7 +23,7 @@ _only = click.option(
     "--only",
     metavar="ITEM",
     multiple=True,
-    help="Use only this item, or all items that match a glob pattern; repeatable.",
+    help="Use only this item, or all items that match a glob pattern. Can be given several times.",
 )
 _full = click.option(
     "--full", is_flag=True, help="Also recompute the mutants and the matrix, which takes half an hour."
@@ -99,7 +99,10 @@ def choose(items: Mapping[str, Item], only: tuple[str, ...], full: bool) -> dict
 
 
 def record_items(items: Mapping[str, Item], folder: Path) -> bool:
-    """Record the items and return whether all were recorded; an item that fails loses its earlier record."""
+    """Record the items and return whether all were recorded.
+
+    If an item fails, its earlier record is removed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     head, good = commit(), True
     for name, item in items.items():

@@ -1,1 +1,1 @@
-"""Tools that measure the project itself. They belong to no package and run from a checkout."""
+"""Tools that measure the project itself. They are not part of any package and run from a checkout."""

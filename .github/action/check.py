@@ -41,7 +41,7 @@ def one_of(name: str, allowed: tuple[str, ...]) -> str:
 
 
 def number(name: str, least: float, most: float) -> float:
-    """Return an input that must be a number between two limits, including the limits."""
+    """Return an input that must be a number between two limits, inclusive."""
     value = text(name)
     try:
         found = float(value)
@@ -62,7 +62,7 @@ def existing(name: str) -> str:
 
 
 def report_folder() -> str:
-    """Return the folder of the report. It must be empty, because old files would mix two reports."""
+    """Return the report folder. It must be empty, because old files would become part of the new report."""
     folder = Path(text("report") or "conformance-report").absolute()
     with usable("report"):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -118,7 +118,7 @@ def settings() -> Settings:
 
 
 def read_only() -> str:
-    """Return why the token of this job has only read access, or an empty string otherwise."""
+    """Return the reason why this job's token has only read access, or an empty string if it can write."""
     if os.environ.get("GITHUB_EVENT_NAME") != "pull_request":
         return ""
     if os.environ.get("GITHUB_ACTOR") == "dependabot[bot]":
@@ -132,7 +132,7 @@ def read_only() -> str:
 
 
 def main() -> None:
-    """Check the inputs, set the outputs for later steps, and report which of them are skipped and why."""
+    """Check the inputs, set the outputs for later steps, and report which steps are skipped and why."""
     made = settings()
     wants = {name: one_of(name, ("true", "false")) == "true" for name in ("upload-sarif", "comment")}
     why_not = read_only()
@@ -144,7 +144,7 @@ def main() -> None:
         annotate("notice", "comment: skipped, because it is available only for implementations")
         wants["comment"] = False
     if wants["comment"] and os.environ.get("GITHUB_EVENT_NAME") != "pull_request":
-        annotate("notice", "comment: skipped, because no pull request started this job")
+        annotate("notice", "comment: skipped, because this job was not started by a pull request")
         wants["comment"] = False
     if os.environ.get("GITHUB_EVENT_NAME") == "pull_request_target":
         annotate(
@@ -153,7 +153,7 @@ def main() -> None:
         )
     Path(made.work).mkdir(parents=True, exist_ok=True)
     for old in Path(made.work).glob("*.status"):
-        old.unlink()  # an earlier job left it on a runner that keeps its folder
+        old.unlink()  # left by an earlier job on a runner that keeps its temporary folder
     made.save()
     output(
         work=made.work,

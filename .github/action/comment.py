@@ -1,8 +1,8 @@
-"""Post report.md on the pull request. There is one comment for each ``name``, which later runs update.
+"""Post report.md as a comment on the pull request. Later runs with the same ``name`` update the comment.
 
-This code does not use another action or program, so nothing else can read the token. ``python3 -I -S`` runs
-it, so it imports nothing that a tested package has installed. The package may have written the report, so
-this code only reads that file.
+This code does not use other actions or programs, so nothing else can read the token. It is started with
+``python3 -I -S``, so it cannot import anything that the tested package has installed. Code of the tested
+package may have written the report, so the report is only read as text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIMIT = 65_000
 PAGE, PAGES = 100, 50
 SECONDS = 30
 MENTION = re.compile("@|&(?:commat;|#0*64(?![0-9]);?|#x0*40(?![0-9a-f]);?)", re.IGNORECASE)
-"""Character, or an escape for it, that GitHub treats as a mention if a name follows."""
+"""Matches an at sign or an HTML escape for it. GitHub treats either as a mention if a name follows."""
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -88,7 +88,7 @@ def report_text(path: Path) -> str:
 
 
 def comment_body(marker: str, report: str) -> str:
-    """Return the text of the comment. It includes a link to the run if the runner provides the address."""
+    """Return the text of the comment, with a link to the run if the runner provides the run's address."""
     server, run = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_RUN_ID")
     link = ""
     if server and run:

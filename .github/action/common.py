@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
-"""Checkout of the suite that contains this action."""
+"""Path of the suite's checkout, which contains this action."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 """Valid names. A name becomes part of a file name, an HTML comment and the category of an upload."""
 LARGEST_JSON = 256 << 20
@@ -37,10 +37,10 @@ class Settings:
 
     Attributes:
         work: folder for the virtual environment, logs and results, outside the repository.
-        report: absolute path of the report's folder, which contains the folders ``runs`` for records and
-            ``findings`` for findings of fuzzing.
+        report: absolute path of the report folder. Its folder ``runs`` contains run records, and ``findings``
+            contains the findings of the fuzzer.
         fail_on: ``failures``, ``should``, ``security`` or ``never``.
-        check: files to check, one per line; if it is set, there is no implementation.
+        check: files to check, one per line; if it is set, no implementation is tested.
 
     The other attributes are inputs with the same names.
     """
@@ -111,7 +111,8 @@ def run(settings: Settings, step: str, argv: list[str]) -> int:
 
 def _run(argv: list[str], show: Callable[[bytes], object]) -> int:
     try:
-        # The child has its own process group, so an interruption reaches it only once, from this process.
+        # The child has its own process group, so Ctrl-C does not reach it directly. Only this process
+        # interrupts it.
         child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)
     except OSError as err:  # the environment is missing, or an input is too long for a command line
         show(f"{argv[0]}: cannot be started: {err.strerror}\n".encode())
@@ -126,7 +127,7 @@ def _run(argv: list[str], show: Callable[[bytes], object]) -> int:
                     break
                 show(data)
             except KeyboardInterrupt:
-                # The program still completes its records, so keep reading its output.
+                # The program still finishes writing its records, so keep reading its output.
                 child.send_signal(signal.SIGINT)
         return child.wait()
 
@@ -145,7 +146,7 @@ def stop(text: str) -> NoReturn:
 
 
 def step(main: Callable[[], None]) -> None:
-    """Run a step. An error in reading or writing stops it with a message and not with a traceback."""
+    """Run a step. An I/O error stops it with a message instead of a traceback."""
     try:
         main()
     except (OSError, ValueError) as err:

@@ -1,4 +1,4 @@
-"""Check the model files of the repository. In this mode, the action has no implementation."""
+"""Check the model files of the repository. In this mode, the action does not test an implementation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def report(settings: Settings) -> None:
 
 
 def findings_count(settings: Settings) -> str:
-    """Return the number of faults in the SARIF log without notes, or an empty string if there is no log."""
+    """Return the number of faults in the SARIF log, without notes, or an empty string if there is no log."""
     path = log_path(settings)
     if not path.is_file():
         return ""

@@ -12,7 +12,7 @@ def commands(settings: Settings) -> list[list[str]]:
     """Return the commands that create the environment and install the suite and the tested package."""
     # Use isolated mode, because the repository may contain a module named venv or pip.
     pip = [settings.program("python"), "-I", "-m", "pip", "install", "--disable-pip-version-check"]
-    # To check files, the base package is enough. For files behind addresses, one extra is needed.
+    # The base package is enough to check local files. Remote files need one extra.
     remote = any(sign in settings.check for sign in ("hf://", "https://", "http://"))
     extra = "harness" if not settings.check else "remote" if remote else ""
     suite = f"{ROOT}[{extra}]" if extra else str(ROOT)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def not_done(settings: Settings) -> list[str]:
-    """Return the parts of the job that were not completed, which fail it regardless of ``fail-on``."""
+    """Return the parts of the job that were not completed. They fail the job regardless of ``fail-on``."""
     done = {"run": (0, 1), "fuzz": (0, 1), "report": (0,)}
     statuses = {step: kept_status(settings, step) for step in done}
     if not settings.fuzz_executions or statuses["run"] not in (0, 1):

@@ -29,7 +29,7 @@ def baseline(settings: Settings) -> list[str]:
 
 
 def fenced(text: str) -> str:
-    """Return text as a code block. The text cannot end the block."""
+    """Return the text as a code block that the text itself cannot close."""
     marks = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, marks + 1)
     return f"{fence}text\n{text}\n{fence}"
@@ -65,7 +65,7 @@ def main() -> None:
     argv = [settings.program("stc"), "report", f"--output={settings.report}", *FORMS]
     argv += [f"--baseline={path}" for path in baseline(settings) if Path(path).is_file()]
     status = run(settings, "report", [*argv, "--", *runs])
-    if status in (0, 1):  # 1: some lines of a record were unreadable, as the report says
+    if status in (0, 1):  # 1 means that some lines of a record were unreadable, and the report says so
         summary(Path(settings.report, "report.md").read_text(encoding="utf-8"))
     else:
         annotate("error", f"the report could not be created: {log_end(settings, 'report').strip()}")

@@ -1,8 +1,8 @@
 """Untimed comparison of a loader's result with the content of the file.
 
-The reference's reader on the CPU provides the expected content. Large files are compared by a sum of every
-page of 4,096 bytes, which needs little traffic from the device. In addition, some pages of each tensor are
-compared byte by byte.
+The reference reader on the CPU provides the expected content. Large files are compared by the sum of each
+page of 4,096 bytes, so that little data has to be copied from the device. In addition, some pages of each
+tensor are compared byte by byte.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def check(tensors: Mapping[str, Any], path: Path, device: str, sums: Path | None
 
     Returns:
         A mapping with ``how``, the method; ``wrong``, the number of tensors that are missing, unexpected
-        or different; ``first``, the error of the first such tensor; and ``misaligned``, the number of tensors
-        whose address is not a multiple of their element size.
+        or different; ``first``, a description of the first wrong tensor; and ``misaligned``, the number of
+        tensors whose address is not a multiple of their element size.
     """
     import torch
 

@@ -76,7 +76,7 @@ class Client:
 
     def _pump(self) -> None:
         assert self._process.stdout is not None
-        with suppress(ValueError):  # the process has closed its input in the meantime
+        with suppress(ValueError):  # the process may have exited and closed its input
             for line in self._process.stdout:
                 self._lines.put(line)
         self._lines.put("")
@@ -138,11 +138,11 @@ class Client:
             self._errors.close()
 
     def _end(self, patience: float = 0.0) -> None:
-        """Wait for the process to end by itself, and kill it and its children otherwise."""
+        """Wait for the process to exit, and kill it and its children if it does not."""
         if self._process.returncode is not None:
             return
         until = time.monotonic() + patience
-        # Until the process is reaped, its number cannot be reused for another process.
+        # Until the process is reaped, no other process can have the same process id.
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with suppress(OSError):
             while os.waitid(os.P_PID, self._process.pid, flags) is None and time.monotonic() < until:

@@ -221,7 +221,7 @@ def _measure(options: dict[str, Any], report: Path | None, name: str) -> Documen
         finally:
             signal.signal(signal.SIGTERM, before)
     for entry in (e for file in document["files"] for e in file["loaders"] if e["status"] == "not run"):
-        entry["reason"] = document["stopped"] or "the benchmark was not reached"
+        entry["reason"] = document["stopped"] or "the run ended before this benchmark started"
     return document
 
 
@@ -283,7 +283,9 @@ def _chosen(options: dict[str, Any]) -> list[loaders.Loader]:
     names = [name for name, _ in options["add"]]
     for name in names:
         if names.count(name) > 1 or loaders.is_reference(name) or name in {x.name for x in loaders.LOADERS}:
-            raise click.UsageError(f"--add {name}: a loader with this name exists; choose another name")
+            raise click.UsageError(
+                f"--add {name}: a loader with this name already exists; choose another name"
+            )
     if loaders.REFERENCE in options["skip"]:
         raise click.UsageError("--skip reference: all other loaders are compared with the reference")
     for name, _ in options["paths"]:
@@ -293,7 +295,7 @@ def _chosen(options: dict[str, Any]) -> list[loaders.Loader]:
             )
     for name in (*options["wanted"], *options["skip"]):
         if name not in known:
-            raise click.UsageError(f"no loader {name!r}; available loaders: {', '.join(known)}")
+            raise click.UsageError(f"there is no loader {name!r}; available loaders: {', '.join(known)}")
     wanted = {loaders.REFERENCE, *options["wanted"]} if options["wanted"] else set(known)
     # Include a loader that was added, and the sweep, even if --loader does not name them.
     wanted |= {name for name, _ in options["add"]} | {n for n in known if loaders.is_reference(n)}
@@ -322,7 +324,7 @@ def _folder(
         if folder.is_dir() and shutil.disk_usage(folder).free >= need:
             return folder
     raise click.UsageError(
-        f"there are no {need / 1e9:.1f} GB of free space; give --folder or a smaller --megabytes"
+        f"{need / 1e9:.1f} GB of free space are needed; give --folder or a smaller --megabytes"
     )
 
 

@@ -56,7 +56,7 @@ def read(path: Path) -> Document:
     """Read a document. Raises DocumentError."""
     try:
         loaded = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
-        json.dumps(loaded, ensure_ascii=False).encode("utf-8")  # JSON with a lone surrogate can be parsed
+        json.dumps(loaded, ensure_ascii=False).encode("utf-8")  # the JSON parser accepts lone surrogates
     except OSError as err:
         raise DocumentError(f"{path}: cannot be read: {err.strerror or err}") from err
     except (ValueError, RecursionError) as err:
@@ -69,7 +69,7 @@ def read(path: Path) -> Document:
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is not a number in JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def invalid(document: object) -> str | None:
@@ -102,7 +102,7 @@ def merged(documents: Sequence[Document]) -> Document:
 
 
 def _same(value: Any) -> Any:
-    """Omit values that change by themselves, because an idle link sleeps."""
+    """Remove values that can differ between runs on the same machine, such as the speed of an idle link."""
     if not isinstance(value, dict):
         return value
     return {k: v for k, v in value.items() if k not in {"link_generation", "link_speed", "memory_bytes"}}

@@ -39,8 +39,8 @@ class Row:
         again: seconds of the later loads.
         speed: file size divided by the median of ``again``, in GB/s.
         share: speed divided by the machine's limit.
-        ratio: median of the reference divided by the median of this loader, in the rounds that have both;
-            below 1, the reference is faster.
+        ratio: median time of the reference divided by the median time of this loader, in the groups that
+            measured both; a value below 1 means that the reference is faster.
         device: peak device memory divided by the file size.
     """
 
@@ -74,7 +74,7 @@ def seconds(file: Document, loader: str, groups: Iterable[int] | None = None) ->
 
 
 def ratio(file: Document, loader: str) -> float | None:
-    """Return the ratio of the reference's median to that of ``loader``, from groups of rounds with both."""
+    """Return the median time of the reference divided by that of ``loader``, over the groups with both."""
     groups = {
         name: {s["group"] for s in file["samples"] if s["loader"] == name and s["kind"] != "first"}
         for name in (REFERENCE, loader)
@@ -101,7 +101,7 @@ def limit(document: Document) -> float | None:
 
 
 def device_peak(loader: Document) -> int | None:
-    """Return the peak of device memory in bytes, the larger of the values from torch and from the driver."""
+    """Return the peak device memory in bytes: the larger of the values that torch and the driver report."""
     memory = loader.get("memory") or {}
     counted = [memory[key] for key in ("device_torch", "device_driver") if memory.get(key) is not None]
     return max(counted, default=None)

@@ -115,7 +115,7 @@ def payload(number: int, size: int) -> npt.NDArray[np.uint8]:
 
 @cache
 def _noise() -> npt.NDArray[np.uint8]:
-    # The length is not a multiple of a page, so that repetitions do not start at page boundaries.
+    # The length is not a multiple of the page size, so repetitions do not start at page boundaries.
     return np.random.default_rng(1).integers(0, 256, (8 << 20) + 24, np.uint8)
 
 

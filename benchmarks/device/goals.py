@@ -58,7 +58,7 @@ def goals(document: Document) -> list[Goal]:
             _goal(document, kind, f"{size}: share of the limit", ">=", 0.85, 0.95, _share),
             # Allocators round up, so a value up to half a per cent above 1.00 meets the goal.
             _goal(document, kind, f"{size}: peak device memory / file", "<=", 1.02, 1.005, _memory),
-            _goal(document, kind, f"{size}: first load / later ones", "<=", 1.5, 1.2, _first),
+            _goal(document, kind, f"{size}: first load / later loads", "<=", 1.5, 1.2, _first),
         ]
     text = f"small, {MANY:,} tensors or more: time / best peer"
     return [*out, _goal(document, "small", text, "<=", 1.0, 0.5, _against(None))]
@@ -101,7 +101,7 @@ def _against(names: Sequence[str] | None, release: str | None = None) -> Measure
         ]
         best = best_peer(found, peers)
         if best is None:
-            return None, "no such loader was measured with the right tensors"
+            return None, "no loader to compare with returned the right tensors"
         return best.ratio, f"against {best.loader['name']}"
 
     return measure

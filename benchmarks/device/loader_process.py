@@ -1,7 +1,8 @@
 """The process of one loader, which loads files on request and answers with its measurements.
 
-Requests and answers are JSON objects, one per line, on stdin and stdout. Output of the loader goes to stderr.
-The process sends the first answer without a request: ``{"ready": ...}`` or ``{"missing": reason}``.
+Requests and answers are JSON objects, one per line, on stdin and stdout. Anything that the loader prints goes
+to stderr. The process sends the first answer without a request: ``{"ready": ...}`` or ``{"missing":
+reason}``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The loaders in the comparison, called as their documentation recommends.
 
-The result must be complete and must remain valid after all files are closed. The time includes the cost of
-that. Each factory runs in the process of its loader.
+A loader must return all tensors, and they must remain valid after all files are closed. The measured time
+includes any copies that this requires. Each factory runs in the process of its loader.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ LOADERS = (
     Loader("fastsafetensors-64m", "SafeTensorsFileLoader(nogds=True), blocks of 64 MiB", _fastsafetensors,
            _FAST, "views that share a buffer", settings={"block": 64 * MIB}),
     Loader("instanttensor", "InstantTensor safe_open(copy=True)", _instanttensor, "instanttensor",
-           "cloned by the loader, inside the clock"),
+           "cloned by the loader, within the measured time"),
     Loader("runai", "Run:ai SafetensorsStreamer(device=...)", _runai, "runai-model-streamer"),
     Loader("torch-load", "torch.load of a torch.save twin", _torch_load, "torch", twin=True),
     Loader("torch-load-mmap", "torch.load(mmap=True) of a torch.save twin", _torch_load, "torch", twin=True,

@@ -36,8 +36,8 @@ def forget_peak() -> bool:
 class DeviceMemory:
     """Memory of a CUDA device, as reported by torch's allocator and by the driver.
 
-    The driver counts all processes, so its figure is exact only if the others are idle. ``free`` is the free
-    memory before the first load, so memory that an allocator caches counts as used.
+    The driver counts all processes, so its figure is exact only if no other process uses the device. ``free``
+    is the free memory before the first load, so memory that an allocator caches counts as used.
     """
 
     def __init__(self, device: str) -> None:
@@ -71,7 +71,7 @@ class Watch:
     """Samples the free memory of a device while a load runs."""
 
     def __init__(self, memory: DeviceMemory | None) -> None:
-        """Without ``memory``, the watch does nothing."""
+        """Prepare to sample ``memory``. If it is None, the watch does nothing."""
         self._memory = memory
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)

@@ -19,7 +19,7 @@ class PageCacheError(Exception):
 
 
 def resident(path: Path) -> float:
-    """Return the share of a file's pages that are in memory, from 0.0 to 1.0. An empty file has 1.0.
+    """Return the share of a file's pages that are in memory, from 0.0 to 1.0. It is 1.0 for an empty file.
 
     Raises PageCacheError if the system cannot report it.
     """

@@ -1,4 +1,4 @@
-"""Drawing of a document.
+"""Picture of the results in a document.
 
 Bars show the loaders for each file, dots show the samples, and a line shows the machine's limit.
 """

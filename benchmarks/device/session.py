@@ -1,4 +1,4 @@
-"""A run writes files, starts processes, lets the loaders take turns, and updates the document."""
+"""Runs the benchmark: writes files, starts processes, lets loaders take turns, and updates the document."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Settings:
 
 
 def groups(loaders: Sequence[Loader], size: int, free: int | None) -> list[list[Loader]]:
-    """Divide loaders into groups whose processes fit on the device together. Each group has the reference.
+    """Divide loaders into groups whose processes fit on the device together. Each includes the reference.
 
     Between loads, a process keeps about as much memory as the size of the file. During a load, it uses up to
     twice that.
@@ -170,7 +170,7 @@ class FileRun:
             settings.targets.get(name),
             settings.paths_of(name),
             settings.limit,
-            # In memory, no read can bypass the page cache, and each loader reads in its own way.
+            # On tmpfs, reads cannot bypass the page cache, so ``WARM`` is not needed.
             {} if settings.cold or self.entry["filesystem"] == "tmpfs" else WARM,
             settings.env,
         )
@@ -187,8 +187,8 @@ class FileRun:
             self._load(name, clients, number, 0, "first")
             self._load(name, clients, number, 0, "weigh")
         for round_ in range(1, self.settings.warm + 1):
-            # The order differs in each round, so that no loader always follows the same one. It is the same
-            # in every run.
+            # The order changes with each round, so that a loader does not always follow the same one. It is
+            # the same in every run.
             for name in random.Random(round_).sample(list(clients), len(clients)):  # noqa: S311
                 self._load(name, clients, number, round_, self._kind)
             self._changed()

@@ -1,1 +1,1 @@
-"""The README's table of formats, with evidence. The environments of the libraries import this package too."""
+"""Experiments that check the README's table of formats. Each library's environment imports this package."""

@@ -10,12 +10,12 @@ from .run import Measured
 from .table import FORMATS, PROPERTIES
 
 Answers = Mapping[str, Mapping[str, Any]]
-"""The answer of each experiment for one way."""
+"""Maps each experiment to its answer for one way of loading."""
 MOST = 0.5
 """A share of at least this much counts as most of the file."""
 COPIED, ONCE = 0.05, 1.1
-"""Two limits on private memory, relative to the file size: up to the first, nothing counts as copied; up to
-the second, there is one copy.
+"""Limits on private memory, relative to the file size. Up to the first limit, nothing counts as copied. Up to
+the second limit, there is one copy.
 """
 
 
@@ -30,7 +30,7 @@ def zero_copy(way: Answers) -> str:
 
 
 def lazy(way: Answers) -> str:
-    """``+`` if the list and one tensor each need less than most of the file, ``-`` if neither does."""
+    """``+`` if listing tensors and reading one each need less than half the file, ``-`` if neither does."""
     few = [way["lazy"][what] < MOST * way["lazy"]["file"] for what in ("list", "one")]
     return "+" if all(few) else "~" if any(few) else "-"
 
@@ -44,7 +44,7 @@ def layout_facts(way: Answers) -> dict[str, bool]:
     found = way["layout"]
     apart = found["files"] == len(next(iter(found["orders"])))
     return {
-        "names and shapes without most of the file": way["lazy"]["list"] < MOST * way["lazy"]["file"],
+        "names and shapes without reading most of the file": way["lazy"]["list"] < MOST * way["lazy"]["file"],
         "contiguous tensors": found["whole"],
         "order of writing": apart or all(asked == got for asked, got in found["orders"].items()),
         "option to align tensors": found["can_align"],

@@ -33,7 +33,8 @@ MUTANTS = 1000
 LARGE = 256 << 20
 MANY, SMALL = 1000, 20_000
 SIZES = ((1, (1 << 32) + (1 << 20)), (8, (1 << 32) + (1 << 20)), (1, (1 << 31) - (1 << 20)))
-"""Pairs of the number of tensors and their total size in bytes. The first success ends the experiment."""
+"""Pairs of the number of tensors and their total size in bytes. The experiment stops after the first success.
+"""
 ALIGNMENT = 4096
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 _NO_MEMORY, _ERROR = 98, 99
@@ -59,7 +60,10 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def _apart(what: Callable[[], object], memory: int = _MEMORY, seconds: int = _SECONDS) -> int:
-    """Run in a child process with limits. Returns its answer, 0 to 98, or a larger number if it gave none."""
+    """Run in a child process with limits.
+
+    Returns the answer of the child, from 0 to 98, or a larger number if there is none.
+    """
     if not (child := os.fork()):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
@@ -84,7 +88,7 @@ def _made(what: Callable[[], object]) -> None:
 
 
 def safe(way: Way, path: Path) -> dict[str, Any]:
-    """Test whether loading runs code from the file, and what a small file that claims 2 GiB returns."""
+    """Test whether loading runs code from the file, and test a small file that claims to contain 2 GiB."""
     marker = path.parent / "marker"
     _made(lambda: way.trap(path, Code(str(marker))))
     out: dict[str, Any] = {"loose": way.loose_call}
@@ -104,8 +108,7 @@ def safe(way: Way, path: Path) -> dict[str, Any]:
 def _claimed(way: Way, path: Path) -> bool:
     """Load and read a tensor of the claimed size.
 
-    Returns whether that used at least half of the size in memory.
-
+    Returns whether the peak memory grew by at least half of that size.
     """
     before = _status("VmHWM:")
     for tensor in way.load(path).values():
@@ -114,7 +117,10 @@ def _claimed(way: Way, path: Path) -> bool:
 
 
 def mutants(way: Way, path: Path) -> dict[str, int]:
-    """Load 1,000 truncated and bit-flipped files, and count those that return equal, other or no tensors."""
+    """Load 1,000 truncated and bit-flipped files.
+
+    Counts how many files return equal tensors, how many return other tensors, and how many return none.
+    """
     arrays = _random(8, 64)
     wanted = {name: array.tobytes() for name, array in arrays.items()}
     _made(lambda: way.save(path, arrays))
@@ -193,7 +199,7 @@ def _touch(way: Way, tensor: Any) -> int:
 
 
 def zero_copy(way: Way, path: Path) -> dict[str, Any]:
-    """Measure private memory and copied bytes of loading 256 MiB from the page cache.
+    """Measure the private memory and the copied bytes when 256 MiB are loaded from the page cache.
 
     Every page of the result is touched.
     """
@@ -213,7 +219,7 @@ def zero_copy(way: Way, path: Path) -> dict[str, Any]:
 
 
 def lazy(way: Way, path: Path) -> dict[str, Any]:
-    """Measure how much of a file with 1,000 tensors is read for one tensor, and for names and shapes."""
+    """Measure how much of a file with 1,000 tensors is read for one tensor, and for all names and shapes."""
     small, wanted = _beside(path, "small"), f"t{MANY // 2:05}"
     _made(lambda: way.save(small, _random(4, 4096)))
     _made(lambda: way.save(path, _random(MANY, LARGE // MANY // 1024 * 1024)))
@@ -221,7 +227,7 @@ def lazy(way: Way, path: Path) -> dict[str, Any]:
     way.shapes(small)
 
     def reads(what: Callable[[], Any]) -> int:
-        mapped, read = _mapped(path), _read()  # keep this order, because reading the counters also counts
+        mapped, read = _mapped(path), _read()  # keep this order, because reading the counters changes them
         kept = what()
         read = _read() - read
         mapped = _mapped(path) - mapped
@@ -241,9 +247,10 @@ def lazy(way: Way, path: Path) -> dict[str, Any]:
 
 
 def size(way: Way, path: Path) -> dict[str, Any]:
-    """Test whether files of 32-bit floats can be written in some sizes, and their last tensor read back.
+    """Test for several sizes whether a file can be written and its last tensor can be read back.
 
-    If a step ends without tensors or an error, there is no answer, because memory may have been too small.
+    The tensors contain 32-bit floats. If a step ends with neither tensors nor an error, there is no answer,
+    because there may have been too little memory.
     """
     out: dict[str, Any] = {"tried": []}
     for pieces, total in SIZES:

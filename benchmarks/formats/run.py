@@ -56,7 +56,7 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Say) -> Answer:
-    """Return the answer of a process, or ``why`` there is none. Its other output goes only to ``say``."""
+    """Return the answer of a process, or ``why`` if it gave none. Messages about a failure go to ``say``."""
     argv = [str(python), "-m", "benchmarks.formats.probe", name, str(way), experiment, folder]
     env = child_variables(own=_OWN)
     limit = COST_SECONDS if experiment == "cost" else _SECONDS
@@ -71,7 +71,7 @@ def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Sa
 
 
 def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
-    """Measure the formats, which takes minutes. A format that cannot be installed has a reason instead."""
+    """Measure the formats, which takes minutes. The result gives a reason if a format cannot be installed."""
     machine = f"{os.cpu_count()} processors, {sys.platform}, Python {platform.python_version()}"
     day = dt.datetime.now(dt.UTC).date().isoformat()
     out, pythons, ways = {}, {}, {}

@@ -69,11 +69,11 @@ class Way:
         raise NotImplementedError
 
     def one(self, path: Path, name: str) -> Any:
-        """Return one tensor, and read as little else as possible."""
+        """Return one tensor, and read as little of the rest as possible."""
         return self.load(path)[name]
 
     def shapes(self, path: Path) -> Shapes:
-        """Return names and shapes, and read as little else as possible."""
+        """Return names and shapes, and read as little of the data as possible."""
         self.kept.append(found := self.load(path))
         return {name: tuple(tensor.shape) for name, tensor in found.items()}
 

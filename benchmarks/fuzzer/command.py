@@ -124,7 +124,7 @@ def fuzzer(
 
 
 def _make_writable(path: Path) -> None:
-    """Check that the results can be written, before the run takes minutes. Raises UnusableError."""
+    """Check that the results can be written before the run starts. Raises UnusableError."""
     try:
         path.open("ab").close()
     except OSError as err:

@@ -29,10 +29,10 @@ from safetensors_reference.rules.book import ProfileName
 
 
 def _profile(rule: str) -> ProfileName:
-    """Return the profile under which a fault of the rule can occur by itself.
+    """Return a profile under which a file can break this rule without breaking any other.
 
-    Numbers out of range and deeply nested values can occur by themselves only in unknown fields. These are a
-    fault too unless the profile ignores them.
+    Numbers out of range and deeply nested values break no other rule only if they are in unknown fields. The
+    profile must therefore ignore unknown fields.
     """
     return "official" if rule in ("HDR-16", "HDR-18") else "hardened"
 
@@ -136,7 +136,7 @@ def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
     began = time.monotonic()
     _drive(engine, campaign)
     tally = campaign.tally
-    # A finding is replayed after the input that revealed it.
+    # Replaying a finding can set a mark later than the input that revealed it.
     detected = min((finding.execs for finding in tally.findings.values()), default=0)
     if detected:
         marks = {mark: min(value, detected) for mark, value in marks.items()}

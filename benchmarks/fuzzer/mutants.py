@@ -1,8 +1,8 @@
 """Measures which mutants of the strict reader the inputs of the grammar detect.
 
 The mutants, and the reasons why no file can reveal some of them, are the same as in ``python -m
-proof.mutation``. Here, the unchanged reader determines the expected answer, as in fuzzing of an
-implementation.
+proof.mutation``. Here, the unchanged reader determines the expected answer, as it does when the fuzzer tests
+an implementation.
 """
 
 from __future__ import annotations

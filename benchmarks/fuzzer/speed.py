@@ -57,7 +57,7 @@ class Speed:
 
 
 def bare(inputs: Sequence[bytes]) -> float:
-    """Measure only the reading of inputs with both libraries in this process."""
+    """Measure how long both libraries take to read the inputs in this process, without the fuzzer's loop."""
     from safetensors import SafetensorError, deserialize
 
     from safetensors_reference import InvalidFileError, read_header
@@ -84,7 +84,7 @@ class Listed(WorkerSubject):
 
 
 def loop(inputs: int, impls: Sequence[str]) -> tuple[float, list[bytes]]:
-    """Measure ``stc fuzz`` with workers, without its start. Returns the processor time and the inputs.
+    """Measure ``stc fuzz`` with workers, without its startup. Returns the processor time and the inputs.
 
     The same seed generates the same inputs for the same implementations.
     """
@@ -110,11 +110,11 @@ def used() -> float:
 
 
 FEW = 500
-"""Number of inputs in the atheris run that measures the start."""
+"""Number of inputs in the atheris run that measures the startup."""
 
 
 def atheris(inputs: int) -> float:
-    """Measure ``stc fuzz --engine atheris`` without its start. The subject runs in the same process."""
+    """Measure ``stc fuzz --engine atheris`` without its startup. The subject runs in the same process."""
     return (_atheris(inputs + FEW) - _atheris(FEW)) / inputs * 1e6
 
 

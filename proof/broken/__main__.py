@@ -21,7 +21,7 @@ from safetensors_corpus.manifest import Manifest, corpus_root, load_manifest
 from .matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 
 WEAKEST = 20
-"""Number of cases failed by a single variant that are listed without ``--all``."""
+"""Number of cases with only one failing variant that are listed without ``--all``."""
 
 
 @click.command(context_settings=HELP)
@@ -50,10 +50,9 @@ def matrix(
 ) -> None:
     """Show which cases detect which deliberately broken implementations.
 
-    Every case must be failed by at least one broken implementation, and every broken implementation must fail
-    at least one case. Without options, the command summarizes the committed matrix. It prints the totals, the
-    cases that only a single variant fails, and the variants that break a must rule but fail only one or two
-    cases.
+    At least one broken implementation must fail each case, and every broken implementation must fail at least
+    one case. Without options, the command summarizes the committed matrix. It prints the totals, the cases
+    that only a single variant fails, and the variants that break a must rule but fail only one or two cases.
 
     \b
     Exit status: 0 everything is as required, 1 the matrix is outdated, no variant
@@ -129,7 +128,7 @@ def _committed(manifest: Manifest, path: Path) -> Matrix:
 def _show_case(found: Matrix, case_id: str) -> None:
     if case_id not in found.cases:
         raise click.ClickException(
-            f"no case {case_id!r} in the matrix; find its id with: stc corpus list PART"
+            f"there is no case {case_id!r} in the matrix; find its id with: stc corpus list PART"
         )
     about = {row.name: row.about for row in found.rows}
     names = found.failed_by[case_id]
@@ -137,7 +136,7 @@ def _show_case(found: Matrix, case_id: str) -> None:
     for name in names:
         table.add_row(name, about[name])
     Console().print(table)
-    click.echo(f"{case_id} is failed by {len(names)} of {len(found.rows)} variants")
+    click.echo(f"{len(names)} of {len(found.rows)} variants fail {case_id}")
 
 
 def _show_variant(found: Matrix, name: str) -> None:
@@ -183,7 +182,7 @@ def _sum_up(found: Matrix, everything: bool) -> None:
             table.add_row(row.name, str(len(row.fails)), row.about)
         console.print(table)
     weak = [(case, names[0]) for case, names in found.failed_by.items() if len(names) == 1]
-    table = _table("failed by only one variant", "variant")
+    table = _table("cases that only one variant fails", "variant")
     for case, name in weak if everything else weak[:WEAKEST]:
         table.add_row(case, name)
     if weak:

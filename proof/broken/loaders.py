@@ -234,7 +234,7 @@ class LoadsAllFiles(LastShardWins):
 
 
 class SearchesFolders(SmallLoader):
-    """Searches all folders for a shard that is not in its place."""
+    """Searches all folders for a shard that is not where the index says."""
 
     def path(self, folder: Path, name: str) -> Path:
         path = super().path(folder, name)
@@ -250,7 +250,7 @@ class NamesArePatterns(SmallLoader):
 
 
 class OpensFolders(SmallLoader):
-    """Opens a folder as if it were the shards in it."""
+    """Opens a folder as if it were a single shard that contains all shards in the folder."""
 
     def shard(self, folder: Path, name: str) -> dict[str, Row]:
         path = self.path(folder, name)

@@ -114,7 +114,7 @@ def _begins(case: str) -> Iterator[str]:
 
 
 def _folded(fails: Sequence[str], known: Mapping[str, int]) -> list[str]:
-    """Return the ids, with the shortest prefix in place of three or more that are all cases with it."""
+    """Return the ids, with a common prefix in place of ``FOLDED`` or more ids if it matches no other case."""
     own = _beginnings(fails)
     spelled = (
         next((f"{begin}*" for begin in _begins(case) if own[begin] == known[begin] >= FOLDED), case)

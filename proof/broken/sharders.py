@@ -195,7 +195,7 @@ class ListsTexts(SmallSharder):
 
 
 class SingleFileNamedAsAShard(SmallSharder):
-    """Gives a single file the name of the first of one shard, and writes no index."""
+    """Names a single file like the first and only shard of a model, and writes no index."""
 
     def named(self, shards: Sequence[Sequence[Row]]) -> dict[str, Sequence[Row]]:
         return {self.name(number, len(shards)): rows for number, rows in enumerate(shards, 1)}

@@ -230,7 +230,7 @@ VARIANTS: tuple[Planted, ...] = (
             SLICER.changed(range=lambda right, size, start, stop, step: right(
                 size, start, -1 if stop is None and start is not None else stop, step))),
     slicing("length-underflows",
-            "Computes the length of a range as an unsigned number, and allocates as much memory.",
+            "Computes the length of a range as an unsigned number, and allocates that much memory.",
             SLICER.changed(range=refusing(lambda _size, start, stop, step: (
                 isinstance(start, int) and isinstance(stop, int) and start > stop >= 0 < step),
                 MemoryError))),

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Panic(BaseException):
-    """The end of the process, for example by an abort, a failed cast or an access out of bounds.
+    """A crash of the process, for example because of an abort, a failed cast or an access out of bounds.
 
     It is not an ``Exception``, so that no handler treats it as a rejection.
     """
@@ -31,7 +31,7 @@ PREFIXES = {
     "remote": "fetcher",
     "concurrent": "sharer",
 }
-"""Kind of case -> prefix of the names of its variants."""
+"""Maps each kind of case to the prefix of the names of its variants."""
 
 
 def changed(base: type[T], **steps: Callable[..., Any]) -> type[T]:
@@ -54,7 +54,9 @@ def named(
     base: type[T],
     make: Callable[[type[T]], Callable[[], object]] = lambda own: own,
 ) -> tuple[Planted, ...]:
-    """Return a variant for each class of a module; its name and docstring name and describe the variant.
+    """Return a variant for each class of a module.
+
+    The name of the class and the first line of its docstring become the name and description of the variant.
 
     Args:
         module: the names of the module, including ``base``; classes with a leading underscore are skipped,

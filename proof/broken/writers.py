@@ -47,7 +47,7 @@ class SourceTruncatedFirst(SmallWriter):
 
 
 class OldFileNotCut(SmallWriter):
-    """Writes into the old file, and leaves the bytes that follow."""
+    """Overwrites the beginning of an existing file, and leaves the bytes that follow."""
 
     def store(self, path: Path, data: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
@@ -455,7 +455,7 @@ VARIANTS: tuple[Planted, ...] = (
     writing("offsets-from-the-header",
             "Counts offsets from a point in the header and not from the start of the data.",
             first_offset=lambda _, rows: 128 if rows else 0),
-    writing("empty-on-resave", "Cannot save a file without tensors again.",
+    writing("empty-on-resave", "Fails to save a loaded file that has no tensors.",
             loaded=refusing_result(lambda rows: not rows, RefusedError)),
     writing("nothing-to-save", "Refuses to save if there are no tensors.",
             rows=refusing(lambda tensors: not tensors, RefusedError)),

@@ -45,7 +45,7 @@ def documents(
 ) -> None:
     """Fuzz the suite's parsers of untrusted documents.
 
-    NAME is index (of a sharded model), slice (the text in the brackets after a tensor), manifest
+    NAME is index (of a sharded model), slice (the text in brackets after a tensor name), manifest
     (corpus.json; each of its cases is set up), record (the lines of a run, which are read and reported) or
     answer (the lines of a tested program). The default is all of them. The suite must accept each document or
     reject it with the documented error, and must not change anything outside its folder.

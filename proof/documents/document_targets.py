@@ -1,6 +1,6 @@
 """Fuzz targets for untrusted documents: indexes, slices, manifests, records and answers.
 
-Each document is read by one of our own programs. The program must accept the document or reject it with its
+One of our own programs reads each document. The program must accept the document or reject it with its
 documented error, and must not change anything outside its folder. ``DocumentTarget.run`` raises an error for
 anything else.
 """
@@ -68,11 +68,11 @@ class DocumentTarget(ABC):
 
     @abstractmethod
     def run(self, data: bytes) -> bool:
-        """Read a document and return whether it was accepted. Raises every undocumented error."""
+        """Read a document and return whether it was accepted. Raises any undocumented error."""
 
 
 class ManifestTarget(DocumentTarget):
-    """``corpus.json`` of a folder, which is loaded and whose cases are set up."""
+    """A file ``corpus.json``. The target loads it and sets up its cases."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -119,7 +119,7 @@ class ManifestTarget(DocumentTarget):
 
 
 class RecordTarget(DocumentTarget):
-    """The lines of a run, which are read and reported as by ``stc report``."""
+    """The lines of a run record. The target reads and reports them as ``stc report`` does."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -153,7 +153,7 @@ class RecordTarget(DocumentTarget):
 
 
 class AnswerTarget(DocumentTarget):
-    """A line of a tested program, which is judged and written to a record that can be read again."""
+    """A line of a tested program. The target judges it and writes a record, which must be readable."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -216,7 +216,7 @@ class AnswerTarget(DocumentTarget):
 
 
 class IndexTarget(DocumentTarget):
-    """The index of a sharded model with two shards next to it and one shard outside its folder."""
+    """The index of a sharded model, with two shards next to it and one shard outside its folder."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -258,7 +258,7 @@ class IndexTarget(DocumentTarget):
 
 
 class SliceTarget(DocumentTarget):
-    """The text in the brackets after a tensor, which is rejected or must match NumPy's selection."""
+    """The text in brackets after a tensor name. If it is accepted, NumPy must select the same elements."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -2,7 +2,7 @@
 
 The set measures the fuzzer and the corpus. Authors of the grammar, the mutations or the cases must not read
 this folder or its tests. An engine or a case that is written with knowledge of these bugs finds them, but
-that says nothing about the bugs of real readers. Benchmarks report only numbers.
+that says nothing about bugs in real readers. Benchmarks report only numbers.
 
 If a bug is found in a real reader, the condition under which it shows is added here.
 """

@@ -138,7 +138,7 @@ class LaterHalved(Watched):
 
 
 class CapitalPower(Watched):
-    """Checks whole numbers only for a point and a small e, and then converts them through a double."""
+    """Rejects fractions and exponents only if they contain a point or a lower-case e."""
 
     def shape(self, value: object) -> tuple[int, ...]:
         if isinstance(value, list):
@@ -208,7 +208,7 @@ PLANTED = (
     ),
     plant(
         "dtype-by-family",
-        "Treats an unknown dtype as the eight-bit float with whose code it begins.",
+        "Treats an unknown dtype as the eight-bit float whose code it begins with.",
         "DTY-01",
         Family,
     ),

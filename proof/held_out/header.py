@@ -90,7 +90,7 @@ class MarkWithPadding(Watched):
 
 
 class NulPadding(Watched):
-    """Accepts NUL bytes that fill the header up to a multiple of eight, because one writer pads it so."""
+    """Accepts NUL bytes that pad the header to a multiple of eight, because one writer pads with NUL."""
 
     def members(self, header: bytes) -> Pairs:
         rest = header.rstrip(b"\0")

@@ -441,7 +441,8 @@ class CommaBehindSpilledShape(WatchedGrammar):
     lax = READER.grammar.without("trailing-comma]")
 
     def elements(self, text: str, at: int, level: int) -> tuple[object, int]:
-        # Only arrays of an entry: reading deeper arrays twice per level would take exponential time.
+        # Do this only for the arrays of an entry, because reading deeper arrays twice per level would take
+        # exponential time.
         if level == 3 and not passes(READER.grammar.elements, text, at, level):
             found, end = self.lax.elements(text, at, level)
             if isinstance(found, list) and self.noted(len(found) > self.inline):

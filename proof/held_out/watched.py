@@ -1,6 +1,6 @@
 """Base classes of the held-out readers: the small reader with a probe and more methods.
 
-Part of the held-out set; see ``held_out``.
+This module is part of the held-out set; see ``held_out``.
 """
 
 from __future__ import annotations

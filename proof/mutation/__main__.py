@@ -27,7 +27,7 @@ from .reader import DECIDING, reader_mutants
     "modules",
     multiple=True,
     type=click.Choice(DECIDING),
-    help="Run only mutants of this module; repeatable.",
+    help="Run only mutants of this module. Can be given several times.",
 )
 @click.option(
     "--name",
@@ -63,7 +63,9 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
     if name is not None:
         chosen = [m for m in chosen if m.name == name]
         if not chosen:
-            raise click.UsageError(f"no mutant {name!r}; the names are listed in proof/mutation/mutants.json")
+            raise click.UsageError(
+                f"there is no mutant {name!r}; the names are listed in proof/mutation/mutants.json"
+            )
     try:
         reasons = results.load_reasons()
         committed = results.load_result()

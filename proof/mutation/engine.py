@@ -72,7 +72,7 @@ class Outcome:
 
 
 class _TimeoutError(BaseException):
-    """The time limit was exceeded. Not an Exception, so that no handler in the reader swallows it."""
+    """The time limit was exceeded. It is not an ``Exception``, so no handler in the reader swallows it."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Child:
     text: bytearray = field(default_factory=bytearray)
 
     def outcome(self) -> Outcome:
-        """Read the answer of the finished process. Without an answer, the process crashed or was stopped."""
+        """Read the answer of the finished process. If there is none, the process crashed or was stopped."""
         (index,) = struct.unpack("<q", self.at[:])
         self.reap()
         status, at, how = json.loads(self.text) if self.text else ("killed", index, "runaway")
@@ -133,7 +133,8 @@ def run_all(
                 yield child.name, child.outcome()
             for child in running.values():
                 if monotonic() > child.deadline:
-                    # Its own alarm did not help, so it hangs in code where Python checks no signals.
+                    # Its own alarm had no effect, so it hangs in code in which Python does not check for
+                    # signals.
                     os.kill(child.pid, signal.SIGKILL)
                     child.deadline = monotonic() + 60
     finally:
@@ -183,7 +184,7 @@ def _live(
             how = check(probe)
             signal.setitimer(signal.ITIMER_PROF, 0)
         except (MemoryError, _TimeoutError):
-            # It depends on the machine which of the two limits is reached first.
+            # Which of the two limits is reached first depends on the machine.
             return "killed", index, "runaway"
         except Exception:
             return "killed", index, "crash"

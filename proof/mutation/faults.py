@@ -32,11 +32,11 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Pow: ast.Mult,
 }
 _WORDS = {"little": "big", "surrogateescape": "replace", "utf-8": "latin-1"}
-"""Python keywords with their replacements."""
+"""Strings with a special meaning in Python, with their replacements."""
 _CHARACTER_SETS = frozenset({"strip", "lstrip", "rstrip"})
 
 Variant = tuple[str, ast.expr]
-"""Name of the operator, and replacement of the node."""
+"""Name of the operator, and the node that replaces the original one."""
 
 
 def variants(node: ast.expr, parent: ast.AST) -> Iterator[Variant]:
@@ -216,7 +216,7 @@ def faulty(pattern: str) -> Iterator[str]:
             for other in (_sets if token.lastgroup == "set" else _counts)(text):
                 yield before + other + after
         elif token.lastgroup == "atom":
-            # Without its count, the atom would leave the count to the preceding item.
+            # Remove the count too, because it would otherwise apply to the preceding item.
             follows = _TOKEN.match(after)
             counted = follows is not None and follows.lastgroup == "count"
             yield before + (after[follows.end() :] if counted and follows else after)

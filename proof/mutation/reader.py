@@ -105,7 +105,7 @@ def warm() -> None:
 
 
 def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
-    """Load the reader with the fault of ``mutant`` (None: without a fault) and return its ``explain``.
+    """Load the reader with the fault of ``mutant``, or without a fault for None, and return its ``explain``.
 
     The modules get another package name, so the reader of this process remains correct.
     """
@@ -129,7 +129,7 @@ def load_reader(mutant: Mutant | None) -> Callable[[bytes, str], Any]:
 
 
 LARGEST = 64 * 1024
-"""Largest file in bytes that mutants read, whether it is stored or made by a recipe."""
+"""Largest file in bytes that mutants read, whether it is stored or generated from a recipe."""
 STEPS = frozenset({"open", "read"})
 """Steps of the strict reader; a case that needs other steps says nothing about it."""
 

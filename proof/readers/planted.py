@@ -2,8 +2,9 @@
 
     python proof/readers/planted.py BEHAVIOUR
 
-A behaviour shows only on some files. Their digests decide which files, so names and the order of cases do not
-matter. All messages are the same, because the classification by the harness must not depend on wording.
+A behaviour shows only for some files. The digest of a file determines whether it is one of them, so names and
+the order of cases do not matter. All messages are the same, because the classification by the harness must
+not depend on wording.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class RefusedError(Exception):
 
 
 def loose(data: bytes, step: str, beyond: bytes = b"") -> Answer:
-    """Return the content without any checks; ``beyond`` replaces bytes of ranges past the end of the file."""
+    """Return the content without any checks. ``beyond`` replaces missing bytes past the end of the file."""
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
     buffer = data[8 + length :]
@@ -170,7 +171,7 @@ class Order:
 
 @dataclass
 class Behaviour:
-    """What happens at the step read of some files, and the function that computes the answer."""
+    """An action that happens when some files are read, and the function that computes the answer."""
 
     act: Callable[[str], None] = nothing
     one_in: int = 1

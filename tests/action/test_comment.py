@@ -188,7 +188,7 @@ def test_a_refusal_is_a_warning_that_says_what_to_do(done: Job, api: Api, status
 def test_only_a_pull_request_is_commented_on(tmp_path: Path) -> None:
     job = Job(tmp_path).run(until="check", implementation="reference", comment="true")
     assert job.outputs["check"]["comment"] == "false"  # without which the step is left out
-    assert "no pull request started this job" in "\n".join(job.annotations("notice"))
+    assert "this job was not started by a pull request" in "\n".join(job.annotations("notice"))
 
 
 @pytest.mark.parametrize("target", ["/proc/self/environ", "/dev/zero"])

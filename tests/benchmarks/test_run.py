@@ -206,9 +206,9 @@ def test_rendering_again_gives_the_same(ran: tuple[Result, Path], tmp_path: Path
         (["--budget", "inf"], "inf is not a number of seconds"),
         (["--limit", "nan"], "nan is not a number of seconds"),
         (["--skip", "reference"], "all other loaders are compared with the reference"),
-        (["--add", "reference=json:dumps"], "a loader with this name exists"),
-        (["--add", "reference-x=json:dumps"], "a loader with this name exists"),
-        (["--add", "x=json:dumps", "--add", "x=json:loads"], "a loader with this name exists"),
+        (["--add", "reference=json:dumps"], "a loader with this name already exists"),
+        (["--add", "reference-x=json:dumps"], "a loader with this name already exists"),
+        (["--add", "x=json:dumps", "--add", "x=json:loads"], "a loader with this name already exists"),
         (["--path", "typo=/nope"], "there is no loader with this name"),
         (["--device", "cuda:²"], "expected cuda:N or cpu"),
     ],
@@ -379,7 +379,7 @@ def test_limits_that_fail_say_why(tmp_path: Path, bare: list[str], monkeypatch: 
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["--loader", "nobody"], "no loader 'nobody'; available loaders: reference,"),
+        (["--loader", "nobody"], "there is no loader 'nobody'; available loaders: reference,"),
         (["--add", "x"], "'x': expected NAME=VALUE"),
         (["--device", "tpu"], "--device tpu: expected cuda:N or cpu"),
         (["--device", "cuda:99"], "--device cuda:99 does not exist"),

@@ -28,7 +28,7 @@ class Mapped(Way):
 
     def save(self, path: Path, arrays: Arrays) -> None:
         words = sum(array.nbytes for array in arrays.values()) // 8 + 64 * len(arrays)
-        message = _SCHEMA.Model.new_message(min(words, _PART // 8))  # one segment keeps the order
+        message = _SCHEMA.Model.new_message(min(words, _PART // 8))  # a single segment preserves the order
         tensors = message.init("tensors", len(arrays))
         for tensor, (name, array) in zip(tensors, arrays.items(), strict=True):
             tensor.name, tensor.dtype, tensor.shape = name, array.dtype.name, list(array.shape)
@@ -60,7 +60,7 @@ class Mapped(Way):
         return "Data"
 
     def claim(self, path: Path) -> None:
-        # one segment with this many words but no data
+        # The segment table declares this many words, but the file contains only one.
         path.write_bytes(struct.pack("<IIQ", 0, CLAIMED // 8, 0))
 
     def stored(self, path: Path, value: Any) -> Any:

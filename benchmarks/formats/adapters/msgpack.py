@@ -1,4 +1,4 @@
-"""MsgPack as written by flax. Arrays have extension type 1, and arrays of a gibibyte and more are split."""
+"""MsgPack as written by flax. Arrays have extension type 1, and arrays of one gibibyte or more are split."""
 
 from __future__ import annotations
 

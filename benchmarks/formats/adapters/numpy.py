@@ -19,7 +19,7 @@ class Npz(Way):
     file = "model.npz"
 
     def save(self, path: Path, arrays: Arrays, allow_pickle: bool = False) -> None:
-        np.savez(path, allow_pickle=allow_pickle, **arrays)  # the order of the names
+        np.savez(path, allow_pickle=allow_pickle, **arrays)  # keeps the order of the names
 
     def load(self, path: Path, allow_pickle: bool = False) -> Tensors:
         with np.load(path, allow_pickle=allow_pickle) as file:

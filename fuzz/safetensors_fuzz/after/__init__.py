@@ -1,1 +1,1 @@
-"""Former location of ``safetensors_fuzz.findings.replay``. It will be removed after one release."""
+"""Former location of ``safetensors_fuzz.findings.replay``. This package will be removed after one release."""

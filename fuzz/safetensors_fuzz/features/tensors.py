@@ -54,7 +54,7 @@ def _rearrange(draft: Draft, rows: Sequence[Row]) -> bool:
 
 
 def _unaligned(draft: Draft) -> bool:
-    """Put wide elements first. If the header length is not a multiple of 8, preserve that."""
+    """Align all tensors by putting wide elements first, without padding the header to a multiple of 8."""
     if all(at % row.width == 0 for row, at in draft.positions()):
         return False
     _rearrange(draft, sorted(draft.rows, key=lambda row: -row.width))

@@ -131,7 +131,7 @@ def describe(finding: Finding) -> dict[str, Any]:
         same = json.loads(json.dumps(document, allow_nan=False)) == document
     except (TypeError, ValueError) as err:
         raise FindingError(f"finding {finding.slug}: JSON cannot represent it: {err}") from err
-    # a tuple, for example, or a key that is not a string would change when the file is read back
+    # For example, a tuple or a key that is not a string would change when the file is read back.
     if not same:
         raise FindingError(f"finding {finding.slug}: JSON would change its action or expectation")
     _checked(document, f"finding {finding.slug}")
@@ -168,7 +168,7 @@ def name_of_test(finding: Finding) -> str:
 
 
 def drawn(finding: Finding) -> str | None:
-    """Draw the first file with a fault, or otherwise the entry file. Returns None without files."""
+    """Draw the first file with a fault, or else the entry file. Returns None if there are no files."""
     names = [n for n in (finding.entry, *sorted(finding.files)) if n in finding.files]
     names = [n for n in dict.fromkeys(names) if not n.endswith(".json")]
     faulty = (n for n in names if explain(finding.files[n]).faults)

@@ -37,7 +37,10 @@ def disagreeing_selector(finding: Finding) -> str:
 
 
 def reason(finding: Finding) -> tuple[str, str] | None:
-    """Return a label and the reason for the rules, or why they are unknown. Returns None if it is obvious."""
+    """Return a label and an explanation of why these rules were chosen or why they are unknown.
+
+    Returns None if the explanation is obvious.
+    """
     if finding.rules:
         return ("why this rule", finding.cause) if finding.cause else None
     return "rule", finding.cause or f"{NOT_KNOWN}: the cause in the input could not be determined"

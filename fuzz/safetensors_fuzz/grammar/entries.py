@@ -39,7 +39,7 @@ def header(file: File) -> Obj:
 
 @dataclass(slots=True)
 class TensorEntry:
-    """A plainly written tensor entry. ``member`` is its ``[key, value]`` pair in the header object."""
+    """A tensor entry in its usual spelling. ``member`` is its ``[key, value]`` pair in the header object."""
 
     member: list[Value]
     obj: Obj
@@ -184,7 +184,7 @@ def strings(file: File) -> list[tuple[list[Value], int]]:
 
 
 def spoilable(rng: random.Random, file: File) -> list[tuple[list[Value], int]]:
-    """Return strings to corrupt. Most may contain any text, so that the change breaks nothing else."""
+    """Return strings to corrupt. Usually, they may contain any text, so that no other rule is broken."""
     return strings(file) if rng.random() < 0.4 else free_strings(file) or strings(file)
 
 

@@ -28,7 +28,7 @@ TAILS = (
 SIZES = (4096, 4096, 8192, 65535, 65536, 65537, 65544, 69632)
 """Sizes of large tensors in bytes. They are whole pages or do not fit in 16 bits."""
 COUNTS = (255, 256, 257, 300)
-"""Numbers of tensors near or above the range of a byte."""
+"""Numbers of tensors near or above the limit of a one-byte counter."""
 HEADERS = (65535, 65536, 65537, 99_992, 100_000, 100_001)
 """Lengths of long headers in bytes, near the 16-bit limit and near a typical fetch size of 100,000 bytes."""
 PAGES = (504, 512, 1016, 1024, 4088, 4089, 4096, 4097, 8192)
@@ -200,7 +200,7 @@ def hundreds_of_tensors(rng: random.Random, file: File) -> None:
 def wide_dimension(rng: random.Random, file: File) -> None:
     """Add an empty tensor with one dimension near or above 32 or 53 bits.
 
-    Without the zero, the size of the tensor in bits would fit in 64 bits.
+    The size of the tensor in bits would fit in 64 bits even if the zero dimension were omitted.
     """
     found, rows = whole(file)
     dtype = rng.choice((b"U8", b"F32", b"F4", b"BOOL"))

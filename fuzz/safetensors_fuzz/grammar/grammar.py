@@ -31,8 +31,7 @@ RARELY = 20
 BASES = 256
 """Number of valid files to keep for reuse. Generating a file takes five times as long as copying one."""
 _EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-14", "HDR-15")
-"""Rules that stop a reader before the first entry if they are broken. Faults target these rules less often.
-"""
+"""Rules whose violation stops a reader before the first entry. Faults target these rules less often."""
 
 
 @cache
@@ -64,7 +63,7 @@ def company() -> tuple[Mutation, ...]:
 
 
 def early(rule: str) -> bool:
-    """Return whether a reader stops before the first entry if the rule is broken."""
+    """Return whether a violation of the rule stops a reader before the first entry."""
     return rule.startswith(_EARLY)
 
 
@@ -126,7 +125,7 @@ class Grammar:
         return file
 
     def break_one(self, file: File) -> None:
-        """Add one fault. How often a rule is chosen does not depend on how many mutations target it."""
+        """Add one fault. A rule's probability does not depend on the number of mutations that target it."""
         rng = self.rng
         for _ in range(_TRIES):
             generic = rng.random() < GENERIC_SHARE

@@ -22,7 +22,7 @@ _TEXT_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]' + _SPACE, re.DOT
 LEAD = 16
 """Maximum number of bytes that may precede the opening brace of a tree."""
 EARLIER = ("earlier",)
-"""The faults of a file that the grammar did not generate. It counts as a file with one fault."""
+"""The faults of a file that did not come from the grammar. The file counts as having one fault."""
 DEPTH = 64
 """Maximum nesting depth of a tree. Deeper values remain raw text."""
 
@@ -90,7 +90,7 @@ def copy(value: Value) -> Value:
 
 
 class File:
-    """A file.
+    """A file in a form that mutations can change.
 
     Attributes:
         root: header object, or arbitrary bytes.
@@ -176,7 +176,7 @@ def _tree(header: bytes) -> tuple[Value, int] | None:
 
 
 class _NoTreeError(Exception):
-    """The text does not resemble a JSON tree."""
+    """The text cannot be parsed into a tree."""
 
 
 def _value(data: bytes, at: int, depth: int) -> tuple[Value, int]:

@@ -20,7 +20,7 @@ from .question import Cause, unknown
 
 MAX_RUNS = 40
 MAX_CAUSES = 2
-"""Maximum number of features that cause a rejection together."""
+"""Maximum number of features in a combination that causes a rejection."""
 CONFIRMATIONS = 2
 
 
@@ -34,7 +34,7 @@ def cause_of_refusal(
     """Find the features of a valid file that make a reader reject it.
 
     A feature is a cause if the reader accepts the file without it. If removing a single feature never helps,
-    the search adds each feature by itself to the plainest file, and finally looks for a minimal combination.
+    the search adds each feature alone to the plainest file, and finally looks for a minimal combination.
 
     The file must be valid under the profile, which is ``hardened`` by default. The function calls
     ``accepts``, which runs the reader, at most ``questions`` times.

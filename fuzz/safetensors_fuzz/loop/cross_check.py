@@ -58,7 +58,7 @@ def differences(one: StepResult, other: StepResult) -> tuple[Difference, Differe
 def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
     """Find the implementations whose content differs from that of another implementation.
 
-    Returns, for each such name, the first implementation with different content, and the difference.
+    The result maps each of them to the first implementation that differs from it, and to the difference.
     """
     out: dict[str, tuple[str, str]] = {}
     for name, other in permutations(answers, 2):
@@ -81,7 +81,7 @@ class ContentDisagreement(Mistake):
 
 @dataclass
 class PairQuestion(FileQuestion):
-    """A file that two subjects may reject but, if both accept it, must read in the same way."""
+    """A file that two subjects may reject. If both accept it, they must return the same content."""
 
     first: Subject = field(kw_only=True)
     second: Subject = field(kw_only=True)
@@ -127,7 +127,7 @@ class PairQuestion(FileQuestion):
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
         """Return the mistakes on the valid twin, or None if the subjects do not differ there in the same way.
 
-        If they do differ there, the choice is not the cause; instead, a subject misreads the valid file.
+        If they do, the disputed part is not the cause: at least one subject misreads a valid file.
         """
         twin = self.twin
         if twin is None or self._on_twin(mistake, examiner) != "the same":

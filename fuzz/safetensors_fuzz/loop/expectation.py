@@ -30,7 +30,7 @@ from .subjects import content, quick_header
 REFERENCE = "reference"
 Expected = Literal["accept", "reject", "open"]
 HIGH_RANK = 8
-"""Highest rank that every reader must support (SHP-10, choice ``high-rank``)."""
+"""Highest number of dimensions that every reader must support (SHP-10, choice ``high-rank``)."""
 
 
 @dataclass
@@ -179,7 +179,7 @@ class FileQuestion(Question):
 
     def cause_of(self, mistake: Mistake, accepts: Callable[[bytes], bool]) -> Cause:
         if effect_of(mistake.verdict) in ("accept", "content"):
-            # The cause is the fault itself or the difference.
+            # Either the fault is the cause, or the difference itself is the mistake.
             return Cause(tuple(dict.fromkeys((*mistake.rules, *self.rules))))
         if self.faults:
             if len(self.rules) == 1:
@@ -188,7 +188,9 @@ class FileQuestion(Question):
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed; the implementation itself may be right")
         if mistake.kind.split()[:1] in (["hang"], ["exhausted"]):
-            return unknown("the file has no fault, and each further attempt would run until the limit")
+            return unknown(
+                "the file has no fault, and each further attempt would run until it reaches a limit"
+            )
         return cause_of_refusal(self.data, accepts, self.profile)
 
     def verdict(self, mistake: Mistake, cause: Cause) -> str:

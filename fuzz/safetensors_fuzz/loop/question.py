@@ -24,14 +24,14 @@ class Mistake:
     rules: tuple[str, ...] = ()
     """Rules that the answer violates according to the judge."""
     outcome: str = ""
-    """Outcome of the answer, unless ``kind`` already implies it."""
+    """Outcome of the answer, unless ``kind`` already determines it."""
     reports: bool = False
     """Whether the implementation accepted the input and reported content."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Explains a wrong answer by rules, the main rule first, and gives the reason in one line."""
+    """The rules that explain a wrong answer, beginning with the main rule, and a reason in one line."""
 
     rules: tuple[str, ...] = ()
     words: str = ""

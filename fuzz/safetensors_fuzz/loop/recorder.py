@@ -118,7 +118,7 @@ class Recorder:
 
         name = examiner.subject.plain
         if len(question.rules) <= 1 and self._is_known(question.signature(name, mistake)):
-            # If the input breaks several rules, one of the combined faults may be new by itself.
+            # If the input breaks several rules, one of the faults may be a new finding on its own.
             self._marks.update(question.subsumes(name, mistake))
             return
         small = question.shrink(same, self._settings.shrink_seconds)

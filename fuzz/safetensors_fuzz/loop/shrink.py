@@ -14,7 +14,7 @@ from ..grammar.vocabulary import BITS
 MOST_TRIES = 4000
 MAX_SECONDS = 1.0
 LEAST_TRIES = 300
-"""Number of tries up to which a slow reader may exceed the time limit."""
+"""Number of tries after which the time limit applies even to a slow reader."""
 MIN_TRIES = 10
 """Factor by which a slow reader may exceed the time limit."""
 _WORDS = (b"0", b"1", b'""', b'"a"')
@@ -118,7 +118,7 @@ def _parts(file: File) -> Iterator[File]:
 
 
 def _closer(file: File, at: int) -> Iterator[File]:
-    """Yield the file with bytes removed before an entry, which shrinks a hole."""
+    """Yield the file without some of the bytes before an entry, so that a hole shrinks."""
     begin = entries(file)[at].begin
     for by in dict.fromkeys((begin - 1, begin // 2, 8, 1)):
         if 0 < by <= begin <= len(file.data):

@@ -30,7 +30,7 @@ from safetensors_reference.rules.book import HEADER_CAP
 FILE_STEPS = ("open", "read")
 PROVE = "prove"
 INNER = (PROVE, "check")
-"""Steps that only the reference has. They run its proving path and ``stc check``."""
+"""Steps that only the reference supports. They run its proving path and ``stc check``."""
 SARIF_EVERY = 16
 """The SARIF log is created for about one in this many inputs, because it takes ten times as long as the rest.
 """
@@ -40,7 +40,7 @@ MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108
 
 
 class StepError(ValueError):
-    """No subject has the step. The message lists the available steps."""
+    """No subject supports the step. The message lists the available steps."""
 
 
 def folder_in_memory() -> Path | None:
@@ -290,5 +290,5 @@ def complete(subjects: list[Subject], steps: Sequence[str]) -> None:
     names = [subject.plain for subject in subjects]
     for subject in subjects:
         if names.count(subject.plain) > 1:
-            subject.plain = subject.name  # for example, this name includes the version
+            subject.plain = subject.name  # for example, this name includes the version of the library
     subjects += [kind() for step, kind in ((PROVE, ProveSubject), ("check", CheckSubject)) if step in steps]

@@ -1,4 +1,4 @@
-"""The expected result of loading a checkpoint: a rejection, a choice of the loader, or its tensors."""
+"""The expected result of loading a checkpoint: a rejection, a choice left to the loader, or its tensors."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class PlanQuestion(Question):
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
         """Return whether another plan with a subset of the parts shows the same bug.
 
-        If the wrong answer reports content, the other answer must report content too.
+        If the wrong answer contains content, the other answer must contain content too.
         """
         assert isinstance(other, PlanQuestion)
         return mistake.kind == again.kind and mistake.reports <= again.reports and other.parts <= self.parts
@@ -172,8 +172,8 @@ class PlanQuestion(Question):
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
         """Return the rules that explain the answer.
 
-        The judge names no rule if a valid request was rejected. In that case, this method simplifies the
-        plan. A rule is a cause if the answer becomes right when the rule no longer applies.
+        If a valid request was rejected, the judge does not name a rule. This method then simplifies the plan.
+        A rule is a cause if the answer becomes right as soon as the rule no longer applies.
         """
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed; the implementation itself may be right")
@@ -182,7 +182,9 @@ class PlanQuestion(Question):
         if mistake.rules:
             return Cause(mistake.rules)
         if mistake.outcome in ("hang", "exhausted"):
-            return unknown("the request is valid, and each further attempt would run until the limit")
+            return unknown(
+                "the request is valid, and each further attempt would run until it reaches a limit"
+            )
         gone: dict[str, str] = {}
         for simpler in itertools.islice(self.smaller(), TRIES):
             lost = [rule for rule in self.rules if rule not in simpler.rules]

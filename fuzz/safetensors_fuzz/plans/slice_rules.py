@@ -1,4 +1,4 @@
-"""The expected result of a slice: a rejection, a choice of the reader, or the selection that NumPy makes.
+"""The expected result of a slice: a rejection, a choice left to the reader, or NumPy's selection.
 
 The rules API-02 to API-09 and the choices of the rule book define which requests a reader may reject, and how
 packed elements behave.

@@ -85,7 +85,7 @@ WRAPS: tuple[tuple[str, list[int], int], ...] = (
 )  # fmt: skip
 """Shapes whose size overflows a machine word, as dtype, shape, and truncated size in bytes."""
 DISK = 4096
-"""Limit of the file size in bytes that simulates a full disk."""
+"""File size limit in bytes that simulates a full disk."""
 
 
 def _add(out: Plan, name: Any, dtype: str, shape: list[int], storage: str, **more: Any) -> None:

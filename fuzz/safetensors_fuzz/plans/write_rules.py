@@ -1,4 +1,4 @@
-"""The expected result of a write: a rejection, a choice of the writer, or a file.
+"""The expected result of a write: a rejection, a choice left to the writer, or a file.
 
 It depends only on the arguments: names, metadata, element types, sizes, and memory layouts of views.
 """
@@ -38,7 +38,9 @@ SHOULD = {
 """The rule of each recommended property of a written file."""
 MUST = ("no-foreign-bytes", "target-unchanged")
 CANARY = b"foreign memory! " * 4
-"""Bytes around the arguments. If they appear in the file, the writer has read past the end of an argument."""
+"""Bytes placed around the arguments. If they appear in the file, the writer has read past the end of an
+argument.
+"""
 LARGEST = 48 << 10
 TARGETS = ("new", "file", "link", "input", "missing-folder")
 REFUSE_NAME = PlanFault(("WRT-10",), ("WRT_BAD_NAME",))

@@ -1,7 +1,7 @@
 """A small and correct reader of a file on a server. Every step is a method, so that a variant can break it.
 
-It requests the length prefix, the header and each tensor, and accepts a response only if the response says
-that it is the requested range.
+It requests the length prefix, the header and each tensor, and accepts a response only if the response states
+that it contains the requested range.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _WHERE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 class NotTheFileError(Exception):
-    """The response or its content is not the requested range."""
+    """The response does not contain the requested range of the file."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """A response of the server; the names in ``fields`` are in lower case."""
+    """A response of the server. The names in ``fields`` are in lower case."""
 
     status: int
     fields: dict[str, str]

@@ -36,7 +36,7 @@ class Handle:
         return os.open(self.path, os.O_RDONLY)
 
     def read_header(self) -> None:
-        """Read the header, and check what matters for the files of these cases."""
+        """Read the header, and check only what matters for the files in these cases."""
         self.start = 8 + int.from_bytes(self.bytes_at(0, 8), "little")
         self.entries = self.parsed(self.bytes_at(8, self.start - 8))
         end = max((entry["data_offsets"][1] for entry in self.entries.values()), default=0)

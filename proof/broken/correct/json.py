@@ -170,7 +170,8 @@ class Grammar(Checked):
             return self.convert(match[0]), match.end()
         if match := self.patterns["word"].match(text, at):
             return self.words[match[0]], match.end()
-        # Only before a comma or bracket, so that even a broken parser makes progress in every step.
+        # The check can be left out only before a comma or bracket, so that every step of
+        # a broken parser makes progress.
         if first not in (",", "}", "]"):
             raise Refused("value")
         self.demand("value", False)

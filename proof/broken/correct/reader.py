@@ -248,4 +248,6 @@ class SmallReader(Checked):
 READER = SmallReader()
 """The correct reader."""
 IGNORING = READER.without("field-unknown")
-"""The correct reader with the other option of ENT-04: it skips unknown fields, so faults inside them show."""
+"""The correct reader with the other option of ENT-04. It skips unknown fields, so that faults inside them
+matter.
+"""

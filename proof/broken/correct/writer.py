@@ -121,7 +121,7 @@ class SmallWriter:
         return b"".join(elements)
 
     def size(self, tensor: GivenTensor) -> int:
-        """Return the size of a tensor in bytes. Raises RefusedError for a buffer of another size."""
+        """Return the size of a tensor in bytes. Raises RefusedError for a buffer of the wrong size."""
         bits = self.bits(tensor)
         if bits % 8 or tensor.nbytes not in (None, bits // 8):
             raise RefusedError("the size of the buffer does not match the shape")
@@ -203,7 +203,7 @@ class SmallWriter:
         return len(header).to_bytes(8, "little")
 
     def store(self, path: Path, data: bytes) -> None:
-        """Write a new file beside the target and rename it, so that the target is replaced as a whole."""
+        """Write a new file beside the target and rename it, so that the target is replaced atomically."""
         target = path.resolve()
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         temporary = target.with_name(target.name + ".part")

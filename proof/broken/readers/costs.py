@@ -30,7 +30,7 @@ class MakesRoomFirst:
     """Allocates memory for the header before it checks that the file contains a header of that length."""
 
     def read(self, path: Path) -> dict[str, Any]:
-        """Raise the error in which the allocation would end."""
+        """Raise the error that the allocation would cause."""
         if _claimed(path) > path.stat().st_size:
             raise MemoryError("room for the claimed header")
         return {"tensors": [], "metadata": None}

@@ -1,7 +1,7 @@
 """Broken readers that accept JSON and numbers that the grammar forbids.
 
-All of them skip unknown fields, which is an allowed choice, so that faults inside such fields show as well.
-Some search the header for values instead of parsing it. Rules: HDR-06, HDR-07, HDR-14 to HDR-18, SHP-02,
+All of them skip unknown fields, which the format allows, so that faults inside such fields matter too. Some
+variants search the header for values instead of parsing it. Rules: HDR-06, HDR-07, HDR-14 to HDR-18, SHP-02,
 OFF-02.
 """
 

@@ -33,10 +33,7 @@ class EndNotRead(SmallReader, without=("range-size", *ANYWHERE)):
 
 
 class OffsetsFromFile(SmallReader):
-    """Counts offsets from the start of the file if they fit.
-
-    It does so only if they do not fit otherwise.
-    """
+    """Counts offsets from the start of the file if they are invalid relative to the start of the data."""
 
     def content(self, file: bytes) -> dict[str, Any]:
         try:
@@ -187,7 +184,7 @@ ORDERS = (
     ("by-name", "Sorts by name.", lambda tensors: sorted(tensors, key=lambda t: t.name)),
     ("by-text", "Sorts offsets as strings.",
      lambda tensors: sorted(tensors, key=lambda t: (str(t.begin), str(t.end)))),
-    ("same-range-once", "Checks equal ranges only one time.",
+    ("same-range-once", "Checks tensors with equal ranges only once.",
      lambda tensors: by_offset(list({(t.begin, t.end): t for t in tensors}.values()))),
 )  # fmt: skip
 
@@ -309,7 +306,7 @@ VARIANTS: tuple[Planted, ...] = (
     reading("no-past-end-check", "Does not detect a range that ends beyond the file.",
             READER.without("past-end")),
     reading("no-layout-check", "Checks each range on its own.", READER.without(*ANYWHERE)),
-    reading("no-checks", "Computes no sizes, and compares none.", replace(READER, size=_unsized).without(
+    reading("no-checks", "Neither computes nor compares sizes.", replace(READER, size=_unsized).without(
         *ANYWHERE, "range-size", "reversed", "offsets-pair")),
     reading("gaps-below-8", "Accepts gaps of up to 7 bytes.", _Gaps()),
     reading("gaps-below-64", "Accepts gaps of up to 63 bytes.", _Gaps(largest=63)),

@@ -102,7 +102,7 @@ def test_a_tensor_that_is_not_in_its_shard_is_a_recommendation() -> None:
         (loading(shards=[shard(A), shard(A + "/x")]), "the same path as a folder"),
         (loading(shards=[shard(A, "a", "a")]), "duplicate or reserved"),
         (loading(shards=[shard(A, "a", fault="unheard-of")]), "unknown fault"),
-        (loading(shards=[shard(A, fault="name-twice")]), "nothing that the fault could break"),
+        (loading(shards=[shard(A, fault="name-twice")]), "nothing that this fault could break"),
         (loading(metadata="{"), "invalid metadata"),
         (loading(others=[["x", "unheard-of"]]), "path or kind"),
     ],

@@ -242,7 +242,7 @@ def test_one_case(written: Path, tmp_path: Path) -> None:
     assert status == 0
     assert "reader/blind" in out
     assert "Sees nothing." in out
-    assert "failed by 1 of 1 variants" in out
+    assert "1 of 1 variants fail framing/one-tensor" in out
 
 
 def test_one_rule(written: Path, tmp_path: Path) -> None:

@@ -22,13 +22,14 @@ NATIVE_SHARE = 0.06
 """Share of outputs that come from byte mutations, which seldom produce valid JSON."""
 _TRIES = 4
 _MODEST = 1 << 16
-"""Largest offset and size for which no mutation can create a huge data buffer."""
+"""Limit on offsets and sizes in a file. Below it, no mutation can create a huge data buffer."""
 
 
 class Mutator:
     """Mutates inputs with the grammar. Each output has at most ``MAX_FAULTS`` faults.
 
-    The same sequence of calls gives the same results. An input that is not cached counts as one fault.
+    The same sequence of calls gives the same results. An input that is not cached is treated as having one
+    fault.
     """
 
     def __init__(self, native: Native | None = None, *, cache: int = CACHE) -> None:

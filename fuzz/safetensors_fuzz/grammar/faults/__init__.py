@@ -1,4 +1,4 @@
-"""The registry of mutations, which are deliberate changes of files. Each names the rules that it targets."""
+"""The registry of mutations, which change files deliberately. Each mutation names the rules it targets."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def field_name_near(rng: random.Random, file: File) -> None:
 
 @fault("DTY-01", "DTY-06", "DTY-15")
 def dtype_unknown(rng: random.Random, file: File) -> None:
-    """Name a dtype that the format does not have."""
+    """Use a dtype that the format does not define."""
     entry = some(rng, file)
     near = [d for d in words.NO_DTYPES if d.strip().upper() == entry.dtype]
     entry.retype(rng.choice(near if near and rng.random() < 0.3 else words.NO_DTYPES))

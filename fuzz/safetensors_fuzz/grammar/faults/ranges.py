@@ -1,4 +1,4 @@
-"""Faults of shapes and ranges, and of their relation to each other and to the end of the file (SHP, OFF)."""
+"""Faults of shapes and ranges, and of how they relate to each other and to the end of the file (SHP, OFF)."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def _sound(file: File, least: int = 0) -> list[TensorEntry]:
 
 @fault("OFF-07", "OFF-12", "HDR-04")
 def hole(rng: random.Random, file: File) -> None:
-    """Insert bytes before a tensor that belong to no tensor."""
+    """Insert bytes that belong to no tensor before a tensor."""
     found = _sound(file)
     entry = one(rng, found)
     entry = rng.choice((found[0], found[-1], entry))

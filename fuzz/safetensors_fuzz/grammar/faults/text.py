@@ -91,7 +91,7 @@ def length_off(rng: random.Random, file: File) -> bool:
 
 @fault("FRM-01", "FRM-10")
 def magic_before(rng: random.Random, file: File) -> bool:
-    """Put the magic bytes of another format before the file."""
+    """Put the magic bytes of another format at the start of the file."""
     file.raw = rng.choice((*words.MAGIC, b"\x00", b"\n", b"\xef\xbb\xbf")) + file.render()
     return True
 
