@@ -271,8 +271,15 @@ class CaseRunner:
         # use instead.
         unlimited = first.outcome == "exhausted"
         worker = self._worker_for(item, unlimited=unlimited)
+
+        def run() -> StepResult:
+            return self._run(item, step, unlimited=unlimited)
+
         with self.waiting() if first.outcome == "hang" else nullcontext():
-            second = retry_alone(worker, lambda: self._run(item, step, unlimited=unlimited), first)
+            second = retry_alone(worker, run, first)
+        if second.outcome == "hang" != first.outcome:  # only the retry of a hang gets more time
+            with self.waiting():
+                second = retry_alone(worker, run, second)
         if (
             self._probe_limits is None
             or second.outcome in UNSAFE

@@ -166,6 +166,26 @@ def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
     assert asked(worker.asked) == [("/0", "open")] * 2 + [("/0", "read")] * 2
 
 
+class SlowWithoutMemory(Recorder):
+    """A worker that exhausts memory first, and is slow but orderly when run alone."""
+
+    def ask(self, *args: Any, **how: Any) -> StepResult:
+        answer = super().ask(*args, **how)
+        if not self.renewed:
+            return StepResult("exhausted", "used more memory than allowed")
+        return answer if self.timeout_factor > 1 else StepResult("hang", "no answer")
+
+
+def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = SlowWithoutMemory()
+    monkeypatch.setattr(running, "make_worker", lambda *_, **__: slow)
+    with CaseRunner(resolve(QUICK)) as runner:
+        results = runner.answers(files(1)[0])
+    assert results["open"].outcome == "accept"
+
+
 class Doubtful(Recorder):
     """A worker whose answers always exceed the probe limits, and the others unless ``ends`` is empty."""
 
