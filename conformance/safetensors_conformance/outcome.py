@@ -15,10 +15,7 @@ STEPS = tuple(steps.STEPS)
 
 
 class Check(NamedTuple):
-    """Result of one device check. ``name`` is a key of ``device_checks.CHECKS``.
-
-    ``status`` is ``pass``, ``fail``, or ``unknown`` if this device or reader does not reveal the answer.
-    """
+    """Result of one device check: ``pass``, ``fail``, or ``unknown`` if it cannot be observed here."""
 
     name: str
     status: str

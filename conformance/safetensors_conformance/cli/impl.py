@@ -23,13 +23,7 @@ from ..implementations.descriptor import (
     is_commit,
     outside_descriptors,
 )
-from ..implementations.environment import (
-    InstallError,
-    cache_folder,
-    environment,
-    prepare,
-    remove,
-)
+from ..implementations.environment import InstallError, cache_folder, environment, prepare, remove
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
 from ..implementations.source import LOCAL
 from ..run.interruption import ending_as_interrupted
@@ -138,11 +132,7 @@ def _start(
 @click.option("--build-with-network", "network", is_flag=True, help="Allow network access in builds.")
 @confinement_options
 def sync(
-    names: tuple[str, ...],
-    everything: bool,
-    checkout: Path | None,
-    network: bool,
-    confinement: Confinement,
+    names: tuple[str, ...], everything: bool, checkout: Path | None, network: bool, confinement: Confinement
 ) -> None:
     """Install or build implementations in their own environments, and start each of them once.
 

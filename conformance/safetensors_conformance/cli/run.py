@@ -147,10 +147,7 @@ def _print_results(driver: Run, interrupted: int | None) -> None:
 
 
 def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -> bool:
-    """Run all implementations, ``jobs`` at a time, and return whether any failed.
-
-    If one of them raises, stops the others and re-raises the exception.
-    """
+    """Run all implementations, ``jobs`` at a time, until one raises. Return whether any of them failed."""
     turns, stop = Turns(jobs), driver.options.stop
     for selector in driver.targets:
         driver.results_of(selector)  # in the given order, regardless of which one finishes first
@@ -222,11 +219,7 @@ def _run_one(driver: Run, run: ImplementationRun, cases: Sequence[Case], printer
 
 
 class _Printer:
-    """Prints the failures of a run.
-
-    ``whole`` says that all cases run. ``named`` are the case ids given by the user, whose answers to choices
-    are shown. ``bar`` is False if another progress bar would be in the way.
-    """
+    """Prints failures, and answers to the choices of ``named`` cases. ``whole`` means that all cases run."""
 
     def __init__(self, driver: Run, *, whole: bool, named: Collection[str], quiet: bool, bar: bool) -> None:
         self._driver = driver

@@ -119,10 +119,7 @@ class DeviceChecks:
             del tensor
 
     def _first(self, path: str, before: int | None) -> tuple[dict[str, Any], list[str], int]:
-        """Load and copy back every tensor.
-
-        Returns the answer, the misaligned tensors, and the total number of bytes.
-        """
+        """Copy back every tensor. Returns the answer, the misaligned tensors, and the total size in bytes."""
         result = self._load(path)
         out = {"metadata": result["metadata"]} if isinstance(result, dict) and "metadata" in result else {}
         rows: list[Any] = []

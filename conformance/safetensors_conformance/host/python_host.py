@@ -391,10 +391,7 @@ def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
 
 
 def accepted_answer(result: Any, method: Callable[..., Any], *, summary: bool = False) -> dict[str, Any]:
-    """Convert the result of a method to an answer.
-
-    For a ``summary``, the answer contains only the number of tensors.
-    """
+    """Convert the result of a method to an answer, with only the number of tensors for a ``summary``."""
     answer: dict[str, Any] = {"outcome": "accept"}
     if isinstance(result, dict):
         wrong = f"the result of {method_name(method)}() cannot be reported"

@@ -46,11 +46,7 @@ class Program(Protocol):
 
 
 Begin = Callable[[dict[str, Any], list[int], list[int]], Program]
-"""Starts the program of a request in a keeper, given the standard streams and the descriptors of the keeper
-to close.
-
-Raises OSError.
-"""
+"""Starts the program of a request, with its standard streams and the descriptors to close. Raises OSError."""
 
 
 def popen(request: dict[str, Any], stdio: list[int], _own: list[int]) -> Program:

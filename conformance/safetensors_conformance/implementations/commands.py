@@ -60,11 +60,7 @@ def run(
     *,
     folder: Path,
 ) -> list[str]:
-    """Run a command in ``folder`` and return the last lines of its standard output.
-
-    ``what`` is the beginning of the error message, such as "mylib 1.0 cannot be built". ``on_line`` is called
-    with each line. Raises InstallError with the last output of the command.
-    """
+    """Run a command in ``folder`` and return its last lines. An InstallError begins with ``what``."""
     argv = ["/bin/sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(folder), *argv]
     lines: deque[str] = deque(maxlen=KEPT_LINES)
     deadline = Deadline(MAX_SECONDS)

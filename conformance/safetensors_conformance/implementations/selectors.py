@@ -77,10 +77,7 @@ class Target:
         return runs_program(self.selector)
 
     def command(self, memory_bytes: int) -> list[str]:
-        """Return the command line with the arguments for our hosts.
-
-        ``memory_bytes`` is their memory limit, 0 for none.
-        """
+        """Return the command line with the arguments for our hosts. 0 means no memory limit."""
         host_arguments = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
         return [*self.argv, *host_arguments.get(self.kind, ())]
 

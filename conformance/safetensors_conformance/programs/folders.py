@@ -27,11 +27,7 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and its contents as far as possible, without following links. Never raises.
-
-    The folder may be missing, or a link or pipe may have replaced it. Its subfolders may be nested too deeply
-    for recursion, so each of them is first moved to the top.
-    """
+    """Remove a folder and its contents as far as possible, without following links. Never raises."""
     if folder.is_symlink() or not folder.is_dir():
         with contextlib.suppress(OSError):
             folder.unlink()

@@ -1,8 +1,4 @@
-"""Environment variables that are passed to tested programs and installers.
-
-The caller's environment contains tokens for CI services, model hubs and clouds. Foreign programs therefore
-get only the listed variables, which are known to be harmless.
-"""
+"""Environment variables for foreign programs: only those known to be harmless, and no tokens."""
 
 from __future__ import annotations
 

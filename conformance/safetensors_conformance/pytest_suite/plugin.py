@@ -1,8 +1,4 @@
-"""The pytest plugin, which is loaded in every pytest run of the environment.
-
-It is therefore small and does nothing by default. It imports the harness only when the suite is collected or
-an option is used. The module ``suite`` does the work.
-"""
+"""The pytest plugin, which is loaded in every pytest run. It imports the harness only when it is used."""
 
 from __future__ import annotations
 
@@ -119,10 +115,7 @@ class _Listener:
             suite_of(self._config).collect(json.loads(message) if isinstance(message, str) else message)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Announce the order of cases.
-
-        The worker processes of pytest-xdist do not know the order, so they skip this.
-        """
+        """Announce the order of cases, which is unknown in the worker processes of pytest-xdist."""
         if SUITE_KEY in self._config.stash and not hasattr(self._config, "workerinput"):
             self._config.stash[SUITE_KEY].plan(session.items)
 

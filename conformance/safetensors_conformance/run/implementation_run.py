@@ -218,10 +218,7 @@ class ImplementationRun:
         }
 
     def choice_row(self, choice: str, cases: Sequence[Case]) -> dict[str, str]:
-        """Judge the answers to the cases of one choice and return the row as run records have it.
-
-        ``cases`` also include those that show which other rules the implementation gets wrong.
-        """
+        """Judge a choice. ``cases`` also include those about other rules that explain wrong rejections."""
         verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
         others = {rule for one in verdicts for rule in one.case.rules[1:]}
         related = [case for case in cases if case.rules[0] in others and self.session.runner.steps(case)]

@@ -1,8 +1,4 @@
-"""Run cases that need more than one request, using the worker as an implementation object.
-
-``safetensors_corpus.in_process`` knows the requests of each kind of case and how to judge a written file. It
-can use any object with the right methods. The object in this module forwards each call to a worker process.
-"""
+"""Run cases that need more than one request, with an object that forwards the calls to a worker."""
 
 from __future__ import annotations
 

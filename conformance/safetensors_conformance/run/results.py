@@ -1,7 +1,4 @@
-"""Results of a run: rows for each implementation, records on disk, the summary, and baseline updates.
-
-The pytest plugin (in its controlling process) and ``stc run`` share this module.
-"""
+"""Results of a run: rows for each implementation, records on disk, the summary, and baseline updates."""
 
 from __future__ import annotations
 
@@ -111,10 +108,7 @@ class ImplementationResults:
         self._writer: RecordWriter | None = None
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Add a message from a worker process and write it.
-
-        Raises ReportError, but counts the message anyway.
-        """
+        """Add and write a message from a worker process. Counts it even if it raises ReportError."""
         header = message.get("header")
         rows: dict[str, list[Any]] = {
             "result": self.results,

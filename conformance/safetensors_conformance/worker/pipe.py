@@ -41,12 +41,7 @@ from .worker import (
 )
 
 SEQ_BITS = 20
-"""Number of random bits in the difference between request numbers.
-
-Each number exceeds the previous one by a random amount of up to 2^20, so a program could only guess the
-number of a request that it has not read. After 2^31 requests, the number is still below 2^53, which every
-language can represent exactly.
-"""
+"""Number of random bits in the difference between request numbers, which no program can guess."""
 DEVICE_LOADS_PER_STEP = 5
 """How often the device checks load a file. The time limit of a step applies to a single load."""
 ALREADY_ANSWERED = 0
@@ -169,11 +164,7 @@ class PipeWorker(Worker):
         measure: bool = False,
         limits: Limits | None = None,
     ) -> StepResult:
-        """Run one step, and first restart the worker if it has ended.
-
-        ``measure`` also records peak memory, bytes read and CPU time, which takes longer than reading a small
-        file.
-        """
+        """Run one step in a process, which is restarted if it has ended."""
         request = Request(step, path, more)
         if self._probed is not None and request != self._probed[0] and not self._renewed:
             self._probed = None  # the caller departed from the announced order
@@ -258,10 +249,7 @@ class PipeWorker(Worker):
         send: bool = False,
         resent: bool = False,
     ) -> StepResult:
-        """Return the answer to a request.
-
-        If ``send`` is true, sends the request first. ``resent`` means that it is sent for the second time.
-        """
+        """Return the answer to a request. ``send`` sends it first; ``resent`` says that it was sent before."""
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker had ended before it read this request")
@@ -411,10 +399,7 @@ class PipeWorker(Worker):
 
 
 class ExitWorker(Worker):
-    """A program that runs once per file and answers with its exit status.
-
-    0 accepts and 1 rejects. Any other status is a crash.
-    """
+    """A program that runs once per file. Exit status 0 accepts, 1 rejects, and any other is a crash."""
 
     def __init__(self, target: Target, limits: Limits) -> None:
         self._target = target

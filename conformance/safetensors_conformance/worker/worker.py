@@ -1,8 +1,4 @@
-"""Workers: they run one implementation in its own process, one step at a time.
-
-A worker always answers. A crash, a hang, exhausted memory, noise or an out-of-order answer becomes the
-outcome of the step in flight. The worker then replaces the process and runs the next step.
-"""
+"""Workers, which always answer: a crash, hang or noise becomes the outcome of the step in flight."""
 
 from __future__ import annotations
 
@@ -33,11 +29,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits for one step: wall time in seconds, and bytes of memory used after the worker's start.
-
-    ``values`` limits the number of values in an answer, because each value takes many times its size in the
-    memory of the harness.
-    """
+    """Limits for one step: wall time, memory used after the worker's start, and values in an answer."""
 
     seconds: float = 10.0
     memory_bytes: int = 2 << 30
@@ -54,9 +46,7 @@ class Limits:
 
 
 PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
-"""Tighter limits for the first attempt. With them, a hang or exhausted memory costs the whole limit only in
-the retry.
-"""
+"""Tighter limits for the first attempt. A hang then costs its whole time limit only in the retry."""
 
 
 class Worker:
@@ -89,17 +79,11 @@ class Worker:
         measure: bool = False,
         limits: Limits | None = None,
     ) -> StepResult:
-        """Run ``step`` on a file; never raises. ``measure`` fills in time, memory and bytes read.
-
-        ``limits`` replace those of the worker. A result that exceeds them has RetryReason.PROBE_LIMIT.
-        """
+        """Run ``step`` on a file and never raise. ``limits`` replace those of the worker."""
         raise NotImplementedError
 
     def renew(self, *, as_before: bool = False) -> None:
-        """Use a fresh process for the next answer.
-
-        ``as_before`` first replays the requests of the old process.
-        """
+        """Use a fresh process for the next answer. ``as_before`` first replays the earlier requests."""
 
     def close(self) -> None:
         """End all processes."""

@@ -46,10 +46,7 @@ class Load:
         return [torch_rows.row(name, tensor) for name, tensor in call(load_state_dict, path).items()]
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
-        """Load every file.
-
-        A later tensor replaces an earlier one with the same name, as it does in a model.
-        """
+        """Load every file. A later tensor replaces an earlier one with the same name, as in a model."""
         model: Any = Model()
         tensors: dict[str, Any] = {}
         call(load_checkpoint_in_model, model, path)
