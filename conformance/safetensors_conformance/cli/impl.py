@@ -232,8 +232,7 @@ def _facts(descriptor: LocatedDescriptor) -> list[str]:
 
 def _where(descriptor: LocatedDescriptor, entry: Entry) -> str:
     if descriptor.by_hand(entry):
-        # Our host loads programs in Python, and needs a checkout of the project on its path. All other
-        # programs speak the protocol.
+        # Our host loads programs in Python, which need a checkout of the project on the path.
         how = "py:PROGRAM:CLASS" if (descriptor.folder / "program.py").exists() else "cmd:PROGRAM"
         return f"you must build it yourself; then give: --impl {descriptor.selector(entry)}={how}"
     if not descriptor.manager and entry.adapter:

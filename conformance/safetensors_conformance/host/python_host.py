@@ -80,12 +80,8 @@ def import_sibling(name: str) -> Any:
 
 
 library = import_sibling("library")
-AdapterError, ask, describe_error, short_repr = (
-    library.AdapterError,
-    library.ask,
-    library.describe_error,
-    library.short_repr,
-)
+AdapterError, ask = library.AdapterError, library.ask
+describe_error, short_repr = library.describe_error, library.short_repr
 
 PROTOCOL = 1
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - free of pathlib

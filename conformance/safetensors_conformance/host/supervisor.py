@@ -168,8 +168,7 @@ def descendants(root: int) -> list[int]:
         for name in os.listdir("/proc"):  # noqa: PTH208 - start stays free of pathlib
             if name.isdigit():
                 with contextlib.suppress(OSError, ValueError, IndexError):
-                    # The name in brackets may contain any characters. The parent is the second field after
-                    # it.
+                    # The name in brackets may contain anything. The parent is the second field after it.
                     parent = int(read(f"/proc/{name}/stat").rpartition(b")")[2].split()[1])
                     children.setdefault(parent, []).append(int(name))
     found = list(children.get(root, ()))

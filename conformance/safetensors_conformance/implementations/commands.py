@@ -18,9 +18,7 @@ MAX_MEMORY = 64 << 30
 KEPT_LINES = 1000
 PACKAGES = {
     **{name: name for name in ("cargo", "clang", "cmake", "elixir", "g++", "gcc", "gfortran", "ghc", "git")},
-    **{
-        name: name for name in ("make", "meson", "mlton", "npm", "podman", "python3", "ruby", "rustc", "sbcl")
-    },
+    **{name: name for name in ("make", "meson", "mlton", "npm", "podman", "python3", "ruby", "rustc")},
     "docker": "docker.io",
     "dune": "ocaml-dune",
     "go": "golang-go",

@@ -185,9 +185,7 @@ def resolve_named(selector: str) -> Target:
 def _adapter(selector: str, spec: str) -> Target:
     """Resolve a Python adapter. A file must exist now, but a module only when the target starts."""
     where = spec.rpartition(":")[0] or spec
-    if not where.endswith(".py"):
-        return Target(selector, "host", host_argv(spec))
-    if not Path(where).is_file():
+    if where.endswith(".py") and not Path(where).is_file():
         siblings = [str(path) for path in Path(where).parent.glob("*.py")]
         near = difflib.get_close_matches(where, siblings, n=1)
         guess = f"; did you mean {near[0]}?" if near else ""

@@ -58,9 +58,8 @@ class TimeLimitError(PortableError):
 class Deadline:
     """Time by which an answer must arrive: ``seconds`` from now, or later on a busy machine.
 
-    A hanging process is late by the clock, whether it uses the CPU or sleeps. A process that is ready to run
-    but gets no CPU time is not at fault. Its deadline moves until it has used its limit in CPU time, but no
-    further than ``STRETCH_FACTOR`` times the limit.
+    A process that is ready to run but gets no CPU time is not at fault. Its deadline moves until it has used
+    its limit in CPU time, but no further than ``STRETCH_FACTOR`` times the limit.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -225,9 +224,8 @@ class Child:
     def read_line(self, deadline: Deadline, *, request_delivered: bool = True) -> bytes:
         """Return the next line of standard output, without its newline.
 
-        ``request_delivered`` is False if the process may not have read the request yet. Raises DiedError,
-        TimeLimitError, MemoryLimitError, EndlessLineError, and StdinClosedError if the process can no longer
-        read the request.
+        ``request_delivered`` is False if the process may not have read the request yet. Raises the errors of
+        ``write``, and StdinClosedError if the process can no longer read the request.
         """
         if time.monotonic() >= deadline.at:
             self._extend_or_kill(deadline)

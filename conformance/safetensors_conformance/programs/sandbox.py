@@ -162,8 +162,7 @@ def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
     for given in found:
         for path in as_given_and_resolved(given):
             yield path
-            # An interpreter finds its library next to its own folder, and an adapter finds modules in its own
-            # folder.
+            # Interpreters find their library near their folder, and adapters find modules in it.
             root = path.parent.parent if path.parent.name == "bin" else path.parent
             if path.is_file() and not too_wide(root) and root.parent not in _homes():
                 yield root

@@ -44,8 +44,7 @@ FOR_INSTALLERS = (
 
 
 def child_variables(named: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    # Without this variable, the results of Python readers that iterate over a set of names vary from run to
-    # run.
+    # Without this variable, results of Python readers that iterate over a set of names would vary.
     return {"PYTHONHASHSEED": "0", **_chosen((*FOR_TESTED, *named)), **(own or {})}
 
 

@@ -190,14 +190,7 @@ class Conversation:
         except protocol.ProtocolError as err:
             raise BreachError(str(err), line=line) from err
 
-    def ask(
-        self,
-        step: str,
-        path: str,
-        more: Mapping[str, Any] | None = None,
-        *,
-        limits: object = None,  # noqa: ARG002 - the check has limits of its own
-    ) -> StepResult:
+    def ask(self, step: str, path: str, more: Mapping[str, Any] | None = None, **_: object) -> StepResult:
         """Send one request and collect its answer, as a worker does. Raises BreachError."""
         try:
             self.send(self.request(step, path, more))

@@ -122,8 +122,7 @@ class _Listener:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if SUITE_KEY in self._config.stash:
             self._config.stash[SUITE_KEY].finish(session)
-            # The terminal summary of Hypothesis would import the whole library. With xdist, other processes
-            # may have used it.
+            # Its terminal summary would import all of Hypothesis. With xdist, workers may have used it.
             plugins, alone = self._config.pluginmanager, self._config.getoption("dist", "no") == "no"
             if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
                 plugins.unregister(name="hypothesispytest")

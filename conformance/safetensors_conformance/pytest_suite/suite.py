@@ -191,7 +191,7 @@ class Suite:
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
                 pytest.xfail(f"{judged}: will be added to the baseline")
-            pytest.fail(self.driver.failure_text(selector, assessment), pytrace=False)
+            pytest.fail(run.failure_text(assessment), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         run = self._runnable(selector, item)

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.judging.answer import UNSAFE
 
 from ..implementations.selectors import Target
-from ..outcome import UNSAFE, Implementation, RetryReason, StepResult
+from ..outcome import Implementation, RetryReason, StepResult
 from ..verdict.budget import cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.pipe import make_worker
 from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, retry_alone
-from .metered import Metered
 from .multistep import run_multistep
 
 MAX_IN_FLIGHT = 256
@@ -169,8 +169,8 @@ class CaseRunner:
             and is_single_question(item)
         ):
             self._send_ahead(self._plan_index[item.id])
-        # An earlier request may have damaged this input. The check after the steps detects that, too. If it
-        # has happened before, also check before the steps, because a reader may hang on the damaged file.
+        # An earlier request may have damaged this input, which the check after the steps detects, too. Once
+        # that has happened, also check before the steps, because a reader may hang on the file.
         if not self._recheck_inputs or not self._input_change(item):
             for step in steps:
                 result = self._run(item, step, probe_limits=self._probe_limits)
@@ -230,19 +230,15 @@ class CaseRunner:
         if not isinstance(item, Case) or step in ("open", "read", "device"):
             more = {"summary": True} if counts_only(item) else None
             result = worker.ask(step, self._path(item), more, measure=measure, limits=probe_limits)
-        elif measure:
-            metered = Metered(worker)
-            result = metered.costs(run_multistep(metered, self._copies.shown(item), probe_limits))
         else:
-            result = run_multistep(worker, self._copies.shown(item), probe_limits)
+            result = run_multistep(worker, self._copies.shown(item), probe_limits, measure=measure)
         result = self._copies.without_own_path(result)
         if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
         return result
 
     def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
-        # An address space limit kills programs that only reserve memory, so the retry watches the memory in
-        # use instead.
+        # An address space limit kills programs that only reserve memory, so watch the memory in use.
         unlimited = first.outcome == "exhausted"
         worker = self._worker_for(item, unlimited=unlimited)
         with self.waiting() if first.outcome == "hang" else nullcontext():
@@ -306,12 +302,6 @@ class CaseRunner:
                 self._unlimited.close()
         finally:
             self._copies.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def is_single_question(item: Input) -> bool:

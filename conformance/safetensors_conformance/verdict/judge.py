@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.answer import UNSAFE
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, worst
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.failures import INPUT, ORDER, message_class_of
 from safetensors_reports.record.device_checks import CHECKS
 
-from ..outcome import UNSAFE, Implementation, StepResult
+from ..outcome import Implementation, StepResult
 
 StepVerdict: TypeAlias = Judgement[StepResult]
 
@@ -47,8 +48,7 @@ def judge(
             if check.status == "fail":
                 promise = CHECKS[check.name]
                 level = "should" if promise.verdict == "not-strict" else "must"
-                # The format description covers files. It does not say what libraries must do with a tensor
-                # afterwards.
+                # The format description does not say what libraries must do with a tensor afterwards.
                 basis = "official" if promise.rule else "ours"
                 detail = f"{check.name}: {check.message}"
                 broken.append(failure_of("content", promise.rule, level, check.name, detail, basis))

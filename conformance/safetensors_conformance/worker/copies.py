@@ -95,15 +95,10 @@ class Copies:
         return _Copy(path, _signature_of(made), made.st_blocks)
 
     def change(self, case: Case) -> str:
+        """Return how the copy of a case was changed, or an empty string."""
         shown = self._shown.get(case.id)
-        if shown is None:
+        if shown is None or (found := _signature(shown.path)) == shown.signature:
             return ""
-        found = _signature(shown.path)
-        if found == shown.signature:
-            return ""
-        return self._describe_change(case, shown, found)
-
-    def _describe_change(self, case: Case, shown: _Copy, found: tuple[int, ...]) -> str:
         self._shown[case.id] = shown._replace(signature=_CHANGED)
         if not found:
             return "its input was removed"

@@ -19,9 +19,10 @@ from typing import Any
 
 import msgspec
 
+from safetensors_corpus.judging.answer import OUTCOMES
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 
-from ..outcome import OUTCOMES, STEPS, Check, Implementation, StepResult
+from ..outcome import STEPS, Check, Implementation, StepResult
 
 PROTOCOL = 1
 

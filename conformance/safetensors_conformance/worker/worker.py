@@ -8,15 +8,19 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
-from ..outcome import Implementation, Outcome, RetryReason, StepResult
+from safetensors_corpus.judging.answer import Outcome
+
+from ..outcome import Implementation, RetryReason, StepResult
 from .confinement import Confinement
 from .protocol import MAX_VALUES
 
 START_SECONDS = 120.0
 NOISE_LIMIT = 256 << 10
 MAX_FAILED_STARTS = 3
+More: TypeAlias = Mapping[str, Any] | None
+"""Parameters of a step."""
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
     re.IGNORECASE,
@@ -50,14 +54,10 @@ PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
 
 
 class Worker:
-    """Runs steps on files, one at a time.
-
-    A retry sets ``timeout_factor``, a multiplier of the time limit, and ``force_fresh_process``: start new
-    processes instead of forks, and watch them briefly after each answer.
-    """
+    """Runs steps on files, one at a time. A retry sets the attributes."""
 
     timeout_factor = 1.0
-    force_fresh_process = False
+    force_fresh_process = False  # start processes instead of forks, and watch them after each answer
 
     def start(self) -> Implementation:
         """Start (or restart) the implementation and return its identity. Raises StartError."""
@@ -71,13 +71,7 @@ class Worker:
         """Send the next requests, in order. Failures are reported when the answers are collected."""
 
     def ask(
-        self,
-        step: str,
-        path: str,
-        more: Mapping[str, Any] | None = None,
-        *,
-        measure: bool = False,
-        limits: Limits | None = None,
+        self, step: str, path: str, more: More = None, *, measure: bool = False, limits: Limits | None = None
     ) -> StepResult:
         """Run ``step`` on a file and never raise. ``limits`` replace those of the worker."""
         raise NotImplementedError
@@ -96,11 +90,11 @@ HANG_RETRY_FACTOR = 3
 
 
 class Request(NamedTuple):
-    """One step on one file. ``more`` contains the step's parameters."""
+    """One step on one file."""
 
     step: str
     path: str
-    more: Mapping[str, Any] | None = None
+    more: More = None
 
 
 def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:

@@ -20,9 +20,7 @@ class Elsewhere(torch.Tensor):  # type: ignore[misc] # not installed where this 
 class Model(torch.nn.Module):  # type: ignore[misc] # as above
     """A fake model that keeps all tensors. The library calls it, so it does not inspect anything.
 
-    The model claims to span two devices, because Accelerate then passes the tensors of a file to it
-    unchanged. For other models, torch first drops the tensors that have no parameter, and this model does not
-    know the names.
+    It claims to span two devices, because torch would otherwise drop the tensors that have no parameter.
     """
 
     def __init__(self) -> None:

@@ -23,6 +23,8 @@ class Framework:
 
     rejects = (safetensors.SafetensorError,)
     module = ""
+    _convert: Any
+    """Function that creates an array from a NumPy array."""
 
     def __init__(self) -> None:
         self._module = importlib.import_module(f"safetensors.{self.module}")
@@ -41,7 +43,7 @@ class Framework:
 
     def array(self, tensor: Any) -> Any:
         """Return an array of the framework. Raises NotImplementedError for tensors that it cannot express."""
-        raise NotImplementedError
+        return self._convert(self.values(tensor))
 
     @staticmethod
     def values(tensor: Any) -> Any:
@@ -64,11 +66,8 @@ class Flax(Framework):
         import jax
 
         jax.config.update("jax_enable_x64", True)
-        self._asarray = jax.numpy.asarray
+        self._convert = jax.numpy.asarray
         super().__init__()
-
-    def array(self, tensor: Any) -> Any:
-        return self._asarray(self.values(tensor))
 
 
 @marked
@@ -86,9 +85,6 @@ class TensorFlow(Framework):
 
     def part(self, array: Any) -> tuple[Any, Any, Any]:
         return given.part(array.numpy())
-
-    def array(self, tensor: Any) -> Any:
-        return self._convert(self.values(tensor))
 
 
 @marked
