@@ -119,7 +119,7 @@ def publish(
 
 
 def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
-    """Run every entry point, except for devices. Raises AuditError if an implementation leaves no record."""
+    """Run every entry point that needs no device. Raises AuditError if one of them leaves no record."""
     runnable = {d.name: d.listed for d in longest_first()}
     options = [
         word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)

@@ -39,7 +39,7 @@ def remove(folder: Path) -> None:
             if current != folder:
                 current.chmod(0o700)
             for entry in list(os.scandir(current)):
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=False):  # perhaps nested too deeply for recursion
                     waiting.append(folder / secrets.token_hex(16))
                     Path(entry.path).rename(waiting[-1])
                 else:

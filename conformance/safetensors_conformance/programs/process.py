@@ -27,7 +27,7 @@ WATCH_EVERY = 0.05
 LAST_WORDS_SECONDS = 0.5
 """How many seconds a process has to write more output, or to exit, when it has no reason to continue."""
 NAP_SECONDS = 0.0002
-"""How long to sleep before waiting, because waking a process takes longer than reading a small file."""
+"""Seconds to sleep before waiting, because waking a process takes longer than reading a small file."""
 CHUNK = 1 << 16
 STRETCH_FACTOR = 6
 """How many times its limit an answer may take by the clock if the machine gives the process no CPU time."""
@@ -142,7 +142,7 @@ class Child:
     """A child process with pipes, in its own session. Its descendants are killed with it."""
 
     signals_as_status = False
-    """Whether the program runs inside another one, which reports its signals as 128 plus their number."""
+    """Whether another program runs this one and reports a death by signal as 128 plus the signal."""
 
     def __init__(
         self,

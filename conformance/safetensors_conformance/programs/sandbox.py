@@ -162,7 +162,7 @@ def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
     for given in found:
         for path in as_given_and_resolved(given):
             yield path
-            # Interpreters find their library near their folder, and adapters find modules in it.
+            # Interpreters find their library next to their folder, and adapters find modules in theirs.
             root = path.parent.parent if path.parent.name == "bin" else path.parent
             if path.is_file() and not too_wide(root) and root.parent not in _homes():
                 yield root

@@ -181,7 +181,7 @@ class SupervisedProcess:
         return message
 
     def _lose(self) -> None:
-        """Record that the keeper died. The kernel then kills the program, which most likely killed it."""
+        """Record that the keeper died, probably killed by the program, which the kernel then kills."""
         self._lost = True
         if self.status is None:
             self.status = -signal.SIGKILL

@@ -80,7 +80,7 @@ def _no_constant(name: str) -> None:
 
 
 class Conversation:
-    """A conversation with one process. ``noise`` are other lines, and ``unclean`` answers are not UTF-8."""
+    """A conversation with one process. ``noise`` contains other lines, ``unclean`` answers not in UTF-8."""
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
         self._child = confinement.start(target.command(MEMORY_BYTES), target, MEMORY_BYTES)

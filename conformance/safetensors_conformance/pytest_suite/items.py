@@ -1,4 +1,4 @@
-"""Items of the suite. They are not parametrized functions, whose arguments would take pytest too long."""
+"""Items of the suite. They are not parametrized functions, because pytest handles arguments slowly."""
 
 from __future__ import annotations
 

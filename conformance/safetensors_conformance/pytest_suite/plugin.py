@@ -122,7 +122,7 @@ class _Listener:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if SUITE_KEY in self._config.stash:
             self._config.stash[SUITE_KEY].finish(session)
-            # Its terminal summary would import all of Hypothesis. With xdist, workers may have used it.
+            # The summary of Hypothesis would import all of it. With xdist, workers may have used it.
             plugins, alone = self._config.pluginmanager, self._config.getoption("dist", "no") == "no"
             if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
                 plugins.unregister(name="hypothesispytest")

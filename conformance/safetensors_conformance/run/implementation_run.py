@@ -44,7 +44,7 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             # A violated guarantee with the right content is not an adapter mistake, either.
             if step == "device" and only_checks(judged):
                 continue
-            # Nor is a crash on a broken file: with a wrong adapter, the other cases would fail, too.
+            # A crash on a broken file is not one, because a wrong adapter fails on other files, too.
             if judged.result.outcome == "crash" and case.expect.outcome == "reject":
                 continue
             # The same is true of a correct rejection that raises an undocumented exception or costs too much.

@@ -54,7 +54,7 @@ PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
 
 
 class Worker:
-    """Runs steps on files, one at a time. A retry sets the attributes."""
+    """Runs steps on files, one at a time. A retry sets the two attributes."""
 
     timeout_factor = 1.0
     force_fresh_process = False  # start processes instead of forks, and watch them after each answer
