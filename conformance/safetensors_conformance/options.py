@@ -1,7 +1,4 @@
-"""The options of a run, declared once for pytest and for the commands of ``stc``.
-
-Standard library only: the pytest plugin adds these options to every pytest run of the environment.
-"""
+"""The options of a run, for pytest and ``stc``. Every pytest run imports this: standard library only."""
 
 from __future__ import annotations
 

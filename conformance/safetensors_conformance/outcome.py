@@ -8,17 +8,14 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from safetensors_corpus import Case, steps
-from safetensors_corpus.judging.answer import OUTCOMES, UNSAFE, Answer, Outcome
+from safetensors_corpus.judging.answer import Answer
 from safetensors_corpus.judging.content import bounded, size_of
 
 STEPS = tuple(steps.STEPS)
 
 
 class Check(NamedTuple):
-    """Result of one device check. ``name`` is a key of ``device_checks.CHECKS``.
-
-    ``status`` is ``pass``, ``fail``, or ``unknown`` if this device or reader does not reveal the answer.
-    """
+    """Result of one device check: ``pass``, ``fail``, or ``unknown`` if it cannot be observed here."""
 
     name: str
     status: str
@@ -38,11 +35,9 @@ class RetryReason(Enum):
 class StepResult(Answer):
     """The outcome of one step, with measurements by the harness. Values that were not measured are None.
 
-    The worker reports ``cpu_ms``. The harness measures ``wall_ms`` and ``spent_ms``, which is the CPU time of
-    all processes of the worker. It is at most the wall time, so that parallel work is not penalised.
+    The worker reports ``cpu_ms``. ``spent_ms`` is the CPU time of all its processes, at most the wall time.
     ``peak_bytes`` is the growth of resident memory. ``read_bytes`` does not include memory-mapped reads.
-    ``changed`` describes how the implementation changed its input file. If the content was too large, ``cut``
-    contains what remains of it besides tensors and metadata (see ``bounded``).
+    ``cut`` is what remains of content that was too large, besides tensors and metadata.
     """
 
     retry: RetryReason | None = None
@@ -124,17 +119,3 @@ class Implementation:
 
 def loadable(case: Case) -> bool:
     return case.kind == "read" and "read" in case.steps and case.action is None
-
-
-__all__ = [
-    "OUTCOMES",
-    "STEPS",
-    "UNSAFE",
-    "Answer",
-    "Check",
-    "Implementation",
-    "Outcome",
-    "RetryReason",
-    "StepResult",
-    "loadable",
-]

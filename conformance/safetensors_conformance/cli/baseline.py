@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -65,7 +66,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     """
     manifest = corpus(None)
     target = targets([selector])[0]
-    with ImplementationRun(target, RunOptions(manifest, profile, baseline=file)) as run:
+    with closing(ImplementationRun(target, RunOptions(manifest, profile, baseline=file))) as run:
         if run.problem or run.baseline_error or run.implementation is None:
             raise click.ClickException(
                 run.problem or run.baseline_error or "the implementation does not start"
@@ -107,7 +108,7 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     except BaselineError as err:
         raise UnusableError(str(err)) from err
     mine = driver.results_of(target.selector)
-    with driver.implementation(target.selector) as run:
+    with closing(driver.implementation(target.selector)) as run:
         if run.problem is not None:
             raise click.ClickException(run.problem)
         mine.add({"header": run.header})

@@ -103,10 +103,7 @@ def progress(*, shown: bool = True) -> Progress:
 
 
 def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> Iterator[CaseVerdict]:
-    """Yield the verdicts on the cases that have a step to run, and advance a progress bar.
-
-    ``shown`` is False if this progress bar would interfere with another one.
-    """
+    """Yield the verdicts on the cases that have a step to run, with a progress bar if ``shown``."""
     cases = [case for case in cases if session.runner.steps(case)]
     with progress(shown=shown) as bar:
         yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
@@ -131,10 +128,7 @@ def targets(selectors: Sequence[str]) -> list[Target]:
 def hand_out(
     name: str, document: object, text: Sequence[str], markdown: str, *, folder: Path | None, as_json: bool
 ) -> None:
-    """Print a result. If ``folder`` is given, also write ``<name>.json`` and ``<name>.md`` there.
-
-    Creates the folder if it is missing. Raises click.ClickException.
-    """
+    """Print a result. With a ``folder``, also write ``<name>.json`` and ``<name>.md`` there."""
     data = json.dumps(document, indent=1, allow_nan=False)
     try:
         if folder is not None:
@@ -147,10 +141,7 @@ def hand_out(
 
 
 def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) -> list[Case]:
-    """Return the cases that match any id or glob, or all cases if there are no patterns.
-
-    Heavy cases are included only if ``heavy`` is true or their full id is given. Raises click.UsageError.
-    """
+    """Return the cases that match a pattern, or all cases. Heavy ones need ``heavy`` or their full id."""
     if patterns and manifest.by_id.keys() >= set(patterns):
         return [case for case in manifest.cases if case.id in patterns]
     for pattern in patterns:

@@ -23,13 +23,7 @@ from ..implementations.descriptor import (
     is_commit,
     outside_descriptors,
 )
-from ..implementations.environment import (
-    InstallError,
-    cache_folder,
-    environment,
-    prepare,
-    remove,
-)
+from ..implementations.environment import InstallError, cache_folder, environment, prepare, remove
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
 from ..implementations.source import LOCAL
 from ..run.interruption import ending_as_interrupted
@@ -138,11 +132,7 @@ def _start(
 @click.option("--build-with-network", "network", is_flag=True, help="Allow network access in builds.")
 @confinement_options
 def sync(
-    names: tuple[str, ...],
-    everything: bool,
-    checkout: Path | None,
-    network: bool,
-    confinement: Confinement,
+    names: tuple[str, ...], everything: bool, checkout: Path | None, network: bool, confinement: Confinement
 ) -> None:
     """Install or build implementations in their own environments, and start each of them once.
 
@@ -242,8 +232,7 @@ def _facts(descriptor: LocatedDescriptor) -> list[str]:
 
 def _where(descriptor: LocatedDescriptor, entry: Entry) -> str:
     if descriptor.by_hand(entry):
-        # Our host loads programs in Python, and needs a checkout of the project on its path. All other
-        # programs speak the protocol.
+        # Our host loads programs in Python, which need a checkout of the project on the path.
         how = "py:PROGRAM:CLASS" if (descriptor.folder / "program.py").exists() else "cmd:PROGRAM"
         return f"you must build it yourself; then give: --impl {descriptor.selector(entry)}={how}"
     if not descriptor.manager and entry.adapter:

@@ -67,12 +67,7 @@ FOLDER = Path("reports") / "published"
 )
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Corpus that the runs used.")
 def publish(
-    runs: tuple[Path, ...],
-    output: Path,
-    check: bool,
-    history_only: bool,
-    jobs: int,
-    corpus_path: Path | None,
+    runs: tuple[Path, ...], output: Path, check: bool, history_only: bool, jobs: int, corpus_path: Path | None
 ) -> None:
     """Write the published reports: a page for each implementation, a comparison, and a picture.
 
@@ -124,11 +119,7 @@ def publish(
 
 
 def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
-    """Run every entry point of every implementation, except those that only load onto a device.
-
-    Raises AuditError if an implementation leaves no record, because its page would be removed as if the
-    implementation no longer existed.
-    """
+    """Run every entry point that needs no device. Raises AuditError if one of them leaves no record."""
     runnable = {d.name: d.listed for d in longest_first()}
     options = [
         word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)
@@ -197,10 +188,7 @@ def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str,
 def _usable(
     paths: Sequence[Path], manifest: Manifest
 ) -> tuple[list[RunRecord], dict[int, list[BaselineEntry]]]:
-    """Return the complete runs over a corpus, and a mapping from their positions to their known failures.
-
-    Raises AuditError if a run is incomplete, used another corpus, or is not a run.
-    """
+    """Return the complete runs, and their known failures by position. Raises AuditError for other runs."""
     records, findings = read_inputs(paths)
     if findings:
         raise AuditError("fuzzing findings are not published; give only run records (.jsonl)")

@@ -1,7 +1,4 @@
-"""``stc report``: an audit report of runs and fuzzing findings.
-
-``stc publish`` uses the functions here that read runs and findings, find baselines and write files.
-"""
+"""``stc report``: an audit report of runs and fuzzing findings. ``stc publish`` shares its functions."""
 
 from __future__ import annotations
 
@@ -192,10 +189,7 @@ def _each(documents: dict[str, dict[str, Any]], name: str) -> dict[str, str]:
 
 
 def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFinding]]:
-    """Read records and findings from files and folders, without duplicates.
-
-    Raises AuditError, RecordError.
-    """
+    """Read distinct records and findings from files and folders. Raises AuditError, RecordError."""
     records: list[Path] = []
     findings: list[Path] = []
     for path in paths:

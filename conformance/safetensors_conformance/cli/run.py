@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -20,7 +22,6 @@ from ..run.implementation_run import Assessment, ImplementationRun
 from ..run.interruption import Interruption
 from ..run.options import RunOptions
 from ..run.results import ReportError
-from ..run.turns import Turns
 from ..verdict.judge import CaseVerdict
 from ..verdict.message import explain_answer
 from ..worker.worker import Limits
@@ -124,7 +125,7 @@ def run(
             raise click.UsageError(str(err)) from err
         except ReportError as err:
             raise UnusableError(f"--report {err}") from err
-        printer = _Printer(driver, whole=not cases, named=() if quiet else cases, quiet=quiet, bar=jobs == 1)
+        printer = _Printer(whole=not cases, named=() if quiet else cases, quiet=quiet, bar=jobs == 1)
         failed = False
         try:
             failed = _run_all(driver, chosen, printer, jobs)
@@ -147,10 +148,7 @@ def _print_results(driver: Run, interrupted: int | None) -> None:
 
 
 def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -> bool:
-    """Run all implementations, ``jobs`` at a time, and return whether any failed.
-
-    If one of them raises, stops the others and re-raises the exception.
-    """
+    """Run all implementations, ``jobs`` at a time, until one raises. Return whether any of them failed."""
     turns, stop = Turns(jobs), driver.options.stop
     for selector in driver.targets:
         driver.results_of(selector)  # in the given order, regardless of which one finishes first
@@ -161,7 +159,7 @@ def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -
                 run = driver.implementation(selector)
             except StoppedError:
                 return False
-            with run:
+            with contextlib.closing(run):
                 run.session.runner.waiting = turns.given_up
                 failed = _run_one(driver, run, cases, printer)
             if not stop.is_set():
@@ -170,8 +168,7 @@ def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -
 
     if jobs == 1:
         return max([one(selector) for selector in driver.targets])  # each of them runs
-    # The worker processes do the work. The pool has one thread to wait for each of them, and as many again
-    # for hangs that are being retried.
+    # One thread waits for each worker process, and as many again for hangs that are being retried.
     failed = False
     with ThreadPoolExecutor(2 * jobs) as pool:
         try:
@@ -192,8 +189,7 @@ def _run_one(driver: Run, run: ImplementationRun, cases: Sequence[Case], printer
     if run.problem is not None:
         add({"problem": run.problem})
         return True
-    # Stale entries, overdue reviews and contradictions between cases fail only full runs, because they are
-    # irrelevant to a few selected cases.
+    # A few selected cases do not show whether the whole baseline is stale, overdue or contradicted.
     complaint = run.baseline_complaint() if printer.whole else run.baseline_error
     failed = printer.complaint(complaint or "")
     verdicts: list[CaseVerdict] = []
@@ -221,19 +217,14 @@ def _run_one(driver: Run, run: ImplementationRun, cases: Sequence[Case], printer
     return failed or bool(wrong)
 
 
+@dataclass(frozen=True)
 class _Printer:
-    """Prints the failures of a run.
+    """Prints failures, and answers to the choices of ``named`` cases. ``whole`` means that all cases run."""
 
-    ``whole`` says that all cases run. ``named`` are the case ids given by the user, whose answers to choices
-    are shown. ``bar`` is False if another progress bar would be in the way.
-    """
-
-    def __init__(self, driver: Run, *, whole: bool, named: Collection[str], quiet: bool, bar: bool) -> None:
-        self._driver = driver
-        self.whole = whole
-        self.quiet = quiet
-        self.bar = bar
-        self._named = named
+    whole: bool
+    named: Collection[str]
+    quiet: bool
+    bar: bool
 
     def complaint(self, text: str) -> bool:
         if text:
@@ -244,7 +235,46 @@ class _Printer:
         row = assessment.row
         if assessment.status == "failed":
             if not self.quiet:
-                text = self._driver.failure_text(run.target.selector, assessment)
+                text = run.failure_text(assessment)
                 click.echo(f"{text}\n" if "\n" in text else text)
-        elif case.id in self._named and row["options"] and run.implementation is not None:
+        elif case.id in self.named and row["options"] and run.implementation is not None:
             click.echo(f"{explain_answer(run.implementation, case, row)}\n")
+
+
+class Turns:
+    """Limits how many runs are active. A run that has waited for a hang continues before others start."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._coming_back = 0
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        self._take(back=False)
+        try:
+            yield
+        finally:
+            self._give()
+
+    @contextlib.contextmanager
+    def given_up(self) -> Iterator[None]:
+        """Release this thread's turn for the duration of the block."""
+        self._give()
+        try:
+            yield
+        finally:
+            self._take(back=True)
+
+    def _take(self, *, back: bool) -> None:
+        with self._changed:
+            self._coming_back += back
+            self._changed.wait_for(lambda: self._free and (back or not self._coming_back))
+            self._coming_back -= back
+            self._free -= 1
+            self._changed.notify_all()
+
+    def _give(self) -> None:
+        with self._changed:
+            self._free += 1
+            self._changed.notify_all()

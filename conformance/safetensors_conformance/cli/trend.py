@@ -160,10 +160,7 @@ CLEAN = ("pass", "unsupported", "late-reject", "not-strict")
 
 
 def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Target]:
-    """Return version -> target, in the given order and without duplicates. Raises SelectorError.
-
-    A version may name a program that was built from it: ``VERSION=PROGRAM``.
-    """
+    """Return version -> target. A version may be written as VERSION=PROGRAM. Raises SelectorError."""
     if entry and ":" in name:
         raise SelectorError(f"{name!r} already names an entry; leave out --entry {entry}")
     if "=" in name:
@@ -180,11 +177,7 @@ def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Ta
 
 
 def run_version(
-    target: Target,
-    version: str,
-    options: RunOptions,
-    folder: Path | None,
-    cases: Sequence[Case],
+    target: Target, version: str, options: RunOptions, folder: Path | None, cases: Sequence[Case]
 ) -> VersionRun:
     """Install one version if needed and run it. If it cannot run, the result contains the reason."""
     with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:

@@ -1,8 +1,4 @@
-"""Run several implementations over the same inputs, each in its own worker, without judging the answers.
-
-Inputs are corpus cases or any files. No expectation is needed, because the answers are compared with each
-other.
-"""
+"""Run several implementations over the same inputs, each in its own worker, without judging the answers."""
 
 from __future__ import annotations
 
@@ -57,10 +53,7 @@ def most_values(files: Iterable[GivenFile]) -> int:
 
 
 def find_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
-    """Return the files that the arguments (files, directories, patterns) refer to, and the problems.
-
-    An unreadable file is listed as a problem, so that its rejection does not look like a disagreement.
-    """
+    """Return the files that the arguments name, and the problems, such as files that cannot be read."""
     files, problems = [], []
     for item in find_inputs(arguments):
         problem = item.problem or _unreadable(item.name)
@@ -197,11 +190,7 @@ class Side:
 
 
 def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Callable[[Side], None]) -> bool:
-    """Run all sides, ``jobs`` at a time, each in its own thread.
-
-    Returns False after Ctrl-C. The results so far stay in ``Side.results``. The function does not wait for
-    outstanding answers; their threads end once they arrive.
-    """
+    """Run all sides, ``jobs`` at a time, each in its own thread. Returns False after Ctrl-C."""
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
     try:
@@ -274,14 +263,7 @@ def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunR
 
 
 def dump(result: StepResult) -> dict[str, Any]:
-    """Return the canonical form of an answer, which can be written as JSON and has a bounded size.
-
-    Tensors are sorted by name, because no API guarantees their order (API-03). Facts that an implementation
-    does not report are left out and never filled in; a missing fact agrees with everything. There is always
-    an ``outcome``, and a ``message`` unless the answer is accept. An accepting answer has a ``digest`` of all
-    reported content, the ``count`` of tensors, ``tensors`` sorted by name and ``metadata`` sorted by key, if
-    they were reported.
-    """
+    """Return the canonical form of an answer for JSON, of bounded size and without unreported facts."""
     if result.outcome != "accept":
         return {"outcome": result.outcome, "message": result.message[:500]}
     out: dict[str, Any] = {"outcome": "accept"}

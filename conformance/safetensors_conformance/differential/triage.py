@@ -34,10 +34,7 @@ class TriageError(Exception):
 
 
 class TriageEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry.
-
-    It applies to runs that compare exactly the implementations in ``between``, or to all runs.
-    """
+    """One entry, for runs that compare exactly the implementations in ``between``, or for all runs."""
 
     signature: str
     reason: str

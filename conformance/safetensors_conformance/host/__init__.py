@@ -1,4 +1,1 @@
-"""The implementation's side of the worker protocol.
-
-The files in this folder run as stand-alone scripts in other environments.
-"""
+"""The implementation's side of the worker protocol: stand-alone scripts that run in other environments."""

@@ -1,7 +1,4 @@
-"""Error messages about adapters that cannot be loaded. The host imports this module only when it is needed.
-
-It runs in the environment of the library under test, so it uses only the standard library.
-"""
+"""Error messages about adapters that cannot be loaded. The host imports this module only when needed."""
 
 from __future__ import annotations
 

@@ -119,10 +119,7 @@ class DeviceChecks:
             del tensor
 
     def _first(self, path: str, before: int | None) -> tuple[dict[str, Any], list[str], int]:
-        """Load and copy back every tensor.
-
-        Returns the answer, the misaligned tensors, and the total number of bytes.
-        """
+        """Copy back every tensor. Returns the answer, the misaligned tensors, and the total size in bytes."""
         result = self._load(path)
         out = {"metadata": result["metadata"]} if isinstance(result, dict) and "metadata" in result else {}
         rows: list[Any] = []
@@ -258,12 +255,8 @@ class DeviceChecks:
             gc.collect()
             self._memory.wait()
             more = (self._memory.in_use() or 0) - before
-            wrong = (
-                [f"{more:,} bytes of device memory remain in use after everything was dropped"]
-                if more > 0
-                else []
-            )
-            self._record("returned", wrong)
+            wrong = [f"{more:,} bytes of device memory remain in use after everything was dropped"]
+            self._record("returned", wrong if more > 0 else [])
 
     def _requested_bytes(self) -> int:
         if not self._counted:
@@ -282,14 +275,9 @@ class DeviceChecks:
         else:
             self._record("untouched", [], "the reader does not report how much CPU memory it uses")
             return
-        if more > 0:
-            self._record(
-                "untouched", [f"{more:,} bytes of device memory were allocated before the file was rejected"]
-            )
-        elif self._counted or self._by_torch:
-            self._record("untouched", [])
-        else:
-            self._record("untouched", [], _NOT_TORCH_MEMORY)
+        wrong = [f"{more:,} bytes of device memory were allocated before the file was rejected"]
+        unknown = "" if self._counted or self._by_torch else _NOT_TORCH_MEMORY
+        self._record("untouched", wrong if more > 0 else [], unknown)
 
     def _check_fatal(self, err: BaseException) -> None:
         """End the process if the device is unusable. Raises MemoryError if memory ran out."""

@@ -35,9 +35,7 @@ _OF_LIBRARY = "_stc_of_library"
 _T = TypeVar("_T")
 
 UNTOLD: Any = ...
-"""Stands for a dtype or shape that the library does not report. In a marked adapter, None is a reported
-value.
-"""
+"""A dtype or shape that the library does not report. In a marked adapter, None is a reported value."""
 
 
 class AdapterError(Exception):
@@ -231,8 +229,7 @@ FAST_PATH_DIMENSIONS = 100
 MAX_LEVELS = 20
 """How many levels of nesting to report. Deeper values are replaced by a word."""
 MAX_BITS = 14_000
-"""Maximum number of bits of an integer that JSON parsers can read. Python's parser reads up to 4,300 digits.
-"""
+"""Maximum length of an integer in bits that every JSON parser can read. Python reads up to 4,300 digits."""
 
 
 def _is_size(value: Any) -> bool:

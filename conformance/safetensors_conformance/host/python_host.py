@@ -80,12 +80,8 @@ def import_sibling(name: str) -> Any:
 
 
 library = import_sibling("library")
-AdapterError, ask, describe_error, short_repr = (
-    library.AdapterError,
-    library.ask,
-    library.describe_error,
-    library.short_repr,
-)
+AdapterError, ask = library.AdapterError, library.ask
+describe_error, short_repr = library.describe_error, library.short_repr
 
 PROTOCOL = 1
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - free of pathlib
@@ -391,10 +387,7 @@ def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
 
 
 def accepted_answer(result: Any, method: Callable[..., Any], *, summary: bool = False) -> dict[str, Any]:
-    """Convert the result of a method to an answer.
-
-    For a ``summary``, the answer contains only the number of tensors.
-    """
+    """Convert the result of a method to an answer, with only the number of tensors for a ``summary``."""
     answer: dict[str, Any] = {"outcome": "accept"}
     if isinstance(result, dict):
         wrong = f"the result of {method_name(method)}() cannot be reported"

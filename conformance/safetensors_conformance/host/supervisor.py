@@ -46,11 +46,7 @@ class Program(Protocol):
 
 
 Begin = Callable[[dict[str, Any], list[int], list[int]], Program]
-"""Starts the program of a request in a keeper, given the standard streams and the descriptors of the keeper
-to close.
-
-Raises OSError.
-"""
+"""Starts the program of a request, with its standard streams and the descriptors to close. Raises OSError."""
 
 
 def popen(request: dict[str, Any], stdio: list[int], _own: list[int]) -> Program:
@@ -172,8 +168,7 @@ def descendants(root: int) -> list[int]:
         for name in os.listdir("/proc"):  # noqa: PTH208 - start stays free of pathlib
             if name.isdigit():
                 with contextlib.suppress(OSError, ValueError, IndexError):
-                    # The name in brackets may contain any characters. The parent is the second field after
-                    # it.
+                    # The name in brackets may contain anything. The parent is the second field after it.
                     parent = int(read(f"/proc/{name}/stat").rpartition(b")")[2].split()[1])
                     children.setdefault(parent, []).append(int(name))
     found = list(children.get(root, ()))

@@ -1,8 +1,7 @@
 """Templates: hosts that load an adapter once and fork a worker for each request.
 
-A fork takes milliseconds, while loading a framework takes a second. Like a new program, a fork has not
-handled any request. Templates are used only for libraries whose forks are known to answer in the same way as
-newly started programs; their descriptors say ``forks``. This file uses only the standard library.
+Loading a framework takes a second, and a fork takes milliseconds. Only adapters whose descriptors say
+``forks`` use templates. This file uses only the standard library.
 """
 
 from __future__ import annotations
@@ -25,11 +24,7 @@ class Fork:
 
 
 def serve_forks(answers: int, work: Callable[[], int]) -> None:
-    """Start forks that run ``work`` in response to requests from standard input, until the harness has ended.
-
-    ``work`` writes to the descriptor ``answers``, which becomes the standard output of a request, and returns
-    the exit status.
-    """
+    """Fork for each request on standard input. ``work`` writes to ``answers`` and returns the exit status."""
 
     def begin(_request: dict[str, Any], stdio: list[int], own: list[int]) -> Fork:
         pid = os.fork()

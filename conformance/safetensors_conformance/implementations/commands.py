@@ -18,9 +18,7 @@ MAX_MEMORY = 64 << 30
 KEPT_LINES = 1000
 PACKAGES = {
     **{name: name for name in ("cargo", "clang", "cmake", "elixir", "g++", "gcc", "gfortran", "ghc", "git")},
-    **{
-        name: name for name in ("make", "meson", "mlton", "npm", "podman", "python3", "ruby", "rustc", "sbcl")
-    },
+    **{name: name for name in ("make", "meson", "mlton", "npm", "podman", "python3", "ruby", "rustc")},
     "docker": "docker.io",
     "dune": "ocaml-dune",
     "go": "golang-go",
@@ -60,11 +58,7 @@ def run(
     *,
     folder: Path,
 ) -> list[str]:
-    """Run a command in ``folder`` and return the last lines of its standard output.
-
-    ``what`` is the beginning of the error message, such as "mylib 1.0 cannot be built". ``on_line`` is called
-    with each line. Raises InstallError with the last output of the command.
-    """
+    """Run a command in ``folder`` and return its last lines. An InstallError begins with ``what``."""
     argv = ["/bin/sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(folder), *argv]
     lines: deque[str] = deque(maxlen=KEPT_LINES)
     deadline = Deadline(MAX_SECONDS)

@@ -40,11 +40,7 @@ KINDS: dict[Kind, str] = {
     "scanner": "looks for dangerous content in a file",
     "device": "only loads tensors onto a device",
 }
-"""Maps each kind of implementation to what it does.
-
-An implementation is judged only on its claims. Its steps show whether it writes files or loads through an
-index.
-"""
+"""Maps each kind to what it does. An implementation is judged only on what it claims."""
 Language = Literal[
     "Ada",
     "C",
@@ -331,10 +327,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def listed(self) -> list[str]:
-        """Selectors of the entries that can run, with the versions that the descriptor lists.
-
-        If another version happens to be installed, it is not used instead.
-        """
+        """Selectors of the entries that can run, with the versions that the descriptor lists."""
         return [
             self.selector(entry) + (f"=={self.default_version(entry)}" if self.manager else "")
             for entry in self.entries
@@ -342,10 +335,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ]
 
     def fits(self, version: str) -> bool:
-        """Return whether the adapters support a version.
-
-        Versions that cannot be compared count as supported.
-        """
+        """Return whether the adapters support a version. An unusual version number counts as supported."""
         try:
             return not self.oldest or Version(version) >= Version(self.oldest)
         except ValueError:  # also raised for numbers with too many digits
@@ -369,10 +359,7 @@ class LocatedDescriptor(Descriptor, frozen=True, kw_only=True):
 
 
 def load(path: Path, *, outside: bool = False) -> LocatedDescriptor:
-    """Load one descriptor. Raises DescriptorError.
-
-    Adapters of an ``outside`` descriptor have absolute paths.
-    """
+    """Load one descriptor. Adapters of an ``outside`` one get absolute paths. Raises DescriptorError."""
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
         found = typed(tomllib.loads(read_whole(path, MAX_BYTES).decode()), Descriptor)
@@ -437,11 +424,7 @@ def descriptors() -> Mapping[str, LocatedDescriptor]:
 
 
 def longest_first() -> list[LocatedDescriptor]:
-    """Return all descriptors of this project in the order in which a run of all of them ends soonest.
-
-    Descriptors that are marked ``long`` come first, then large frameworks, so that the last one does not run
-    on its own for long.
-    """
+    """Return all descriptors, those that take longest first, so that a run of all of them ends soonest."""
     return sorted(
         descriptors().values(),
         key=lambda found: (not found.long, found.limit_address_space and not found.forks),
@@ -449,11 +432,7 @@ def longest_first() -> list[LocatedDescriptor]:
 
 
 def outside_descriptors() -> dict[str, LocatedDescriptor]:
-    """Return the descriptors in the folders of ``STC_IMPLEMENTATIONS``, by name. Raises DescriptorError.
-
-    A descriptor may define a build for an entry that this project leaves to users. All other names of this
-    project are reserved.
-    """
+    """Return the descriptors in the folders of ``STC_IMPLEMENTATIONS``, by name. Raises DescriptorError."""
     out: dict[str, LocatedDescriptor] = {}
     for text in filter(None, os.environ.get(OUTSIDE, "").split(os.pathsep)):
         folder = Path(text)
@@ -469,10 +448,7 @@ def outside_descriptors() -> dict[str, LocatedDescriptor]:
 
 
 def find_descriptor(name: str) -> LocatedDescriptor | None:
-    """Return the descriptor with this name. Your own take precedence over those of this project.
-
-    Raises DescriptorError.
-    """
+    """Return the descriptor with this name, or None. Raises DescriptorError."""
     ours = descriptors().get(name)
     if ours is not None and not all(map(ours.by_hand, ours.entries)):
         return ours  # even if other descriptors are broken

@@ -1,8 +1,7 @@
 """Separate environments for real implementations, which are created once and then reused.
 
-They are in the user's cache folder and never in the interpreter that runs this program. An environment is
-complete when its marker file exists. An interrupted installation continues later. Only one process at a time
-works on it.
+They are in the user's cache folder. An environment is complete when its marker file exists. An interrupted
+installation continues later.
 """
 
 from __future__ import annotations
@@ -80,10 +79,7 @@ class Environment:
 
 
 def environment(descriptor: LocatedDescriptor, entry: Entry, version: str = "") -> Environment:
-    """Return the environment for a version, whether it exists or not.
-
-    The default version is that of the entry or the descriptor.
-    """
+    """Return the environment for a version, or for the default version, whether it exists or not."""
     if not entry.adapter:
         build = build_of(descriptor, entry, cache_folder(), version)
         return Environment(descriptor, build.revision, build.needs, build.folder, build)
@@ -102,12 +98,7 @@ def make(
     checkout: Path | None = None,
     network: bool = False,
 ) -> None:
-    """Create the environment unless it is complete. Raises InstallError.
-
-    The harness runs programs in the environments, so only the user may access the folder that contains them.
-    ``on_line`` is called with each line that the installer prints. ``checkout`` is a local copy of the source
-    to build. ``network`` allows the build to access the network.
-    """
+    """Create the environment unless it is complete. ``checkout`` is a source to copy. Raises InstallError."""
     try:
         _keep_private(env.folder.parent)
         if env.ready:

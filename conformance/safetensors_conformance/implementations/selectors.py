@@ -77,10 +77,7 @@ class Target:
         return runs_program(self.selector)
 
     def command(self, memory_bytes: int) -> list[str]:
-        """Return the command line with the arguments for our hosts.
-
-        ``memory_bytes`` is their memory limit, 0 for none.
-        """
+        """Return the command line with the arguments for our hosts. 0 means no memory limit."""
         host_arguments = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
         return [*self.argv, *host_arguments.get(self.kind, ())]
 
@@ -188,9 +185,7 @@ def resolve_named(selector: str) -> Target:
 def _adapter(selector: str, spec: str) -> Target:
     """Resolve a Python adapter. A file must exist now, but a module only when the target starts."""
     where = spec.rpartition(":")[0] or spec
-    if not where.endswith(".py"):
-        return Target(selector, "host", host_argv(spec))
-    if not Path(where).is_file():
+    if where.endswith(".py") and not Path(where).is_file():
         siblings = [str(path) for path in Path(where).parent.glob("*.py")]
         near = difflib.get_close_matches(where, siblings, n=1)
         guess = f"; did you mean {near[0]}?" if near else ""

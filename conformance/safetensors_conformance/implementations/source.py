@@ -43,10 +43,7 @@ _SETTINGS = ("java-*", "maven*", "mono", "R")
 
 @dataclass(frozen=True)
 class Manager:
-    """How a package manager fetches the dependencies of a build. ``{cache}`` is a folder of the build.
-
-    The build reads the output of ``fetch`` from the file ``prints``.
-    """
+    """How a package manager fetches dependencies into ``{cache}``. Its output goes to the file ``prints``."""
 
     program: str
     manifest: str
@@ -157,11 +154,7 @@ class Build:
         return [kind] if kind else []
 
     def make(self, on_line: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
-        """Fetch and build in a new folder. If this fails, raises InstallError and leaves the folder.
-
-        ``on_line`` is called with each line that the commands print. ``checkout`` is a local source to copy.
-        ``network`` allows the build to access the network.
-        """
+        """Fetch and build in a new folder, which is left there if this raises InstallError."""
         self.folder.mkdir(parents=True)
         (self.folder / "built").mkdir()
         _copy(self.descriptor.folder, self.folder / "around", shutil.ignore_patterns(DOCUMENT))

@@ -1,8 +1,4 @@
-"""Programs in container images. Podman or docker runs them without network access and with read-only inputs.
-
-The run creates its temporary files in one folder. The container sees this folder under the same path, and
-also any inputs from elsewhere.
-"""
+"""Programs in container images. They run without network access and see their inputs read-only."""
 
 from __future__ import annotations
 

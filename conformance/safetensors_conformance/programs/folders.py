@@ -27,11 +27,7 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and its contents as far as possible, without following links. Never raises.
-
-    The folder may be missing, or a link or pipe may have replaced it. Its subfolders may be nested too deeply
-    for recursion, so each of them is first moved to the top.
-    """
+    """Remove a folder and its contents as far as possible, without following links. Never raises."""
     if folder.is_symlink() or not folder.is_dir():
         with contextlib.suppress(OSError):
             folder.unlink()
@@ -43,7 +39,7 @@ def remove(folder: Path) -> None:
             if current != folder:
                 current.chmod(0o700)
             for entry in list(os.scandir(current)):
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=False):  # perhaps nested too deeply for recursion
                     waiting.append(folder / secrets.token_hex(16))
                     Path(entry.path).rename(waiting[-1])
                 else:

@@ -1,7 +1,4 @@
-"""Child processes with deadlines, which communicate in lines over pipes.
-
-The harness watches their time and memory, and kills them as a group.
-"""
+"""Child processes with deadlines, which communicate in lines over pipes and are killed as a group."""
 
 from __future__ import annotations
 
@@ -30,9 +27,7 @@ WATCH_EVERY = 0.05
 LAST_WORDS_SECONDS = 0.5
 """How many seconds a process has to write more output, or to exit, when it has no reason to continue."""
 NAP_SECONDS = 0.0002
-"""How long to sleep before waiting for one of many answers. If no reader is waiting, a write to a pipe wakes
-no process, and waking a process takes longer than reading a small file.
-"""
+"""Seconds to sleep before waiting, because waking a process takes longer than reading a small file."""
 CHUNK = 1 << 16
 STRETCH_FACTOR = 6
 """How many times its limit an answer may take by the clock if the machine gives the process no CPU time."""
@@ -40,9 +35,7 @@ MAX_PROCESSES = 1000
 FULL_SHARE = 0.9
 """Share of the limit that counts as the whole limit, because the kernel counts CPU time in steps of 10 ms."""
 STATE_SAMPLES = 5
-"""How often to sample the state of a late process before it is considered asleep. A busy process may wait
-briefly.
-"""
+"""How often to sample the state of a late process before it counts as asleep. A busy one may wait briefly."""
 
 
 class DiedError(PortableError):
@@ -65,9 +58,8 @@ class TimeLimitError(PortableError):
 class Deadline:
     """Time by which an answer must arrive: ``seconds`` from now, or later on a busy machine.
 
-    A hanging process is late by the clock, whether it uses the CPU or sleeps. A process that is ready to run
-    but gets no CPU time is not at fault. Its deadline moves until it has used its limit in CPU time, but no
-    further than ``STRETCH_FACTOR`` times the limit.
+    A process that is ready to run but gets no CPU time is not at fault. Its deadline moves until it has used
+    its limit in CPU time, but no further than ``STRETCH_FACTOR`` times the limit.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -102,10 +94,7 @@ class Deadline:
         self._grace = True
 
     def take_grace(self) -> bool:
-        """Return whether an answer that has already arrived still counts, which is true once per deadline.
-
-        The harness itself may have been delayed. A process that always has a line ready is still late.
-        """
+        """Return whether an answer that has already arrived still counts, which is true once per deadline."""
         had, self._grace = self._grace, False
         return had
 
@@ -150,15 +139,10 @@ def describe_status(status: int | None) -> str:
 
 
 class Child:
-    """A child process with pipes, in its own session.
-
-    It may be a fork of a template. Its descendants are killed with it.
-    """
+    """A child process with pipes, in its own session. Its descendants are killed with it."""
 
     signals_as_status = False
-    """Whether the child runs inside another program that reports a death by signal as 128 plus the signal
-    number.
-    """
+    """Whether another program runs this one and reports a death by signal as 128 plus the signal."""
 
     def __init__(
         self,
@@ -207,10 +191,7 @@ class Child:
             raise DiedError(self.reap())
 
     def send(self, lines: bytes) -> None:
-        """Send as much as the process accepts now, without reading.
-
-        The rest is sent while waiting for an answer.
-        """
+        """Send as much as the process accepts now. The rest is sent while waiting for an answer."""
         self._unsent += lines
         self._flush()
 
@@ -243,9 +224,8 @@ class Child:
     def read_line(self, deadline: Deadline, *, request_delivered: bool = True) -> bytes:
         """Return the next line of standard output, without its newline.
 
-        ``request_delivered`` is False if the process may not have read the request yet. Raises DiedError,
-        TimeLimitError, MemoryLimitError, EndlessLineError, and StdinClosedError if the process can no longer
-        read the request.
+        ``request_delivered`` is False if the process may not have read the request yet. Raises the errors of
+        ``write``, and StdinClosedError if the process can no longer read the request.
         """
         if time.monotonic() >= deadline.at:
             self._extend_or_kill(deadline)
@@ -344,10 +324,7 @@ class Child:
             del self.stderr[:-STDERR_TAIL]
 
     def _extend_or_kill(self, deadline: Deadline) -> None:
-        """Extend an expired deadline if the machine is to blame. Otherwise, kill the process.
-
-        Raises TimeLimitError if the process was killed.
-        """
+        """Extend an expired deadline if the machine is to blame. Otherwise, kill and raise TimeLimitError."""
         if deadline.take_grace():
             if b"\n" not in self._buffer:
                 self._collect(self._selector.select(0))
@@ -385,10 +362,7 @@ class Child:
         return sum(map(_resident, self._started.family()))
 
     def _watch_memory(self) -> None:
-        """If memory use exceeds the limit, kill the process and raise MemoryLimitError.
-
-        Shared pages are counted once where the system reports them.
-        """
+        """Kill a process that uses too much memory, counting shared pages once. Raises MemoryLimitError."""
         family = self._started.family()
         if len(family) > MAX_PROCESSES:
             self.kill()

@@ -35,10 +35,7 @@ NETWORK = ("/etc/hosts", "/etc/resolv.conf")
 
 
 class SandboxError(OSError):
-    """A sandbox is impossible on this machine or for this program.
-
-    The message gives the reason and the remedy.
-    """
+    """A sandbox is impossible here or for this program. The message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +97,7 @@ def too_wide(path: Path) -> bool:
 
 
 def ensure_run_folder() -> Path:
-    """Return the folder of the run, and create it if needed. Raises SandboxError.
-
-    From then on, this process and its children create their temporary files in this folder, because it is the
-    only one that a sandboxed program can access.
-    """
+    """Return the folder of the run, the only one that sandboxed programs can access. Raises SandboxError."""
     if run_folder() is None:
         require_bubblewrap()
     return own_folder()
@@ -169,8 +162,7 @@ def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
     for given in found:
         for path in as_given_and_resolved(given):
             yield path
-            # An interpreter finds its library next to its own folder, and an adapter finds modules in its own
-            # folder.
+            # Interpreters find their library next to their folder, and adapters find modules in theirs.
             root = path.parent.parent if path.parent.name == "bin" else path.parent
             if path.is_file() and not too_wide(root) and root.parent not in _homes():
                 yield root

@@ -26,9 +26,7 @@ import psutil
 
 _SCRIPT = Path(__file__).parents[1] / "host" / "supervisor.py"
 _NEEDED = ("LD_LIBRARY_PATH", "PATH")
-"""Environment variables of the supervisor, limited to those that an interpreter needs to start. Any tested
-program can read them.
-"""
+"""Variables that the interpreter of the supervisor needs to start. Any tested program can read them."""
 START_SECONDS = 60.0
 GONE_SECONDS = 8.0
 
@@ -183,10 +181,7 @@ class SupervisedProcess:
         return message
 
     def _lose(self) -> None:
-        """Record that the keeper died.
-
-        The program most likely killed it, and the kernel then kills the program.
-        """
+        """Record that the keeper died, probably killed by the program, which the kernel then kills."""
         self._lost = True
         if self.status is None:
             self.status = -signal.SIGKILL

@@ -1,8 +1,4 @@
-"""Environment variables that are passed to tested programs and installers.
-
-The caller's environment contains tokens for CI services, model hubs and clouds. Foreign programs therefore
-get only the listed variables, which are known to be harmless.
-"""
+"""Environment variables for foreign programs: only those known to be harmless, and no tokens."""
 
 from __future__ import annotations
 
@@ -48,8 +44,7 @@ FOR_INSTALLERS = (
 
 
 def child_variables(named: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
-    # Without this variable, the results of Python readers that iterate over a set of names vary from run to
-    # run.
+    # Without this variable, results of Python readers that iterate over a set of names would vary.
     return {"PYTHONHASHSEED": "0", **_chosen((*FOR_TESTED, *named)), **(own or {})}
 
 

@@ -1,9 +1,6 @@
-"""Checks of how a program speaks the worker protocol. Each check is a function.
+"""Checks of how a program speaks the worker protocol, with advice on what to change.
 
-In a run, a protocol error is one harness-error among many results. Here the harness holds one conversation
-after another with the program and gives advice on what to change. A check returns a remark, or raises
-BreachError, NoteRaised or CheckSkipped. All checks share a Checker, which has the current conversation and
-the input files.
+A check is a function that returns a remark, or raises BreachError, NoteRaised or CheckSkipped.
 """
 
 from __future__ import annotations
@@ -350,11 +347,7 @@ def survives_a_run(checker: Checker) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
-
-    ``do`` says how to fix the program. ``sent`` is the last line sent, ``line`` is the program's wrong line,
-    and ``where`` is the place in the schema that the line violates.
-    """
+    """The result of one check. ``do`` is the remedy, and ``where`` is the violated place in the schema."""
 
     id: str
     title: str
@@ -390,10 +383,7 @@ NEED_VALID = frozenset({"path", "field", "summary", "pieces", "batch", "run"})
 
 
 def check_protocol(
-    target: Target,
-    manifest: Manifest,
-    seconds: float = 10.0,
-    confinement: Confinement | None = None,
+    target: Target, manifest: Manifest, seconds: float = 10.0, confinement: Confinement | None = None
 ) -> Iterator[Check]:
     """Yield the results of all checks, or only the first if the program does not start. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix="safetensors-check-") as folder:

@@ -33,11 +33,7 @@ FLUSH = (
 
 
 class BreachError(PortableError):
-    """The program violates the protocol.
-
-    ``do`` says how to fix the program, ``line`` is the wrong line, and ``where`` is the place in the schema
-    that the line violates.
-    """
+    """The program violates the protocol. ``do`` is the remedy, ``where`` the violated place in the schema."""
 
     def __init__(self, message: str, *, do: str = "", line: bytes | None = None, where: str = "") -> None:
         super().__init__(message)
@@ -63,10 +59,7 @@ def validate(message: Any, definition: str, line: bytes | None = None) -> None:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """Return the answer in a line, or None for a line that is not an answer.
-
-    Raises BreachError for an answer that is not valid JSON.
-    """
+    """Return the answer in a line, or None if it is not an answer. Raises BreachError for invalid JSON."""
     try:
         protocol.check_values(line)
         message = json.loads(line.decode("utf-8", "surrogateescape"), parse_constant=_no_constant)
@@ -87,10 +80,7 @@ def _no_constant(name: str) -> None:
 
 
 class Conversation:
-    """A conversation with one process of the program.
-
-    ``noise`` contains lines that are not answers. ``unclean`` contains answers that are not valid UTF-8.
-    """
+    """A conversation with one process. ``noise`` contains other lines, ``unclean`` answers not in UTF-8."""
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
         self._child = confinement.start(target.command(MEMORY_BYTES), target, MEMORY_BYTES)
@@ -200,14 +190,7 @@ class Conversation:
         except protocol.ProtocolError as err:
             raise BreachError(str(err), line=line) from err
 
-    def ask(
-        self,
-        step: str,
-        path: str,
-        more: Mapping[str, Any] | None = None,
-        *,
-        limits: object = None,  # noqa: ARG002 - the check has limits of its own
-    ) -> StepResult:
+    def ask(self, step: str, path: str, more: Mapping[str, Any] | None = None, **_: object) -> StepResult:
         """Send one request and collect its answer, as a worker does. Raises BreachError."""
         try:
             self.send(self.request(step, path, more))

@@ -1,8 +1,4 @@
-"""Items of the suite: one for each implementation, case and step, and a few more for each implementation.
-
-They are not parametrized functions, because pytest needs more time to handle the arguments than most readers
-need to read a file.
-"""
+"""Items of the suite. They are not parametrized functions, because pytest handles arguments slowly."""
 
 from __future__ import annotations
 
@@ -21,13 +17,7 @@ class SuiteItem(pytest.Item):
     """One check of one implementation; ``kind`` is ``smoke``, ``baseline``, a step, or ``choice``."""
 
     def __init__(
-        self,
-        *,
-        kind: str,
-        selector: str,
-        case: Case | None,
-        ask: Callable[[pytest.Item], None],
-        **node: Any,
+        self, *, kind: str, selector: str, case: Case | None, ask: Callable[[pytest.Item], None], **node: Any
     ) -> None:
         super().__init__(**node)
         self.kind = kind
@@ -79,11 +69,7 @@ class Hooks:
     def pytest_runtest_makereport(
         self, item: pytest.Item
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Attach the result of a case to the report. This also works in the worker processes of pytest-xdist.
-
-        Reports can contain only UTF-8 strings and 64-bit numbers, but readers return other values, too. The
-        result is therefore sent as ASCII JSON, and the other strings of the report are escaped.
-        """
+        """Attach the result to the report in a form that pytest-xdist can send: UTF-8 and small numbers."""
         report = yield
         if RESULT_KEY in item.stash:
             if report.when == "call":

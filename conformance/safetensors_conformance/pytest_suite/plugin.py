@@ -1,8 +1,4 @@
-"""The pytest plugin, which is loaded in every pytest run of the environment.
-
-It is therefore small and does nothing by default. It imports the harness only when the suite is collected or
-an option is used. The module ``suite`` does the work.
-"""
+"""The pytest plugin, which is loaded in every pytest run. It imports the harness only when it is used."""
 
 from __future__ import annotations
 
@@ -119,18 +115,14 @@ class _Listener:
             suite_of(self._config).collect(json.loads(message) if isinstance(message, str) else message)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Announce the order of cases.
-
-        The worker processes of pytest-xdist do not know the order, so they skip this.
-        """
+        """Announce the order of cases, which is unknown in the worker processes of pytest-xdist."""
         if SUITE_KEY in self._config.stash and not hasattr(self._config, "workerinput"):
             self._config.stash[SUITE_KEY].plan(session.items)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if SUITE_KEY in self._config.stash:
             self._config.stash[SUITE_KEY].finish(session)
-            # The terminal summary of Hypothesis would import the whole library. With xdist, other processes
-            # may have used it.
+            # The summary of Hypothesis would import all of it. With xdist, workers may have used it.
             plugins, alone = self._config.pluginmanager, self._config.getoption("dist", "no") == "no"
             if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
                 plugins.unregister(name="hypothesispytest")

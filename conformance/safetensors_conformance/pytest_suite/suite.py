@@ -125,10 +125,7 @@ class Suite:
             self.driver.implementation(selector).session.runner.plan(cases.values())
 
     def problem_of(self, item: pytest.Item) -> bool:
-        """Return whether an item reports an unusable implementation.
-
-        Such items are kept whatever is selected.
-        """
+        """Return whether an item reports an unusable implementation. It is kept whatever is selected."""
         if not isinstance(item, SuiteItem) or item.kind != "smoke":
             return False
         return self.driver.implementation(item.selector).problem is not None
@@ -149,10 +146,7 @@ class Suite:
         return run
 
     def _attach(self, item: pytest.Item, run: ImplementationRun, message: dict[str, Any]) -> None:
-        """Attach a message to the report, which is the only channel of pytest-xdist.
-
-        The first message of each implementation also contains the header.
-        """
+        """Attach a message, and once the header, to the report, which is the only channel of pytest-xdist."""
         message["selector"] = run.target.selector
         if run.target.selector not in self._sent and run.header is not None:
             self._sent.add(run.target.selector)
@@ -197,7 +191,7 @@ class Suite:
         if assessment.status == "failed":
             if self.option("--update-baseline") and judged != "harness-error":
                 pytest.xfail(f"{judged}: will be added to the baseline")
-            pytest.fail(self.driver.failure_text(selector, assessment), pytrace=False)
+            pytest.fail(run.failure_text(assessment), pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         run = self._runnable(selector, item)
@@ -253,11 +247,7 @@ def suite_of(config: pytest.Config) -> Suite:
 
 
 def case_properties(case: Case) -> list[tuple[str, str]]:
-    """Return properties of a case for JUnit XML as (name, value) pairs.
-
-    Spaces separate the values of a property that has several. ``rules``, ``area`` and ``level`` come from the
-    corpus. ``cwe`` contains the Common Weakness Enumeration numbers for the expected fault codes, if any.
-    """
+    """Return (name, value) pairs for JUnit XML. Spaces separate the values of one property."""
     wanted = (case.expect, *case.options.values())
     codes = [code for one in wanted if one is not None for code in one.codes]
     numbers = weaknesses_of(codes)

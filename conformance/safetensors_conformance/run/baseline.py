@@ -112,10 +112,7 @@ def own_baselines() -> dict[str, Path]:
 def check_baseline_option(
     given: Path | None, implementations: Sequence[object], *, read: bool = True
 ) -> None:
-    """Check that a ``--baseline`` file suits the run, which reads it or only writes it.
-
-    Raises BaselineError.
-    """
+    """Check that a ``--baseline`` file suits the run, which may only write it. Raises BaselineError."""
     if given is not None and len(implementations) > 1:
         raise BaselineError("--baseline belongs to one implementation; give exactly one --impl with it")
     if given is not None and read:
@@ -183,14 +180,9 @@ def update(
 ) -> tuple[int, int, int]:
     """Rewrite ``path`` to list exactly the failures. Returns the numbers of kept, added and removed entries.
 
-    Entries that are still true keep their comments and reasons. Globs, entries for other profiles, and
-    entries with ``versions`` stay; delete them by hand. A case that fails in a different way than its glob
-    says gets its own entry. Expectations for the step ``device`` stay unless the run used a device of that
-    kind.
-
-    In a new file, the defaults declare all entries unreported and set one review date. In a file without such
-    defaults, new security entries lack an issue and a review date, and the baseline is rejected until they
-    are added.
+    Globs, entries for other profiles, and entries with ``versions`` stay, and so do expectations for the step
+    ``device`` unless the run used a device of that kind. In a file without default values, new security
+    entries lack an issue and a review date, and the baseline is rejected until they are added.
     """
     document = _document(path) if path.exists() else _new_document()
     document["implementation"] = implementation
@@ -269,13 +261,7 @@ def _set_steps(entry: Table, steps: Mapping[str, str], device: str | None) -> No
 
 
 def _append(
-    entries: AoT,
-    case: str,
-    steps: Mapping[str, str],
-    profile: str | None,
-    device: str | None,
-    *,
-    bare: bool,
+    entries: AoT, case: str, steps: Mapping[str, str], profile: str | None, device: str | None, *, bare: bool
 ) -> None:
     """Add an entry. ``bare`` means that the file has defaults for the reason, issue and review date."""
     table = tomlkit.table()

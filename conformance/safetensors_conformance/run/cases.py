@@ -1,8 +1,4 @@
-"""Run the steps of one implementation on inputs, in order. Every command that runs cases uses this loop.
-
-An input is a case from the corpus or any file. A crash or hang counts only if it recurs when the input is run
-alone, or after the same earlier inputs. This module does not judge answers.
-"""
+"""Run the steps of one implementation on inputs, in order, without judging the answers."""
 
 from __future__ import annotations
 
@@ -11,35 +7,25 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.judging.answer import UNSAFE
 
 from ..implementations.selectors import Target
-from ..outcome import UNSAFE, Implementation, RetryReason, StepResult
+from ..outcome import Implementation, RetryReason, StepResult
 from ..verdict.budget import cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.pipe import make_worker
-from ..worker.worker import (
-    PROBE_LIMITS,
-    Limits,
-    Request,
-    Worker,
-    retry_alone,
-)
-from .metered import Metered
+from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, retry_alone
 from .multistep import run_multistep
 
 MAX_IN_FLIGHT = 256
-"""Maximum number of requests in flight, which nearly fills a pipe. Requests are sent in bundles, because
-waking the other process takes longer than reading a small file.
-"""
+"""Maximum number of requests in flight, which nearly fills a pipe."""
 BUNDLE_SIZE = 32
 """Number of requests in a bundle. The process works on them while the harness copies the next inputs."""
 DEATHS_FOR_A_HANG = 10
-"""How many deaths in a row count as one hang. The corpus has up to 92 broken files in a row. A reader that
-dies on each of them should still get results for all its cases.
-"""
+"""How many deaths in a row count as one hang, because some readers die on each of up to 92 broken files."""
 
 
 TOO_LARGE = StepResult("harness-error", "the answer does not fit into the memory of the harness")
@@ -74,12 +60,7 @@ Result = TypeVar("Result")
 
 
 class CaseRunner:
-    """Runs one implementation on inputs. The implementation is started on first use.
-
-    The worker stays busy: while the harness processes one answer, the next planned inputs have already been
-    sent. ``waiting`` is a context manager that is entered while a hang is retried, because the retry mostly
-    sleeps.
-    """
+    """Runs one implementation on inputs. The context manager ``waiting`` surrounds retries of hangs."""
 
     def __init__(
         self,
@@ -153,10 +134,7 @@ class CaseRunner:
                 return
 
     def answers(self, item: Input) -> dict[str, StepResult]:
-        """Run all steps of an input. If the input is unavailable, each step gets a harness-error.
-
-        Raises StartError, GivenUpError and StoppedError.
-        """
+        """Run all steps of an input. Raises StartError, GivenUpError and StoppedError."""
         if self.stop.is_set():
             raise StoppedError
         if self._max_hangs and self._consecutive_failures >= self._max_hangs * DEATHS_FOR_A_HANG:
@@ -191,8 +169,8 @@ class CaseRunner:
             and is_single_question(item)
         ):
             self._send_ahead(self._plan_index[item.id])
-        # An earlier request may have damaged this input. The check after the steps detects that, too. If it
-        # has happened before, also check before the steps, because a reader may hang on the damaged file.
+        # An earlier request may have damaged this input, which the check after the steps detects, too. Once
+        # that has happened, also check before the steps, because a reader may hang on the file.
         if not self._recheck_inputs or not self._input_change(item):
             for step in steps:
                 result = self._run(item, step, probe_limits=self._probe_limits)
@@ -230,11 +208,7 @@ class CaseRunner:
         return self._copies.change(item) if isinstance(item, Case) else ""
 
     def _retry_on_new_copy(self, item: Input, step: str, change: str) -> StepResult:
-        """Retry a step on a new copy in a fresh process, because the first copy had changed.
-
-        If the new copy changes too, this implementation is to blame. Otherwise, the cause may be any earlier
-        input, or a process that an earlier input left behind. Raises ManifestError.
-        """
+        """Retry a step on a new copy in a fresh process, which shows whether it changes that copy, too."""
         assert isinstance(item, Case)
         self._copies.discard(item)
         self._path(item)  # before renewing the worker, because this raises if the file cannot be copied
@@ -256,19 +230,15 @@ class CaseRunner:
         if not isinstance(item, Case) or step in ("open", "read", "device"):
             more = {"summary": True} if counts_only(item) else None
             result = worker.ask(step, self._path(item), more, measure=measure, limits=probe_limits)
-        elif measure:
-            metered = Metered(worker)
-            result = metered.costs(run_multistep(metered, self._copies.shown(item), probe_limits))
         else:
-            result = run_multistep(worker, self._copies.shown(item), probe_limits)
+            result = run_multistep(worker, self._copies.shown(item), probe_limits, measure=measure)
         result = self._copies.without_own_path(result)
         if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
         return result
 
     def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
-        # An address space limit kills programs that only reserve memory, so the retry watches the memory in
-        # use instead.
+        # An address space limit kills programs that only reserve memory, so watch the memory in use.
         unlimited = first.outcome == "exhausted"
         worker = self._worker_for(item, unlimited=unlimited)
 
@@ -339,12 +309,6 @@ class CaseRunner:
                 self._unlimited.close()
         finally:
             self._copies.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def is_single_question(item: Input) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from safetensors_corpus import Case
 
 from ..implementations.selectors import Target
 from .baseline import check_baseline_option
-from .implementation_run import Assessment, CauseLimiter, ImplementationRun
+from .implementation_run import ImplementationRun
 from .options import RunOptions
 from .results import ImplementationResults, ReportError, RunResults
 
@@ -24,20 +23,14 @@ class Run:
         self.unwritten = ""
         """Why the report could not be written."""
         self._runs: dict[str, ImplementationRun] = {}
-        self._limiters: dict[str, CauseLimiter] = {}
         self._results: RunResults | None = None
         check_baseline_option(options.baseline, list(self.targets), read=options.use_baseline)
 
     def implementation(self, selector: str) -> ImplementationRun:
         """Return the run of one implementation, started on the first call. Raises StoppedError."""
         if selector not in self._runs:
-            run = self._runs[selector] = ImplementationRun(self.targets[selector], self.options)
-            self._limiters[selector] = CauseLimiter(run, full=self.options.full_failures)
+            self._runs[selector] = ImplementationRun(self.targets[selector], self.options)
         return self._runs[selector]
-
-    def failure_text(self, selector: str, assessment: Assessment) -> str:
-        """Return the message about a failure, shortened if its cause was shown often enough."""
-        return self._limiters[selector].message(assessment.row, assessment.text)
 
     def cases(self) -> list[Case]:
         return [case for case in self.options.manifest.cases if self.options.heavy or not case.heavy]
@@ -51,10 +44,6 @@ class Run:
 
     def results_of(self, selector: str) -> ImplementationResults:
         return self.results.of(self.targets[selector])
-
-    def add(self, selector: str, message: Mapping[str, Any]) -> None:
-        """Add a header, result, choice or problem of an implementation. Raises ReportError."""
-        self.results_of(selector).add(message)
 
     @property
     def has_problems(self) -> bool:

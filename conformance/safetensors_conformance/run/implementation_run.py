@@ -6,7 +6,7 @@ import datetime as dt
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import effect_of, fails
@@ -44,8 +44,7 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             # A violated guarantee with the right content is not an adapter mistake, either.
             if step == "device" and only_checks(judged):
                 continue
-            # A crash on a broken file is not one, either: with a wrong adapter, the other cases would fail,
-            # too.
+            # A crash on a broken file is not one, because a wrong adapter fails on other files, too.
             if judged.result.outcome == "crash" and case.expect.outcome == "reject":
                 continue
             # The same is true of a correct rejection that raises an undocumented exception or costs too much.
@@ -61,17 +60,14 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
     lines = []
     for said, where in wrong.items():
         names = where if len(where) <= 2 else [where[0], f"{len(where) - 1} more"]
-        lines.append(f"{' and '.join(names)}: {said}")
-    return (
-        (
-            f"the adapter of {session.target.selector!r} is probably wrong, because it fails the most basic "
-            "files\n"
-            "  "
-        )
-        + "\n  ".join(lines)
-        + (f"\nrun one of them alone: stc run --impl {shlex.quote(session.target.selector)} --case ")
-        + shlex.quote(first.split(" ", 1)[0])
-        + " --no-smoke"
+        lines.append(f"  {' and '.join(names)}: {said}")
+    selector, case_id = session.target.selector, first.split(" ", 1)[0]
+    return "\n".join(
+        [
+            f"the adapter of {selector!r} is probably wrong, because it fails the most basic files",
+            *lines,
+            f"run one of them alone: stc run --impl {shlex.quote(selector)} --case {case_id} --no-smoke",
+        ]
     )
 
 
@@ -140,6 +136,7 @@ class ImplementationRun:
         self.baseline = Baseline(None)
         self.baseline_error: str | None = None
         self.header: dict[str, Any] | None = None
+        self._shown_causes: dict[tuple[str, ...], list[str]] = {}
         try:
             prepare(target.environment)
             self.implementation = self._start()
@@ -218,10 +215,7 @@ class ImplementationRun:
         }
 
     def choice_row(self, choice: str, cases: Sequence[Case]) -> dict[str, str]:
-        """Judge the answers to the cases of one choice and return the row as run records have it.
-
-        ``cases`` also include those that show which other rules the implementation gets wrong.
-        """
+        """Judge a choice. ``cases`` also include those about other rules that explain wrong rejections."""
         verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
         others = {rule for one in verdicts for rule in one.case.rules[1:]}
         related = [case for case in cases if case.rules[0] in others and self.session.runner.steps(case)]
@@ -258,12 +252,6 @@ class ImplementationRun:
     def close(self) -> None:
         self.session.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
         verdicts: dict[str, set[str]] = {}
         for one in wrong:
@@ -272,10 +260,8 @@ class ImplementationRun:
         passing = [case for case, found in verdicts.items() if found == {"pass"}]
         others = [case for case in verdicts if case not in passing]
         return [
-            (
-                f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now; the "
-                f"first one is {cases[0]}; {self.baseline.path}"
-            )
+            f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now; the "
+            f"first one is {cases[0]}; {self.baseline.path}"
             for cases, does in (
                 (passing, ("passes", "pass")),
                 (others, ("fails differently", "fail differently")),
@@ -283,36 +269,19 @@ class ImplementationRun:
             if cases
         ]
 
-
-class CauseLimiter:
-    """Shortens the messages of failures whose cause was shown often enough.
-
-    With ``full``, it shortens nothing.
-    """
-
-    def __init__(self, run: ImplementationRun, *, full: bool = False) -> None:
-        self._run = run
-        self._full = full
-        self._shown: dict[tuple[str, ...], list[str]] = {}
-
-    def message(self, row: Mapping[str, Any], text: str) -> str:
-        """Return the message of a failure.
-
-        It is cut to one line if the causes were shown before and the failure is not in the baseline.
-        """
-        case, step = str(row["case"]), str(row["step"])
-        keys = mistakes_of(dict(row), self._run.options.manifest)
-        entry = self._run.baseline.find(case)
-        if self._full or not keys or (entry is not None and step in entry.steps):
-            return text
-        known = [self._shown.setdefault(key, []) for key in keys]
-        if all(len(cases) >= MAX_SHOWN and case not in cases for cases in known):
-            implementation = self._run.implementation
-            label = self._run.target.selector if implementation is None else implementation.label
-            why = describe_failures(dict(row), self._run.options.manifest)
-            head = f"{visible(label, 80)} · {case} · {step}: {str(row['verdict']).upper()}"
-            return f"{head}, as {known[0][0]} (same cause: {visible(why, 200)})"
+    def failure_text(self, failure: Assessment) -> str:
+        """Return the message of a failure, or one line if its causes were shown often enough."""
+        row, manifest = failure.row, self.options.manifest
+        keys, entry = mistakes_of(row, manifest), self.baseline.find(row["case"])
+        if self.options.full_failures or not keys or (entry is not None and row["step"] in entry.steps):
+            return failure.text
+        known = [self._shown_causes.setdefault(key, []) for key in keys]
+        if all(len(cases) >= MAX_SHOWN and row["case"] not in cases for cases in known):
+            label = self.target.selector if self.implementation is None else self.implementation.label
+            head = f"{visible(label, 80)} · {row['case']} · {row['step']}: {row['verdict'].upper()}"
+            why = visible(describe_failures(row, manifest), 200)
+            return f"{head}, as {known[0][0]} (same cause: {why})"
         for cases in known:
-            if case not in cases and len(cases) < MAX_SHOWN:
-                cases.append(case)
-        return text
+            if row["case"] not in cases and len(cases) < MAX_SHOWN:
+                cases.append(row["case"])
+        return failure.text

@@ -1,15 +1,11 @@
-"""Run cases that need more than one request, using the worker as an implementation object.
-
-``safetensors_corpus.in_process`` knows the requests of each kind of case and how to judge a written file. It
-can use any object with the right methods. The object in this module forwards each call to a worker process.
-"""
+"""Run cases that need more than one request, with an object that forwards the calls to a worker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from safetensors_corpus import Case
@@ -22,12 +18,23 @@ from ..worker.copies import without
 from ..worker.worker import Limits, Worker
 
 
-def run_multistep(worker: Worker, case: Case, limits: Limits | None = None) -> StepResult:
-    proxy = _Proxy(worker, case, limits)
+def run_multistep(
+    worker: Worker, case: Case, limits: Limits | None = None, *, measure: bool = False
+) -> StepResult:
+    """Run a case. With ``measure``, the result has the costs of all requests together."""
+    proxy = _Proxy(worker, case, limits, measure=measure)
     with scratch_folder("case") as folder:
         result = run_case(case, proxy, folder)
-    last = proxy.last or StepResult("harness-error", result.message or "the case sent no request")
+    nothing = StepResult("harness-error", result.message or "the case sent no request")
+    last = proxy.answers[-1] if proxy.answers else nothing
     last = without(folder, proxy.unaddressed(last))
+    if measure:
+        last = replace(
+            last,
+            spent_ms=_total(one.spent_ms for one in proxy.answers),
+            read_bytes=_total(one.read_bytes for one in proxy.answers),
+            peak_bytes=max((a.peak_bytes for a in proxy.answers if a.peak_bytes is not None), default=None),
+        )
     if proxy.ended or last.outcome == "harness-error":
         return replace(last, wall_ms=proxy.wall_ms)
     content = {f.name: getattr(result, f.name) for f in fields(Answer) if f.name not in _OF_WORKER}
@@ -36,6 +43,12 @@ def run_multistep(worker: Worker, case: Case, limits: Limits | None = None) -> S
     return replace(last, **content, wall_ms=round(proxy.wall_ms, 3))
 
 
+def _total(values: Iterable[N | None]) -> N | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+N = TypeVar("N", int, float)
 _OF_WORKER = {"message", "exception", "documented"}
 
 
@@ -50,12 +63,13 @@ class _RefusedError(Exception):
 class _Proxy:
     """An implementation object that is backed by a worker. ``ended`` is true after a crash or hang."""
 
-    def __init__(self, worker: Worker, case: Case, limits: Limits | None) -> None:
+    def __init__(self, worker: Worker, case: Case, limits: Limits | None, *, measure: bool) -> None:
         self._worker = worker
         self._limits = limits
+        self._measure = measure
         self._action: Mapping[str, Any] = case.action or {}
         self.limits_file_size = True  # the worker sets the limit, because this process writes other files
-        self.last: StepResult | None = None
+        self.answers: list[StepResult] = []
         self.ended = False
         self.wall_ms = 0.0
         self._url = ""
@@ -63,8 +77,8 @@ class _Proxy:
     def ask(self, step: str, path: Path | str, more: Mapping[str, Any] | None = None) -> StepResult:
         if self.ended:
             raise _RefusedError
-        result = self._worker.ask(step, str(path), more, limits=self._limits)
-        self.last = result
+        result = self._worker.ask(step, str(path), more, measure=self._measure, limits=self._limits)
+        self.answers.append(result)
         self.wall_ms += result.wall_ms
         self.ended = result.outcome not in ("accept", "reject", "unsupported")
         if result.outcome == "unsupported":

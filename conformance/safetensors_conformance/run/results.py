@@ -1,7 +1,4 @@
-"""Results of a run: rows for each implementation, records on disk, the summary, and baseline updates.
-
-The pytest plugin (in its controlling process) and ``stc run`` share this module.
-"""
+"""Results of a run: rows for each implementation, records on disk, the summary, and baseline updates."""
 
 from __future__ import annotations
 
@@ -111,10 +108,7 @@ class ImplementationResults:
         self._writer: RecordWriter | None = None
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Add a message from a worker process and write it.
-
-        Raises ReportError, but counts the message anyway.
-        """
+        """Add and write a message from a worker process. Counts it even if it raises ReportError."""
         header = message.get("header")
         rows: dict[str, list[Any]] = {
             "result": self.results,
@@ -191,14 +185,12 @@ class RunResults:
     """Results of all implementations in one run. Locks ``folder``. Raises ReportError."""
 
     def __init__(self, options: RunOptions) -> None:
-        self.manifest = options.manifest
-        self.folder = folder = options.report
-        self.strict = options.strict
-        self.full = options.full_failures
+        self.options = options
+        self.folder = options.report
         self.implementations: dict[str, ImplementationResults] = {}
         self._causes: dict[str, list[Cause]] = {}
         self._written = True
-        self._lock = None if folder is None else _locked(folder)
+        self._lock = None if self.folder is None else _locked(self.folder)
 
     def of(self, target: Target) -> ImplementationResults:
         if target.selector not in self.implementations:
@@ -221,7 +213,7 @@ class RunResults:
         for one in self.implementations.values():
             try:
                 if one.footer is None:
-                    one.finish(self.manifest)
+                    one.finish(self.options.manifest)
             except ReportError as err:
                 error = error or err
             try:
@@ -251,7 +243,7 @@ class RunResults:
     def causes(self, one: ImplementationResults) -> list[Cause]:
         name = one.target.selector
         if name not in self._causes:
-            self._causes[name] = causes(one.record(), self.manifest)
+            self._causes[name] = causes(one.record(), self.options.manifest)
         return self._causes[name]
 
     def summary(self) -> list[str]:
@@ -265,9 +257,10 @@ class RunResults:
         records = [one.record() for one in self.started]
         if len(records) > 1:
             lines += [*diff_lines(compare(records)), ""]
-        limit = None if self.full else MAX_SHOWN if len(self.started) == 1 else MAX_SHOWN // 2
+        most = MAX_SHOWN if len(self.started) == 1 else MAX_SHOWN // 2
+        limit = None if self.options.full_failures else most
         for one in self.started:
-            mine = cause_lines(self.causes(one), one.header, strict=self.strict, limit=limit)
+            mine = cause_lines(self.causes(one), one.header, strict=self.options.strict, limit=limit)
             label = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
             lines += [*label, *mine, *([""] if mine else [])]
         if self.folder is not None and self._written:
@@ -322,14 +315,10 @@ def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -
     mine = [row for row in rows if row["step"] == "device"]
     lines = [f"  device {name}: {plural(len(mine), 'file')}"]
     for check in CHECKS:
-        seen = [
-            check_row for row in mine for check_row in row.get("checks", ()) if check_row["name"] == check
-        ]
-        counts = Counter(check_row["status"] for check_row in seen)
+        seen = [found for row in mine for found in row.get("checks", ()) if found["name"] == check]
+        counts = Counter(found["status"] for found in seen)
         words = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
-        why = Counter(
-            check_row["message"] for check_row in seen if check_row["status"] == "unknown"
-        ).most_common(1)
+        why = Counter(found["message"] for found in seen if found["status"] == "unknown").most_common(1)
         if why and why[0][0]:
             words[-1] += f" ({why[0][0]})"
         lines.append(f"    {check:<10} {' · '.join(words) or 'not reported'}")

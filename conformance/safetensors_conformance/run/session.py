@@ -57,10 +57,7 @@ class Session:
         return (verdict for _, verdict in self.runner.run(cases, self.judge))
 
     def judge(self, case: Case) -> CaseVerdict:
-        """Run all available steps of a case and judge them. Later calls return the same verdict.
-
-        Raises the same exceptions as ``answers``.
-        """
+        """Run and judge a case once. Raises the same exceptions as ``answers``."""
         known = self._verdicts.get(case.id)
         if known is None:
             results = self.runner.answers(case)
@@ -75,9 +72,7 @@ class Session:
     def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
         """Retry a case alone in a fresh process if earlier requests may have caused its answers.
 
-        The first answer of each kind is retried. Later answers of that kind are retried only if the first one
-        proved to be order-dependent. For example, a reader that has leaked all file descriptors rejects
-        everything.
+        An answer is not retried if one of the same kind recurred when its case was run alone.
         """
         case = verdict.case
         suspicions = {
@@ -106,10 +101,7 @@ class Session:
         return replace(verdict, steps={**verdict.steps, **cut}) if cut else verdict
 
     def _note_heap_content(self, verdict: CaseVerdict) -> CaseVerdict:
-        """Check whether wrong content comes from uninitialised memory.
-
-        Only the first few such cases are checked.
-        """
+        """Check whether wrong content comes from uninitialised memory, but only in the first few cases."""
         case, read = verdict.case, verdict.steps.get("read")
         if read is None or effect_of(read.verdict) != "content" or effect_of(verdict.verdict) != "content":
             return verdict

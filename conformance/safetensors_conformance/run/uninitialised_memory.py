@@ -1,8 +1,7 @@
-"""Detect content from uninitialised memory: a reader returns what the heap contained before.
+"""Detect content from uninitialised memory, which in a real program could be keys or other people's data.
 
 Fresh processes read the same file with allocators that fill new memory with different bytes. Content that
-changes with the fill byte cannot come from the file. In a real program, it would be old memory, such as keys
-or other people's data.
+changes with the fill byte cannot come from the file.
 """
 
 from __future__ import annotations
@@ -30,17 +29,14 @@ FILLS: tuple[Mapping[str, str], ...] = (
 )
 """Environment variables that set different fill bytes for new memory, on macOS and with glibc."""
 MALLOC_SETTINGS = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-"""Turns off Python's own allocator and glibc's cache, which would return memory that was filled long before.
-"""
+"""Turns off Python's own allocator and glibc's cache, which return memory that was filled long before."""
 
 
 def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str | None:
     """Read a case with two different heap fills and return the difference, or None if there is none.
 
-    Only memory allocated with the system's ``malloc`` is filled. None therefore says nothing about readers
-    with their own allocator (Go, Java, JavaScript), about pages that the reader maps, or about programs that
-    answer by exit status. The check starts two or three processes and never raises because of what the
-    implementation does.
+    Only memory from the system's ``malloc`` is filled. None therefore says nothing about mapped pages, or
+    about readers with their own allocator (Go, Java, JavaScript).
     """
     env = shutil.which("env")
     if target.kind in ("exit", "oci") or env is None or case.kind != "read":

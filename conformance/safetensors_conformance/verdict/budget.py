@@ -1,8 +1,4 @@
-"""Budgets: how much a case may cost, and how much it costs on this machine.
-
-Time is CPU time measured by the harness, so it does not increase on a busy machine. The time budget scales
-with the time that this machine needs for a known piece of work.
-"""
+"""Budgets: how much a case may cost. The time budget scales with the speed of this machine."""
 
 from __future__ import annotations
 
@@ -18,15 +14,9 @@ from ..outcome import StepResult
 N = TypeVar("N", int, float)
 
 HEAD_ROOM = 2.0
-"""Factor applied to the time budget.
-
-CPU time varies with neighbours that share caches and cores. On a virtual machine with two cores, parsing the
-same header took between 142 and 302 ms in several dozen runs, both when idle and with four busy processes.
-"""
+"""Factor for the time budget: on one machine, parsing the same header took between 142 and 302 ms."""
 REFERENCE_MS = 3.5
-"""CPU time of ``known_work`` on the reference machine for budgets, a virtual machine with two cores and
-CPython 3.11. This is close to the lowest of a thousand runs; the highest was 7.9 ms.
-"""
+"""CPU time of ``known_work`` on the reference machine, close to the lowest of a thousand runs."""
 TRIES = 7
 
 

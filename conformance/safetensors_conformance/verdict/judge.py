@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from safetensors_corpus import Case
+from safetensors_corpus.judging.answer import UNSAFE
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, worst
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.failures import INPUT, ORDER, message_class_of
 from safetensors_reports.record.device_checks import CHECKS
 
-from ..outcome import UNSAFE, Implementation, StepResult
+from ..outcome import Implementation, StepResult
 
 StepVerdict: TypeAlias = Judgement[StepResult]
 
@@ -31,10 +32,7 @@ class CaseVerdict:
 
     @property
     def final(self) -> StepVerdict:
-        """The verdict of the last step, which represents the case.
-
-        It is ``device`` only if no other step ran.
-        """
+        """The verdict of the last step except ``device``, unless that is the only one."""
         last = [judged for step, judged in self.steps.items() if step != "device"]
         return (last or list(self.steps.values()))[-1]
 
@@ -50,8 +48,7 @@ def judge(
             if check.status == "fail":
                 promise = CHECKS[check.name]
                 level = "should" if promise.verdict == "not-strict" else "must"
-                # The format description covers files. It does not say what libraries must do with a tensor
-                # afterwards.
+                # The format description does not say what libraries must do with a tensor afterwards.
                 basis = "official" if promise.rule else "ours"
                 detail = f"{check.name}: {check.message}"
                 broken.append(failure_of("content", promise.rule, level, check.name, detail, basis))
@@ -62,9 +59,7 @@ def judge(
 
 
 Suspicion: TypeAlias = tuple[str, str]
-"""Kind of answer that earlier requests may have caused: either the wording of a rejection or the property of
-the content that is wrong.
-"""
+"""Wording of a rejection, or property of wrong content, that earlier requests may have caused."""
 
 
 def suspicion_of(case: Case, judged: StepVerdict) -> Suspicion | None:
@@ -96,9 +91,9 @@ def judge_choice(
 ) -> tuple[str, str]:
     """Judge whether a single option fits the answers to all cases of an open choice: (verdict, detail).
 
-    If the choice is about a limit, a reader may set its limit anywhere. Answers may then differ from case to
-    case, and the detail lists them. ``refused`` contains the rules for which the implementation rejects even
-    valid files. If a case also depends on such a rule, its rejection says nothing about the choice.
+    If the choice is about a limit, the detail lists different answers. A rejection says nothing about the
+    choice if the case also depends on a rule in ``refused``, for which the implementation rejects even valid
+    files.
     """
     answers = {}
     for v in verdicts:

@@ -51,10 +51,7 @@ class Confinement:
         return replace(self, shown=(*self.shown, *paths))
 
     def reachable(self, steps: Iterable[str], target: Target | None = None) -> tuple[str, ...]:
-        """Return the steps that work with this confinement.
-
-        Servers need network access; containers cannot write.
-        """
+        """Return the steps that work here. Servers need network access, and containers cannot write."""
         if target is not None and target.kind == "oci":
             return tuple(step for step in steps if step in READ_ONLY_STEPS)
         alone = self.sandbox is not None and not self.sandbox.net

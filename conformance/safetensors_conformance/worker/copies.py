@@ -1,8 +1,6 @@
 """Files for tested programs: copies of corpus files under neutral names, and scratch folders.
 
-An implementation is foreign code. It must derive its answer from the bytes rather than from a file name or a
-nearby manifest, and it must change neither the corpus nor the next input. The implementation therefore gets
-its own copy of each file. If it changes a copy, the copy is replaced.
+An implementation must derive its answer from the bytes, and it must not change the corpus or the next input.
 """
 
 from __future__ import annotations
@@ -29,11 +27,7 @@ from .worker import Worker, random_numbers
 SHOWN_NAME = "file.safetensors"
 """Replaces the name of a copy in an implementation's messages, so that they are reproducible."""
 _PAST_BLOCKS = (64 << 20) // 512
-"""Maximum space for copies of past cases, in blocks of 512 bytes.
-
-Most of a run fits. Removing all copies together at the end is faster, because ext4 scans recently deleted
-inodes for each file that it creates near them.
-"""
+"""Maximum space for copies of past cases, in blocks. It is faster to remove all of them at the end."""
 _NUMBERS = 10**6
 _CHANGED = (0,)
 _SINGLE_FILE_KINDS = frozenset({"read", "slice", "resource"})
@@ -101,15 +95,10 @@ class Copies:
         return _Copy(path, _signature_of(made), made.st_blocks)
 
     def change(self, case: Case) -> str:
+        """Return how the copy of a case was changed, or an empty string."""
         shown = self._shown.get(case.id)
-        if shown is None:
+        if shown is None or (found := _signature(shown.path)) == shown.signature:
             return ""
-        found = _signature(shown.path)
-        if found == shown.signature:
-            return ""
-        return self._describe_change(case, shown, found)
-
-    def _describe_change(self, case: Case, shown: _Copy, found: tuple[int, ...]) -> str:
         self._shown[case.id] = shown._replace(signature=_CHANGED)
         if not found:
             return "its input was removed"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from safetensors_corpus.judging.answer import UNSAFE, Outcome
 from safetensors_reports.text import visible
 
 from ..implementations.selectors import Target
-from ..outcome import UNSAFE, Implementation, Outcome, RetryReason, StepResult
+from ..outcome import Implementation, RetryReason, StepResult
 from ..programs.process import (
     LAST_WORDS_SECONDS,
     Child,
@@ -33,6 +34,7 @@ from .worker import (
     REPLAYED_REQUESTS,
     START_SECONDS,
     Limits,
+    More,
     Request,
     StartError,
     Worker,
@@ -41,12 +43,7 @@ from .worker import (
 )
 
 SEQ_BITS = 20
-"""Number of random bits in the difference between request numbers.
-
-Each number exceeds the previous one by a random amount of up to 2^20, so a program could only guess the
-number of a request that it has not read. After 2^31 requests, the number is still below 2^53, which every
-language can represent exactly.
-"""
+"""Number of random bits in the difference between request numbers, which no program can guess."""
 DEVICE_LOADS_PER_STEP = 5
 """How often the device checks load a file. The time limit of a step applies to a single load."""
 ALREADY_ANSWERED = 0
@@ -54,9 +51,7 @@ ALREADY_ANSWERED = 0
 
 
 class PipeWorker(Worker):
-    """A persistent process that speaks the worker protocol.
-
-    Requests may be sent ahead, so that the process works while the harness judges its last answer.
+    """A persistent process that speaks the worker protocol, with requests that may be sent ahead.
 
     If the process dies with several requests in flight, either the last answered request or the next one may
     be the cause. The worker then runs the next request alone. If the process survives, the worker reports the
@@ -161,19 +156,9 @@ class PipeWorker(Worker):
         child.send(bytes(lines))
 
     def ask(
-        self,
-        step: str,
-        path: str,
-        more: Mapping[str, Any] | None = None,
-        *,
-        measure: bool = False,
-        limits: Limits | None = None,
+        self, step: str, path: str, more: More = None, *, measure: bool = False, limits: Limits | None = None
     ) -> StepResult:
-        """Run one step, and first restart the worker if it has ended.
-
-        ``measure`` also records peak memory, bytes read and CPU time, which takes longer than reading a small
-        file.
-        """
+        """Run one step in a process, which is restarted if it has ended."""
         request = Request(step, path, more)
         if self._probed is not None and request != self._probed[0] and not self._renewed:
             self._probed = None  # the caller departed from the announced order
@@ -258,10 +243,7 @@ class PipeWorker(Worker):
         send: bool = False,
         resent: bool = False,
     ) -> StepResult:
-        """Return the answer to a request.
-
-        If ``send`` is true, sends the request first. ``resent`` means that it is sent for the second time.
-        """
+        """Return the answer to a request. ``send`` sends it first; ``resent`` says it was sent before."""
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker had ended before it read this request")
@@ -307,8 +289,8 @@ class PipeWorker(Worker):
             result = self._discard_child(child, "exhausted", text, retry)
         except DiedError as err:
             result = self._crash_result(child, err)
-        # The result of a dead process already contains its last output. Checking for more takes as long as
-        # reading a small file, so do it only if no other request is in flight.
+        # The result of a dead process already contains its last output. Checking for more output takes time,
+        # so do it only if no other request is in flight.
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
         if not 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
@@ -411,10 +393,7 @@ class PipeWorker(Worker):
 
 
 class ExitWorker(Worker):
-    """A program that runs once per file and answers with its exit status.
-
-    0 accepts and 1 rejects. Any other status is a crash.
-    """
+    """A program that runs once per file. Exit status 0 accepts, 1 rejects, and any other is a crash."""
 
     def __init__(self, target: Target, limits: Limits) -> None:
         self._target = target
@@ -430,7 +409,7 @@ class ExitWorker(Worker):
         self,
         step: str,  # noqa: ARG002 - there is only one step
         path: str,
-        more: Mapping[str, Any] | None = None,  # noqa: ARG002
+        more: More = None,  # noqa: ARG002
         *,
         measure: bool = False,
         limits: Limits | None = None,  # noqa: ARG002 - a start costs more than a probe saves

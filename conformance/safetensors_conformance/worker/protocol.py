@@ -19,9 +19,10 @@ from typing import Any
 
 import msgspec
 
+from safetensors_corpus.judging.answer import OUTCOMES
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 
-from ..outcome import OUTCOMES, STEPS, Check, Implementation, StepResult
+from ..outcome import STEPS, Check, Implementation, StepResult
 
 PROTOCOL = 1
 
@@ -54,9 +55,7 @@ def looks_like_answer(line: bytes) -> bool:
 
 
 MAX_VALUES = 500_000
-"""Maximum number of values in one answer. In memory, a value takes up to 80 times as many bytes as in the
-line.
-"""
+"""Maximum number of values in one answer. In memory, each takes up to 80 times its size in the line."""
 
 
 def check_values(line: bytes, most: int = MAX_VALUES) -> None:
@@ -77,10 +76,7 @@ _PLAIN = msgspec.json.Decoder()
 
 
 def _decoded(line: bytes) -> Any:
-    """Decode a line as JSON. Numbers too large for a double stay strings.
-
-    Raises ValueError, RecursionError.
-    """
+    """Decode a line as JSON. Numbers too large for a double stay strings."""
     try:
         return _PLAIN.decode(line)  # works for nearly all lines, and takes a quarter of the time
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -159,11 +155,7 @@ SILENT_STEPS = frozenset({"write", "resave", "sharded", "hold", "release"})
 def parse_run(
     message: dict[str, Any], seq: int, *, silent: bool = False, summary: bool = False
 ) -> StepResult:
-    """Parse the answer to request ``seq``. Raises ProtocolError.
-
-    An accepting answer must have tensors unless the step is ``silent``. For a ``summary``, their number is
-    enough.
-    """
+    """Parse the answer to request ``seq``. ``silent`` steps and a ``summary`` need no tensors."""
     if not _is_integer(message.get("seq")) or message["seq"] != seq:
         # Leave out the numbers, because they are random and this message is written to records.
         raise ProtocolError(
@@ -219,9 +211,7 @@ _FIELDS: Mapping[str, _Kind] = {
     "metadata_items": ((list,), "a list of pairs"),
     "checks": _LIST,
 }
-"""Fields of an answer, with their types in Python and a description of them. Numbers that JSON cannot
-represent arrive as strings.
-"""
+"""Types of the fields of an answer, with their descriptions. NaN and infinities arrive as strings."""
 
 
 def _is_integer(value: object) -> bool:

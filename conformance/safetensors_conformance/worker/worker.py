@@ -1,8 +1,4 @@
-"""Workers: they run one implementation in its own process, one step at a time.
-
-A worker always answers. A crash, a hang, exhausted memory, noise or an out-of-order answer becomes the
-outcome of the step in flight. The worker then replaces the process and runs the next step.
-"""
+"""Workers, which always answer: a crash, hang or noise becomes the outcome of the step in flight."""
 
 from __future__ import annotations
 
@@ -12,15 +8,19 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
-from ..outcome import Implementation, Outcome, RetryReason, StepResult
+from safetensors_corpus.judging.answer import Outcome
+
+from ..outcome import Implementation, RetryReason, StepResult
 from .confinement import Confinement
 from .protocol import MAX_VALUES
 
 START_SECONDS = 120.0
 NOISE_LIMIT = 256 << 10
 MAX_FAILED_STARTS = 3
+More: TypeAlias = Mapping[str, Any] | None
+"""Parameters of a step."""
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
     re.IGNORECASE,
@@ -33,11 +33,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits for one step: wall time in seconds, and bytes of memory used after the worker's start.
-
-    ``values`` limits the number of values in an answer, because each value takes many times its size in the
-    memory of the harness.
-    """
+    """Limits for one step: wall time, memory used after the worker's start, and values in an answer."""
 
     seconds: float = 10.0
     memory_bytes: int = 2 << 30
@@ -54,20 +50,14 @@ class Limits:
 
 
 PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
-"""Tighter limits for the first attempt. With them, a hang or exhausted memory costs the whole limit only in
-the retry.
-"""
+"""Tighter limits for the first attempt. A hang then costs its whole time limit only in the retry."""
 
 
 class Worker:
-    """Runs steps on files, one at a time.
-
-    A retry sets ``timeout_factor``, a multiplier of the time limit, and ``force_fresh_process``: start new
-    processes instead of forks, and watch them briefly after each answer.
-    """
+    """Runs steps on files, one at a time. A retry sets the two attributes."""
 
     timeout_factor = 1.0
-    force_fresh_process = False
+    force_fresh_process = False  # start processes instead of forks, and watch them after each answer
 
     def start(self) -> Implementation:
         """Start (or restart) the implementation and return its identity. Raises StartError."""
@@ -81,25 +71,13 @@ class Worker:
         """Send the next requests, in order. Failures are reported when the answers are collected."""
 
     def ask(
-        self,
-        step: str,
-        path: str,
-        more: Mapping[str, Any] | None = None,
-        *,
-        measure: bool = False,
-        limits: Limits | None = None,
+        self, step: str, path: str, more: More = None, *, measure: bool = False, limits: Limits | None = None
     ) -> StepResult:
-        """Run ``step`` on a file; never raises. ``measure`` fills in time, memory and bytes read.
-
-        ``limits`` replace those of the worker. A result that exceeds them has RetryReason.PROBE_LIMIT.
-        """
+        """Run ``step`` on a file and never raise. ``limits`` replace those of the worker."""
         raise NotImplementedError
 
     def renew(self, *, as_before: bool = False) -> None:
-        """Use a fresh process for the next answer.
-
-        ``as_before`` first replays the requests of the old process.
-        """
+        """Use a fresh process for the next answer. ``as_before`` first replays the earlier requests."""
 
     def close(self) -> None:
         """End all processes."""
@@ -112,11 +90,11 @@ HANG_RETRY_FACTOR = 3
 
 
 class Request(NamedTuple):
-    """One step on one file. ``more`` contains the step's parameters."""
+    """One step on one file."""
 
     step: str
     path: str
-    more: Mapping[str, Any] | None = None
+    more: More = None
 
 
 def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:

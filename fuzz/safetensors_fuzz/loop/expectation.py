@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
-from safetensors_conformance.outcome import UNSAFE, StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.author.file import dtype_features
+from safetensors_corpus.judging.answer import UNSAFE
 from safetensors_corpus.judging.charge import LARGE_DIMENSION
 from safetensors_corpus.judging.demand import Demand
 from safetensors_corpus.judging.judge import failure_of, judge_step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.outcome import Implementation, Outcome, RetryReason, StepResult
+from safetensors_conformance.outcome import Implementation, RetryReason, StepResult
 from safetensors_conformance.run import cases as running
 from safetensors_conformance.run.cases import (
     DEATHS_FOR_A_HANG,
@@ -32,6 +32,7 @@ from safetensors_conformance.worker.worker import (
     Limits,
     Request,
 )
+from safetensors_corpus.judging.answer import Outcome
 
 from ..support import NEIGHBOURS, QUICK, TRIGGER, cases, committed
 
@@ -101,7 +102,7 @@ def asked(requests: Iterable[Request]) -> list[tuple[str, str]]:
 
 
 def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker: Recorder) -> None:
-    with CaseRunner(resolve(QUICK)) as runner:
+    with closing(CaseRunner(resolve(QUICK))) as runner:
         runner.start()
         ran = runner.run(files(3), runner.answers)
         first, results = next(ran)
@@ -114,7 +115,7 @@ def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker
 
 
 def test_no_more_is_sent_ahead_than_fits(worker: Recorder) -> None:
-    with CaseRunner(resolve(QUICK)) as runner:
+    with closing(CaseRunner(resolve(QUICK))) as runner:
         runner.start()
         next(runner.run(files(running.MAX_IN_FLIGHT), runner.answers))
         assert running.MAX_IN_FLIGHT - 2 <= worker.in_flight <= running.MAX_IN_FLIGHT + 1
@@ -122,7 +123,7 @@ def test_no_more_is_sent_ahead_than_fits(worker: Recorder) -> None:
 
 def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
     stop = threading.Event()
-    with CaseRunner(resolve(QUICK), stop=stop) as runner:
+    with closing(CaseRunner(resolve(QUICK), stop=stop)) as runner:
         for _ in runner.run(files(3), runner.answers):
             stop.set()
         assert {path for path, _ in asked(worker.asked)} == {"/0"}
@@ -133,7 +134,7 @@ def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
 @pytest.mark.parametrize(("outcome", "before"), [("hang", 2), ("crash", 2 * DEATHS_FOR_A_HANG)])
 def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: str, before: int) -> None:
     worker.result = StepResult(outcome)  # type: ignore[arg-type]
-    with CaseRunner(resolve(QUICK), max_hangs=2) as runner:
+    with closing(CaseRunner(resolve(QUICK), max_hangs=2)) as runner:
         ran = runner.run(files(before + 1), runner.answers)
         assert len(list(itertools.islice(ran, before))) == before
         with pytest.raises(GivenUpError, match=r"last one was \d+\.safetensors; the limit is --max-hangs 2"):
@@ -151,7 +152,7 @@ def test_what_hangs_is_waited_for_again_with_leave(worker: Recorder, outcome: st
         yield
         asked_before.append(len(worker.asked))
 
-    with CaseRunner(resolve(QUICK)) as runner:
+    with closing(CaseRunner(resolve(QUICK))) as runner:
         runner.waiting = leave
         runner.answers(files(1)[0])
     assert asked_before == [1, 2, 3, 4][: 2 * times]
@@ -159,7 +160,7 @@ def test_what_hangs_is_waited_for_again_with_leave(worker: Recorder, outcome: st
 
 def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
     worker.result = StepResult("crash", "killed")
-    with CaseRunner(resolve(QUICK)) as runner:
+    with closing(CaseRunner(resolve(QUICK))) as runner:
         results = runner.answers(files(1)[0])
     assert {step: result.outcome for step, result in results.items()} == {"open": "crash", "read": "crash"}
     assert worker.renewed == 2
@@ -203,7 +204,7 @@ class Doubtful(Recorder):
 
 def doubted(monkeypatch: pytest.MonkeyPatch, worker: Doubtful, limits: Limits) -> list[StepResult]:
     monkeypatch.setattr(running, "make_worker", lambda *_, **__: worker)
-    with CaseRunner(resolve(QUICK), limits) as runner:
+    with closing(CaseRunner(resolve(QUICK), limits)) as runner:
         runner.start()
         ran = runner.run(files(3), runner.answers)
         return [result for _, results in ran for result in results.values()]
@@ -243,7 +244,7 @@ def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(monkeypatch: 
 def test_what_warms_up_a_process_is_never_ended_early(worker: Recorder) -> None:
     case = replace(cases(TRIGGER)[0], budget={"read_bytes": 10}, steps=("read",))
     worker.result = replace(worker.result, read_bytes=11)
-    with CaseRunner(resolve(QUICK)) as runner:
+    with closing(CaseRunner(resolve(QUICK))) as runner:
         (result,) = runner.answers(case).values()
     assert result.over_budget
     first, *others = worker.early_limits
@@ -260,7 +261,7 @@ def test_small_limits_end_nothing_early(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_case_is_asked_about_by_a_copy_with_another_name(worker: Recorder) -> None:
     (case,) = cases(TRIGGER)
-    with CaseRunner(resolve(QUICK)) as runner:
+    with closing(CaseRunner(resolve(QUICK))) as runner:
         assert list(runner.answers(case)) == ["open", "read"]
     assert all(Path(path).name.startswith("input-") for path, _ in asked(worker.asked))
 
@@ -268,7 +269,7 @@ def test_a_case_is_asked_about_by_a_copy_with_another_name(worker: Recorder) -> 
 def test_an_input_that_cannot_be_had_is_no_fault_of_the_implementation(worker: Recorder) -> None:
     (case,) = cases(TRIGGER)
     gone = replace(case, input=replace(case.input, file=Path("/no/such/file")))
-    with CaseRunner(resolve(QUICK)) as runner:
+    with closing(CaseRunner(resolve(QUICK))) as runner:
         results = runner.answers(gone)
     assert {result.outcome for result in results.values()} == {"harness-error"}
     assert worker.asked == []
@@ -282,10 +283,10 @@ def test_what_does_not_fit_into_memory_is_no_fault_of_the_implementation(
     module = running if where == "run_multistep" else judging
     whole = getattr(module, where)
 
-    def first_time_too_large(*arguments: Any) -> Any:
+    def first_time_too_large(*arguments: Any, **options: Any) -> Any:
         if next(calls) == 0:
             raise MemoryError
-        return whole(*arguments)
+        return whole(*arguments, **options)
 
     monkeypatch.setattr(module, where, first_time_too_large)
     slice_case, read_case = cases("slice/beside-f4", TRIGGER)
@@ -309,7 +310,7 @@ def test_a_large_input_gets_a_worker_without_a_limit_of_address_space(
 
     monkeypatch.setattr(running, "make_worker", make)
     (case,) = cases(TRIGGER)
-    with CaseRunner(resolve("reference"), Limits(memory_bytes=case.size)) as runner:
+    with closing(CaseRunner(resolve("reference"), Limits(memory_bytes=case.size))) as runner:
         runner.answers(case)
     assert made == [False, True]
 
@@ -325,7 +326,7 @@ def test_what_is_sent_ahead_is_one_question_about_a_file_that_is_there() -> None
 def test_a_case_that_knows_only_a_count_is_asked_for_the_count(worker: Recorder) -> None:
     case = next(case for case in committed().cases if counts_only(case) and not case.heavy)
     assert not is_single_question(case)
-    with CaseRunner(resolve(QUICK)) as runner:
+    with closing(CaseRunner(resolve(QUICK))) as runner:
         runner.answers(case)
     assert worker.asked
     assert all(request.more == {"summary": True} for request in worker.asked)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_conformance.outcome import OUTCOMES, Implementation, StepResult
+from safetensors_conformance.outcome import Implementation, StepResult
 from safetensors_conformance.verdict.judge import judge, judge_choice, wrongly_refused
 from safetensors_corpus import Case
+from safetensors_corpus.judging.answer import OUTCOMES
 from safetensors_corpus.judging.content import first_difference
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_corpus.manifest import Expectation

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import load_baseline
-from safetensors_conformance.run.implementation_run import MAX_SHOWN, CauseLimiter, ImplementationRun
+from safetensors_conformance.run.implementation_run import MAX_SHOWN, Assessment, ImplementationRun
 from safetensors_conformance.run.options import RunOptions
 
 from ..suite_runs import corpus_of, load_once, suite_here
@@ -99,7 +99,8 @@ def test_pytest_does_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("full", [False, True])
 def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path: Path) -> None:
     manifest = committed()
-    subject = ImplementationRun(resolve(fake("AlwaysAccepts")), RunOptions(manifest, smoke=False))
+    options = RunOptions(manifest, smoke=False, full_failures=full)
+    subject = ImplementationRun(resolve(fake("AlwaysAccepts")), options)
     try:
         cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * MAX_SHOWN]
         rows = [
@@ -116,8 +117,9 @@ def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path:
         entry = f'case = "{cases[-1]}"\nread = "wrong-reject"\nwhy = "known"'
         path.write_text(f'implementation = "lib"\n[[expected]]\n{entry}\n', "utf-8")
         subject.baseline = load_baseline(path, "1.0", None)
-        limiter = CauseLimiter(subject, full=full)
-        texts = [limiter.message(row, f"whole {row['case']}\nof it") for row in rows]
+        texts = [
+            subject.failure_text(Assessment("failed", row, f"whole {row['case']}\nof it")) for row in rows
+        ]
     finally:
         subject.close()
     whole = [text.startswith("whole") for text in texts]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetensors_conformance.outcome import OUTCOMES, Implementation
+from safetensors_conformance.outcome import Implementation
 from safetensors_conformance.run.implementation_run import result_row
 from safetensors_conformance.verdict.judge import judge
 from safetensors_conformance.worker.protocol import (
@@ -23,6 +23,7 @@ from safetensors_conformance.worker.protocol import (
     parse_start,
     words,
 )
+from safetensors_corpus.judging.answer import OUTCOMES
 from safetensors_reports.record.run import RecordWriter, read_record
 
 from ..hostile_support import IDS, run

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance.outcome import Outcome, StepResult
+from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.judging.answer import Outcome
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.finding import Finding, bare
 from safetensors_fuzz.loop.recorder import Settings, Tally

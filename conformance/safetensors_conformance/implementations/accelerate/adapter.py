@@ -20,9 +20,7 @@ class Elsewhere(torch.Tensor):  # type: ignore[misc] # not installed where this 
 class Model(torch.nn.Module):  # type: ignore[misc] # as above
     """A fake model that keeps all tensors. The library calls it, so it does not inspect anything.
 
-    The model claims to span two devices, because Accelerate then passes the tensors of a file to it
-    unchanged. For other models, torch first drops the tensors that have no parameter, and this model does not
-    know the names.
+    It claims to span two devices, because torch would otherwise drop the tensors that have no parameter.
     """
 
     def __init__(self) -> None:
@@ -46,10 +44,7 @@ class Load:
         return [torch_rows.row(name, tensor) for name, tensor in call(load_state_dict, path).items()]
 
     def index(self, path: str) -> list[tuple[Any, ...]]:
-        """Load every file.
-
-        A later tensor replaces an earlier one with the same name, as it does in a model.
-        """
+        """Load every file. A later tensor replaces an earlier one with the same name, as in a model."""
         model: Any = Model()
         tensors: dict[str, Any] = {}
         call(load_checkpoint_in_model, model, path)

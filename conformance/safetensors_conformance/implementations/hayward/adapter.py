@@ -13,10 +13,7 @@ OF_CONTENT = "MFV-EXEC-"
 
 @marked
 class Scan:
-    """A file counts as rejected if there is a finding about its format.
-
-    Findings about tensor contents do not count.
-    """
+    """A file counts as rejected if a finding concerns its format rather than the content of tensors."""
 
     def __init__(self) -> None:
         self._scanner = ModelFileScanner()

@@ -1,8 +1,4 @@
-"""Adapters for huggingface_hub's own header parser, a second Python parser that many tools rely on.
-
-One adapter is for local files, the other for files on the hub. For cases about files on the hub, the
-harness's server replaces the hub. For cases with local files, a fake transport replaces the network.
-"""
+"""Adapters for huggingface_hub's own header parser, for local files and files on a server or fake hub."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Adapter for huggingface_hub's functions that load and save torch tensors, as one file or with an index.
-
-The official library reads and writes the files.
-"""
+"""Adapter for huggingface_hub's functions that load and save torch tensors with the official library."""
 
 from __future__ import annotations
 

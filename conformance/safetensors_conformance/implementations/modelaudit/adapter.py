@@ -22,6 +22,5 @@ class Scan:
     def check(self, path: str) -> bool:
         result = call(scan_file, path)
         bad = [issue for issue in result.issues if issue.severity not in HARMLESS]
-        # A critical suspicion makes the whole scan fail, so the success of the scan says nothing about the
-        # format.
+        # A critical suspicion makes the whole scan fail, so its success counts only without such issues.
         return all(OF_CONTENT in (issue.details or {}) for issue in bad) if bad else result.success

@@ -16,8 +16,7 @@ READER = cut_out.module("paddlenlp", "paddlenlp/utils/safetensors.py")
 class Fast:
     """``fast_load_file`` and ``fast_safe_open``."""
 
-    # For BF16 and the 8-bit floats, this table contains the size instead of a type, because NumPy has no such
-    # type.
+    # For types that NumPy lacks, this table contains the size instead of a type.
     lacks = lacking.all_but(code for code, dtype in READER.numpy_dtype.items() if not isinstance(dtype, int))
 
     def read(self, path: str) -> list[tuple[str, Any, Any, bytes]]:

@@ -112,10 +112,7 @@ class Reference:
         return rows
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save arrays.
-
-        Buffers are used for dtypes that NumPy lacks, and for sizes that the writer must check.
-        """
+        """Save arrays, or buffers for dtypes that NumPy lacks and for sizes that the writer must check."""
         arrays = {*given.NUMPY, *given.OTHER, "OBJECT"}
         if all(t.dtype in arrays and t.nbytes is None for t in tensors):
             call(save_file, given.named(tensors), path, metadata)

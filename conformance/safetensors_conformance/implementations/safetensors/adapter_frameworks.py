@@ -1,7 +1,4 @@
-"""Adapters for the official library's modules for JAX, PaddlePaddle, MLX and TensorFlow.
-
-Each adapter imports its module when it is created, because each entry has its own environment.
-"""
+"""Adapters for the official library's modules for JAX, PaddlePaddle, MLX and TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,11 +12,9 @@ import safetensors
 from stc_host.library import call, marked
 
 NAMELESS = lacking.dtypes(
-    *("F4", "F6_E2M3", "F6_E3M2"),
-    *("F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"),
+    *("F4", "F6_E2M3", "F6_E3M2"), *("F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0")
 )
-"""Dtypes that the library looks up in NumPy. NumPy does not have them, so the library raises AttributeError.
-"""
+"""Dtypes that the library looks up in NumPy. NumPy lacks them, so the library raises AttributeError."""
 
 
 @marked
@@ -28,6 +23,8 @@ class Framework:
 
     rejects = (safetensors.SafetensorError,)
     module = ""
+    _convert: Any
+    """Function that creates an array from a NumPy array."""
 
     def __init__(self) -> None:
         self._module = importlib.import_module(f"safetensors.{self.module}")
@@ -46,14 +43,11 @@ class Framework:
 
     def array(self, tensor: Any) -> Any:
         """Return an array of the framework. Raises NotImplementedError for tensors that it cannot express."""
-        raise NotImplementedError
+        return self._convert(self.values(tensor))
 
     @staticmethod
     def values(tensor: Any) -> Any:
-        """Return the elements as a NumPy array.
-
-        Frameworks copy them, so the copies no longer share memory.
-        """
+        """Return the elements as a NumPy array. Frameworks copy them, so they no longer share memory."""
         if tensor.dtype not in given.NUMPY:
             raise NotImplementedError("the elements are passed through NumPy, which has no such type")
         if tensor.byteorder != "little" or tensor.strides is not None:
@@ -72,11 +66,8 @@ class Flax(Framework):
         import jax
 
         jax.config.update("jax_enable_x64", True)
-        self._asarray = jax.numpy.asarray
+        self._convert = jax.numpy.asarray
         super().__init__()
-
-    def array(self, tensor: Any) -> Any:
-        return self._asarray(self.values(tensor))
 
 
 @marked
@@ -94,9 +85,6 @@ class TensorFlow(Framework):
 
     def part(self, array: Any) -> tuple[Any, Any, Any]:
         return given.part(array.numpy())
-
-    def array(self, tensor: Any) -> Any:
-        return self._convert(self.values(tensor))
 
 
 @marked

@@ -1,7 +1,4 @@
-"""Represent the tensors to write as NumPy arrays.
-
-This module runs in the environment of the library under test.
-"""
+"""Represent the tensors to write as NumPy arrays, in the environment of the library under test."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ CODES = {
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
     "float8_e8m0fnu": "F8_E8M0",
 }
-"""Maps names of types in NumPy, ml_dtypes and similar libraries to dtype codes.
-
-Types smaller than a byte are missing, because ml_dtypes uses a byte for each element, unlike the file.
-"""
+"""Maps type names to dtype codes, except for types below a byte, which ml_dtypes stores differently."""
 OTHER = {"C128": "<c16", "F128": "g", "STRING": "<U2", "DATETIME": "<M8[s]", "VOID": "V3"}
 """Element types that the format does not have, by their names in the corpus."""
 

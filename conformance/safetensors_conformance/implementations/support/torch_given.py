@@ -1,7 +1,4 @@
-"""Represent the tensors to write as torch tensors.
-
-This module runs in the environment of the library under test.
-"""
+"""Represent the tensors to write as torch tensors, in the environment of the library under test."""
 
 from __future__ import annotations
 

@@ -45,11 +45,7 @@ def part(tensor: Any) -> tuple[Any, list[int], bytes]:
 
 
 def kind(dtype: Any, shape: Any) -> tuple[str, list[int]]:
-    """Return the dtype code (or torch's name for a type that the format does not have) and the shape.
-
-    Torch packs two four-bit floats of the last dimension into one element. The shape counts the four-bit
-    floats.
-    """
+    """Return the dtype code and the shape. Torch packs two four-bit floats into one element."""
     code, sizes = CODES.get(dtype, str(dtype)), list(shape)
     if sizes and code == "F4":
         sizes[-1] *= 2

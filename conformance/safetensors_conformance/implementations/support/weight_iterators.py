@@ -13,10 +13,7 @@ from stc_host.library import Refused, call, each, marked
 
 @marked
 class Weights:
-    """Base class of adapters.
-
-    ``iterator`` is a function of the module ``utils``, called with ``arguments``.
-    """
+    """Base class of adapters that call the function ``iterator`` of a module with ``arguments``."""
 
     lacks: tuple[str, ...] = torch_rows.LACKS
     utils: Any

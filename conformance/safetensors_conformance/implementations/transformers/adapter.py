@@ -1,7 +1,4 @@
-"""Adapter for the functions with which Transformers' ``from_pretrained`` finds shards and reads files.
-
-Files are written by ``save_pretrained``.
-"""
+"""Adapter for ``save_pretrained``, and for the functions with which ``from_pretrained`` reads files."""
 
 from __future__ import annotations
 

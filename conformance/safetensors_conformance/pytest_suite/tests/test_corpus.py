@@ -48,11 +48,5 @@ class SuiteFile(pytest.File):
         # The same form as the parameters of a function: ASCII in brackets, which pytest recognises (--lf).
         name = f"test_{kind}[{words.encode('unicode_escape').decode()}]"
         return SuiteItem.from_parent(
-            self,
-            name=name,
-            nodeid=f"{self.nodeid}::{name}",
-            kind=kind,
-            selector=selector,
-            case=case,
-            ask=ask,
+            self, name=name, nodeid=f"{self.nodeid}::{name}", kind=kind, selector=selector, case=case, ask=ask
         )

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from safetensors_conformance.run.turns import Turns
+from safetensors_conformance.cli.run import Turns
 
 SECONDS = 10
 
