@@ -63,7 +63,7 @@ class Suite:
             options = RunOptions(
                 manifest,
                 self.option("--profile"),
-                limits.with_shown(manifest.root / "files") if sandbox else limits,
+                limits.with_shown(manifest.root / "files"),
                 Path(baseline) if baseline else None,
                 use_baseline=not (self.option("--no-baseline") or self.option("--update-baseline")),
                 smoke=not self.option("--no-smoke"),

@@ -182,7 +182,7 @@ def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(
 ) -> None:
     slow = SlowWithoutMemory()
     monkeypatch.setattr(running, "make_worker", lambda *_, **__: slow)
-    with CaseRunner(resolve(QUICK)) as runner:
+    with closing(CaseRunner(resolve(QUICK))) as runner:
         results = runner.answers(files(1)[0])
     assert results["open"].outcome == "accept"
 
