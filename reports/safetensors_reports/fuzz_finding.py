@@ -26,10 +26,8 @@ Verdict = Literal[
 ]
 _AGREE = {
     "const": True,
-    "description": (
-        "Set when no answer is wrong on its own: all implementations in got that accept the input must "
-        "report the same content."
-    ),
+    "description": "Set when no answer is wrong on its own: all implementations in got that accept the input "
+    "must report the same content.",
 }
 Expectation = Annotated[dict[str, Any], Meta(extra_json_schema={"properties": {"agree": _AGREE}})]
 

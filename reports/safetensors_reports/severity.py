@@ -16,11 +16,9 @@ from .record.run import Row
 SEVERITIES: dict[str, str] = {
     "critical": "memory corruption: the process dies from a memory fault outside any mapped file",
     "high": "the process crashes, it uses unbounded time or memory, or it reports wrong content",
-    "medium": (
-        "the program accepts a file that other readers interpret differently or that exceeds its bounds, it "
-        "writes a file that differs from the given data, or it raises an exception that callers do not "
-        "catch"
-    ),
+    "medium": "the program accepts a file that other readers interpret differently or that exceeds its "
+    "bounds, it writes a file that differs from the given data, or it raises an exception that callers "
+    "do not catch",
     "low": "the program accepts a harmless violation or notices it late, or it rejects a valid file",
     "informational": "the program does not follow a recommendation",
 }

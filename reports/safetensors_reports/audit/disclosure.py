@@ -142,8 +142,7 @@ def _demand_all(record: RunRecord) -> None:
     if lacks:
         raise AuditError(
             f"{visible(record.label, 80)}: the run has {lacks}, but published pages need complete runs "
-            "because missing cases could reveal what is withheld; run all cases again with --max-hangs "
-            "0"
+            "because missing cases could reveal what is withheld; run all cases again with --max-hangs 0"
         )
 
 

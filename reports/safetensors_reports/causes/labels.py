@@ -63,10 +63,8 @@ _ADVICE = {
     "dtype": "Report the dtype that the file has, or declare the dtype in lacks and reject the file.",
     "escapes": "Decode the escapes in JSON strings (HDR-15) before you return names or metadata.",
     "metadata": "Return every key and value of the metadata unchanged.",
-    "mapped": (
-        "Copy the data when you read it, or check the file size again: truncating a mapped file kills the "
-        "process."
-    ),
+    "mapped": "Copy the data when you read it, or check the file size again: truncating a mapped file kills "
+    "the process.",
     "every": "Check the adapter first: if nearly all valid inputs fail, the reader is rarely the cause.",
     "harness": "Fix the adapter or its dependencies; these cases have no result.",
     INPUT: "Open files for reading only, and do not change what their paths refer to.",

@@ -174,10 +174,8 @@ The keys are the bases of rules.
 BASIS_TEXTS = {
     "text": "Requirements stated in the documentation of the format. Only violations of these are "
     "shown in red.",
-    "official": (
-        "Behaviour of the official library where the documentation is silent. Other behaviour does not "
-        "violate the written format."
-    ),
+    "official": "Behaviour of the official library where the documentation is silent. Other behaviour does "
+    "not violate the written format.",
     "ours": "Our additional requirements: limits, conventions of loaders, and proper error reporting.",
 }
 
