@@ -91,6 +91,10 @@ class FindingPart(Struct, frozen=True, kw_only=True):
         if self.expectation.get("agree", True) is not True:
             raise ValueError("if expectation.agree is present, it must be true")
 
+    def outcome(self, selector: str) -> str:
+        """Return the outcome, with which an answer begins: ``accept, 2 tensors``, ``crash: SIGSEGV``."""
+        return self.got[selector].replace(",", ":").partition(":")[0].strip()
+
 
 class Weakness(Struct, frozen=True):
     """An entry of the Common Weakness Enumeration."""

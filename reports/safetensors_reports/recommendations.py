@@ -252,10 +252,7 @@ OTHER_RULE = "Read the rule, and compare it with the answer."
 
 
 def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") -> str:
-    """Return advice on a finding.
-
-    ``code`` is the fault that was accepted, and ``broken`` is a property of a written file.
-    """
+    """Return advice on an accepted fault (``code``) or on a property of a written file (``broken``)."""
     if advice := ADVICE_BY_OUTCOME.get(outcome) or ADVICE_BY_PROPERTY.get(broken):
         return advice
     known = rule_book().rules.get(rule)
@@ -275,10 +272,7 @@ def to_upstream(advice: str, parser: str) -> str:
 
 
 def of_verdict(verdict: str, rule: str) -> str:
-    """Return advice for a verdict under a rule.
-
-    After a wrong reject, the advice is never to reject more.
-    """
+    """Return advice for a verdict under a rule; after a wrong reject, it is never to reject more."""
     return ADVICE_BY_OUTCOME["reject"] if verdict == "wrong-reject" else of_rule(rule)
 
 

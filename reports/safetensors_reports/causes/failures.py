@@ -34,10 +34,7 @@ _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
 class Failure(NamedTuple):
-    """A single failure.
-
-    ``broken`` is a property of a written file, and ``check`` is a guarantee about loading onto a device.
-    """
+    """A failure; ``broken`` is a property of a written file, ``check`` a guarantee of a device loader."""
 
     row: Row
     verdict: str
@@ -180,10 +177,7 @@ def mistake_key(failure: Failure, case: Case | None) -> Key:
 
 
 def aspect_of(failure: Failure, case: Case | None) -> str:
-    """Return the kind of mistake.
-
-    It does not depend on the severity; an ignored recommendation has a kind too.
-    """
+    """Return the kind of mistake, which does not depend on the severity."""
     kind, _, option = failure.verdict.partition(":")
     if failure.check:
         return "check"
@@ -319,10 +313,7 @@ def _expected(case: Case | None) -> dict[str, Any]:
 
 
 def shape_kind(failure: Failure, case: Case | None) -> str:
-    """Return how the dimensions went wrong.
-
-    They may be ``wrapped`` to 32 bits or ``rounded`` to a double. The string is empty in all other cases.
-    """
+    """Return ``wrapped`` (dimensions to 32 bits) or ``rounded`` (to a double), or an empty string."""
     pairs = differing_reports(failure, case, "shape")
     same = [
         (g, w)
@@ -345,10 +336,7 @@ def own_words(row: Row, case: Case | None) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def mask_letters(words: str) -> str:
-    """Mask single letters in a message.
-
-    Most tensor names in the corpus are a single letter. Articles are masked as well.
-    """
+    """Mask single letters, because most tensor names in the corpus are a single letter."""
     return _LETTERS.sub("#", words)
 
 

@@ -196,11 +196,7 @@ def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group
 
 
 def _absorb(groups: dict[Key, Group]) -> None:
-    """Merge groups that have the same cause.
-
-    Narrow kinds of a fault are merged into wider ones, and unexamined faults into a known kind of the same
-    rule.
-    """
+    """Merge narrow kinds of a fault into wider ones, and unexamined faults into known ones of the rule."""
     for key in [key for key in groups if key[0] == "accept" and key[-1] == NOT_EXAMINED]:
         rule = groups[key].rules[:1]
         same = [k for k, g in groups.items() if k[:-1] == key[:-1] and k != key and rule == g.rules[:1]]

@@ -39,7 +39,7 @@ Status = Literal["new", "known", "expired", "choice"]
 
 @dataclass(frozen=True)
 class TriageState:
-    """Triage of a signature: it is ``known`` with a reason, or its review is overdue."""
+    """Triage of a signature, which may be known for a reason or overdue for review."""
 
     status: Status
     reason: str = ""
@@ -265,11 +265,7 @@ class DiffReport:
 
     @property
     def exit_status(self) -> Literal[0, 1, 2]:
-        """Return the exit status.
-
-        0 means no new disagreement, 1 means a new signature or one whose review is overdue, and 2 means that
-        something could not be run.
-        """
+        """2 if something could not be run, 1 for new or overdue signatures, and otherwise 0."""
         if self.problems:
             return 2
         return 1 if self.with_status("new", "expired") else 0

@@ -1,12 +1,8 @@
 """Sort the disagreements of a differential run, and give each a signature and a dissenter.
 
-``compare`` finds the splits. This module adds what a CI gate needs:
-
-- The *sort* of a disagreement: different content for one file is always a defect. If some readers accept and
-  others reject, it is a defect only if the format leaves no choice.
-- The *signature* says what is wrong with the input and which implementation answered how. It contains no
-  versions, case ids or messages, so known disagreements stay known when the corpus grows or an implementation
-  publishes a release.
+Different content for one file is always a defect. If some readers accept and others reject, it is a defect
+only if the format leaves no choice. A signature contains no versions, case ids or messages, so known
+disagreements stay known when the corpus grows or an implementation publishes a release.
 """
 
 from __future__ import annotations
@@ -43,10 +39,7 @@ class InputInfo:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One input on which implementations disagree or one fails badly.
-
-    ``vector`` is the same as in ``Split``.
-    """
+    """One input on which implementations disagree or one fails badly; ``vector`` is as in ``Split``."""
 
     input: str
     sort: Sort

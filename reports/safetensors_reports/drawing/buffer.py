@@ -27,10 +27,7 @@ Kind = Literal["hole", "overlap", "trailing", "beyond", "unknown"]
 
 @dataclass(frozen=True)
 class Bar:
-    """One range or ``count`` ordinary neighbours.
-
-    ``number`` is the line of the range in the list, or 0 for several ranges.
-    """
+    """One range, whose ``number`` is its line in the list, or ``count`` neighbours, whose number is 0."""
 
     begin: int
     end: int
@@ -63,10 +60,7 @@ class Patch:
 
 @dataclass
 class Buffer:
-    """Everything that is drawn of a data buffer.
-
-    ``left_out`` is the number of ranges without a line, and ``hidden`` is the number of bars without a lane.
-    """
+    """What is drawn of a data buffer; ``left_out`` ranges have no line, and ``hidden`` bars have no lane."""
 
     size: int
     declared: int = 0

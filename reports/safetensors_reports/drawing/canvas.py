@@ -1,8 +1,4 @@
-"""Building blocks of drawings: shapes and safe text on a canvas, and the style sheet.
-
-The output is deterministic and assumes a fixed-pitch font. Names come from hostile files, so unsafe
-characters are escaped.
-"""
+"""Shapes and safe text on a canvas, and the style sheet, which assumes a fixed-pitch font."""
 
 from __future__ import annotations
 
@@ -128,10 +124,7 @@ class LabelRows:
         return len(self.taken)
 
     def place(self, middle: float, width: float, limit: int) -> tuple[float, int]:
-        """Place a label around ``middle`` and return its start and row.
-
-        The row is ``limit`` if no row has space.
-        """
+        """Return the start and row of a label around ``middle``; the row is ``limit`` if none has space."""
         start = min(max(middle - width / 2, MARGIN), MARGIN + INNER - width)
         end = start + width
         for row in range(limit):

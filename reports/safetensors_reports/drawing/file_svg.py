@@ -1,8 +1,4 @@
-"""Draw the bytes of a file: length field, header, data buffer, and faults of the layout.
-
-The upper strip shows the whole file, and the lower strip shows its data buffer with one bar per tensor.
-Faults are marked by labels as well as by colours. Reports embed the drawing unchanged.
-"""
+"""Draw the bytes of a file: the whole file above, and its data buffer with one bar per tensor below."""
 
 from __future__ import annotations
 
@@ -28,10 +24,7 @@ Segment = tuple[str, str, int, int]
 
 
 def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
-    """Divide ``width`` in proportion to ``sizes``, and return the parts and whether they are to scale.
-
-    Every part has at least the width ``least``.
-    """
+    """Divide ``width`` into parts of at least ``least``, and return them and whether they are to scale."""
     if not sizes:
         return [], True
     needed = sum(least)

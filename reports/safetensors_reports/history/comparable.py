@@ -17,10 +17,7 @@ RACE = "concurrent"
 
 
 def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry]) -> RunRecord:
-    """Return a published run without random failures and without cases that its adapter does not fit.
-
-    Raises AuditError if the run cannot be published.
-    """
+    """Return a published run without random failures and adapter misfits. Raises AuditError."""
     shown = published_run(record, manifest, known)
     plain = [_without_chance(row) for row in shown.results]
     unknown = set() if record.name == OWN else _unknown(plain, manifest)

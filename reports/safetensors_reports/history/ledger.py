@@ -22,7 +22,7 @@ from safetensors_reference.source import read_whole
 
 from ..audit.inputs import AuditError
 from ..audit.report import Implementation, Report
-from ..text import file_slug, visible
+from ..text import file_slug, unused, visible
 from ..versions import version_key
 
 FORMAT: Final = 1
@@ -190,12 +190,7 @@ def append_lines(ledgers: Mapping[str, Ledger], lines: Sequence[Line]) -> dict[s
     for line in lines:
         if line.program not in out:
             taken = {ledger.stem for ledger in out.values()}
-            base = stem = file_slug(line.program) or "program"
-            number = 1
-            while stem in taken:
-                number += 1
-                stem = f"{base}-{number}"
-            out[line.program] = Ledger(line.program, stem)
+            out[line.program] = Ledger(line.program, unused(file_slug(line.program) or "program", taken))
         out[line.program] = out[line.program].with_lines([line])
     return dict(sorted(out.items()))
 

@@ -1,11 +1,7 @@
 """Changes of an implementation from version to version: fixed and broken cases, by rule.
 
-``stc trend`` writes a ``TrendDocument``, and ``stc trophies`` reads it. The text and the page are made from
-it.
-
 A case that fails in one version and does not fail in the next is fixed, and the reverse is broken. Missing
-features are counted separately: adding a dtype is not a fix, and removing one breaks no rule. Cases without a
-result because the adapter does not fit a version are counted separately too (``misfits``).
+features and cases that the adapter does not fit (``misfits``) are counted separately.
 """
 
 from __future__ import annotations
@@ -55,10 +51,7 @@ Turns = Annotated[dict[Turn, Count], Meta(extra_json_schema={"propertyNames": {"
 
 @dataclass(frozen=True)
 class KnownBug:
-    """A known bug that a case shows.
-
-    ``versions`` is a version specifier. If ``option`` is set, taking this option of a choice is the bug.
-    """
+    """A known bug that a case shows; taking ``option`` of a choice may be the bug."""
 
     id: str
     reference: str
@@ -88,10 +81,7 @@ class CaseInfo:
 
 @dataclass(frozen=True)
 class VersionRun:
-    """One version, with its record or the reason why there is none.
-
-    Cases in ``misfits`` count as ``harness-error``.
-    """
+    """One version, with its record or the reason why it has none; ``misfits`` count as ``harness-error``."""
 
     version: str
     record: RunRecord | None = None

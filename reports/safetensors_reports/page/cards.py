@@ -1,10 +1,7 @@
-"""Cards that answer the most important questions about a program.
+"""Cards with a part for each role of a program: a question, an answer, and a line per kind of input.
 
-The answers are based on the counts of verdicts.
-
-A card has a part for each role of the program: a question, an answer in one line, and one line per kind of
-input. Red marks violations of the written format. Deviations from the official library or from our hardening
-are not shown in red.
+Red marks violations of the written format. Deviations from the official library or from our hardening are not
+shown in red.
 """
 
 from __future__ import annotations
@@ -48,11 +45,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Line:
-    """Results for one kind of input.
-
-    ``tone`` is ``bad`` for violations of the written format, ``calm`` for violations of another basis, or
-    ``good``.
-    """
+    """Results for one kind of input; ``tone`` is ``bad`` only for violations of the written format."""
 
     name: str
     words: str
@@ -110,10 +103,7 @@ def card(report: Report, one: Implementation) -> Card:
 
 
 def role_part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
-    """Return the part of one role.
-
-    If the run is incomplete (``unknown`` says how), nothing is marked as good.
-    """
+    """Return the part of one role; nothing is marked as good if the run is incomplete (``unknown``)."""
     head, _, asks = ROLES[role.role]
     answer, tone = _verdict(role)
     if unknown and tone == "good":
@@ -162,10 +152,7 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
 
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
-    """Return the questions about files that are accepted contrary to the written format.
-
-    Checkers miss faults instead of accepting files, but the questions are the same.
-    """
+    """Return the questions about files that are accepted, or missed, contrary to the written format."""
     questions = (row.question for row in role.answers if failing_cases(row, "text"))
     return frozenset(question for question in questions if answer_words(question, "reader")[0] == "accepted")
 

@@ -75,10 +75,7 @@ def _claimed(row: AreaCells, implementations: Sequence[Implementation]) -> AreaC
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """A rule with the labels of the implementations that break it.
-
-    Breaking the written format is kept apart from breaking a rule on which the format is silent.
-    """
+    """A rule with the programs that break it, contrary to the written format or where it is silent."""
 
     rule: RuleCells
     against: list[str]

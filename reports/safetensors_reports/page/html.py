@@ -41,10 +41,7 @@ MAX_CAUSES, MAX_CAUSES_OF_MANY = 60, 20
 
 
 class Option(NamedTuple):
-    """An option that implementations took.
-
-    ``number`` is the number of implementations. ``who`` contains their labels if the report has several.
-    """
+    """An option that ``number`` implementations took; ``who`` names them if the report has several."""
 
     option: str
     meaning: str

@@ -24,10 +24,7 @@ _KINDS = {
     "not asked": ("", "skipped", "v-0"),
     "no case": ("", "no case", "v-0"),
 }
-"""Kind of verdict -> column title (empty for none), text of a cell, and CSS class.
-
-The kinds are in display order.
-"""
+"""Kind of verdict, in display order -> column title (empty for none), text of a cell, and CSS class."""
 COLUMNS = tuple((kind, head) for kind, (head, _, _) in _KINDS.items() if head)
 SHORT = {kind: words for kind, (_, words, _) in _KINDS.items()}
 STYLE = {kind: style for kind, (_, _, style) in _KINDS.items()}
@@ -167,10 +164,7 @@ BASES = {
     "official": ("the official library", "differs", "agrees"),
     "ours": ("our hardening", "falls short", "complies"),
 }
-"""Name, word for a failing row (``ROLE_WORDS`` for the text), and word for a row without failures.
-
-The keys are the bases of rules.
-"""
+"""Basis of rules -> name, word for a failing row (``ROLE_WORDS`` for the text), and word for other rows."""
 BASIS_TEXTS = {
     "text": "Requirements stated in the documentation of the format. Only violations of these are "
     "shown in red.",
@@ -223,10 +217,7 @@ def answer_words(question: str, role: str) -> tuple[str, str]:
 
 
 def blank(cases: int, who: Implementation) -> str:
-    """Return the text of a cell without a result.
-
-    If in doubt, it is *not run*, which claims less than *not asked*.
-    """
+    """Return the text of a cell without a result; *not run* claims less than *not asked*."""
     if not cases:
         return "no case"
     return "not run" if who.not_run else "not asked"

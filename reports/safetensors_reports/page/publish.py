@@ -19,7 +19,7 @@ from ..history.ledger import FOLDER, Ledger, Line, append_lines, lines_of
 from ..history.releases import history_page
 from ..record.run import RunRecord
 from ..templates import render
-from ..text import file_slug, listed, plural, visible
+from ..text import file_slug, listed, plural, unused, visible
 from .cards import DISPUTE, accepted_questions
 from .comparison import RED, tables
 from .html import comparison_html, report_html
@@ -42,7 +42,8 @@ def publication(
     lines: list[Line] = []
     for name, runs, entries in _by_program(records, known):
         part = build_report(runs, manifest, known=entries, public=True)
-        out[_free(file_slug(name), out)] = part
+        folder = unused(file_slug(name), {path.partition("/")[0] for path in out})
+        out[f"{folder}/{JSON}"] = part
         lines += _lines(runs, manifest, entries, part)
     histories = append_lines(ledgers or {}, lines)
     texts = {path: report_text(report) for path, report in out.items()}
@@ -103,14 +104,6 @@ def history_texts(ledgers: Mapping[str, Ledger], reports: Mapping[str, Report]) 
     if reports:
         out[FILE] = directory_text(directory(reports, ledgers, PAGE))
     return out
-
-
-def _free(folder: str, taken: Mapping[str, Report]) -> str:
-    number, path = 1, f"{folder}/{JSON}"
-    while path in taken:
-        number += 1
-        path = f"{folder}-{number}/{JSON}"
-    return path
 
 
 class Unbuilt(NamedTuple):
@@ -228,10 +221,7 @@ def _nothing(others: Sequence[Implementation]) -> str:
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
-    """Return published reports that are not among ``texts``.
-
-    Histories and files written by other commands are never stale.
-    """
+    """Return published reports that are not among ``texts``; histories and other files are never stale."""
     if not all((folder / name).is_file() for name in (JSON, INDEX, PICTURE)):
         return []
     paths = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]

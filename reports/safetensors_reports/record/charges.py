@@ -1,8 +1,7 @@
 """Find the rules that a program breaks from all the cases of its run.
 
-A reader that rejects a valid file rejects it because of one of the rules that the file touches, and a writer
-may fail in every call for the same reason. The harness sees only one answer and attributes it to the first
-rule of the case. The whole run shows which rule correlates with the failures.
+The harness attributes a single wrong answer to the first rule of its case. The whole run shows which rule
+correlates with the failures.
 """
 
 from __future__ import annotations
@@ -42,11 +41,7 @@ def recharge(rows: Sequence[Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class _Shares:
-    """Share of failing cases by rule.
-
-    ``own`` counts only cases in which the rule comes first. ``charged`` contains the rules that the harness
-    chose.
-    """
+    """Shares of failing cases by rule; ``own`` counts only cases in which the rule comes first."""
 
     of: dict[str, float]
     own: dict[str, float]

@@ -56,10 +56,7 @@ DISPUTED = "docs/disclosure.html#to-reach-us-to-disagree"
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A named object in the search.
-
-    ``anchor`` is empty for a page, and ``kind`` is one of ``generator.KINDS``.
-    """
+    """A named object in the search, of one of ``generator.KINDS``; a page has no ``anchor``."""
 
     anchor: str
     name: str
@@ -68,11 +65,7 @@ class SearchEntry:
 
 @dataclass(frozen=True)
 class Page:
-    """One page.
-
-    ``children`` are the pages below it in the navigation. The search covers the page only if ``indexed`` is
-    set.
-    """
+    """One page with its ``children`` in the navigation; the search covers it only if ``indexed``."""
 
     name: str
     title: str

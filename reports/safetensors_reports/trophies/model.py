@@ -1,9 +1,8 @@
-"""Known bugs that runs of the suite have shown, with the affected versions.
+"""Known bugs that runs have shown, with the affected versions, for ``docs/trophies.md``.
 
-``docs/trophies.md`` is rendered from this model. The data has two sources. A trend
-(``reports/published/trends/``) compares versions of one implementation. It shows a bug if a case that names
-the bug failed before and passes now, or if the case fails in the last version. A baseline of the conformance
-package lists failures of the newest version. The page makes no other claims.
+A trend (``reports/published/trends/``) shows a bug if a case that names the bug failed before and passes now,
+or if the case fails in the last version. A baseline of the conformance package lists failures of the newest
+version.
 """
 
 from __future__ import annotations
@@ -45,12 +44,7 @@ class Expectations:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Runs that show a bug of one implementation.
-
-    If ``kind`` is ``gone``, cases of the bug fail in the version ``before`` but not in ``after``. If it is
-    ``came``, they fail in ``after`` but not in ``before``. If it is ``there``, they fail in the newest
-    version.
-    """
+    """Runs that show a bug, which is gone or came between two versions or is there in the newest one."""
 
     kind: Kind
     implementation: str
