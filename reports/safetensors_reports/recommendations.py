@@ -264,11 +264,9 @@ def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") 
 
 
 def to_upstream(advice: str, parser: str) -> str:
-    return (
-        f"{advice} The parser is the one of {parser} or a copy of it, so report the bug there."
-        if parser
-        else advice
-    )
+    if not parser:
+        return advice
+    return f"{advice} The parser is the one of {parser} or a copy of it, so report the bug there."
 
 
 def of_verdict(verdict: str, rule: str) -> str:

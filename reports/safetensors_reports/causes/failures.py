@@ -70,7 +70,11 @@ def failures(row: Row) -> list[Failure]:
     if not listed:
         listed = list(_unlisted_failures(row, broken))
     named = {f.broken for f in listed}
-    listed += [_broken_promise(row, check) for check in broken if check["name"] not in named]
+    for check in broken:
+        if check["name"] not in named:
+            kept = CHECKS[check["name"]]
+            message = str(check["message"])
+            listed.append(Failure(row, kept.verdict, kept.rule, None, "", check["name"], message))
     return [f for f in listed if kind_of(f.verdict) in BLAMED]
 
 
@@ -107,11 +111,6 @@ def _unlisted_failures(row: Row, broken: Iterable[dict[str, Any]]) -> Iterator[F
         return
     name = "valid" if detail.startswith((_BREAKS, "no file was written")) else ""
     yield Failure(row, row["verdict"], _rule(row), row.get("basis"), name, "", detail)
-
-
-def _broken_promise(row: Row, check: dict[str, Any]) -> Failure:
-    promise = CHECKS[check["name"]]
-    return Failure(row, promise.verdict, promise.rule, None, "", check["name"], str(check["message"]))
 
 
 def _rule(row: Row) -> str:

@@ -44,10 +44,6 @@ _SPACES = re.compile(rb"[\t\r\n ][:,\]}]|[\[{][\t\r\n ]")
 """Spaces in unusual positions; matches within strings do no harm here."""
 
 
-def _empty(header: Header, _: bytes) -> bool:
-    return any(t.begin == t.end for t in header.tensors.values())
-
-
 def _unaligned(header: Header, _: bytes) -> bool:
     start = header.data_start
     return any(
@@ -63,7 +59,7 @@ def _shuffled(header: Header, _: bytes) -> bool:
 
 
 _OF_HEADER: Mapping[Feature, Callable[[Header, bytes], bool]] = {
-    "a tensor of zero bytes": _empty,
+    "a tensor of zero bytes": lambda header, _: any(t.begin == t.end for t in header.tensors.values()),
     "no tensors": lambda header, _: not header.tensors,
     "a tensor that does not begin at a multiple of its element size": _unaligned,
     "entries in a different order than the data": _shuffled,

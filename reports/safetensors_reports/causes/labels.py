@@ -172,11 +172,9 @@ def _writes(parts: Sequence[str], title: str) -> str:
         broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
         if not broken and title.startswith("IDX"):
             return f"leaves a folder that violates {title}"
-        return (
-            f"writes files that violate a rule: {broken}"
-            if broken
-            else f"does not write a valid file: {title}"
-        )
+        if broken:
+            return f"writes files that violate a rule: {broken}"
+        return f"does not write a valid file: {title}"
     return f"fails a check after saving: {MEANINGS.get(name, name)}"
 
 
@@ -209,12 +207,9 @@ def advice_for(group: Group) -> str:
         case "property":
             return _ADVICE.get(parts[0]) or ADVICE_BY_PROPERTY.get(parts[0]) or of_charged
         case "end":
-            # SIGBUS, which follows from a truncated mapped file, has its own advice.
-            return (
-                _ADVICE["mapped"]
-                if "SIGBUS" in group.said
-                else ADVICE_BY_OUTCOME[outcome_class(_ends(group))]
-            )
+            if "SIGBUS" in group.said:  # it follows from a truncated mapped file
+                return _ADVICE["mapped"]
+            return ADVICE_BY_OUTCOME[outcome_class(_ends(group))]
         case "cost":
             return ADVICE_BY_OUTCOME["resources"]
     return _ADVICE.get(aspect) or ADVICE_BY_OUTCOME.get(aspect, "")

@@ -143,18 +143,15 @@ class Canvas:
     mark: str
     parts: list[str] = field(default_factory=list)
 
-    def rect(self, x: float, y: float, width: float, height: float, style: str) -> None:
+    def rect(self, x: float, y: float, width: float, height: float, style: str, paint: str = "") -> None:
         self.parts.append(
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.5))}" height="{_n(height)}" rx="2" '
-            f'class="{style}"/>'
+            f'{paint}class="{style}"/>'
         )
 
     def hatch(self, x: float, y: float, width: float, height: float, colour: str) -> None:
         edge = {"amber": "edge", "red": "edge-red", "grey": "edge-grey"}[colour]
-        self.parts.append(
-            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.5))}" height="{_n(height)}" rx="2" '
-            f'fill="url(#{colour}-{self.mark})" class="{edge}"/>'
-        )
+        self.rect(x, y, width, height, edge, f'fill="url(#{colour}-{self.mark})" ')
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str = "line") -> None:
         self.parts.append(f'<line x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}" class="{style}"/>')

@@ -9,6 +9,7 @@ from itertools import pairwise
 from safetensors_reference import Explanation, Fault, explain
 from safetensors_reference.header.layout import draw_layout
 
+from ..text import plural
 from .buffer import Buffer, Patch, column_starts, layout_buffer
 from .canvas import CHAR, INNER, MARGIN, Canvas, LabelRows, harmless_text, text_width, truncate
 
@@ -86,7 +87,7 @@ def layout_svg(
     explanation = explain(data) if explanation is None else explanation
     canvas = Canvas(hashlib.sha256(name.encode("utf-8", "replace") + data).hexdigest()[:8])
     faults = explanation.faults
-    count = "no fault" if not faults else "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
+    count = plural(len(faults), "fault") if faults else "no fault"
     title = f"{truncate(harmless_text(name), 60)}: {len(data):,} bytes, {count}"
     canvas.text(MARGIN, 20, title, "title")
     segments = _segments(data)
@@ -243,11 +244,8 @@ def _bars(canvas: Canvas, buffer: Buffer, scale: Scale, y: float) -> None:
             middle = scale.at(buffer.size)
             clear, room = (middle, left + wide - middle) if bar.upside_down else (clear, middle - clear)
         label = f"{bar.number} {bar.label}" if bar.number else bar.label
-        for text in (
-            label,
-            truncate(label, int(room / CHAR) - 1) if room > 12 * CHAR else "",
-            str(bar.number or "…"),
-        ):
+        shorter = truncate(label, int(room / CHAR) - 1) if room > 12 * CHAR else ""
+        for text in (label, shorter, str(bar.number or "…")):
             if text and text_width(text) + 4 <= room:
                 canvas.text(clear + room / 2, top + 19, text, "halo", "middle")
                 break

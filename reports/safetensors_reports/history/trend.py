@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -314,22 +315,22 @@ def turn_of(before: str, after: str) -> Turn | None:
 
 
 def trend_text(document: TrendDocument, limit: int = 5) -> list[str]:
-    def known(changes: Sequence[ChangeRow]) -> list[str]:
-        return _bugs(changes, visible, " ({})", " [recorded for other versions]")
-
+    known = partial(_bugs, show=visible, versions=" ({})", elsewhere=" [recorded for other versions]")
     return render_lines("trend.txt", **_values(document), known=known, limit=limit)
 
 
 def trend_markdown(document: TrendDocument) -> str:
-    def known(changes: Sequence[ChangeRow]) -> list[str]:
-        return _bugs(changes, code, " {}", " (recorded for other versions)")
-
+    known = partial(_bugs, show=code, versions=" {}", elsewhere=" (recorded for other versions)")
     page = render("trend.md", **_values(document), known=known, ROWS=MAX_ROWS, CASES=MAX_CASES)
     return page.rstrip("\n") + "\n"
 
 
 def _values(document: TrendDocument) -> dict[str, Any]:
-    return {"trend": document, "TURNS": TURNS, "WORDS": WORDS, "rule_title": _rule_title, "moves": _moves}
+    def rule_title(rule: str) -> str:
+        entry = rule_book().rules.get(rule)
+        return entry.title if entry is not None else ""
+
+    return {"trend": document, "TURNS": TURNS, "WORDS": WORDS, "rule_title": rule_title, "moves": _moves}
 
 
 def _moves(changes: Sequence[ChangeRow]) -> str:
@@ -351,8 +352,3 @@ def _bugs(
         + (elsewhere if bug.turns_here is False else "")
         for bug in sorted(counts, key=lambda bug: (-counts[bug], bug.bug))
     ]
-
-
-def _rule_title(rule: str) -> str:
-    entry = rule_book().rules.get(rule)
-    return entry.title if entry is not None else ""

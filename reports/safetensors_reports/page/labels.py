@@ -38,11 +38,7 @@ NOT_ASKED = {
     "resource": "time and memory budgets of a step that the program does not support",
 }
 
-DIFFICULTY = {
-    "low": "needs only a file",
-    "medium": "needs a certain call",
-    "high": "needs a changing file",
-}
+DIFFICULTY = {"low": "needs only a file", "medium": "needs a certain call", "high": "needs a changing file"}
 
 ENDED = {
     "complete": "complete",
@@ -87,11 +83,7 @@ COLOURS = {
 }
 
 ROLES = {
-    "reader": (
-        "Readers",
-        "These programs return tensors.",
-        "Open untrusted files with it?",
-    ),
+    "reader": ("Readers", "These programs return tensors.", "Open untrusted files with it?"),
     "lister": (
         "Header listers",
         (
