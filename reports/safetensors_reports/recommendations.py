@@ -256,8 +256,7 @@ def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") 
     if advice := ADVICE_BY_OUTCOME.get(outcome) or ADVICE_BY_PROPERTY.get(broken):
         return advice
     known = rule_book().rules.get(rule)
-    # A file may have other faults than the one to which the failure is attributed. The reader missed a fault
-    # that the rule names.
+    # The file may also have faults that do not concern the rule.
     if outcome == "accept" and code in ADVICE_BY_CODE and (known is None or code in known.codes):
         return ADVICE_BY_CODE[code]
     return of_rule(rule)

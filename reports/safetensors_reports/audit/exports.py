@@ -244,20 +244,19 @@ def _configuration(report: Report, implementation: Implementation) -> list[dict[
 
 
 def badges(report: Report) -> dict[str, dict[str, Any]]:
-    return {implementation.label: _badge(report, implementation) for implementation in report.implementations}
-
-
-def _badge(report: Report, implementation: Implementation) -> dict[str, Any]:
-    counts = tally(implementation)
-    message = f"{implementation.word} · {counts.fine:,}/{counts.due:,}"
-    if report.public and implementation.word != fine_words(report):
-        # This number is not the number of passes, so the badge says what it counts.
-        message += f" {fine_words(report)}"
-    if counts.not_run:
-        message += f" · {counts.not_run:,} not run"
-    return {
-        "schemaVersion": 1,
-        "label": f"safetensors conformance: {visible(implementation.label, 60)}",
-        "message": message,
-        "color": COLORS[implementation.word],
-    }
+    out = {}
+    for implementation in report.implementations:
+        counts = tally(implementation)
+        message = f"{implementation.word} · {counts.fine:,}/{counts.due:,}"
+        if report.public and implementation.word != fine_words(report):
+            # This number is not the number of passes, so the badge says what it counts.
+            message += f" {fine_words(report)}"
+        if counts.not_run:
+            message += f" · {counts.not_run:,} not run"
+        out[implementation.label] = {
+            "schemaVersion": 1,
+            "label": f"safetensors conformance: {visible(implementation.label, 60)}",
+            "message": message,
+            "color": COLORS[implementation.word],
+        }
+    return out

@@ -108,7 +108,7 @@ def _example(group: Group, cases: Mapping[str, Case]) -> Failure:
         return (
             badness(f.verdict),
             f.step == "device",
-            mistake_key(f, case) != group.key,  # this verdict follows from the others, so it is added
+            mistake_key(f, case) != group.key,  # prefer failures that were not merged into the group
             bool(case and case.heavy),
             -common[f.rule],
             codes,

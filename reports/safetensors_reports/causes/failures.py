@@ -1,9 +1,8 @@
 """Failures of a run, each with a key that identifies the mistake behind it.
 
 Failures with the same key become one cause. The first part of a key is the aspect. It determines the other
-parts: the missed fault for a wrong acceptance, the message of the reader for a wrong rejection, the
-difference for wrong content. The form of failures in a row depends on the version of the suite that wrote the
-row.
+parts: the missed fault for a wrong acceptance, the message of the reader for a wrong rejection, and the
+difference for wrong content.
 """
 
 from __future__ import annotations

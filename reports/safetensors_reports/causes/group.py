@@ -81,9 +81,7 @@ _OF_HEADER: Mapping[Feature, Callable[[Header, bytes], bool]] = {
     ),
     "a hundred or more tensors": lambda header, _: len(header.tensors) >= 100,
 }
-"""Features of a file that confuse some readers, with a test of the header and its bytes. The first match is
-used.
-"""
+"""Features that confuse some readers, with a test of the header and its bytes; the first match counts."""
 
 OF_TEXT = frozenset(
     {

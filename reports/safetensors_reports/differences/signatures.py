@@ -30,7 +30,7 @@ NO_VOTE = frozenset({"unsupported", *NO_ANSWER})
 
 @dataclass(frozen=True)
 class InputInfo:
-    """Facts about an input: ``subject`` is its fault codes, or else a rule, or else ``valid``."""
+    """Facts about an input; ``subject`` contains its fault codes, a rule if it has none, or ``valid``."""
 
     subject: str
     choice: str = ""
@@ -74,7 +74,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Differences:
-    """Evaluated run, worst first; ``main`` is the comparison without ``choice`` disagreements."""
+    """Disagreements of a run, worst first; ``main`` is the comparison without ``choice`` disagreements."""
 
     labels: tuple[str, ...]
     found: tuple[Disagreement, ...]

@@ -35,7 +35,7 @@ def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tu
     while True:
         free = width - sum(least[i] for i in fixed)
         total = sum(size for i, size in enumerate(sizes) if i not in fixed)
-        # Use integer division, because a size can exceed the range of a float.
+        # Divide the integers first, because their sizes can exceed the range of a float.
         widths = [least[i] if i in fixed else free * (s / total if total else 0) for i, s in enumerate(sizes)]
         short = {i for i, w in enumerate(widths) if i not in fixed and w < least[i]}
         if not short:

@@ -1,9 +1,7 @@
 """Histories of programs: one line per published run; lines are never changed or removed.
 
 Every program has a file of JSON lines. A line repeats what the program's own published report says about one
-entry point, in one version, on one corpus. It contains the number of cases by kind of verdict and by rule,
-and the names of cases that have a public report, but no costs. Lines are made from published reports only, so
-they lack whatever reports withhold (``docs/disclosure.md``).
+entry point, in one version, on one corpus, so it lacks whatever reports withhold (``docs/disclosure.md``).
 """
 
 from __future__ import annotations

@@ -22,11 +22,7 @@ _OF_DATA = re.compile(
     r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute"
     r"|module 'numpy' has no attribute"
 )
-"""Errors that parsers raise when they trust their input; such a parser rejects invalid files this way.
-
-A library may also use a removed NumPy name for a single dtype only. If the error affects all files, the basic
-files show it.
-"""
+"""Errors of parsers that trust their input, and of libraries that use a removed NumPy name somewhere."""
 _OTHER_FORM = re.compile(
     r"unexpected keyword argument|takes .*positional argument|missing \d+ required .*argument"
     r"|is not a (function|constructor)\b"

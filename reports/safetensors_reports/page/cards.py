@@ -41,6 +41,7 @@ _REASONS = {
     "ours": " against our hardening only",
 }
 """Suffix of a number by basis."""
+_DIFFERS = {"official": "differs from the official library", "ours": "falls short of our hardening"}
 
 
 @dataclass(frozen=True)
@@ -209,43 +210,23 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
     if taken:
         other = next((row for row in role.answers if row.question == "values"), None)
         silent = sum(failing_cases(other, basis) for basis in BASES) if other is not None else 0
-        shown = (
-            "no failure with a broken layout is shown"
-            if silent
-            else "no failure with a broken layout and no wrong value is shown"
-        )
-        values = (
-            f" It returns other values for {plural(silent, 'valid file')} on points where the written "
-            "format is silent."
-        ) * bool(silent)
-        return f"It {verb} what the text forbids ({_named(taken)}); {shown}.{values}", "mild"
+        text = f"It {verb} what the text forbids ({_named(taken)}); no failure with a broken layout"
+        if not silent:
+            return f"{text} and no wrong value is shown.", "mild"
+        values = f"It returns other values for {plural(silent, 'valid file')}"
+        return f"{text} is shown. {values} on points where the written format is silent.", "mild"
     if refused:
-        count = failing_cases(refused, "text")
-        return (
-            (
-                f"It accepts nothing that is forbidden here, but it rejects {count:,} of {refused.asked:,} "
-                f"valid {objects}."
-            ),
-            "bad",
-        )
+        share = f"{failing_cases(refused, 'text'):,} of {refused.asked:,} valid {objects}"
+        return f"It accepts nothing that is forbidden here, but it rejects {share}.", "bad"
     if failing_cases(role, "text"):
         return "It breaks rules of the written format; see below.", "bad"
     if any(role.failed.values()):
-        differs = [
-            f"{words} in {plural(failing_cases(role, basis), 'case')}"
-            for basis, words in (
-                ("official", "differs from the official library"),
-                ("ours", "falls short of our hardening"),
-            )
-            if failing_cases(role, basis)
-        ]
-        missed = (
-            [f"does not follow {plural(advice(role), 'recommendation')} of the written format"]
-            if advice(role)
-            else []
+        missed = advice(role)
+        parts = (
+            [f"does not follow {plural(missed, 'recommendation')} of the written format"] if missed else []
         )
-        return (
-            f"It meets all requirements of the written format; it {' and '.join([*missed, *differs])}.",
-            "calm",
-        )
+        for basis, words in _DIFFERS.items():
+            if count := failing_cases(role, basis):
+                parts.append(f"{words} in {plural(count, 'case')}")
+        return f"It meets all requirements of the written format; it {' and '.join(parts)}.", "calm"
     return "No fault of this kind is shown.", "good"

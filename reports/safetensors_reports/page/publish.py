@@ -91,12 +91,7 @@ def _lines(
 
 
 def history_texts(ledgers: Mapping[str, Ledger], reports: Mapping[str, Report]) -> dict[str, str]:
-    homes = {
-        who.name: f"../{PurePosixPath(path).parent}/{PAGE}"
-        for path, report in reports.items()
-        if path != JSON
-        for who in report.implementations
-    }
+    homes = {who.name: f"../{place}" for who, place in _places(reports)}
     out = {}
     for program, ledger in ledgers.items():
         out[f"{FOLDER}/{ledger.stem}.jsonl"] = ledger.text
@@ -104,6 +99,12 @@ def history_texts(ledgers: Mapping[str, Ledger], reports: Mapping[str, Report]) 
     if reports:
         out[FILE] = directory_text(directory(reports, ledgers, PAGE))
     return out
+
+
+def _places(reports: Mapping[str, Report]) -> Iterator[tuple[Implementation, str]]:
+    for path, report in reports.items():
+        if path != JSON:
+            yield from ((who, f"{PurePosixPath(path).parent}/{PAGE}") for who in report.implementations)
 
 
 class Unbuilt(NamedTuple):
@@ -119,12 +120,7 @@ class Unbuilt(NamedTuple):
 
 def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dict[str, str]:
     whole = reports[JSON]
-    places = {
-        who.label: f"{PurePosixPath(path).parent}/{PAGE}"
-        for path, report in reports.items()
-        if path != JSON
-        for who in report.implementations
-    }
+    places = {who.label: place for who, place in _places(reports)}
     missing = [one.label for one in whole.implementations if one.label not in places]
     if missing:
         raise AuditError(f"{JSON}: {visible(listed(missing, 4))} has no report of its own; publish again")

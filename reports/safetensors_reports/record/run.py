@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 import msgspec
@@ -68,9 +67,7 @@ class RecordWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -109,7 +106,7 @@ class RecordWriter:
         row = {"type": kind, **{k: v for k, v in row.items() if k != "type"}}
         try:
             text = json.dumps(row, allow_nan=False)
-        except ValueError:  # a worker may send NaN as a time; lose the number, not the run
+        except ValueError:  # a worker may send NaN as a time; drop the number and keep the run
             text = json.dumps(_finite(row), allow_nan=False)
         # Lone surrogates in tensor names survive as ASCII escapes, and no line contains a raw line break.
         line = text.encode("ascii") + b"\n"

@@ -8,7 +8,7 @@ version.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,6 +55,17 @@ class Sighting:
     @property
     def failing(self) -> str:
         return self.before if self.kind == "gone" else self.after
+
+
+_SEEN: dict[Kind, str] = {
+    "gone": "fails in {before}, does not fail in {after}",
+    "came": "does not fail in {before}, fails in {after}",
+    "there": "still fails in {after}",
+}
+
+
+def sighting_text(sight: Sighting, show: Callable[[str], str] = str) -> str:
+    return _SEEN[sight.kind].format(before=show(sight.before), after=show(sight.after))
 
 
 @dataclass(frozen=True)
@@ -106,15 +117,12 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
     sightings: dict[str, list[Sighting]] = {name: [] for name in table}
     for (bug_id, name, kind, before, after), seen in found.items():
         sightings[bug_id].append(Sighting(kind, name, before, after, tuple(sorted(set(seen)))))
+
+    def order(s: Sighting) -> tuple[str, int, bool, str]:
+        return s.implementation, versions[s.implementation].index(s.after), s.kind == "there", s.kind
+
     for seen_of in sightings.values():
-        seen_of.sort(
-            key=lambda s: (
-                s.implementation,
-                versions[s.implementation].index(s.after),
-                s.kind == "there",
-                s.kind,
-            )
-        )
+        seen_of.sort(key=order)
     return Trophies(
         tuple(bug for bug in table.values() if cases[bug["id"]]),
         cases,
@@ -159,12 +167,9 @@ def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
 
 def affects(bug: Row, version: str) -> bool | None:
     if COMMIT.fullmatch(version):
-        sides = {
-            commit: side
-            for side, key in ((True, "commits_with"), (False, "commits_without"))
-            for commit in bug.get(key, ())
-        }
-        return sides.get(version)
+        if version in bug.get("commits_without", ()):
+            return False
+        return True if version in bug.get("commits_with", ()) else None
     if not bug["versions"]:
         return None
     return SpecifierSet(bug["versions"]).contains(Version(version), prereleases=True)
