@@ -92,7 +92,7 @@ class FindingPart(Struct, frozen=True, kw_only=True):
             raise ValueError("if expectation.agree is present, it must be true")
 
     def outcome(self, selector: str) -> str:
-        """Return the outcome, with which an answer begins: ``accept, 2 tensors``, ``crash: SIGSEGV``."""
+        """Return the outcome at the start of an answer such as ``crash: killed by SIGSEGV``."""
         return self.got[selector].replace(",", ":").partition(":")[0].strip()
 
 
