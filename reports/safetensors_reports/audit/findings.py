@@ -282,7 +282,10 @@ def _finding(
         got=shown.got,
         case_count=len(cases),
         cases=cases,
-        fuzz=[_fuzz_row(f) for f in group.fuzz],
+        fuzz=[
+            FuzzRow(f.slug, f.digest, d.size.now, d.seed, d.engine, d.reproduce)
+            for f, d in ((f, f.document) for f in group.fuzz)
+        ],
         evidence=shown.document(manifest),
         fingerprint=shown.digest,
         reproducer=again,
@@ -310,9 +313,3 @@ def _predicate(shown: FailingInput, rule_id: str) -> str:
     if shown.outcome == "content" and shown.row["step"] in ("write", "sharded"):
         verb = "writes files that differ from the given data, contrary to"
     return f"{verb} {rule.id} ({rule.title})"
-
-
-def _fuzz_row(item: FuzzFinding) -> FuzzRow:
-    document = item.document
-    size, again = document.size.now, document.reproduce
-    return FuzzRow(item.slug, item.digest, size, document.seed, document.engine, again)

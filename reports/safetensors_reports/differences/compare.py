@@ -153,8 +153,8 @@ class Split:
 
     ``vector`` maps labels to ``accept:A``, ``accept:B``, ..., ``reject``, ``unsupported``, ``crash``,
     ``hang`` or ``exhausted``, or to ``accept:?`` if an implementation reports too little to belong to one
-    group. ``dissenter`` is the only one of three or more that differs from all others. ``between`` are the
-    two labels that ``difference`` compares.
+    group. ``dissenter`` is the only one of three or more that differs from all others. ``difference``
+    compares the two labels in ``between``.
     """
 
     case: str
