@@ -174,7 +174,7 @@ def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
         ([record, "--previous", record], "lib.jsonl: not JSON"),
         ([record, "--corpus", empty], "corpus.json"),
         ([record, "--intoto"], "--intoto: every statement needs an artifact, but lib 1 has none; give"),
-        ([record, "--intoto", "--artifact", "x=y"], "--artifact x=y: no run of x"),
+        ([record, "--intoto", "--artifact", "x=y"], "--artifact x=y: there is no run of x"),
         ([record, "--intoto", "--artifact", "lib=/none"], "--artifact /none: No such file"),
     ):
         result = invoke(*args, "-o", tmp_path / "out")
