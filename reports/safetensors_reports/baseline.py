@@ -130,7 +130,7 @@ def _entry(path: Path, row: Any, defaults: BaselineDefaults) -> ExpectedFailure:
         own = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, ExpectedFailure)
         entry = defaults.apply_to(own)
         _check(entry)
-        # These strings are shown in many places, where no case id needs escaping.
+        # These strings are shown in many places that do not escape them.
         entry = replace(entry, **{k: visible(getattr(entry, k), 2000) for k in ("case", "why", "issue")})
     except ValueError as err:
         raise BaselineError(f"baseline {path}, {name}: {err}") from err

@@ -1,8 +1,4 @@
-"""Evidence for the verdict on a case.
-
-Evidence consists of the expected result, the actual result, the bytes at fault and the command that
-reproduces the failure. The terminal, pytest, records and reports use the same strings.
-"""
+"""Evidence for the verdict on a case, in the strings that terminals, pytest, records and reports show."""
 
 from __future__ import annotations
 

@@ -41,23 +41,17 @@ class _Failure:
 
 
 def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = ()) -> str:
-    """Return a comment with the counts, causes, failing cases, choices and disagreements of some runs.
-
-    New failures come first.
-    """
+    """Return a comment with the counts, causes, failing cases, choices and disagreements of some runs."""
     if not records:
         return "### safetensors conformance\n\nNo run record was given, so there is nothing to report.\n"
     labels = distinct_labels(records)
     counts = [verdict_counts(r) | other_counts(r) for r in records]
     columns = (*FAILURE_COUNTS, *other_counts(records[0]))
     comparison = compare(records)
-    parts = []
-    if comparison.left_out:
-        parts.append(f"cases left out because not all runs contain them: {comparison.left_out:,}")
-    if comparison.unanswered:
-        parts.append(
-            f"cases not compared because fewer than two runs have an answer: {comparison.unanswered:,}"
-        )
+    parts = {
+        "cases left out because not all runs contain them": comparison.left_out,
+        "cases not compared because fewer than two runs have an answer": comparison.unanswered,
+    }
     rows = [
         (label, record.header, cause)
         for label, record, own in zip(labels, records, causes or [()] * len(records), strict=True)
@@ -91,7 +85,10 @@ def markdown(records: Sequence[RunRecord], causes: Sequence[Sequence[Cause]] = (
             f"{code(x, MAX_LABEL)} (content {lone[x, 'content']:,}, verdict {lone[x, 'verdict']:,})"
             for x, _ in totals.most_common()
         ],
-        scope=[*parts, *(code(note, 120) for note in comparison.notes)],
+        scope=[
+            *(f"{words}: {number:,}" for words, number in parts.items() if number),
+            *(code(note, 120) for note in comparison.notes),
+        ],
     )
     return text.rstrip("\n") + "\n"
 
@@ -159,8 +156,7 @@ def summary_markdown(report: Report, previous: Report | None = None) -> str:
         levels=" · ".join(f"{x} {levels[x]:,}" for x in report.scales.severity if levels[x]),
         # Findings are sorted worst first, and expected findings come last.
         found=sorted(
-            (f for f in report.findings if f.severity != "informational"),
-            key=lambda f: f.expected_failure,
+            (f for f in report.findings if f.severity != "informational"), key=lambda f: f.expected_failure
         ),
         causes=sorted(causes, key=lambda pair: (badness(pair[1].verdict), -pair[1].case_count)),
     )

@@ -26,10 +26,8 @@ Verdict = Literal[
 ]
 _AGREE = {
     "const": True,
-    "description": (
-        "Set when no answer is wrong on its own: all implementations in got that accept the input must "
-        "report the same content."
-    ),
+    "description": "Set when no answer is wrong on its own: all implementations in got that accept the input "
+    "must report the same content.",
 }
 Expectation = Annotated[dict[str, Any], Meta(extra_json_schema={"properties": {"agree": _AGREE}})]
 
@@ -92,6 +90,10 @@ class FindingPart(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.expectation.get("agree", True) is not True:
             raise ValueError("if expectation.agree is present, it must be true")
+
+    def outcome(self, selector: str) -> str:
+        """Return the outcome at the start of an answer such as ``crash: killed by SIGSEGV``."""
+        return self.got[selector].replace(",", ":").partition(":")[0].strip()
 
 
 class Weakness(Struct, frozen=True):

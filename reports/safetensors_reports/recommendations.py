@@ -5,25 +5,16 @@ from __future__ import annotations
 from safetensors_reference import rule_book
 
 ADVICE_BY_OUTCOME = {
-    "memory": (
-        "Check every length and offset in the header against the file size before using it to access memory."
-    ),
-    "crash": (
-        "Report every violation as the documented error of the library; check ranges before slicing, and "
-        "never let a panic or an abort reach the caller."
-    ),
-    "panic": (
-        "Catch the panic before it reaches the caller's language and raise the documented error instead; "
-        "check ranges before slicing."
-    ),
-    "resources": (
-        "Bound time and memory by the size of the file: check declared sizes against it before allocating, "
-        "and limit nesting depth, counts and name lengths."
-    ),
-    "late": (
-        "Validate the whole file when it is opened, so that no caller works with a file that is rejected "
-        "later."
-    ),
+    "memory": "Check every length and offset in the header against the file size before using it to access "
+    "memory.",
+    "crash": "Report every violation as the documented error of the library; check ranges before slicing, "
+    "and never let a panic or an abort reach the caller.",
+    "panic": "Catch the panic before it reaches the caller's language and raise the documented error "
+    "instead; check ranges before slicing.",
+    "resources": "Bound time and memory by the size of the file: check declared sizes against it before "
+    "allocating, and limit nesting depth, counts and name lengths.",
+    "late": "Validate the whole file when it is opened, so that no caller works with a file that is rejected "
+    "later.",
     "reject": "Accept what the rule allows, or document the limit and declare the feature as missing.",
     "contradiction": "Choose one option and apply it in every code path of the reader.",
     "exception": "Raise only documented exception types, and wrap exceptions from other libraries.",
@@ -55,23 +46,17 @@ ADVICE_BY_CODE = {
     "HDR_BAD_START": "Require the first byte of the header to be an opening brace, and do not guess "
     "the encoding.",
     "HDR_BAD_PADDING": "Allow only spaces between the closing brace and the end of the header.",
-    "HDR_NOT_JSON": (
-        "Decode the header as strict UTF-8 and parse it as strict JSON; some parsers guess the encoding or "
-        "accept NaN."
-    ),
+    "HDR_NOT_JSON": "Decode the header as strict UTF-8 and parse it as strict JSON; some parsers guess the "
+    "encoding or accept NaN.",
     "HDR_NOT_OBJECT": "Require the header to be a JSON object.",
-    "HDR_DUP_KEY": (
-        "Reject duplicate keys at every level with a pairs hook or a streaming parser; a map no longer "
-        "contains the duplicates."
-    ),
+    "HDR_DUP_KEY": "Reject duplicate keys at every level with a pairs hook or a streaming parser; a map no "
+    "longer contains the duplicates.",
     "HDR_TOO_DEEP": "Limit the nesting depth, and do not use recursion.",
     "ENT_NOT_OBJECT": "Require every tensor entry to be a JSON object.",
     "ENT_MISSING_FIELD": "Require dtype, shape and data_offsets in every entry; do not assume defaults.",
     "ENT_UNKNOWN_FIELD": "Reject fields that the format does not define.",
-    "ENT_BAD_INTEGER": (
-        "Accept dimensions and offsets only as plain JSON integers from 0 to 2^64-1, and do not convert "
-        "floats, strings or booleans; check the original text, since many parsers read -0 as 0."
-    ),
+    "ENT_BAD_INTEGER": "Accept dimensions and offsets only as plain JSON integers from 0 to 2^64-1, and do "
+    "not convert floats, strings or booleans; check the original text, since many parsers read -0 as 0.",
     "DTY_BAD_TYPE": "Require dtype to be a string.",
     "DTY_UNKNOWN": "Reject a dtype that is not in the table, including one that differs only in case.",
     "DTY_SUBBYTE": "Compute sizes in bits, and reject tensors that do not fill whole bytes.",
@@ -103,9 +88,8 @@ ADVICE_BY_CODE = {
     "API_SLICE_UNSUPPORTED": "Raise the documented error for requests that cannot be served.",
     "API_CLOSED": "Raise the documented error for every use of a closed handle.",
     "API_SLICE_OUT_OF_RANGE": "Count negative bounds from the end, and check all bounds against the shape.",
-    "API_TRUNCATED": (
-        "Check that every read returns as many bytes as requested, and reject a file that has become shorter."
-    ),
+    "API_TRUNCATED": "Check that every read returns as many bytes as requested, and reject a file that has "
+    "become shorter.",
     "IDX_NOT_JSON": "Parse the index as a strict UTF-8 JSON object.",
     "IDX_NO_WEIGHT_MAP": "Require a weight_map that maps tensor names to file names.",
     "IDX_BAD_FILENAME": "Accept only plain names of files in the folder of the index as shard names.",
@@ -113,9 +97,8 @@ ADVICE_BY_CODE = {
     "another loader.",
     "IDX_SHARD_MISSING": "Reject an index that names a shard that does not exist.",
     "IDX_TENSOR_MISSING": "Require every tensor of the index to be in the shard that the index names.",
-    "IDX_TENSOR_UNINDEXED": (
-        "Compare the tensors of all shards with the index: neither may contain tensors that the other lacks."
-    ),
+    "IDX_TENSOR_UNINDEXED": "Compare the tensors of all shards with the index: neither may contain tensors "
+    "that the other lacks.",
     "IDX_TENSOR_DUPLICATE": "Reject tensors that appear in two shards.",
     "IDX_SIZE_MISMATCH": "Compare total_size with the sum of the tensor sizes.",
 }
@@ -197,13 +180,10 @@ ADVICE_BY_RULE = {
     "DAT-06": "Return the bytes of the tensor's own range, unchanged.",
     "DAT-07": "Give each loaded tensor its own memory, or make it read-only.",
     "DAT-08": "Load the data bytes as they are; the format has no checksum.",
-    "DAT-09": (
-        "Return only bytes that were actually read, and reject files that are shorter than their header says."
-    ),
-    "LIM-01": (
-        "Compare the header length with the limit of 100,000,000 bytes before allocating memory for the "
-        "header."
-    ),
+    "DAT-09": "Return only bytes that were actually read, and reject files that are shorter than their "
+    "header says.",
+    "LIM-01": "Compare the header length with the limit of 100,000,000 bytes before allocating memory for "
+    "the header.",
     "LIM-02": "Compare the declared length with the file size before allocating memory for the header.",
     "LIM-03": "Bound the memory used for parsing by the length of the header.",
     "LIM-04": "Keep the parsing time proportional to the length of the header.",
@@ -244,19 +224,15 @@ ADVICE_BY_RULE = {
     "API-18": "Use the same code for checks and reads in every backend.",
     "API-19": "Answer questions about shape and dtype from the header.",
     "API-20": "Use positional reads; forked processes share the position of an open file.",
-    "IDX-01": (
-        "Require the index to be a strict JSON object in UTF-8, without NaN, whose weight_map maps names to "
-        "files."
-    ),
+    "IDX-01": "Require the index to be a strict JSON object in UTF-8, without NaN, whose weight_map maps "
+    "names to files.",
     "IDX-02": "Decide whether an index without metadata is accepted, and do so in every code path.",
     "IDX-03": "Compare total_size with the sum of the tensor sizes, or ignore it in every code path.",
     "IDX-06": "Document how shards that are symbolic links are treated.",
     "IDX-10": "Decide whether to load tensors that the index does not name, and do so in every code path.",
     "IDX-12": "Reject an index with duplicate keys.",
-    "IDX-13": (
-        "Limit the size of an index before reading it; the limit should be well above the size of real "
-        "indexes."
-    ),
+    "IDX-13": "Limit the size of an index before reading it; the limit should be well above the size of real "
+    "indexes.",
     "IDX-14": "Check that the shards contain every tensor of the index before reporting success.",
     "IDX-15": "Load either the shards or the single file of a folder, never both; take the names from "
     "the index.",
@@ -276,33 +252,24 @@ OTHER_RULE = "Read the rule, and compare it with the answer."
 
 
 def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") -> str:
-    """Return advice on a finding.
-
-    ``code`` is the fault that was accepted, and ``broken`` is a property of a written file.
-    """
+    """Return advice on an accepted fault (``code``) or on a property of a written file (``broken``)."""
     if advice := ADVICE_BY_OUTCOME.get(outcome) or ADVICE_BY_PROPERTY.get(broken):
         return advice
     known = rule_book().rules.get(rule)
-    # A file may have other faults than the one to which the failure is attributed. The reader missed a fault
-    # that the rule names.
+    # The file may also have faults that do not concern the rule.
     if outcome == "accept" and code in ADVICE_BY_CODE and (known is None or code in known.codes):
         return ADVICE_BY_CODE[code]
     return of_rule(rule)
 
 
 def to_upstream(advice: str, parser: str) -> str:
-    return (
-        f"{advice} The parser is the one of {parser} or a copy of it, so report the bug there."
-        if parser
-        else advice
-    )
+    if not parser:
+        return advice
+    return f"{advice} The parser is the one of {parser} or a copy of it, so report the bug there."
 
 
 def of_verdict(verdict: str, rule: str) -> str:
-    """Return advice for a verdict under a rule.
-
-    After a wrong reject, the advice is never to reject more.
-    """
+    """Return advice for a verdict under a rule; after a wrong reject, it is never to reject more."""
     return ADVICE_BY_OUTCOME["reject"] if verdict == "wrong-reject" else of_rule(rule)
 
 

@@ -16,11 +16,9 @@ from .record.run import Row
 SEVERITIES: dict[str, str] = {
     "critical": "memory corruption: the process dies from a memory fault outside any mapped file",
     "high": "the process crashes, it uses unbounded time or memory, or it reports wrong content",
-    "medium": (
-        "the program accepts a file that other readers interpret differently or that exceeds its bounds, it "
-        "writes a file that differs from the given data, or it raises an exception that callers do not "
-        "catch"
-    ),
+    "medium": "the program accepts a file that other readers interpret differently or that exceeds its "
+    "bounds, it writes a file that differs from the given data, or it raises an exception that callers "
+    "do not catch",
     "low": "the program accepts a harmless violation or notices it late, or it rejects a valid file",
     "informational": "the program does not follow a recommendation",
 }
@@ -47,17 +45,8 @@ OUTCOMES: dict[str, str] = {
 }
 """Class of outcome -> verb in the title of a finding, worst first."""
 
-SECURITY_SEVERITY: dict[str, float] = {
-    "critical": 9.1,
-    "high": 7.5,
-    "medium": 5.3,
-    "low": 2.5,
-    "informational": 0.0,
-}
-"""Class of severity -> number from 0 to 10 for code scanning services.
-
-The services have bands of the same names, and each number lies within its band.
-"""
+SECURITY_SEVERITY = {"critical": 9.1, "high": 7.5, "medium": 5.3, "low": 2.5, "informational": 0.0}
+"""Class of severity -> number for code scanning services, within their band of the same name."""
 
 # Weaknesses that make two readers read a file differently, or that make a reader access bytes outside the
 # file.
@@ -80,18 +69,9 @@ CONFORMANCE_ONLY = 684
 """CWE number of violations that do not help an attacker."""
 _RESOURCES = frozenset({"hang", "exhausted"})
 _MEMORY_FAULTS = ("SIGSEGV",)
-"""Signals that indicate memory corruption.
-
-SIGBUS is not among them, because it follows from truncating a mapped file and exposes no foreign bytes.
-"""
-
-
+"""Signals of memory corruption. SIGBUS follows from truncating a mapped file and exposes no foreign bytes."""
 PANIC = "PanicException"
-"""Python exception that Rust libraries raise for a panic.
-
-It is not an ``Exception``, so handlers do not catch it, but the process survives. Runs count both panics and
-dead processes as crashes.
-"""
+"""Exception for a Rust panic. It is not an ``Exception``, so handlers miss it, but the process survives."""
 
 
 def outcome_class(row: Row) -> str:
@@ -110,10 +90,7 @@ def outcome_class(row: Row) -> str:
 
 
 def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
-    """Return the severity of a class of outcome.
-
-    ``weaknesses`` are the CWE numbers of the fault that the reader did not notice.
-    """
+    """Return the severity of an outcome; ``weaknesses`` are the CWE numbers of the fault behind it."""
     if outcome == "memory":
         return "critical"
     if outcome in ("crash", "resources"):

@@ -1,14 +1,12 @@
-"""Make strings from readers and files safe to show, stable across runs, and comparable by class.
-
-A string that is safe to show has no hidden characters, no markup and a limited length.
-"""
+"""Make strings from readers and files safe to show, stable across runs, and comparable by class."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from itertools import chain, count
 from typing import Any
 
 from safetensors_reference.text import visible as visible  # noqa: PLC0414 - one place for all text helpers
@@ -26,14 +24,11 @@ def plural(number: int, word: str, many: str = "") -> str:
 
 
 def join_counts(numbers: dict[str, int], between: str = "   ") -> str:
-    return between.join(f"{name} {count:,}" for name, count in numbers.items())
+    return between.join(f"{name} {number:,}" for name, number in numbers.items())
 
 
 def listed(items: list[str], limit: int) -> str:
-    """Join about ``limit`` items with commas, and give the number of the remaining ones.
-
-    If only one item remains, it is named too.
-    """
+    """Join ``limit`` items, or one more, with commas, and give the number of the remaining ones."""
     rest = len(items) - limit
     return ", ".join(items) if rest <= 1 else f"{', '.join(items[:limit])} and {rest:,} more"
 
@@ -66,6 +61,12 @@ def digest(value: Any) -> str:
 
 def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def unused(name: str, taken: Container[str], between: str = "-") -> str:
+    """Return the name, followed by a number if it is taken."""
+    numbered = (f"{name}{between}{number}" for number in count(2))
+    return next(free for free in chain([name], numbered) if free not in taken)
 
 
 MAX_FILE_NAME = 80
@@ -119,10 +120,7 @@ def same_project(implementation: str, project: str) -> bool:
 
 
 def report_key(reference: str) -> str:
-    """Return a key that is the same for all forms in which a public report may be named.
-
-    Repositories move between owners, so the owner is not part of the key.
-    """
+    """Return a key for a public report, whatever its form and owner, because repositories move."""
     match = re.search(r"([^/]+)(?:#|/issues/|/pull/)(\d+)/?$", reference)
     return f"{match[1]}#{match[2]}" if match else reference
 

@@ -55,9 +55,7 @@ from .roles import about, roles
 
 MAX_COSTLY = 10
 COMPARABLE_SHARE = 0.5
-"""A run is compared with the others only if it has results for at least this share of the plain files that
-the largest run has.
-"""
+"""A run is compared only if it has results for at least this share of the largest run's plain files."""
 
 
 def build_report(
@@ -68,11 +66,7 @@ def build_report(
     known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
-    """Return the report of some runs.
-
-    If ``public``, the report contains public details only. ``known`` has one item per run, in the same order.
-    Raises AuditError if the inputs cannot be used.
-    """
+    """Return the report of some runs, with public details only if ``public``. Raises AuditError."""
     if not records:
         raise AuditError("there is no run record; pass the .jsonl files that stc run --report wrote")
     order = sorted(
@@ -168,28 +162,19 @@ def _coverage(manifest: Manifest) -> Coverage:
 
 def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
     out = []
-    labels = distinct_labels(records)
-    other = [
-        stable(label, 80)
-        for label, record in zip(labels, records, strict=True)
-        if record.header["corpus"]["digest"] != manifest.digest
-    ]
+    named = [(stable(x, 80), r) for x, r in zip(distinct_labels(records), records, strict=True)]
+    other = [name for name, record in named if record.header["corpus"]["digest"] != manifest.digest]
     if other:
         out.append(
             "Some runs used a different corpus; the files and rules shown here are from the current "
             f"one: {listed(other, 6)}"
         )
-    for label, record in zip(labels, records, strict=True):
-        name = stable(label, 80)
+    for name, record in named:
+        rest = "so the remaining results are unknown"
         if record.truncated:
-            out.append(
-                f"{name}: the run is truncated (its record has no footer), so the remaining results are "
-                "unknown"
-            )
+            out.append(f"{name}: the run is truncated (its record has no footer), {rest}")
         elif record.partial:
-            out.append(
-                f"{name}: the run is partial (filtered or interrupted), so the remaining results are unknown"
-            )
+            out.append(f"{name}: the run is partial (filtered or interrupted), {rest}")
         if record.left_out:
             lines = plural(record.left_out, "line")
             out.append(f"{name}: {lines} of its record cannot be read, so those results are unknown")
@@ -202,10 +187,7 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
 
 
 def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
-    """Return the facts that differ between two runs over the same inputs.
-
-    Published reports contain no costs, because costs reveal limits, and only the day of the run.
-    """
+    """Return what differs between two runs; published reports leave out costs, because they reveal limits."""
     header, footer, rows = record.header, record.footer, record.results
     out = RunRow(label, header.get("started"), header.get("platform"), header.get("python"))
     if public:
@@ -215,27 +197,27 @@ def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
             out.platform = " ".join([system, *(p for p in parts if p in ("x86_64", "aarch64", "arm64"))])
         return out
     out.duration_s = footer["duration_s"] if footer else None
-    out.slowest = [Costly(r["case"], r["step"], wall_ms=r["wall_ms"]) for r in _most(rows, "wall_ms")]
-    out.hungriest = [
-        Costly(r["case"], r["step"], peak_bytes=r["peak_bytes"]) for r in _most(rows, "peak_bytes")
-    ]
+    out.slowest = _most(rows, "wall_ms")
+    out.hungriest = _most(rows, "peak_bytes")
     return out
 
 
-def _most(rows: Sequence[Row], name: str) -> list[Row]:
+def _most(rows: Sequence[Row], name: str) -> list[Costly]:
     largest = heapq.nlargest(MAX_COSTLY, (number for row in rows if (number := row.get(name) or 0) > 0))
     candidates = [row for row in rows if largest and (row.get(name) or 0) >= largest[-1]]
-    return heapq.nlargest(MAX_COSTLY, candidates, key=lambda row: (row[name], row["case"], row["step"]))
+    most = heapq.nlargest(MAX_COSTLY, candidates, key=lambda row: (row[name], row["case"], row["step"]))
+    return [Costly(row["case"], row["step"], **{name: row[name]}) for row in most]
 
 
 def _agreement(
     records: Sequence[RunRecord], labels: Sequence[str], manifest: Manifest, *, public: bool
 ) -> AgreementPart:
-    """Return how the implementations disagree; implementations are given by index.
-
-    Published reports contain only numbers, because the name of a case shows how to trigger a difference.
-    """
-    kept = _comparable(records, manifest)
+    """Compare the runs; published reports contain only counts, because cases show how to trigger splits."""
+    plain = {case.id for case in manifest.reading}
+    have = [len({row["case"] for row in record.results} & plain) for record in records]
+    # Compare filtered runs with the largest of them, not with the whole corpus.
+    kept = [i for i, number in enumerate(have) if number and number >= COMPARABLE_SHARE * max(have)]
+    kept = kept if len(kept) > 1 else list(range(len(records)))
     comparison = compare([records[i] for i in kept])
     number = dict(zip(comparison.labels, kept, strict=True))
     return AgreementPart(
@@ -252,14 +234,6 @@ def _agreement(
         ],
         notes=[stable(note, 300) for note in comparison.notes],
     )
-
-
-def _comparable(records: Sequence[RunRecord], manifest: Manifest) -> list[int]:
-    plain = {case.id for case in manifest.reading}
-    have = [len({row["case"] for row in record.results} & plain) for record in records]
-    # Compare filtered runs with the largest of them, not with the whole corpus.
-    kept = [i for i, number in enumerate(have) if number and number >= COMPARABLE_SHARE * max(have)]
-    return kept if len(kept) > 1 else list(range(len(records)))
 
 
 def _cluster(cluster: Cluster, number: Mapping[str, int]) -> ClusterRow:

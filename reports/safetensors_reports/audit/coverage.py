@@ -16,12 +16,10 @@ from .report import LETTERS, AreaCells, CaseRow, RuleCells
 
 
 def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
-    """Return one row per area, which contains one row per rule of the area.
+    """Return one row per area, with one row per rule, and the worst verdict of every implementation.
 
-    Every row has the worst verdict of every implementation. A failing case counts only for the rules to which
-    its failures are attributed. Without failures, ``worst`` is ``pass`` if any case passes. It is null if an
-    implementation has no verdict on any case of the rule. ``cases`` is the number of cases in the corpus.
-    ``known`` is the number of cases with a verdict, per implementation.
+    A failing case counts only for the rules to which its failures are attributed. ``worst`` is null if an
+    implementation has no verdict, and ``known`` is the number of cases with a verdict per implementation.
     """
     carried: dict[str, set[str]] = {rule: set() for rule in rule_book().rules}
     for case in manifest.cases:
@@ -51,10 +49,7 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
 
 @dataclass(frozen=True)
 class _RecordVerdicts:
-    """The verdicts of one record.
-
-    Passing cases are grouped by kind of verdict, and failing cases by the rule that they violate.
-    """
+    """Passing cases of a record by kind of verdict, and failing cases by the rule that they violate."""
 
     fine: Mapping[str, set[str]]
     charged: Mapping[str, Mapping[str, str]]
@@ -83,10 +78,7 @@ class _RecordVerdicts:
 
 
 def _overall_kind(verdicts: Sequence[str]) -> str:
-    """Return the worst failing verdict, or the best verdict if none fails.
-
-    One unsupported dtype must not make the whole rule look unsupported.
-    """
+    """Return the worst failing verdict; one unsupported dtype does not make a rule look unsupported."""
     kind = kind_of(worst(verdicts))
     if fails(kind, strict=True):
         return kind

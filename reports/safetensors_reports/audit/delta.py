@@ -13,11 +13,7 @@ _UNKNOWN = frozenset("-.H")
 
 @dataclass(frozen=True)
 class Delta:
-    """The difference between two reports.
-
-    The tuples contain ids of findings, or cases with their implementation. ``unknown`` contains those that
-    were not fully run again.
-    """
+    """Differences between two reports; findings in ``unknown`` were not fully run again."""
 
     new: tuple[str, ...]
     fixed: tuple[str, ...]
@@ -65,10 +61,7 @@ def _notes(report: Report, previous: Report) -> list[str]:
 
 
 def baseline_delta(report: Report) -> Delta | None:
-    """Compare the findings with the baselines of their runs; return None if no run has a baseline.
-
-    Baselines list failures only, so missed recommendations are not compared.
-    """
+    """Compare the findings with the baselines, which list failures only; return None if there are none."""
     implementations = [one for one in report.implementations if one.baseline]
     if not implementations:
         return None

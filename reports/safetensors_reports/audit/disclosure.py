@@ -18,7 +18,6 @@ from safetensors_corpus.field_bugs import field_bugs
 from safetensors_corpus.judging.answer import UNSAFE
 from safetensors_corpus.judging.judge import LATE, basis_of
 from safetensors_corpus.judging.verdicts import effect_of, kind_of
-from safetensors_corpus.manifest import Expectation
 from safetensors_reference import rule_book
 
 from ..recommendations import NOT_KNOWN, of_verdict, to_upstream
@@ -57,11 +56,7 @@ def references_of(
 
 
 def redact(finding: Finding) -> Finding:
-    """Return a finding as published pages may show it.
-
-    A finding about other people's software shows only the cases with a public report. It shows the evidence
-    if the evidence belongs to one of these cases. Otherwise it shows the verdict and the rule only.
-    """
+    """Return a finding as published pages may show it, with details only if a public report has them."""
     if finding.own:
         return finding
     reported = {case for ref in finding.references if ref.current for case in ref.cases}
@@ -94,9 +89,8 @@ def published_run(
 ) -> RunRecord:
     """Return a run as published pages may show it; runs of this project's own reader are returned unchanged.
 
-    With ``reported``, unsafe results are shown if a public report describes them. Comparisons of projects
-    leave them out, because a project with a more open tracker would otherwise look worse. Raises AuditError
-    for an incomplete run.
+    With ``reported``, unsafe results that a public report describes are shown. Comparisons of projects leave
+    them out, because a more open tracker would otherwise look worse. Raises AuditError for an incomplete run.
     """
     if record.implementation["name"] == OWN:
         return record
@@ -136,24 +130,25 @@ def is_unsafe(row: Row) -> bool:
 
 def _demand_all(record: RunRecord) -> None:
     """Raise AuditError for an incomplete run, because missing cases could reveal hangs."""
-    lacks = "lines that cannot be read" if record.left_out else ""
-    lacks = lacks or ("no end" if record.truncated else "only a part of the cases" if record.partial else "")
-    lacks = lacks or (f"no result for {record.not_run:,} cases" if record.not_run else "")
-    if lacks:
+    faults = {
+        "lines that cannot be read": record.left_out,
+        "no end": record.truncated,
+        "only a part of the cases": record.partial,
+        f"no result for {record.not_run:,} cases": record.not_run,
+    }
+    if lacks := next((words for words, present in faults.items() if present), ""):
         raise AuditError(
             f"{visible(record.label, 80)}: the run has {lacks}, but published pages need complete runs "
-            "because missing cases could reveal what is withheld; run all cases again with --max-hangs "
-            "0"
+            "because missing cases could reveal what is withheld; run all cases again with --max-hangs 0"
         )
 
 
 def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str | None) -> Row:
-    """Return the published row of a step without a fault; it contains public facts and no measurements.
-
-    Comparisons need an answer, so the row contains the expected one. For a choice, that is the answer of the
-    published option. If no option is published, the row has no answer.
-    """
-    demand = None if case is None else _demanded(case, taken, profile)
+    """Return the published row of a step without a fault, with the expected answer and no measurements."""
+    demand = case.expect if case is not None else None
+    if case is not None and case.choice is not None:
+        option = rule_book().choices[case.choice].expected(profile) or taken.get(case.choice, "")
+        demand = case.options.get(option)
     return {
         "type": "result",
         "case": row["case"],
@@ -167,26 +162,15 @@ def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str 
 
 
 def redact_open(row: Row) -> Row:
-    """Return the result of opening a file whose data can be read without a fault.
-
-    An implementation that opens a broken file and crashes when it reads the data gets wrong-accept for the
-    opening, which would reveal the crash. So the verdict becomes late-reject at worst.
-    """
+    """Replace a wrong accept of opening a file, which would reveal a crash on reading, by a late reject."""
+    if effect_of(row["verdict"]) != "accept":
+        return row
     late = {"verdict": "late-reject", "rule": LATE, "basis": basis_of(LATE), "detail": "accepted at open"}
     failures = [
         {**late, "property": "outcome"} if effect_of(failed["verdict"]) == "accept" else failed
         for failed in row_failures(row)
     ]
-    if effect_of(row["verdict"]) != "accept":
-        return row
     return {**row, **late, "failures": failures}
-
-
-def _demanded(case: Case, taken: Mapping[str, str], profile: str | None) -> Expectation | None:
-    if case.choice is None:
-        return case.expect
-    option = rule_book().choices[case.choice].expected(profile) or taken.get(case.choice, "")
-    return case.options.get(option)
 
 
 def published_fuzz_findings(items: Sequence[FuzzFinding]) -> list[FuzzFinding]:
@@ -194,16 +178,11 @@ def published_fuzz_findings(items: Sequence[FuzzFinding]) -> list[FuzzFinding]:
         item
         for item in items
         if not any(
-            _ends_badly(item, selector)
+            kind_of(item.document.verdict) == "unsafe" or item.document.outcome(selector) in UNSAFE
             for selector in item.document.got
             if not same_project(selector.partition("==")[0], OWN)
         )
     ]
-
-
-def _ends_badly(item: FuzzFinding, selector: str) -> bool:
-    answer = item.document.got[selector].replace(",", ":").partition(":")[0].strip()
-    return answer in UNSAFE or kind_of(item.document.verdict) == "unsafe"
 
 
 def _disclosed(

@@ -1,11 +1,7 @@
 """Export a report as SARIF 2.1.0, in-toto statements and badges.
 
-SARIF is for code scanning services. The log has one result per finding, located at the input that represents
-it. Paths are those of the corpus in this project's repository. A finding without a file points to the corpus
-itself.
-
-The in-toto exports are Statements v1 with the predicate test-result v0.1, one per implementation. They are
-not signed, because only the person who ran the tests can sign them.
+A SARIF result is located at the input that represents its finding, or at the corpus if there is no file. The
+statements are not signed, because only the person who ran the tests can sign them.
 """
 
 from __future__ import annotations
@@ -50,10 +46,7 @@ NO_RULE = RuleRow(
 )
 """Placeholder for an unknown rule; code scanning services require a rule for every result."""
 _LISTS = tuple(frozenset(LETTERS[kind] for kind in kinds) for kinds in (FINE, WARNED | {UNSUPPORTED}, FAILED))
-"""Letters of the cases in the three lists of a statement: passed, warned and failed.
-
-Unsupported cases are listed as warned because the format has no other list for them.
-"""
+"""Letters of the cases that a statement lists as passed, as warned (or unsupported), and as failed."""
 COLORS = {
     "conformant": "brightgreen",
     "wrong files": "orange",
@@ -69,6 +62,7 @@ COLORS = {
     "not fully known": "lightgrey",
     "no fault shown": "lightgrey",
 }
+_PROPERTIES = ("id", "implementation", "verdict", "severity", "difficulty", "case_count", "expected_failure")
 Json = dict[str, Any]
 
 
@@ -157,18 +151,7 @@ def _result(finding: Finding, rule_index: int, files: dict[str, Json]) -> Json:
         "message": message("\n".join(parts)),
         "locations": [_location(finding, files)],
         "partialFingerprints": prints,
-        "properties": {
-            key: getattr(finding, key)
-            for key in (
-                "id",
-                "implementation",
-                "verdict",
-                "severity",
-                "difficulty",
-                "case_count",
-                "expected_failure",
-            )
-        },
+        "properties": {key: getattr(finding, key) for key in _PROPERTIES},
     }
     if finding.weaknesses:
         out["taxa"] = [cwe_reference(w.id) for w in finding.weaknesses if w.id in CWE_NAMES]
@@ -194,28 +177,29 @@ def _location(finding: Finding, files: dict[str, Json]) -> Json:
 
 
 def statements(report: Report, artifacts: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Return one in-toto statement per implementation; the keys are labels.
+    """Return one in-toto statement per label; ``artifacts`` maps labels to SHA-256 digests.
 
-    ``artifacts`` maps labels to SHA-256 digests. Test names are case ids. Cases without a result appear in no
-    list, and the result of an incomplete run is never better than WARNED. A report for published pages names
-    no cases. Raises AuditError for a missing artifact.
+    Cases without a result are in no list, and the result of an incomplete run is never better than WARNED.
+    Raises AuditError for a missing artifact.
     """
-    missing = [one.label for one in report.implementations if one.label not in artifacts]
+    labels = [one.label for one in report.implementations]
+    missing = [label for label in labels if label not in artifacts]
     if missing:
         raise AuditError(
             f"--intoto: every statement needs an artifact, but {visible(listed(missing, 4), 300)} has "
             "none; give the tested file with --artifact SELECTOR=FILE"
         )
-    return {
-        implementation.label: _statement(report, i, artifacts[implementation.label])
-        for i, implementation in enumerate(report.implementations)
-    }
+    return {label: _statement(report, i, artifacts[label]) for i, label in enumerate(labels)}
 
 
 def _statement(report: Report, index: int, artifact: str) -> dict[str, Any]:
     implementation = report.implementations[index]
     rows = [(row.case, row.verdicts[index]) for row in report.cases.rows]
     lists = [[case for case, letter in rows if letter in letters] for letters in _LISTS]
+    counts = tally(implementation)
+    # Unsupported cases do not count as passes, but they do not prevent PASSED if they are declared.
+    clean = implementation.word == CLEAN and implementation.ended == "complete" and not counts.warned
+    failed = implementation.contradictions or counts.failed
     return {
         "_type": STATEMENT,
         "subject": [
@@ -223,23 +207,13 @@ def _statement(report: Report, index: int, artifact: str) -> dict[str, Any]:
         ],
         "predicateType": PREDICATE,
         "predicate": {
-            "result": _outcome(implementation),
+            "result": "FAILED" if failed else "PASSED" if clean else "WARNED",
             "configuration": _configuration(report, implementation),
             "passedTests": lists[0],
             "warnedTests": lists[1],
             "failedTests": lists[2],
         },
     }
-
-
-def _outcome(implementation: Implementation) -> str:
-    numbers = tally(implementation)
-    if implementation.contradictions or numbers.failed:
-        return "FAILED"
-    # Unsupported cases do not count as passes, but they do not prevent PASSED if the implementation declares
-    # them.
-    clean = implementation.word == CLEAN and implementation.ended == "complete" and not numbers.warned
-    return "PASSED" if clean else "WARNED"
 
 
 def _configuration(report: Report, implementation: Implementation) -> list[dict[str, Any]]:
@@ -270,20 +244,19 @@ def _configuration(report: Report, implementation: Implementation) -> list[dict[
 
 
 def badges(report: Report) -> dict[str, dict[str, Any]]:
-    return {implementation.label: _badge(report, implementation) for implementation in report.implementations}
-
-
-def _badge(report: Report, implementation: Implementation) -> dict[str, Any]:
-    counts = tally(implementation)
-    message = f"{implementation.word} · {counts.fine:,}/{counts.due:,}"
-    if report.public and implementation.word != fine_words(report):
-        # This number is not the number of passes, so the badge says what it counts.
-        message += f" {fine_words(report)}"
-    if counts.not_run:
-        message += f" · {counts.not_run:,} not run"
-    return {
-        "schemaVersion": 1,
-        "label": f"safetensors conformance: {visible(implementation.label, 60)}",
-        "message": message,
-        "color": COLORS[implementation.word],
-    }
+    out = {}
+    for implementation in report.implementations:
+        counts = tally(implementation)
+        message = f"{implementation.word} · {counts.fine:,}/{counts.due:,}"
+        if report.public and implementation.word != fine_words(report):
+            # This number is not the number of passes, so the badge says what it counts.
+            message += f" {fine_words(report)}"
+        if counts.not_run:
+            message += f" · {counts.not_run:,} not run"
+        out[implementation.label] = {
+            "schemaVersion": 1,
+            "label": f"safetensors conformance: {visible(implementation.label, 60)}",
+            "message": message,
+            "color": COLORS[implementation.word],
+        }
+    return out

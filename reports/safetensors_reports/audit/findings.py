@@ -1,7 +1,4 @@
-"""Findings of an audit: one per implementation, rule and verdict, with all its cases.
-
-Each finding shows the smallest input among those with the worst outcome.
-"""
+"""Findings of an audit: one per implementation, rule and verdict, with the smallest of the worst inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ from ..fuzz_finding import Weakness
 from ..recommendations import NOT_KNOWN, recommendation, to_upstream
 from ..record.run import MAX_VERSION, Row, RunRecord
 from ..severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty, outcome_class, severity, weaknesses_of
-from ..text import digest, slug, stable, visible
+from ..text import digest, slug, stable, unused, visible
 from .disclosure import OWN, references_of
 from .inputs import BaselineEntry, FuzzFinding
 from .report import EvidenceRow, Finding, FuzzRow
@@ -103,10 +100,7 @@ class FailingInput:
 
     @property
     def input(self) -> str | None:
-        """SHA-256 of the input, or None if reports do not contain it.
-
-        Reports leave out an input that is too large or that consists of several files.
-        """
+        """SHA-256 of the input; None if it is too large for reports or consists of several files."""
         data = self.seen.data
         return hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None
 
@@ -142,8 +136,7 @@ def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
     got = document.got[selector]
     row = {
         "verdict": document.verdict,
-        # The answer begins with the outcome: "accept, 2 tensors", "crash: killed by SIGSEGV".
-        "outcome": got.replace(",", ":").partition(":")[0].strip(),
+        "outcome": document.outcome(selector),
         "message": got,
         "detail": got,
         "step": document.step,
@@ -154,17 +147,9 @@ def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
 
 def worst(options: Iterable[FailingInput]) -> FailingInput:
     def rank(one: FailingInput) -> tuple[Any, ...]:
-        # Prefer a small file to a call without a file, which has nothing to show.
-        size = (one.size == 0, one.size)
-        return (
-            _SEVERITIES.index(one.severity),
-            _OUTCOMES.index(one.outcome),
-            size,
-            one.row["case"],
-            # Prefer steps that do not need a device.
-            one.row["step"] == "device",
-            one.row["step"],
-        )
+        # Prefer a small file to a call without a file, which has nothing to show, and the device last.
+        grade = (_SEVERITIES.index(one.severity), _OUTCOMES.index(one.outcome))
+        return *grade, one.size == 0, one.size, one.row["case"], one.row["step"] == "device", one.row["step"]
 
     return min(options, key=rank)
 
@@ -257,12 +242,8 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
         who = group.selector if len(labels[group.selector]) == 1 else key[0]
         if len(who) > MAX_NAME:  # this must be safe in a command line and as an anchor in a page
             who = f"{who[:MAX_NAME]} {digest(who)[:8]}"
-        name = base = slug(f"{who} {key[1] or NOT_KNOWN} {key[2]}")
-        number = 2
-        while name in taken:
-            name, number = f"{base}-{number}", number + 1
-        taken.add(name)
-        out[key] = name
+        out[key] = unused(slug(f"{who} {key[1] or NOT_KNOWN} {key[2]}"), taken)
+        taken.add(out[key])
     return out
 
 
@@ -301,7 +282,10 @@ def _finding(
         got=shown.got,
         case_count=len(cases),
         cases=cases,
-        fuzz=[_fuzz_row(f) for f in group.fuzz],
+        fuzz=[
+            FuzzRow(f.slug, f.digest, d.size.now, d.seed, d.engine, d.reproduce)
+            for f, d in ((f, f.document) for f in group.fuzz)
+        ],
         evidence=shown.document(manifest),
         fingerprint=shown.digest,
         reproducer=again,
@@ -329,9 +313,3 @@ def _predicate(shown: FailingInput, rule_id: str) -> str:
     if shown.outcome == "content" and shown.row["step"] in ("write", "sharded"):
         verb = "writes files that differ from the given data, contrary to"
     return f"{verb} {rule.id} ({rule.title})"
-
-
-def _fuzz_row(item: FuzzFinding) -> FuzzRow:
-    document = item.document
-    size, again = document.size.now, document.reproduce
-    return FuzzRow(item.slug, item.digest, size, document.seed, document.engine, again)

@@ -49,8 +49,7 @@ def implementation(
 ) -> Implementation:
     """Return the report row of an implementation; *not run* and *not asked* are counted separately.
 
-    For other people's software, published pages count neither passed cases nor kept guarantees of a device.
-    Cases without a fault are computed by subtraction in ``tally``, so they include the withheld ones.
+    For other people's software, published rows count neither passed cases nor kept guarantees of a device.
     """
     info, header = record.implementation, record.header
     withheld = public and info["name"] != OWN
@@ -111,11 +110,7 @@ def _device(record: RunRecord) -> DeviceRow | UnsetType:
 
 
 def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
-    """Return reduced counts of unsafe and wrong-content cases.
-
-    Cases that concern only written or changing files are counted under other words, because they do not harm
-    a program that loads files.
-    """
+    """Count cases about written or changing files under other words, because they do not harm a loader."""
     out: dict[str, int] = {}
     for kind in ("unsafe", "wrong-content"):
         steps = {row["step"] for row in record.blamed if kind_of(row["verdict"]) == kind}

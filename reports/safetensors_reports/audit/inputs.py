@@ -28,10 +28,7 @@ class AuditError(Exception):
 
 @dataclass(frozen=True)
 class BaselineEntry:
-    """A known failure.
-
-    ``cases`` are the cases that ``case`` matches. ``issue`` may be ``unreported`` or empty.
-    """
+    """A known failure of the ``cases`` that ``case`` matches; ``issue`` may be ``unreported`` or empty."""
 
     case: str
     cases: tuple[str, ...]
@@ -43,10 +40,7 @@ class BaselineEntry:
 
 @dataclass(frozen=True)
 class FuzzFinding:
-    """A finding of a fuzzing run.
-
-    ``entry`` contains the bytes of its input, or None if the step has no input.
-    """
+    """A finding of a fuzzing run; ``entry`` contains its input, or None if the step has no input."""
 
     document: FindingPart
     entry: bytes | None
@@ -129,10 +123,7 @@ def load_fuzz_finding(path: Path) -> FuzzFinding:
 
 
 def _is_replay_command(document: FindingPart) -> bool:
-    """Return whether the command line of a finding is an ``stc fuzz`` command.
-
-    People paste this command line into a shell, so it must not run anything else.
-    """
+    """Check the command line of a finding, because people paste it into a shell."""
     try:
         words = shlex.split(document.reproduce)
     except ValueError:

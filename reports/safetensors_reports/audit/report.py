@@ -1,7 +1,4 @@
-"""Models of the audit report; ``report.schema.json`` is their schema.
-
-Fields are in the order in which they are written.
-"""
+"""Models of the audit report in the order of its fields; ``report.schema.json`` is their schema."""
 
 from __future__ import annotations
 
@@ -54,10 +51,7 @@ WORDS = {
 MISSES = "misses"
 """The word for a scanner or validator that accepts forbidden files."""
 CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
-"""Words for a run without a bad verdict.
-
-Published pages withhold some verdicts, so they never call other people's software *conformant*.
-"""
+"""Words for a run without a bad verdict; published pages do not call others' software *conformant*."""
 ORDER = (*WORDS.values(), MISSES, UNKNOWN, NOT_TOLD, CLEAN)
 
 
@@ -185,10 +179,7 @@ class CauseRow(Struct):
 
 
 ROLES = ("reader", "lister", "checker", "writer", "index", "device")
-"""Roles of a program. Each role has its own table.
-
-A program may return tensors, list headers, check files, write files, load through an index, or load onto a
-device."""
+"""Roles of a program, which may return tensors, list headers, check or write files, or load in other ways."""
 Failed = dict[Literal["text", "official", "ours"], dict[Kind, Positive]]
 """Basis of a rule -> worst verdict -> number of cases that fail such a rule."""
 

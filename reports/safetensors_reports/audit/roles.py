@@ -100,9 +100,7 @@ A failure counts for the first question that covers it. Exceeded budgets, undocu
 recommendations count for none.
 """
 LAYOUT = frozenset({"overlaps", "holes", "trailing", "outside", "backwards", "inside", "sizes"})
-"""Questions about files whose tensors do not cover the buffer exactly, so that two readers may see different
-content.
-"""
+"""Questions about layouts from which two readers may read different content."""
 REPEATED = frozenset({"names", "reserved", "fields", "keys"})
 _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
 """Effect of a failure -> required outcome."""
@@ -127,11 +125,7 @@ class _Role:
 def roles(
     record: RunRecord, shown: RunRecord, manifest: Manifest, *, public: bool, disclosed: Collection[str] = ()
 ) -> list[RoleRow]:
-    """Return the results by role.
-
-    If the results of other people's software are withheld, they come only from ``shown`` and from the header
-    of ``record``.
-    """
+    """Return the results by role. If some are withheld, use only ``shown`` and the header of ``record``."""
     hidden = public and record.implementation["name"] != OWN
     by_role: defaultdict[str, _Role] = defaultdict(_Role)
     info = record.implementation
@@ -153,18 +147,12 @@ def roles(
     keeps = _keeps(shown, manifest, disclosed if hidden else None)
     # A reader that reports only a verdict does not show which value it keeps.
     shows_values = "read" in record.implementation.get("steps", ()) or own != "reader"
-    return [
-        _row(
-            name,
-            by_role[name],
-            manifest,
-            unclaimed if name in OPENING else frozenset(),
-            keeps,
-            shows_values=shows_values,
-        )
-        for name in ROLES
-        if name in by_role and by_role[name].due
-    ]
+    rows = []
+    for name in ROLES:
+        if name in by_role and by_role[name].due:
+            left = unclaimed if name in OPENING else frozenset()
+            rows.append(_row(name, by_role[name], manifest, left, keeps, shows_values=shows_values))
+    return rows
 
 
 def _due(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]]:
@@ -185,13 +173,12 @@ def _answered(record: RunRecord, manifest: Manifest) -> Iterable[tuple[str, str]
 
 def _add(into: _Role, role: str, row: Row, failed: Row) -> None:
     verdict, rule, step = failed["verdict"], failed["rule"], row["step"]
-    area = rule[:3]
     if not fails(verdict, strict=True):
         return
     entry = rule_book().rules.get(rule)
     basis = failed.get("basis") or (entry.basis if entry else "text")
     question = _question(role, step, effect_of(verdict), rule)
-    places = [into.every, into.areas.setdefault(area, {})]
+    places = [into.every, into.areas.setdefault(rule[:3], {})]
     if question is not None:
         places.append(into.answers.setdefault(question, {}))
     for place in places:
@@ -269,15 +256,10 @@ def _asked(question: Question, due: Mapping[_About, set[str]], unclaimed: Collec
 
 @lru_cache(maxsize=1 << 14)
 def _traits(case: Case) -> tuple[str, str, frozenset[str]]:
-    return case.rules[0], _demanded(case), frozenset(rule[:3] for rule in case.rules)
-
-
-def _demanded(case: Case) -> str:
-    if case.expect is not None:
-        return case.expect.outcome
-    choice = rule_book().choices.get(case.choice or "")
-    option = case.options.get(choice.required or "") if choice else None
-    return option.outcome if option else ""
+    demand = case.expect
+    if demand is None and (choice := rule_book().choices.get(case.choice or "")):
+        demand = case.options.get(choice.required or "")
+    return case.rules[0], demand.outcome if demand else "", frozenset(rule[:3] for rule in case.rules)
 
 
 def _keeps(record: RunRecord, manifest: Manifest, disclosed: Collection[str] | None) -> str:

@@ -17,10 +17,7 @@ FAILED = FAILING - {LOST}
 
 
 class Tally(NamedTuple):
-    """Case counts of a full run: ``due`` is the total, and every case is counted in exactly one other field.
-
-    In published reports, ``fine`` may include withheld cases.
-    """
+    """Case counts that add up to ``due``; in published reports, ``fine`` may include withheld cases."""
 
     due: int
     fine: int
@@ -32,14 +29,14 @@ class Tally(NamedTuple):
 
 
 def tally(who: Implementation) -> Tally:
-    counted = {
-        part: sum(number for kind, number in who.counts.items() if kind_of(kind) in kinds)
-        for part, kinds in (("warned", WARNED), ("failed", FAILED))
-    }
+    warned, failed = (
+        sum(number for kind, number in who.counts.items() if kind_of(kind) in kinds)
+        for kinds in (WARNED, FAILED)
+    )
     unsupported, lost = who.counts.get(UNSUPPORTED, 0), who.counts.get(LOST, 0)
     # Published reports do not count passes, so subtract everything else.
-    fine = who.cases - unsupported - lost - sum(counted.values())
-    return Tally(who.due, fine, unsupported, counted["warned"], counted["failed"], lost, who.not_run)
+    fine = who.cases - unsupported - lost - warned - failed
+    return Tally(who.due, fine, unsupported, warned, failed, lost, who.not_run)
 
 
 def not_known(who: Implementation) -> str:
@@ -56,20 +53,14 @@ def fine_words(report: Report) -> str:
 
 def tally_sentence(report: Report, who: Implementation) -> str:
     counts = tally(who)
-    parts = [
-        f"{counts.fine:,} {fine_words(report)}",
-        *(
-            f"{number:,} {words}"
-            for number, words in (
-                (counts.unsupported, "unsupported"),
-                (counts.warned, "with a recommendation not followed or a late rejection"),
-                (counts.failed, "failed"),
-                (counts.lost, "lost because the adapter failed"),
-                (counts.not_run, "not run"),
-            )
-            if number
-        ),
-    ]
+    others = {
+        "unsupported": counts.unsupported,
+        "with a recommendation not followed or a late rejection": counts.warned,
+        "failed": counts.failed,
+        "lost because the adapter failed": counts.lost,
+        "not run": counts.not_run,
+    }
+    parts = [f"{counts.fine:,} {fine_words(report)}", *(f"{n:,} {words}" for words, n in others.items() if n)]
     return f"Of {plural(counts.due, 'case')}: {', '.join(parts)}."
 
 

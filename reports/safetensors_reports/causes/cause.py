@@ -1,7 +1,4 @@
-"""Group the failures of a run by root cause, worst first.
-
-In a terminal, every cause is shown with the command that reproduces it.
-"""
+"""Group the failures of a run by root cause, worst first, with commands that reproduce them."""
 
 from __future__ import annotations
 
@@ -30,10 +27,7 @@ _INDENT = " " * 8
 
 @dataclass(frozen=True)
 class Cause:
-    """One root cause.
-
-    Its strings are safe to print and of limited length. A contradiction has a second case, ``beside``.
-    """
+    """One root cause, in short and safe strings; a contradiction also has a second case, ``beside``."""
 
     verdict: str
     verdicts: tuple[tuple[str, int], ...]
@@ -114,7 +108,7 @@ def _example(group: Group, cases: Mapping[str, Case]) -> Failure:
         return (
             badness(f.verdict),
             f.step == "device",
-            mistake_key(f, case) != group.key,  # this verdict follows from the others, so it is added
+            mistake_key(f, case) != group.key,  # prefer failures that were not merged into the group
             bool(case and case.heavy),
             -common[f.rule],
             codes,
@@ -178,10 +172,7 @@ def cause_text(cause: Cause) -> str:
 
 
 def verdict_numbers(cause: Cause) -> str:
-    """Return the number of cases per verdict, such as ``41 wrong-reject, 4 not-strict``.
-
-    The string is empty if there is only one verdict.
-    """
+    """Return the cases per verdict, such as ``41 wrong-reject, 4 not-strict``, if there are several."""
     if len(cause.verdicts) < 2:
         return ""
     return ", ".join(f"{count:,} {visible(verdict, 40)}" for verdict, count in cause.verdicts)
@@ -222,10 +213,7 @@ def _cases(found: Sequence[Cause]) -> int:
 
 
 def _wrapped(text: str, first: str, others: str) -> list[str]:
-    """Wrap text so that no line starts with a workflow command.
-
-    GitHub also recognises workflow commands after leading spaces.
-    """
+    """Wrap text without starting a line with ``::``, which GitHub would run as a workflow command."""
     lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
     return [f"{others}… {line.strip()}" if line.strip().startswith("::") else line for line in lines]
 

@@ -1,9 +1,8 @@
 """Failures of a run, each with a key that identifies the mistake behind it.
 
 Failures with the same key become one cause. The first part of a key is the aspect. It determines the other
-parts: the missed fault for a wrong acceptance, the message of the reader for a wrong rejection, the
-difference for wrong content. The form of failures in a row depends on the version of the suite that wrote the
-row.
+parts: the missed fault for a wrong acceptance, the message of the reader for a wrong rejection, and the
+difference for wrong content.
 """
 
 from __future__ import annotations
@@ -34,10 +33,7 @@ _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
 class Failure(NamedTuple):
-    """A single failure.
-
-    ``broken`` is a property of a written file, and ``check`` is a guarantee about loading onto a device.
-    """
+    """A failure; ``broken`` is a property of a written file, ``check`` a guarantee of a device loader."""
 
     row: Row
     verdict: str
@@ -73,7 +69,11 @@ def failures(row: Row) -> list[Failure]:
     if not listed:
         listed = list(_unlisted_failures(row, broken))
     named = {f.broken for f in listed}
-    listed += [_broken_promise(row, check) for check in broken if check["name"] not in named]
+    for check in broken:
+        if check["name"] not in named:
+            kept = CHECKS[check["name"]]
+            message = str(check["message"])
+            listed.append(Failure(row, kept.verdict, kept.rule, None, "", check["name"], message))
     return [f for f in listed if kind_of(f.verdict) in BLAMED]
 
 
@@ -110,11 +110,6 @@ def _unlisted_failures(row: Row, broken: Iterable[dict[str, Any]]) -> Iterator[F
         return
     name = "valid" if detail.startswith((_BREAKS, "no file was written")) else ""
     yield Failure(row, row["verdict"], _rule(row), row.get("basis"), name, "", detail)
-
-
-def _broken_promise(row: Row, check: dict[str, Any]) -> Failure:
-    promise = CHECKS[check["name"]]
-    return Failure(row, promise.verdict, promise.rule, None, "", check["name"], str(check["message"]))
 
 
 def _rule(row: Row) -> str:
@@ -180,10 +175,7 @@ def mistake_key(failure: Failure, case: Case | None) -> Key:
 
 
 def aspect_of(failure: Failure, case: Case | None) -> str:
-    """Return the kind of mistake.
-
-    It does not depend on the severity; an ignored recommendation has a kind too.
-    """
+    """Return the kind of mistake, which does not depend on the severity."""
     kind, _, option = failure.verdict.partition(":")
     if failure.check:
         return "check"
@@ -319,10 +311,7 @@ def _expected(case: Case | None) -> dict[str, Any]:
 
 
 def shape_kind(failure: Failure, case: Case | None) -> str:
-    """Return how the dimensions went wrong.
-
-    They may be ``wrapped`` to 32 bits or ``rounded`` to a double. The string is empty in all other cases.
-    """
+    """Return ``wrapped`` (dimensions to 32 bits) or ``rounded`` (to a double), or an empty string."""
     pairs = differing_reports(failure, case, "shape")
     same = [
         (g, w)
@@ -345,10 +334,7 @@ def own_words(row: Row, case: Case | None) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def mask_letters(words: str) -> str:
-    """Mask single letters in a message.
-
-    Most tensor names in the corpus are a single letter. Articles are masked as well.
-    """
+    """Mask single letters, because most tensor names in the corpus are a single letter."""
     return _LETTERS.sub("#", words)
 
 

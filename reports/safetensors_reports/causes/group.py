@@ -44,10 +44,6 @@ _SPACES = re.compile(rb"[\t\r\n ][:,\]}]|[\[{][\t\r\n ]")
 """Spaces in unusual positions; matches within strings do no harm here."""
 
 
-def _empty(header: Header, _: bytes) -> bool:
-    return any(t.begin == t.end for t in header.tensors.values())
-
-
 def _unaligned(header: Header, _: bytes) -> bool:
     start = header.data_start
     return any(
@@ -63,7 +59,7 @@ def _shuffled(header: Header, _: bytes) -> bool:
 
 
 _OF_HEADER: Mapping[Feature, Callable[[Header, bytes], bool]] = {
-    "a tensor of zero bytes": _empty,
+    "a tensor of zero bytes": lambda header, _: any(t.begin == t.end for t in header.tensors.values()),
     "no tensors": lambda header, _: not header.tensors,
     "a tensor that does not begin at a multiple of its element size": _unaligned,
     "entries in a different order than the data": _shuffled,
@@ -85,9 +81,7 @@ _OF_HEADER: Mapping[Feature, Callable[[Header, bytes], bool]] = {
     ),
     "a hundred or more tensors": lambda header, _: len(header.tensors) >= 100,
 }
-"""Features of a file that confuse some readers, with a test of the header and its bytes. The first match is
-used.
-"""
+"""Features that confuse some readers, with a test of the header and its bytes; the first match counts."""
 
 OF_TEXT = frozenset(
     {
@@ -196,11 +190,7 @@ def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group
 
 
 def _absorb(groups: dict[Key, Group]) -> None:
-    """Merge groups that have the same cause.
-
-    Narrow kinds of a fault are merged into wider ones, and unexamined faults into a known kind of the same
-    rule.
-    """
+    """Merge narrow kinds of a fault into wider ones, and unexamined faults into known ones of the rule."""
     for key in [key for key in groups if key[0] == "accept" and key[-1] == NOT_EXAMINED]:
         rule = groups[key].rules[:1]
         same = [k for k, g in groups.items() if k[:-1] == key[:-1] and k != key and rule == g.rules[:1]]

@@ -63,10 +63,8 @@ _ADVICE = {
     "dtype": "Report the dtype that the file has, or declare the dtype in lacks and reject the file.",
     "escapes": "Decode the escapes in JSON strings (HDR-15) before you return names or metadata.",
     "metadata": "Return every key and value of the metadata unchanged.",
-    "mapped": (
-        "Copy the data when you read it, or check the file size again: truncating a mapped file kills the "
-        "process."
-    ),
+    "mapped": "Copy the data when you read it, or check the file size again: truncating a mapped file kills "
+    "the process.",
     "every": "Check the adapter first: if nearly all valid inputs fail, the reader is rarely the cause.",
     "harness": "Fix the adapter or its dependencies; these cases have no result.",
     INPUT: "Open files for reading only, and do not change what their paths refer to.",
@@ -174,11 +172,9 @@ def _writes(parts: Sequence[str], title: str) -> str:
         broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
         if not broken and title.startswith("IDX"):
             return f"leaves a folder that violates {title}"
-        return (
-            f"writes files that violate a rule: {broken}"
-            if broken
-            else f"does not write a valid file: {title}"
-        )
+        if broken:
+            return f"writes files that violate a rule: {broken}"
+        return f"does not write a valid file: {title}"
     return f"fails a check after saving: {MEANINGS.get(name, name)}"
 
 
@@ -211,12 +207,9 @@ def advice_for(group: Group) -> str:
         case "property":
             return _ADVICE.get(parts[0]) or ADVICE_BY_PROPERTY.get(parts[0]) or of_charged
         case "end":
-            # SIGBUS, which follows from a truncated mapped file, has its own advice.
-            return (
-                _ADVICE["mapped"]
-                if "SIGBUS" in group.said
-                else ADVICE_BY_OUTCOME[outcome_class(_ends(group))]
-            )
+            if "SIGBUS" in group.said:  # it follows from a truncated mapped file
+                return _ADVICE["mapped"]
+            return ADVICE_BY_OUTCOME[outcome_class(_ends(group))]
         case "cost":
             return ADVICE_BY_OUTCOME["resources"]
     return _ADVICE.get(aspect) or ADVICE_BY_OUTCOME.get(aspect, "")

@@ -22,17 +22,14 @@ from safetensors_corpus.judging.content import FIELDS, METADATA, NAMES, differin
 from safetensors_reference.rules.faults import quote
 
 from ..record.run import Row, RunRecord
-from ..text import listed, visible
+from ..text import listed, unused, visible
 
 Tensor = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What an accepting reader reports about a file.
-
-    None means that the value is not reported. A repeated name has several rows.
-    """
+    """What an accepting reader reports; None means not reported, and a repeated name has several rows."""
 
     tensors: dict[str, list[Tensor]] | None
     metadata: dict[str, Any] | None
@@ -154,12 +151,10 @@ class PairSplits(NamedTuple):
 class Split:
     """One case on which implementations disagree.
 
-    ``kind`` is ``content`` if two implementations accept the file and report different content, else
-    ``verdict``. ``vector`` maps a label to ``accept:A``, ``accept:B``, ..., ``reject``, ``unsupported``,
-    ``crash``, ``hang`` or ``exhausted``. It maps a label to ``accept:?`` if the implementation reports too
-    little to belong to one group of accepting implementations. If there are three or more implementations and
-    exactly one differs from all others, ``dissenter`` is its label. ``difference`` describes a content split,
-    with values in the order of ``between``.
+    ``vector`` maps labels to ``accept:A``, ``accept:B``, ..., ``reject``, ``unsupported``, ``crash``,
+    ``hang`` or ``exhausted``, or to ``accept:?`` if an implementation reports too little to belong to one
+    group. ``dissenter`` is the only one of three or more that differs from all others. ``difference``
+    compares the two labels in ``between``.
     """
 
     case: str
@@ -185,11 +180,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of comparing runs.
-
-    Cases counted in ``unanswered`` have fewer than two answers, and cases in ``left_out`` are not in every
-    run.
-    """
+    """Result of comparing runs; ``left_out`` counts cases that are not in every run."""
 
     labels: tuple[str, ...]
     compared: int = 0
@@ -249,10 +240,7 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
 def distinct_labels(records: Sequence[RunRecord]) -> tuple[str, ...]:
     labels: list[str] = []
     for record in records:
-        label, number = record.label, 2
-        while label in labels:
-            label, number = f"{record.label} #{number}", number + 1
-        labels.append(label)
+        labels.append(unused(record.label, labels, " #"))
     return tuple(labels)
 
 
@@ -334,10 +322,7 @@ def _split(case: str, answers: Sequence[_Answer], disagreements: Mapping[Pair, K
 
 
 def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> dict[str, str]:
-    """Return a letter per label.
-
-    All members of a group agree with each other. Readers that report too little join a group or get ``?``.
-    """
+    """Return a letter for each label; readers that report too little to belong to a group get ``?``."""
     labels = [a.label for a in accepters]
     split = {x for pair, kind in disagreements.items() if kind == "content" for x in pair}
     if not split:
@@ -370,11 +355,8 @@ def _dissenter(vector: Mapping[str, str], disagreements: Mapping[Pair, Kind]) ->
     if len(votes) != 2 or votes.total() < 3 or 1 not in votes.values():
         return None
     lone = next(x for x, token in vector.items() if votes[token] == 1)
-    return (
-        lone
-        if all(_differ(lone, x, disagreements) for x, token in vector.items() if votes[token] > 1)
-        else None
-    )
+    others = [x for x, token in vector.items() if votes[token] > 1]
+    return lone if all(_differ(lone, x, disagreements) for x in others) else None
 
 
 def _notes(records: Sequence[RunRecord], labels: Sequence[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from safetensors_corpus.typed import Count
 from safetensors_reference import rule_book
 
 from ..templates import render, render_lines
-from ..text import code, listed, plural, visible
+from ..text import code, join_counts, listed, plural, visible
 from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Kind
 from .signatures import NO_VOTE, SORTS, Differences, Disagreement, Signature, Sort
 
@@ -39,7 +39,7 @@ Status = Literal["new", "known", "expired", "choice"]
 
 @dataclass(frozen=True)
 class TriageState:
-    """Triage of a signature: it is ``known`` with a reason, or its review is overdue."""
+    """Triage of a signature, which may be known for a reason or overdue for review."""
 
     status: Status
     reason: str = ""
@@ -81,11 +81,7 @@ _DUMP = {
         "tensors": {
             "type": "array",
             "description": "Sorted by name, without values that the implementation does not report.",
-            "items": {
-                "type": "object",
-                "required": ["name"],
-                "properties": {"name": {"type": "string"}},
-            },
+            "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
         },
         "metadata": {
             "type": "object",
@@ -265,11 +261,7 @@ class DiffReport:
 
     @property
     def exit_status(self) -> Literal[0, 1, 2]:
-        """Return the exit status.
-
-        0 means no new disagreement, 1 means a new signature or one whose review is overdue, and 2 means that
-        something could not be run.
-        """
+        """2 if something could not be run, 1 for new or overdue signatures, and otherwise 0."""
         if self.problems:
             return 2
         return 1 if self.with_status("new", "expired") else 0
@@ -277,9 +269,8 @@ class DiffReport:
 
 def document(report: DiffReport) -> DiffDocument:
     differences = report.differences
-    inputs = InputsPart(
-        report.given, differences.compared, differences.shared - differences.compared, differences.left_out
-    )
+    unanswered = differences.shared - differences.compared
+    inputs = InputsPart(report.given, differences.compared, unanswered, differences.left_out)
     return DiffDocument(
         diff=1,
         suite=report.suite,
@@ -344,11 +335,9 @@ def diff_lines(comparison: Comparison, limit: int = 10) -> list[str]:
 
 
 def diff_text(report: DiffReport, limit: int = 10) -> list[str]:
-    differences = report.differences
+    alone = report.differences.dissenters().items()
     tables = {
-        "alone against all others": [
-            (visible(x, 60), numbers) for x, numbers in differences.dissenters().items()
-        ],
+        "alone against all others": [(visible(label, 60), numbers) for label, numbers in alone],
         "pairs": [(_pair(pair), numbers) for pair, numbers in _pairs(report)],
     }
     found = {d.input: d for d in report.differences.found}
@@ -368,14 +357,14 @@ def diff_markdown(report: DiffReport) -> str:
         f"{code(x, 60)} (content {n['content']:,}, verdict {n['verdict']:,}, choice {n['choice']:,})"
         for x, n in report.differences.dissenters().items()
     ]
-    limits = {"ROWS": MAX_ROWS, "SKELETONS": MAX_SKELETONS}
     page = render(
         "diff.md",
         **_values(report),
-        **limits,
+        ROWS=MAX_ROWS,
+        SKELETONS=MAX_SKELETONS,
         alone=alone,
         pairs=_pairs(report),
-        toml_string=_toml_string,
+        toml_string=lambda text: json.dumps(visible(text, 2000).replace("`", "?")),
     )
     return page.rstrip("\n") + "\n"
 
@@ -389,14 +378,10 @@ def _values(report: DiffReport) -> dict[str, Any]:
     choices: dict[str, list[Disagreement]] = {}
     for d in differences.of("choice"):
         choices.setdefault(d.about.choice, []).append(d)
-    unsafe = [
-        (
-            label,
-            ", ".join(f"{word} {n:,}" for word, n in Counter(outcome for _, outcome in ends).items()),
-            [name for name, _ in ends],
-        )
-        for label, ends in differences.unsafe().items()
-    ]
+    unsafe = []
+    for label, ends in differences.unsafe().items():
+        counts = join_counts(Counter(outcome for _, outcome in ends), ", ")
+        unsafe.append((label, counts, [name for name, _ in ends]))
     return {
         "report": report,
         "SORTS": SORTS,
@@ -458,7 +443,3 @@ def _again(report: DiffReport, example: Disagreement) -> str:
     path = f"./{example.input}" if example.input.startswith("-") else example.input
     parts += ["--case", example.input] if report.source.startswith("corpus") else [path]
     return visible(shlex.join(parts), 400)
-
-
-def _toml_string(text: str) -> str:
-    return json.dumps(visible(text, 2000).replace("`", "?"), ensure_ascii=True)

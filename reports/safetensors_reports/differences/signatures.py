@@ -1,12 +1,8 @@
 """Sort the disagreements of a differential run, and give each a signature and a dissenter.
 
-``compare`` finds the splits. This module adds what a CI gate needs:
-
-- The *sort* of a disagreement: different content for one file is always a defect. If some readers accept and
-  others reject, it is a defect only if the format leaves no choice.
-- The *signature* says what is wrong with the input and which implementation answered how. It contains no
-  versions, case ids or messages, so known disagreements stay known when the corpus grows or an implementation
-  publishes a release.
+Different content for one file is always a defect. If some readers accept and others reject, it is a defect
+only if the format leaves no choice. A signature contains no versions, case ids or messages, so known
+disagreements stay known when the corpus grows or an implementation publishes a release.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ NO_VOTE = frozenset({"unsupported", *NO_ANSWER})
 
 @dataclass(frozen=True)
 class InputInfo:
-    """Facts about an input: ``subject`` is its fault codes, or else a rule, or else ``valid``."""
+    """Facts about an input; ``subject`` contains its fault codes, a rule if it has none, or ``valid``."""
 
     subject: str
     choice: str = ""
@@ -43,10 +39,7 @@ class InputInfo:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One input on which implementations disagree or one fails badly.
-
-    ``vector`` is the same as in ``Split``.
-    """
+    """One input on which implementations disagree or one fails badly; ``vector`` is as in ``Split``."""
 
     input: str
     sort: Sort
@@ -81,7 +74,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Differences:
-    """Evaluated run, worst first; ``main`` is the comparison without ``choice`` disagreements."""
+    """Disagreements of a run, worst first; ``main`` is the comparison without ``choice`` disagreements."""
 
     labels: tuple[str, ...]
     found: tuple[Disagreement, ...]

@@ -14,6 +14,7 @@ from typing import Literal
 from safetensors_reference import Explanation
 from safetensors_reference.header.layout import Range
 
+from ..text import plural
 from .canvas import columns, quoted_name, truncate
 
 MAX_RANGES = 14
@@ -27,10 +28,7 @@ Kind = Literal["hole", "overlap", "trailing", "beyond", "unknown"]
 
 @dataclass(frozen=True)
 class Bar:
-    """One range or ``count`` ordinary neighbours.
-
-    ``number`` is the line of the range in the list, or 0 for several ranges.
-    """
+    """One range, whose ``number`` is its line in the list, or ``count`` neighbours, whose number is 0."""
 
     begin: int
     end: int
@@ -63,10 +61,7 @@ class Patch:
 
 @dataclass
 class Buffer:
-    """Everything that is drawn of a data buffer.
-
-    ``left_out`` is the number of ranges without a line, and ``hidden`` is the number of bars without a lane.
-    """
+    """What is drawn of a data buffer; ``left_out`` ranges have no line, and ``hidden`` bars have no lane."""
 
     size: int
     declared: int = 0
@@ -117,20 +112,16 @@ def _remarks(ranges: Sequence[Range], size: int) -> list[str]:
             out.append("ends before it begins")
             continue
         if item.begin > cursor:
-            words.append(f"{_bytes(item.begin - cursor)} unclaimed before it")
+            words.append(f"{plural(item.begin - cursor, 'byte')} unclaimed before it")
         elif item.begin < cursor:
             many = min(item.end, cursor) - item.begin
-            words.append(f"{_bytes(many)} shared with {before}" if many else f"inside {before}")
+            words.append(f"{plural(many, 'byte')} shared with {before}" if many else f"inside {before}")
         if item.end > size:
-            words.append(f"{_bytes(item.end - max(item.begin, size))} past the end of the file")
+            words.append(f"{plural(item.end - max(item.begin, size), 'byte')} past the end of the file")
         out.append("; ".join(words))
         if item.end >= cursor:
             cursor, before = item.end, quoted_name(item.name, 12)
     return out
-
-
-def _bytes(count: int) -> str:
-    return "1 byte" if count == 1 else f"{count:,} bytes"
 
 
 def _kept(remarks: Sequence[str]) -> set[int]:
@@ -152,18 +143,9 @@ def _add(out: Buffer, item: Range, remark: str) -> None:
     number = len(out.rows) + 1
     size = item.end - item.begin
     where = f"{item.begin:,}..{item.end:,}"
-    note = remark or ("empty" if size == 0 else "")
+    note = truncate(remark or ("empty" if size == 0 else ""), MAX_REMARK)
     name = quoted_name(item.name)
-    out.rows.append(
-        (
-            str(number),
-            name,
-            truncate(item.label, 22),
-            where,
-            f"{max(size, 0):,} B",
-            truncate(note, MAX_REMARK),
-        )
-    )
+    out.rows.append((str(number), name, truncate(item.label, 22), where, f"{max(size, 0):,} B", note))
     if size == 0:
         out.ticks.setdefault(item.begin, []).append(str(number))
     elif size > 0:

@@ -1,8 +1,4 @@
-"""Building blocks of drawings: shapes and safe text on a canvas, and the style sheet.
-
-The output is deterministic and assumes a fixed-pitch font. Names come from hostile files, so unsafe
-characters are escaped.
-"""
+"""Shapes and safe text on a canvas, and the style sheet, which assumes a fixed-pitch font."""
 
 from __future__ import annotations
 
@@ -128,10 +124,7 @@ class LabelRows:
         return len(self.taken)
 
     def place(self, middle: float, width: float, limit: int) -> tuple[float, int]:
-        """Place a label around ``middle`` and return its start and row.
-
-        The row is ``limit`` if no row has space.
-        """
+        """Return the start and row of a label around ``middle``; the row is ``limit`` if none has space."""
         start = min(max(middle - width / 2, MARGIN), MARGIN + INNER - width)
         end = start + width
         for row in range(limit):
@@ -150,18 +143,15 @@ class Canvas:
     mark: str
     parts: list[str] = field(default_factory=list)
 
-    def rect(self, x: float, y: float, width: float, height: float, style: str) -> None:
+    def rect(self, x: float, y: float, width: float, height: float, style: str, paint: str = "") -> None:
         self.parts.append(
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.5))}" height="{_n(height)}" rx="2" '
-            f'class="{style}"/>'
+            f'{paint}class="{style}"/>'
         )
 
     def hatch(self, x: float, y: float, width: float, height: float, colour: str) -> None:
         edge = {"amber": "edge", "red": "edge-red", "grey": "edge-grey"}[colour]
-        self.parts.append(
-            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(max(width, 0.5))}" height="{_n(height)}" rx="2" '
-            f'fill="url(#{colour}-{self.mark})" class="{edge}"/>'
-        )
+        self.rect(x, y, width, height, edge, f'fill="url(#{colour}-{self.mark})" ')
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str = "line") -> None:
         self.parts.append(f'<line x1="{_n(x1)}" y1="{_n(y1)}" x2="{_n(x2)}" y2="{_n(y2)}" class="{style}"/>')

@@ -1,8 +1,4 @@
-"""Draw the bytes of a file: length field, header, data buffer, and faults of the layout.
-
-The upper strip shows the whole file, and the lower strip shows its data buffer with one bar per tensor.
-Faults are marked by labels as well as by colours. Reports embed the drawing unchanged.
-"""
+"""Draw the bytes of a file: the whole file above, and its data buffer with one bar per tensor below."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from itertools import pairwise
 from safetensors_reference import Explanation, Fault, explain
 from safetensors_reference.header.layout import draw_layout
 
+from ..text import plural
 from .buffer import Buffer, Patch, column_starts, layout_buffer
 from .canvas import CHAR, INNER, MARGIN, Canvas, LabelRows, harmless_text, text_width, truncate
 
@@ -28,10 +25,7 @@ Segment = tuple[str, str, int, int]
 
 
 def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:
-    """Divide ``width`` in proportion to ``sizes``, and return the parts and whether they are to scale.
-
-    Every part has at least the width ``least``.
-    """
+    """Divide ``width`` into parts of at least ``least``, and return them and whether they are to scale."""
     if not sizes:
         return [], True
     needed = sum(least)
@@ -41,7 +35,7 @@ def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tu
     while True:
         free = width - sum(least[i] for i in fixed)
         total = sum(size for i, size in enumerate(sizes) if i not in fixed)
-        # Use integer division, because a size can exceed the range of a float.
+        # Divide the integers first, because their sizes can exceed the range of a float.
         widths = [least[i] if i in fixed else free * (s / total if total else 0) for i, s in enumerate(sizes)]
         short = {i for i, w in enumerate(widths) if i not in fixed and w < least[i]}
         if not short:
@@ -93,7 +87,7 @@ def layout_svg(
     explanation = explain(data) if explanation is None else explanation
     canvas = Canvas(hashlib.sha256(name.encode("utf-8", "replace") + data).hexdigest()[:8])
     faults = explanation.faults
-    count = "no fault" if not faults else "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
+    count = plural(len(faults), "fault") if faults else "no fault"
     title = f"{truncate(harmless_text(name), 60)}: {len(data):,} bytes, {count}"
     canvas.text(MARGIN, 20, title, "title")
     segments = _segments(data)
@@ -250,11 +244,8 @@ def _bars(canvas: Canvas, buffer: Buffer, scale: Scale, y: float) -> None:
             middle = scale.at(buffer.size)
             clear, room = (middle, left + wide - middle) if bar.upside_down else (clear, middle - clear)
         label = f"{bar.number} {bar.label}" if bar.number else bar.label
-        for text in (
-            label,
-            truncate(label, int(room / CHAR) - 1) if room > 12 * CHAR else "",
-            str(bar.number or "…"),
-        ):
+        shorter = truncate(label, int(room / CHAR) - 1) if room > 12 * CHAR else ""
+        for text in (label, shorter, str(bar.number or "…")):
             if text and text_width(text) + 4 <= room:
                 canvas.text(clear + room / 2, top + 19, text, "halo", "middle")
                 break

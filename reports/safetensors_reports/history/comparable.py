@@ -17,13 +17,15 @@ RACE = "concurrent"
 
 
 def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry]) -> RunRecord:
-    """Return a published run without random failures and without cases that its adapter does not fit.
-
-    Raises AuditError if the run cannot be published.
-    """
+    """Return a published run without random failures and adapter misfits. Raises AuditError."""
     shown = published_run(record, manifest, known)
     plain = [_without_chance(row) for row in shown.results]
-    unknown = set() if record.name == OWN else _unknown(plain, manifest)
+    unknown: set[str] = set()
+    if record.name != OWN:
+        basic = {c.id for c in manifest.cases if c.smoke and not c.heavy and c.expect and c.expect.content}
+        # Published results without a fault have no message or exception.
+        rows = [{"detail": "", **row} for row in plain]
+        unknown = set(adapter_misfits(rows, [row for row in rows if row["case"] in basic]))
     if not unknown and all(a is b for a, b in zip(plain, shown.results, strict=True)):
         return record
     lost = {"verdict": "harness-error", "failures": [], "expected_failure": False}
@@ -44,10 +46,3 @@ def _without_chance(row: Row) -> Row:
     if len(kept) == len(failures):
         return row
     return {**row, "verdict": worst(f["verdict"] for f in kept), "failures": kept}
-
-
-def _unknown(rows: Sequence[Row], manifest: Manifest) -> set[str]:
-    basic = {c.id for c in manifest.cases if c.smoke and not c.heavy and c.expect and c.expect.content}
-    # Published results without a fault have no message or exception.
-    rows = [{"detail": "", **row} for row in rows]
-    return set(adapter_misfits(rows, [row for row in rows if row["case"] in basic]))

@@ -1,9 +1,7 @@
 """Histories of programs: one line per published run; lines are never changed or removed.
 
 Every program has a file of JSON lines. A line repeats what the program's own published report says about one
-entry point, in one version, on one corpus. It contains the number of cases by kind of verdict and by rule,
-and the names of cases that have a public report, but no costs. Lines are made from published reports only, so
-they lack whatever reports withhold (``docs/disclosure.md``).
+entry point, in one version, on one corpus, so it lacks whatever reports withhold (``docs/disclosure.md``).
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from safetensors_reference.source import read_whole
 
 from ..audit.inputs import AuditError
 from ..audit.report import Implementation, Report
-from ..text import file_slug, visible
+from ..text import file_slug, unused, visible
 from ..versions import version_key
 
 FORMAT: Final = 1
@@ -190,12 +188,7 @@ def append_lines(ledgers: Mapping[str, Ledger], lines: Sequence[Line]) -> dict[s
     for line in lines:
         if line.program not in out:
             taken = {ledger.stem for ledger in out.values()}
-            base = stem = file_slug(line.program) or "program"
-            number = 1
-            while stem in taken:
-                number += 1
-                stem = f"{base}-{number}"
-            out[line.program] = Ledger(line.program, stem)
+            out[line.program] = Ledger(line.program, unused(file_slug(line.program) or "program", taken))
         out[line.program] = out[line.program].with_lines([line])
     return dict(sorted(out.items()))
 

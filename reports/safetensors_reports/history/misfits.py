@@ -1,10 +1,8 @@
 """Find answers that are caused by an adapter that does not fit the tested version.
 
-An adapter is written for one release, but it also runs other releases. If an older release lacks a function
-that the adapter calls, every case fails, whatever its file is. A comparison with the next version would look
-as if many bugs had been fixed together. Two signs identify such answers. Either the error is about a missing
-name or a different signature, or the program gives the same answer to files that are so basic that every
-reader accepts them. These basic files are the control.
+If an older release lacks a function that the adapter calls, every case fails, and the next release seems to
+fix many bugs. There are two signs: an error about a missing name or a different signature, or the same answer
+to files that are so basic that every reader accepts them. These basic files are the control.
 """
 
 from __future__ import annotations
@@ -24,11 +22,7 @@ _OF_DATA = re.compile(
     r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute"
     r"|module 'numpy' has no attribute"
 )
-"""Errors that parsers raise when they trust their input; such a parser rejects invalid files this way.
-
-A library may also use a removed NumPy name for a single dtype only. If the error affects all files, the basic
-files show it.
-"""
+"""Errors of parsers that trust their input, and of libraries that use a removed NumPy name somewhere."""
 _OTHER_FORM = re.compile(
     r"unexpected keyword argument|takes .*positional argument|missing \d+ required .*argument"
     r"|is not a (function|constructor)\b"
@@ -65,10 +59,7 @@ def names_missing_api(row: Row) -> bool:
 
 
 def _answer(row: Row) -> tuple[str, ...] | None:
-    """Return what identifies an answer, or None for a correct one.
-
-    An exception identifies an answer in the same way in every step.
-    """
+    """Return what identifies an answer, or None for a correct one; exceptions do not depend on the step."""
     if row["outcome"] == "accept":
         return (row["step"], "wrong-content") if kind_of(row["verdict"]) == "wrong-content" else None
     message = re.sub(r"\d+", "#", row.get("message") or "")

@@ -21,11 +21,7 @@ from ..templates import render
 from .ledger import FailureRow, Ledger, Line, in_order
 
 Turn = Literal["fixed", "broken", "otherwise"]
-TURNS: dict[Turn, str] = {
-    "fixed": "Fixed",
-    "broken": "Broken",
-    "otherwise": "Fails differently",
-}
+TURNS: dict[Turn, str] = {"fixed": "Fixed", "broken": "Broken", "otherwise": "Fails differently"}
 MAX_NAMED = 12
 
 
@@ -156,14 +152,13 @@ def series(lines: Sequence[Line]) -> list[Series]:
     groups: dict[tuple[str, str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((line.entry, line.corpus.sha256, line.profile), []).append(line)
+    out = []
     # Newer corpora come later in the file.
     newest_first = list(groups.items())[::-1]
-    ordered = sorted(newest_first, key=lambda item: item[0][0])
-    out = []
-    for (entry, _, _), group in ordered:
-        ordered_lines = in_order(group)
-        passages = [Passage(a, b) for a, b in pairwise(ordered_lines)]
-        out.append(Series(entry, ordered_lines[::-1], passages[::-1]))
+    for (entry, _, _), group in sorted(newest_first, key=lambda item: item[0][0]):
+        ordered = in_order(group)
+        passages = [Passage(a, b) for a, b in pairwise(ordered)]
+        out.append(Series(entry, ordered[::-1], passages[::-1]))
     return out
 
 

@@ -1,11 +1,7 @@
 """Changes of an implementation from version to version: fixed and broken cases, by rule.
 
-``stc trend`` writes a ``TrendDocument``, and ``stc trophies`` reads it. The text and the page are made from
-it.
-
 A case that fails in one version and does not fail in the next is fixed, and the reverse is broken. Missing
-features are counted separately: adding a dtype is not a fix, and removing one breaks no rule. Cases without a
-result because the adapter does not fit a version are counted separately too (``misfits``).
+features and cases that the adapter does not fit (``misfits``) are counted separately.
 """
 
 from __future__ import annotations
@@ -13,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -55,10 +52,7 @@ Turns = Annotated[dict[Turn, Count], Meta(extra_json_schema={"propertyNames": {"
 
 @dataclass(frozen=True)
 class KnownBug:
-    """A known bug that a case shows.
-
-    ``versions`` is a version specifier. If ``option`` is set, taking this option of a choice is the bug.
-    """
+    """A known bug that a case shows; taking ``option`` of a choice may be the bug."""
 
     id: str
     reference: str
@@ -88,10 +82,7 @@ class CaseInfo:
 
 @dataclass(frozen=True)
 class VersionRun:
-    """One version, with its record or the reason why there is none.
-
-    Cases in ``misfits`` count as ``harness-error``.
-    """
+    """One version, with its record or the reason why it has none; ``misfits`` count as ``harness-error``."""
 
     version: str
     record: RunRecord | None = None
@@ -324,22 +315,22 @@ def turn_of(before: str, after: str) -> Turn | None:
 
 
 def trend_text(document: TrendDocument, limit: int = 5) -> list[str]:
-    def known(changes: Sequence[ChangeRow]) -> list[str]:
-        return _bugs(changes, visible, " ({})", " [recorded for other versions]")
-
+    known = partial(_bugs, show=visible, versions=" ({})", elsewhere=" [recorded for other versions]")
     return render_lines("trend.txt", **_values(document), known=known, limit=limit)
 
 
 def trend_markdown(document: TrendDocument) -> str:
-    def known(changes: Sequence[ChangeRow]) -> list[str]:
-        return _bugs(changes, code, " {}", " (recorded for other versions)")
-
+    known = partial(_bugs, show=code, versions=" {}", elsewhere=" (recorded for other versions)")
     page = render("trend.md", **_values(document), known=known, ROWS=MAX_ROWS, CASES=MAX_CASES)
     return page.rstrip("\n") + "\n"
 
 
 def _values(document: TrendDocument) -> dict[str, Any]:
-    return {"trend": document, "TURNS": TURNS, "WORDS": WORDS, "rule_title": _rule_title, "moves": _moves}
+    def rule_title(rule: str) -> str:
+        entry = rule_book().rules.get(rule)
+        return entry.title if entry is not None else ""
+
+    return {"trend": document, "TURNS": TURNS, "WORDS": WORDS, "rule_title": rule_title, "moves": _moves}
 
 
 def _moves(changes: Sequence[ChangeRow]) -> str:
@@ -361,8 +352,3 @@ def _bugs(
         + (elsewhere if bug.turns_here is False else "")
         for bug in sorted(counts, key=lambda bug: (-counts[bug], bug.bug))
     ]
-
-
-def _rule_title(rule: str) -> str:
-    entry = rule_book().rules.get(rule)
-    return entry.title if entry is not None else ""

@@ -1,7 +1,4 @@
-"""How far implementations agree, shown as a tree, pairs and clusters, regardless of who is right.
-
-The fewer cases two implementations answer differently, the earlier the tree joins them.
-"""
+"""How far implementations agree, shown as a tree, pairs and clusters, regardless of who is right."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ class PairText(NamedTuple):
 
 
 class ClusterText(NamedTuple):
-    """A cluster for display.
-
-    Every answer has a number of labels, and the labels themselves if there are only a few.
-    """
+    """A cluster for display; an answer names its labels only if there are few."""
 
     number: int
     example: str
@@ -50,11 +44,7 @@ class ClusterText(NamedTuple):
 
 @dataclass
 class Agreement:
-    """Agreement for display.
-
-    ``pairs`` contains all pairs if there are few implementations. Otherwise ``ends`` contains the nearest and
-    the farthest neighbour of each.
-    """
+    """Agreement for display; for many implementations, ``ends`` (nearest, farthest) replaces ``pairs``."""
 
     part: AgreementPart
     tree: Markup | None = None
@@ -127,10 +117,7 @@ def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
 
 @dataclass(frozen=True)
 class Node:
-    """A group of implementations.
-
-    ``height`` is the average number of answers that differ between its two parts.
-    """
+    """A group of implementations; its two parts differ in ``height`` answers on average."""
 
     members: tuple[int, ...]
     height: float = 0.0
@@ -138,10 +125,7 @@ class Node:
 
 
 def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node | None:
-    """Join implementations by average linkage.
-
-    ``apart`` maps sorted pairs to the number of answers that differ.
-    """
+    """Join implementations by average linkage; ``apart`` counts different answers by sorted pair."""
     nodes = [Node((member,)) for member in sorted(members)]
 
     def distance(one: Node, other: Node) -> float:

@@ -1,10 +1,7 @@
-"""Cards that answer the most important questions about a program.
+"""Cards with a part for each role of a program: a question, an answer, and a line per kind of input.
 
-The answers are based on the counts of verdicts.
-
-A card has a part for each role of the program: a question, an answer in one line, and one line per kind of
-input. Red marks violations of the written format. Deviations from the official library or from our hardening
-are not shown in red.
+Red marks violations of the written format. Deviations from the official library or from our hardening are not
+shown in red.
 """
 
 from __future__ import annotations
@@ -44,15 +41,12 @@ _REASONS = {
     "ours": " against our hardening only",
 }
 """Suffix of a number by basis."""
+_DIFFERS = {"official": "differs from the official library", "ours": "falls short of our hardening"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """Results for one kind of input.
-
-    ``tone`` is ``bad`` for violations of the written format, ``calm`` for violations of another basis, or
-    ``good``.
-    """
+    """Results for one kind of input; ``tone`` is ``bad`` only for violations of the written format."""
 
     name: str
     words: str
@@ -110,10 +104,7 @@ def card(report: Report, one: Implementation) -> Card:
 
 
 def role_part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
-    """Return the part of one role.
-
-    If the run is incomplete (``unknown`` says how), nothing is marked as good.
-    """
+    """Return the part of one role; nothing is marked as good if the run is incomplete (``unknown``)."""
     head, _, asks = ROLES[role.role]
     answer, tone = _verdict(role)
     if unknown and tone == "good":
@@ -162,10 +153,7 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
 
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
-    """Return the questions about files that are accepted contrary to the written format.
-
-    Checkers miss faults instead of accepting files, but the questions are the same.
-    """
+    """Return the questions about files that are accepted, or missed, contrary to the written format."""
     questions = (row.question for row in role.answers if failing_cases(row, "text"))
     return frozenset(question for question in questions if answer_words(question, "reader")[0] == "accepted")
 
@@ -222,43 +210,23 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
     if taken:
         other = next((row for row in role.answers if row.question == "values"), None)
         silent = sum(failing_cases(other, basis) for basis in BASES) if other is not None else 0
-        shown = (
-            "no failure with a broken layout is shown"
-            if silent
-            else "no failure with a broken layout and no wrong value is shown"
-        )
-        values = (
-            f" It returns other values for {plural(silent, 'valid file')} on points where the written "
-            "format is silent."
-        ) * bool(silent)
-        return f"It {verb} what the text forbids ({_named(taken)}); {shown}.{values}", "mild"
+        text = f"It {verb} what the text forbids ({_named(taken)}); no failure with a broken layout"
+        if not silent:
+            return f"{text} and no wrong value is shown.", "mild"
+        values = f"It returns other values for {plural(silent, 'valid file')}"
+        return f"{text} is shown. {values} on points where the written format is silent.", "mild"
     if refused:
-        count = failing_cases(refused, "text")
-        return (
-            (
-                f"It accepts nothing that is forbidden here, but it rejects {count:,} of {refused.asked:,} "
-                f"valid {objects}."
-            ),
-            "bad",
-        )
+        share = f"{failing_cases(refused, 'text'):,} of {refused.asked:,} valid {objects}"
+        return f"It accepts nothing that is forbidden here, but it rejects {share}.", "bad"
     if failing_cases(role, "text"):
         return "It breaks rules of the written format; see below.", "bad"
     if any(role.failed.values()):
-        differs = [
-            f"{words} in {plural(failing_cases(role, basis), 'case')}"
-            for basis, words in (
-                ("official", "differs from the official library"),
-                ("ours", "falls short of our hardening"),
-            )
-            if failing_cases(role, basis)
-        ]
-        missed = (
-            [f"does not follow {plural(advice(role), 'recommendation')} of the written format"]
-            if advice(role)
-            else []
+        missed = advice(role)
+        parts = (
+            [f"does not follow {plural(missed, 'recommendation')} of the written format"] if missed else []
         )
-        return (
-            f"It meets all requirements of the written format; it {' and '.join([*missed, *differs])}.",
-            "calm",
-        )
+        for basis, words in _DIFFERS.items():
+            if count := failing_cases(role, basis):
+                parts.append(f"{words} in {plural(count, 'case')}")
+        return f"It meets all requirements of the written format; it {' and '.join(parts)}.", "calm"
     return "No fault of this kind is shown.", "good"

@@ -1,8 +1,4 @@
-"""Comparison of implementations: one table per kind of program, by the basis of the rules.
-
-Rows are in alphabetical order. Every cell has a bar for the share of failing cases, so one failure in five
-hundred looks different from four hundred failures.
-"""
+"""Comparison of implementations: one table per kind of program, in alphabetical order."""
 
 from __future__ import annotations
 
@@ -31,10 +27,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Cell:
-    """One area, or all areas if ``area`` is empty.
-
-    There are no ``bars`` if the program does not claim the area or the area has no cases.
-    """
+    """One area, or all areas if ``area`` is empty; ``bars`` is empty if there are no cases or no claim."""
 
     asked: int
     bars: tuple[Bar, ...]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.report import LETTERS, AreaCells, CaseRow, Implementation, Report, RuleCells
+from ..audit.report import LETTERS, AreaCells, CaseRow, Report, RuleCells
 from .labels import FAILING_LETTERS, KIND_OF
 
 _ORDER = [*LETTERS]
@@ -47,7 +47,7 @@ def areas(report: Report) -> list[Area]:
         cases.setdefault(case.rule, []).append(case)
     out = []
     for whole in report.matrix:
-        row = _claimed(whole, report.implementations)
+        row = _claimed(whole, report)
         rules = sorted(row.rules, key=_badness)
         failed, others = [], 0
         for rule in rules:
@@ -61,8 +61,12 @@ def areas(report: Report) -> list[Area]:
     return sorted(out, key=lambda area: _badness(area.row))
 
 
-def _claimed(row: AreaCells, implementations: Sequence[Implementation]) -> AreaCells:
-    claims = [all(row.area not in role.unclaimed for role in who.roles) for who in implementations]
+def _claims(area: AreaCells, report: Report) -> list[bool]:
+    return [all(area.area not in role.unclaimed for role in who.roles) for who in report.implementations]
+
+
+def _claimed(row: AreaCells, report: Report) -> AreaCells:
+    claims = _claims(row, report)
     if all(claims):
         return row
 
@@ -75,10 +79,7 @@ def _claimed(row: AreaCells, implementations: Sequence[Implementation]) -> AreaC
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """A rule with the labels of the implementations that break it.
-
-    Breaking the written format is kept apart from breaking a rule on which the format is silent.
-    """
+    """A rule with the programs that break it, contrary to the written format or where it is silent."""
 
     rule: RuleCells
     against: list[str]
@@ -88,9 +89,7 @@ class BrokenRule:
 def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
     out = []
     for area in report.matrix:
-        claims = [
-            all(area.area not in role.unclaimed for role in who.roles) for who in report.implementations
-        ]
+        claims = _claims(area, report)
         rows = []
         for rule in area.rules:
             named: dict[bool, list[str]] = {True: [], False: []}

@@ -33,10 +33,7 @@ class Reference:
 
 @dataclass
 class Block:
-    """One rule that is broken in one way.
-
-    ``shown`` is the finding whose input is shown, or None if all findings are withheld.
-    """
+    """One rule that is broken in one way; ``shown`` is None if all findings are withheld."""
 
     anchor: str
     rule: str

@@ -41,10 +41,7 @@ MAX_CAUSES, MAX_CAUSES_OF_MANY = 60, 20
 
 
 class Option(NamedTuple):
-    """An option that implementations took.
-
-    ``number`` is the number of implementations. ``who`` contains their labels if the report has several.
-    """
+    """An option that ``number`` implementations took; ``who`` names them if the report has several."""
 
     option: str
     meaning: str
@@ -58,12 +55,10 @@ def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
         taken: dict[str, list[str]] = {}
         for who in report.implementations:
             for row in who.choices:
-                if row.choice != name:
-                    continue
-                # Several options, separated by bars, may fit.
-                taken.setdefault(
-                    row.option.replace("|", " or ") or _UNDECIDED.get(row.verdict, row.verdict), []
-                ).append(who.label)
+                if row.choice == name:
+                    # Several options, separated by bars, may fit.
+                    option = row.option.replace("|", " or ") or _UNDECIDED.get(row.verdict, row.verdict)
+                    taken.setdefault(option, []).append(who.label)
         many = len(report.implementations) > 1
         rows = [
             Option(option, about.options.get(option, ""), len(labels), listed(labels, 6) if many else "")
@@ -97,15 +92,12 @@ def expected_failures(report: Report) -> list[tuple[FailureReason, list[Expected
             key = FailureReason(who.label, row.state, row.why, row.issue, row.review_by or "")
             by_reason.setdefault(key, []).append(row)
     states = ("passes", "no verdict", "fails")
-    return sorted(
-        by_reason.items(),
-        key=lambda item: (
-            states.index(item[0].state),
-            item[0].review or "9999",
-            item[0].label,
-            item[1][0].case,
-        ),
-    )
+
+    def order(item: tuple[FailureReason, list[ExpectedRow]]) -> tuple[int, str, str, str]:
+        reason, rows = item
+        return states.index(reason.state), reason.review or "9999", reason.label, rows[0].case
+
+    return sorted(by_reason.items(), key=order)
 
 
 def costly(
@@ -139,13 +131,7 @@ def commands(report: Report) -> Iterator[str]:
 MAX_TEXT = 2_000
 
 
-def report_html(
-    report: Report,
-    previous: Report | None = None,
-    *,
-    home: str = "",
-    dispute: str = "",
-) -> str:
+def report_html(report: Report, previous: Report | None = None, *, home: str = "", dispute: str = "") -> str:
     blocks = finding_blocks.blocks(report)
     # Redacted findings are listed as causes, except those that only fuzzing found.
     detailed = [b for b in blocks if b.shown or not report.public or not all(m.case_count for m in b.members)]
@@ -183,18 +169,21 @@ def report_html(
 
 
 def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequence[str], dispute: str) -> str:
-    template = _environment().get_template("comparison.html")
-    return template.render(
-        report=report,
-        places=places,
-        sentences=sentences,
-        dispute=dispute,
-        whos=report.implementations,
-        many=len(report.implementations) > 1,
-        tables=tables(report, places),
-        broken=support.broken_rules(report),
-        agreement=agreement(report),
-        **_assets(),
+    return (
+        _environment()
+        .get_template("comparison.html")
+        .render(
+            report=report,
+            places=places,
+            sentences=sentences,
+            dispute=dispute,
+            whos=report.implementations,
+            many=len(report.implementations) > 1,
+            tables=tables(report, places),
+            broken=support.broken_rules(report),
+            agreement=agreement(report),
+            **_assets(),
+        )
     )
 
 
@@ -246,17 +235,13 @@ def _colours() -> str:
     return f":root{{{variables(0)}}}\n{night}\n{classes}\n"
 
 
-def _finalized(value: Any) -> Any:
-    return visible(value, MAX_TEXT) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader(__package__, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_finalized,
+        finalize=lambda v: visible(v, MAX_TEXT) if isinstance(v, str) and not isinstance(v, Markup) else v,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

@@ -24,10 +24,7 @@ _KINDS = {
     "not asked": ("", "skipped", "v-0"),
     "no case": ("", "no case", "v-0"),
 }
-"""Kind of verdict -> column title (empty for none), text of a cell, and CSS class.
-
-The kinds are in display order.
-"""
+"""Kind of verdict, in display order -> column title (empty for none), text of a cell, and CSS class."""
 COLUMNS = tuple((kind, head) for kind, (head, _, _) in _KINDS.items() if head)
 SHORT = {kind: words for kind, (_, words, _) in _KINDS.items()}
 STYLE = {kind: style for kind, (_, _, style) in _KINDS.items()}
@@ -41,11 +38,7 @@ NOT_ASKED = {
     "resource": "time and memory budgets of a step that the program does not support",
 }
 
-DIFFICULTY = {
-    "low": "needs only a file",
-    "medium": "needs a certain call",
-    "high": "needs a changing file",
-}
+DIFFICULTY = {"low": "needs only a file", "medium": "needs a certain call", "high": "needs a changing file"}
 
 ENDED = {
     "complete": "complete",
@@ -90,11 +83,7 @@ COLOURS = {
 }
 
 ROLES = {
-    "reader": (
-        "Readers",
-        "These programs return tensors.",
-        "Open untrusted files with it?",
-    ),
+    "reader": ("Readers", "These programs return tensors.", "Open untrusted files with it?"),
     "lister": (
         "Header listers",
         (
@@ -167,17 +156,12 @@ BASES = {
     "official": ("the official library", "differs", "agrees"),
     "ours": ("our hardening", "falls short", "complies"),
 }
-"""Name, word for a failing row (``ROLE_WORDS`` for the text), and word for a row without failures.
-
-The keys are the bases of rules.
-"""
+"""Basis of rules -> name, word for a failing row (``ROLE_WORDS`` for the text), and word for other rows."""
 BASIS_TEXTS = {
     "text": "Requirements stated in the documentation of the format. Only violations of these are "
     "shown in red.",
-    "official": (
-        "Behaviour of the official library where the documentation is silent. Other behaviour does not "
-        "violate the written format."
-    ),
+    "official": "Behaviour of the official library where the documentation is silent. Other behaviour does "
+    "not violate the written format.",
     "ours": "Our additional requirements: limits, conventions of loaders, and proper error reporting.",
 }
 
@@ -225,10 +209,7 @@ def answer_words(question: str, role: str) -> tuple[str, str]:
 
 
 def blank(cases: int, who: Implementation) -> str:
-    """Return the text of a cell without a result.
-
-    If in doubt, it is *not run*, which claims less than *not asked*.
-    """
+    """Return the text of a cell without a result; *not run* claims less than *not asked*."""
     if not cases:
         return "no case"
     return "not run" if who.not_run else "not asked"

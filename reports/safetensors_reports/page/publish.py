@@ -19,7 +19,7 @@ from ..history.ledger import FOLDER, Ledger, Line, append_lines, lines_of
 from ..history.releases import history_page
 from ..record.run import RunRecord
 from ..templates import render
-from ..text import file_slug, listed, plural, visible
+from ..text import file_slug, listed, plural, unused, visible
 from .cards import DISPUTE, accepted_questions
 from .comparison import RED, tables
 from .html import comparison_html, report_html
@@ -42,7 +42,8 @@ def publication(
     lines: list[Line] = []
     for name, runs, entries in _by_program(records, known):
         part = build_report(runs, manifest, known=entries, public=True)
-        out[_free(file_slug(name), out)] = part
+        folder = unused(file_slug(name), {path.partition("/")[0] for path in out})
+        out[f"{folder}/{JSON}"] = part
         lines += _lines(runs, manifest, entries, part)
     histories = append_lines(ledgers or {}, lines)
     texts = {path: report_text(report) for path, report in out.items()}
@@ -90,12 +91,7 @@ def _lines(
 
 
 def history_texts(ledgers: Mapping[str, Ledger], reports: Mapping[str, Report]) -> dict[str, str]:
-    homes = {
-        who.name: f"../{PurePosixPath(path).parent}/{PAGE}"
-        for path, report in reports.items()
-        if path != JSON
-        for who in report.implementations
-    }
+    homes = {who.name: f"../{place}" for who, place in _places(reports)}
     out = {}
     for program, ledger in ledgers.items():
         out[f"{FOLDER}/{ledger.stem}.jsonl"] = ledger.text
@@ -105,12 +101,10 @@ def history_texts(ledgers: Mapping[str, Ledger], reports: Mapping[str, Report]) 
     return out
 
 
-def _free(folder: str, taken: Mapping[str, Report]) -> str:
-    number, path = 1, f"{folder}/{JSON}"
-    while path in taken:
-        number += 1
-        path = f"{folder}-{number}/{JSON}"
-    return path
+def _places(reports: Mapping[str, Report]) -> Iterator[tuple[Implementation, str]]:
+    for path, report in reports.items():
+        if path != JSON:
+            yield from ((who, f"{PurePosixPath(path).parent}/{PAGE}") for who in report.implementations)
 
 
 class Unbuilt(NamedTuple):
@@ -126,12 +120,7 @@ class Unbuilt(NamedTuple):
 
 def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dict[str, str]:
     whole = reports[JSON]
-    places = {
-        who.label: f"{PurePosixPath(path).parent}/{PAGE}"
-        for path, report in reports.items()
-        if path != JSON
-        for who in report.implementations
-    }
+    places = {who.label: place for who, place in _places(reports)}
     missing = [one.label for one in whole.implementations if one.label not in places]
     if missing:
         raise AuditError(f"{JSON}: {visible(listed(missing, 4))} has no report of its own; publish again")
@@ -228,10 +217,7 @@ def _nothing(others: Sequence[Implementation]) -> str:
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
-    """Return published reports that are not among ``texts``.
-
-    Histories and files written by other commands are never stale.
-    """
+    """Return published reports that are not among ``texts``; histories and other files are never stale."""
     if not all((folder / name).is_file() for name in (JSON, INDEX, PICTURE)):
         return []
     paths = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]

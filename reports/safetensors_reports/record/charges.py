@@ -1,8 +1,7 @@
 """Find the rules that a program breaks from all the cases of its run.
 
-A reader that rejects a valid file rejects it because of one of the rules that the file touches, and a writer
-may fail in every call for the same reason. The harness sees only one answer and attributes it to the first
-rule of the case. The whole run shows which rule correlates with the failures.
+The harness attributes a single wrong answer to the first rule of its case. The whole run shows which rule
+correlates with the failures.
 """
 
 from __future__ import annotations
@@ -22,18 +21,13 @@ Row = dict[str, Any]
 KINDS = frozenset({"accept", "reject", "valid"})
 ANY_METADATA = "MET-04"
 MOST, FEW = 0.5, 0.2
-_PLAIN = {
-    "HDR-05": "HDR-03",
-    "HDR-10": "HDR-09",
-    "DTY-09": "OFF-05",
-}
+_PLAIN = {"HDR-05": "HDR-03", "HDR-10": "HDR-09", "DTY-09": "OFF-05"}
 """Rule on how to compare -> the rule that a reader breaks if it does not compare at all."""
 
 
 def recharge(rows: Sequence[Row]) -> list[Row]:
-    """Attribute each failure to the rule of its case that most likely caused it.
+    """Attribute each failure to the rule of its case under which most cases failed in the same way.
 
-    This is the rule under which the largest share of cases failed in the same way.
     If no rule stands out, failures are attributed to FRM-11.
     """
     shares = {kind: _shares(kind, rows) for kind in KINDS}
@@ -42,11 +36,7 @@ def recharge(rows: Sequence[Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class _Shares:
-    """Share of failing cases by rule.
-
-    ``own`` counts only cases in which the rule comes first. ``charged`` contains the rules that the harness
-    chose.
-    """
+    """Shares of failing cases by rule; ``own`` counts only cases in which the rule comes first."""
 
     of: dict[str, float]
     own: dict[str, float]
@@ -80,13 +70,9 @@ def _shares(kind: str, rows: Sequence[Row]) -> _Shares:
 
 
 def _recharged(row: Row, shares: dict[str, _Shares]) -> Row:
-    failures = [
-        _charged(failure, row, shares[kind]) if (kind := _kind(failure)) else failure
-        for failure in _failures(row)
-    ]
-    if failures == _failures(row):
-        return row
-    return {**row, "failures": failures, "rule": failures[0]["rule"]}
+    before = _failures(row)
+    failures = [_charged(f, row, shares[kind]) if (kind := _kind(f)) else f for f in before]
+    return row if failures == before else {**row, "failures": failures, "rule": failures[0]["rule"]}
 
 
 def _charged(failure: Row, row: Row, shares: _Shares) -> Row:

@@ -1,8 +1,7 @@
-"""Guarantees that the step ``device`` checks in addition to the content, and the verdicts if they are broken.
+"""Guarantees that the step ``device`` checks in addition to the content, and their verdicts.
 
-The step loads every plain file onto a device and copies it back. The content is judged in the same way as for
-the step ``read``. A broken guarantee that corrupts content counts as ``wrong-content``. Any other broken
-guarantee counts as ``not-strict``, because no rule of the format requires it.
+A broken guarantee that corrupts content counts as ``wrong-content``. Any other counts as ``not-strict``,
+because no rule of the format requires it.
 """
 
 from __future__ import annotations
@@ -13,11 +12,7 @@ STATUSES = ("pass", "fail", "unknown")
 
 
 class Promise(NamedTuple):
-    """A guarantee of a loader.
-
-    ``verdict`` is the verdict if the guarantee is broken, ``rule`` is its rule or empty, and ``about``
-    describes it.
-    """
+    """A guarantee of a loader, and the verdict and the rule (or an empty string) if it is broken."""
 
     verdict: str
     rule: str

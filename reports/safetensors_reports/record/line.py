@@ -258,10 +258,7 @@ _INSTEAD: dict[Any, Any] = {
 
 
 def _dict_of(form: Any) -> Any:
-    """Return a type that has the same values but represents objects as dicts.
-
-    Numbers must fit into 64 bits.
-    """
+    """Return a type that decodes objects to dicts and limits numbers to 64 bits."""
     if form in _INSTEAD:
         return _INSTEAD[form]
     if Content in get_args(form):

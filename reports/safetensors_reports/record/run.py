@@ -1,8 +1,4 @@
-"""Write run records, which are JSON lines, during a run, and read them for reports.
-
-The format is ``schemas/record.schema.json``, which the models in ``line`` define. A record without a footer
-comes from a truncated run. It can still be read.
-"""
+"""Write run records, which are JSON lines, and read them, even without the footer of a complete run."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 import msgspec
@@ -45,10 +40,7 @@ Row = dict[str, Any]
 
 
 def row_failures(row: Row) -> list[Row]:
-    """Return all failures of a result.
-
-    Old records do not list failures. For them, the only failure is the verdict, under the first rule.
-    """
+    """Return all failures of a result; old records contain only its verdict and rules."""
     if "failures" in row or kind_of(row["verdict"]) not in STRICT_FAILING - {"harness-error"}:
         return list(row.get("failures", ()))
     rule = row.get("rule") or (row.get("rules") or [""])[0]
@@ -75,9 +67,7 @@ class RecordWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -116,7 +106,7 @@ class RecordWriter:
         row = {"type": kind, **{k: v for k, v in row.items() if k != "type"}}
         try:
             text = json.dumps(row, allow_nan=False)
-        except ValueError:  # a worker may send NaN as a time; lose the number, not the run
+        except ValueError:  # a worker may send NaN as a time; drop the number and keep the run
             text = json.dumps(_finite(row), allow_nan=False)
         # Lone surrogates in tensor names survive as ASCII escapes, and no line contains a raw line break.
         line = text.encode("ascii") + b"\n"
@@ -190,10 +180,7 @@ class RunRecord:
 
     @property
     def unfinished(self) -> str | None:
-        """The case on which a truncated run was working.
-
-        This is the last case if the run opened it but did not read it.
-        """
+        """The case on which a truncated run was working, which it opened but did not read."""
         if not self.truncated or not self.results or self.results[-1]["step"] != "open":
             return None
         last = self.results[-1]["case"]
@@ -222,10 +209,7 @@ class RunRecord:
 
     @cached_property
     def case_verdicts(self) -> dict[str, str]:
-        """The worst verdict of every case.
-
-        Cases that ran only in part are left out unless they have failed.
-        """
+        """The worst verdict of every case, without cases that ran in part and have not failed."""
         verdicts: dict[str, str] = {}
         for row in self.results:
             case, verdict = row["case"], row["verdict"]
@@ -284,10 +268,7 @@ def selector_of(path: Path) -> str | None:
 
 
 def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> RunRecord:
-    """Read a record; bad lines are skipped and listed.
-
-    Equal contents are shared through ``contents``. Raises RecordError.
-    """
+    """Read a record and list its bad lines; equal ``contents`` are shared. Raises RecordError."""
     path = Path(path)
     try:
         data = read_whole(path, LARGEST_RECORD)
@@ -325,10 +306,7 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
 
 
 class _BadLines:
-    """Lines of a record that cannot be read.
-
-    While ``between`` is True, the next result may belong to the same case as such a line.
-    """
+    """Lines that cannot be read; while ``between`` is True, the next result may belong to the same case."""
 
     def __init__(self, path: Path) -> None:
         self._name = path.name

@@ -55,10 +55,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class SiteData:
-    """All data of the pages.
-
-    ``reports`` maps a program to its folder and its report. ``whole`` is the report on all programs.
-    """
+    """Data of the pages; ``reports`` maps a program to its folder and report, and ``whole`` covers all."""
 
     root: Path
     manifest: Manifest
@@ -73,11 +70,7 @@ class SiteData:
 
     @cached_property
     def cases_by_rule(self) -> dict[str, list[Case]]:
-        """Cases by rule.
-
-        Cases that have the rule as their first rule come first, in order of size. The others follow, in
-        order of size too.
-        """
+        """Cases by rule in order of size, after those that have the rule as their first rule."""
         out: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for rule in case.rules:
@@ -119,10 +112,7 @@ class SiteData:
 
     @cached_property
     def charges_by_rule(self) -> dict[str, list[Charge]]:
-        """Violations by rule.
-
-        Crashes are left out, because they would make programs with open trackers look worse.
-        """
+        """Violations by rule, without crashes, which would make programs with open trackers look worse."""
         out: dict[str, list[Charge]] = defaultdict(list)
         for name, (_, report) in self.reports.items():
             for f in report.findings:
@@ -147,10 +137,7 @@ class SiteData:
 
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
-        """Up to three cases by required fault code.
-
-        Small cases that require no other code and have a stored file are preferred.
-        """
+        """Up to three small cases by required fault code, if possible with a file and no other code."""
         by_code: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for code in case.expect.codes if case.expect is not None else ():

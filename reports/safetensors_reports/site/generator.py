@@ -1,8 +1,7 @@
 """Generate the static site with Sphinx and its theme Furo, including the search.
 
-Pages are HTML from templates that escape their values, so Sphinx does not parse any markup of ours. A parser
-looks up the page for a file and passes on its headings and its HTML. The names of rules, cases, faults and
-programs are added to the search index as objects with their own addresses.
+Templates make the HTML and escape all values. A Sphinx parser looks up the page for a file and passes it on.
+The names of rules, cases, faults and programs become objects in the search index with their own addresses.
 """
 
 from __future__ import annotations

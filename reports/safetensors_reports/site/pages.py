@@ -26,7 +26,7 @@ from ..page.html import card_markup, comparison_markup, release_changes
 from ..page.labels import SHORT
 from ..page.publish import PAGE
 from ..text import plural, slug, visible
-from ..trophies.model import Sighting, short
+from ..trophies.model import Sighting, short, sighting_text
 from .data import SiteData, history_page, passage_anchor, release_page
 from .documents import Section, documents_of, group_of
 from .links import Links, case_anchor, case_page, rule_page
@@ -56,10 +56,7 @@ DISPUTED = "docs/disclosure.html#to-reach-us-to-disagree"
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A named object in the search.
-
-    ``anchor`` is empty for a page, and ``kind`` is one of ``generator.KINDS``.
-    """
+    """A named object in the search, of one of ``generator.KINDS``; a page has no ``anchor``."""
 
     anchor: str
     name: str
@@ -68,11 +65,7 @@ class SearchEntry:
 
 @dataclass(frozen=True)
 class Page:
-    """One page.
-
-    ``children`` are the pages below it in the navigation. The search covers the page only if ``indexed`` is
-    set.
-    """
+    """One page with its ``children`` in the navigation; the search covers it only if ``indexed``."""
 
     name: str
     title: str
@@ -103,8 +96,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Make external text visible before escaping it. A filter would not do, because templates could forget
-        # it.
+        # Make external text visible before it is escaped. Templates could forget to use a filter.
         finalize=lambda value: (
             value if isinstance(value, Markup) or not isinstance(value, str) else visible(value, 4000)
         ),
@@ -155,9 +147,7 @@ def moved(change: ChangeRow) -> str:
 
 
 def sight_words(sight: Sighting) -> str:
-    words = {"gone": "fails in {b}, does not fail in {a}", "came": "does not fail in {b}, fails in {a}"}
-    text = words.get(sight.kind, "still fails in {a}").format(b=short(sight.before), a=short(sight.after))
-    return f"{text} ({plural(len(sight.cases), 'case')})"
+    return f"{sighting_text(sight, short)} ({plural(len(sight.cases), 'case')})"
 
 
 def all_pages(data: SiteData) -> Iterator[Page]:
@@ -174,15 +164,8 @@ def all_pages(data: SiteData) -> Iterator[Page]:
         [_trophies(data)],
         list(_documents(data)),
     ]
-    search_entries = [SearchEntry("", "Conformance of safetensors software", "page")]
-    yield Page(
-        "index",
-        "Conformance of safetensors software",
-        first,
-        (),
-        search_entries,
-        [part[0].name for part in parts],
-    )
+    title = "Conformance of safetensors software"
+    yield Page("index", title, first, (), [SearchEntry("", title, "page")], [part[0].name for part in parts])
     for part in parts:
         yield from part
 
@@ -210,7 +193,7 @@ def _programs(data: SiteData) -> Iterator[Page]:
         folder, report = data.reports[program.name]
         page = f"programs/{slug(program.name)}"
         write = PageRenderer(data, page)
-        whos = data.whos(program.name)
+        whos, trends = data.whos(program.name), data.trends_of(program.name)
         rules: dict[str, list[Any]] = defaultdict(list)
         for found in report.findings:
             if found.rule is not None and found.case_count:
@@ -219,11 +202,7 @@ def _programs(data: SiteData) -> Iterator[Page]:
             Section("untrusted-files", "Untrusted files", program_cards(write, folder, report)),
             Section("findings", "Findings", write("findings", rules=sorted(rules.items()))),
             Section("bugs", "Reported bugs", write("program_bugs", bugs=data.bugs_of(program.name))),
-            Section(
-                "releases",
-                "Releases",
-                write("program_releases", program=program, trends=data.trends_of(program.name)),
-            ),
+            Section("releases", "Releases", write("program_releases", program=program, trends=trends)),
             Section("choices", "Choices taken", write("program_choices", whos=whos)),
         ]
         lead = write("program", program=program, whos=whos, report=f"reports/{folder}/{PAGE}")
@@ -264,13 +243,8 @@ def _faults(data: SiteData) -> Page:
     search_entries = [
         SearchEntry(code, f"{code} {visible(text)}", "fault") for code, text in data.book.codes.items()
     ]
-    return Page(
-        "faults",
-        "Faults, and files that show them",
-        write("faults_lead", groups=groups),
-        sections,
-        search_entries,
-    )
+    lead = write("faults_lead", groups=groups)
+    return Page("faults", "Faults, and files that show them", lead, sections, search_entries)
 
 
 def fault_files(data: SiteData) -> Iterator[tuple[str, Case]]:
@@ -290,12 +264,8 @@ def _cases(data: SiteData) -> Iterator[Page]:
         by_page[case_page(case)].append(case)
     plain = sorted(page for page in by_page if f"/{COMBINED}-" not in page)
     areas = Counter(case.area for case in data.manifest.cases)
-    yield Page(
-        "cases",
-        "Cases",
-        PageRenderer(data, "cases")("cases", areas=areas),
-        children=[*plain, *([f"cases/{COMBINED}"] if areas[COMBINED] else [])],
-    )
+    children = [*plain, *([f"cases/{COMBINED}"] if areas[COMBINED] else [])]
+    yield Page("cases", "Cases", PageRenderer(data, "cases")("cases", areas=areas), children=children)
     for page in plain:
         cases = by_page[page]
         write = PageRenderer(data, page)
@@ -309,16 +279,15 @@ def _cases(data: SiteData) -> Iterator[Page]:
             Section(
                 f"of-{rule.lower()}",
                 f"{rule} {data.book.rules[rule].title}",
-                write("case_list", rule=rule, cases=members),
+                write("case_list", rule=rule, cases=groups[rule]),
             )
-            for rule, members in ((rule, groups[rule]) for rule in order)
+            for rule in order
         ]
         search_entries = [
             SearchEntry(case_anchor(case), f"{case.id} {visible(case.title)}", "case") for case in cases
         ]
-        yield Page(
-            page, f"Cases: {area}", write("cases_area", area=area, cases=cases), sections, search_entries
-        )
+        lead = write("cases_area", area=area, cases=cases)
+        yield Page(page, f"Cases: {area}", lead, sections, search_entries)
     yield from _combined(data, {page: cases for page, cases in by_page.items() if page not in plain})
 
 

@@ -1,8 +1,7 @@
 """Render the text and Markdown templates in this folder.
 
-The templates do not escape by default. Text from a reader or a file is passed through ``visible`` for a
-terminal. For Markdown it is passed through ``code``, so that it cannot break the page, mention people, link
-to issues or hide characters.
+Templates do not escape by default. Text from a reader or a file needs ``visible`` for a terminal and ``code``
+for Markdown, where it could break the page, mention people, link to issues or hide characters.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from safetensors_corpus.cli.common import UnusableError, folder_option, load, wr
 from safetensors_reference.rules.cli import docs_folder
 
 from .data import TrophyError, file_name, load_baselines, load_trend, load_trends, published_trend
-from .model import PAGE, render
+from .model import PAGE, render, sighting_text
 from .model import trophies as put_together
 
 
@@ -59,14 +59,10 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
     if write or check:
         write_page(docs / PAGE, render(data), check=check, command="stc trophies --write")
     else:
-        words = {
-            "gone": "fails in {before}, does not fail in {after}",
-            "came": "does not fail in {before}, fails in {after}",
-        }
         for bug in data.bugs:
             for s in data.sightings[bug["id"]]:
-                text = words.get(s.kind, "still fails in {after}").format(before=s.before, after=s.after)
-                click.echo(f"{bug['id']:<7} {s.implementation:<22} {text}: {len(s.cases)} cases")
+                words = f"{sighting_text(s)}: {len(s.cases)} cases"
+                click.echo(f"{bug['id']:<7} {s.implementation:<22} {words}")
         seen = sum(bool(data.sightings[bug["id"]]) for bug in data.bugs)
         click.echo(f"{seen} of the {len(data.bugs)} known bugs with cases were seen")
 

@@ -50,10 +50,7 @@ def file_name(implementation: str) -> str:
 
 
 def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
-    """Return the changes that show publicly reported bugs.
-
-    Raises TrophyError if the trend contains unsafe results that no public report describes.
-    """
+    """Return the changes that show publicly reported bugs. Raises TrophyError for other unsafe results."""
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     for case, version, verdict, bugs in _failures(document):
         if kind_of(verdict) == "unsafe" and not _reported(bugs, version, table):
@@ -76,10 +73,7 @@ def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> Tre
 def published_version(
     run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
 ) -> VersionRun:
-    """Return a version in which *unsafe* results without a public report are replaced by passes.
-
-    This must happen before anything is counted.
-    """
+    """Replace *unsafe* results without a public report by passes, before anything is counted."""
     if run.record is None:
         return run
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}

@@ -1,15 +1,14 @@
-"""Known bugs that runs of the suite have shown, with the affected versions.
+"""Known bugs that runs have shown, with the affected versions, for ``docs/trophies.md``.
 
-``docs/trophies.md`` is rendered from this model. The data has two sources. A trend
-(``reports/published/trends/``) compares versions of one implementation. It shows a bug if a case that names
-the bug failed before and passes now, or if the case fails in the last version. A baseline of the conformance
-package lists failures of the newest version. The page makes no other claims.
+A trend (``reports/published/trends/``) shows a bug if a case that names the bug failed before and passes now,
+or if the case fails in the last version. A baseline of the conformance package lists failures of the newest
+version.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -45,12 +44,7 @@ class Expectations:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Runs that show a bug of one implementation.
-
-    If ``kind`` is ``gone``, cases of the bug fail in the version ``before`` but not in ``after``. If it is
-    ``came``, they fail in ``after`` but not in ``before``. If it is ``there``, they fail in the newest
-    version.
-    """
+    """Runs that show a bug, which is gone or came between two versions or is there in the newest one."""
 
     kind: Kind
     implementation: str
@@ -61,6 +55,17 @@ class Sighting:
     @property
     def failing(self) -> str:
         return self.before if self.kind == "gone" else self.after
+
+
+_SEEN: dict[Kind, str] = {
+    "gone": "fails in {before}, does not fail in {after}",
+    "came": "does not fail in {before}, fails in {after}",
+    "there": "still fails in {after}",
+}
+
+
+def sighting_text(sight: Sighting, show: Callable[[str], str] = str) -> str:
+    return _SEEN[sight.kind].format(before=show(sight.before), after=show(sight.after))
 
 
 @dataclass(frozen=True)
@@ -112,15 +117,12 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
     sightings: dict[str, list[Sighting]] = {name: [] for name in table}
     for (bug_id, name, kind, before, after), seen in found.items():
         sightings[bug_id].append(Sighting(kind, name, before, after, tuple(sorted(set(seen)))))
+
+    def order(s: Sighting) -> tuple[str, int, bool, str]:
+        return s.implementation, versions[s.implementation].index(s.after), s.kind == "there", s.kind
+
     for seen_of in sightings.values():
-        seen_of.sort(
-            key=lambda s: (
-                s.implementation,
-                versions[s.implementation].index(s.after),
-                s.kind == "there",
-                s.kind,
-            )
-        )
+        seen_of.sort(key=order)
     return Trophies(
         tuple(bug for bug in table.values() if cases[bug["id"]]),
         cases,
@@ -165,12 +167,9 @@ def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
 
 def affects(bug: Row, version: str) -> bool | None:
     if COMMIT.fullmatch(version):
-        sides = {
-            commit: side
-            for side, key in ((True, "commits_with"), (False, "commits_without"))
-            for commit in bug.get(key, ())
-        }
-        return sides.get(version)
+        if version in bug.get("commits_without", ()):
+            return False
+        return True if version in bug.get("commits_with", ()) else None
     if not bug["versions"]:
         return None
     return SpecifierSet(bug["versions"]).contains(Version(version), prereleases=True)

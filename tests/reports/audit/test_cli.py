@@ -107,7 +107,7 @@ def test_baselines_of_others_are_found_by_name(tmp_path: Path) -> None:
         run(failing(HOLE, expected_failure=True), name="lib", version="1", baseline="b.toml"),
     )
     without = invoke(path, "-o", tmp_path / "out")
-    assert "baseline b.toml is not here" in without.output
+    assert "baseline b.toml was not found" in without.output
     entry = f'[[expected]]\ncase = "{HOLE}"\nread = "wrong-accept"\n'
     entry += 'issue = "https://example.org/1"\nreview_by = 2030-01-01\n'
     (tmp_path / "b.toml").write_text(f'implementation = "lib"\n{entry}', "utf-8")
@@ -174,7 +174,7 @@ def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
         ([record, "--previous", record], "lib.jsonl: not JSON"),
         ([record, "--corpus", empty], "corpus.json"),
         ([record, "--intoto"], "--intoto: every statement needs an artifact, but lib 1 has none; give"),
-        ([record, "--intoto", "--artifact", "x=y"], "--artifact x=y: no run of x"),
+        ([record, "--intoto", "--artifact", "x=y"], "--artifact x=y: there is no run of x"),
         ([record, "--intoto", "--artifact", "lib=/none"], "--artifact /none: No such file"),
     ):
         result = invoke(*args, "-o", tmp_path / "out")
