@@ -28,6 +28,7 @@ class RetryReason(Enum):
     PROTOCOL_BROKEN = "an earlier request to the same process may have caused a broken conversation"
     MACHINE_BUSY = "the machine was too busy to give the implementation its time"
     ENDED_WHILE_IDLE = "the process ended between this answer and the next"
+    ADDRESS_SPACE = "a program that only reserves memory may have reached the limit of its address space"
     PROBE_LIMIT = "the answer exceeded the probe limits, which are below the limits of the run"
 
 

@@ -238,18 +238,11 @@ class CaseRunner:
         return result
 
     def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
-        # An address space limit kills programs that only reserve memory, so watch the memory in use.
-        unlimited = first.outcome == "exhausted"
-        worker = self._worker_for(item, unlimited=unlimited)
-
-        def run() -> StepResult:
-            return self._run(item, step, unlimited=unlimited)
-
-        with self.waiting() if first.outcome == "hang" else nullcontext():
-            second = retry_alone(worker, run, first)
-        if second.outcome == "hang" != first.outcome:  # only the retry of a hang gets more time
-            with self.waiting():
-                second = retry_alone(worker, run, second)
+        second = self._retry_alone(item, step, first)
+        # Only the retry of a hang gets more time, and only that of a failed reservation gets more addresses.
+        late = second.outcome == "hang" != first.outcome
+        if late or second.retry is RetryReason.ADDRESS_SPACE != first.retry:
+            second = self._retry_alone(item, step, second)
         if (
             self._probe_limits is None
             or second.outcome in UNSAFE
@@ -268,6 +261,12 @@ class CaseRunner:
             "when run alone"
         )
         return replace(second, message=f"{second.message}; {note}".lstrip("; "))
+
+    def _retry_alone(self, item: Input, step: str, first: StepResult) -> StepResult:
+        unlimited = first.retry is RetryReason.ADDRESS_SPACE
+        worker = self._worker_for(item, unlimited=unlimited)
+        with self.waiting() if first.outcome == "hang" else nullcontext():
+            return retry_alone(worker, lambda: self._run(item, step, unlimited=unlimited), first)
 
     def _within_budget(self, item: Input, step: str, first: StepResult) -> StepResult:
         """Record an excess only if it recurs alone in a fresh process that has first read two small files."""

@@ -262,6 +262,8 @@ class PipeWorker(Worker):
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
             summary = bool(request.more and request.more.get("summary"))
             result = protocol.parse_run(message, seq, silent=silent, summary=summary)
+            if result.outcome == "exhausted":
+                result = self._out_of_memory(result)
         except (EndlessLineError, protocol.ProtocolError) as err:
             result = self._discard_child(
                 child,
@@ -369,7 +371,13 @@ class PipeWorker(Worker):
 
     def _crash_result(self, child: Child, err: DiedError) -> StepResult:
         result = self._discard_child(child, "crash", str(err))
-        return replace(result, outcome=death_outcome(err.status, result.stderr))
+        if death_outcome(err.status, result.stderr) == "crash":
+            return result
+        return self._out_of_memory(result)
+
+    def _out_of_memory(self, result: StepResult) -> StepResult:
+        retry = None if self._unlimited_address_space else RetryReason.ADDRESS_SPACE
+        return replace(result, outcome="exhausted", retry=retry)
 
     def close(self) -> None:
         self._end_child()

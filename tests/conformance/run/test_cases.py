@@ -173,7 +173,7 @@ class SlowWithoutMemory(Recorder):
     def ask(self, *args: Any, **how: Any) -> StepResult:
         answer = super().ask(*args, **how)
         if not self.renewed:
-            return StepResult("exhausted", "used more memory than allowed")
+            return StepResult("exhausted", "out of memory", retry=RetryReason.ADDRESS_SPACE)
         return answer if self.timeout_factor > 1 else StepResult("hang", "no answer")
 
 
