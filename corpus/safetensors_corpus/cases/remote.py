@@ -179,9 +179,7 @@ def server(f: RemoteBuilder, behaviour: Behaviour) -> None:
 
 
 @rejects(
-    "FRM-04 NET-01",
-    codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT", "IO_ERROR"),
-    importance="high",
+    "FRM-04 NET-01", codes=("FRM_HEADER_PAST_EOF", "FRM_HEADER_OVER_LIMIT", "IO_ERROR"), importance="high"
 )
 def page_in_place_of_the_file(f: RemoteBuilder) -> None:
     """The server sends an HTML page instead of the file, as gateways and login pages do.

@@ -283,13 +283,7 @@ def _outcome(
 
 
 def _failure(
-    demand: Case | Demand,
-    effect: str,
-    rule: str,
-    level: str,
-    of: str,
-    detail: str,
-    basis: str | None = None,
+    demand: Case | Demand, effect: str, rule: str, level: str, of: str, detail: str, basis: str | None = None
 ) -> Failure:
     basis = basis or basis_of(rule)
     if demand.kind in _SILENT_KINDS:

@@ -238,12 +238,7 @@ def empty_map(f: IndexBuilder) -> None:
 REAL_SIZES = {"13-5-mb": 13_500_000, "20-1-mb": 20_100_000, "23-5-mb": 23_500_000}
 
 
-@accepts(
-    "IDX-13 IDX-01",
-    heavy=True,
-    over=REAL_SIZES,
-    bugs={"20-1-mb": ("FB-92",), "23-5-mb": ("FB-92",)},
-)
+@accepts("IDX-13 IDX-01", heavy=True, over=REAL_SIZES, bugs={"20-1-mb": ("FB-92",), "23-5-mb": ("FB-92",)})
 def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     """The index has $value bytes, most of which are spaces before the map.
 

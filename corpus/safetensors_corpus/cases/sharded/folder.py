@@ -89,10 +89,7 @@ OTHERS = {
 
 
 @accepts(
-    "IDX-20",
-    importance="high",
-    over=OTHERS,
-    bugs={"variant": ("FB-225",), "suffix-behind": ("FB-226",)},
+    "IDX-20", importance="high", over=OTHERS, bugs={"variant": ("FB-225",), "suffix-behind": ("FB-226",)}
 )
 def other_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
     """The folder contains files that do not belong to the saved model, and they must stay: $slug."""

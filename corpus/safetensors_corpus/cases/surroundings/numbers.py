@@ -62,10 +62,7 @@ def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
             numbers[place] = spell.replace("{n}", numbers[place])
         blank = _SPACES[row["space"]]
         numbers = [f"{blank}{number}{blank}" for number in numbers]
-        fields = {
-            "shape": f"[{','.join(numbers[:-2])}]",
-            "data_offsets": f"[{','.join(numbers[-2:])}]",
-        }
+        fields = {"shape": f"[{','.join(numbers[:-2])}]", "data_offsets": f"[{','.join(numbers[-2:])}]"}
         order = FIELD_ORDERS[row["fields"]]
         data = filled(str(index), "U8", count) if count <= 4096 else bytes([index + 1]) * count
         f.tensor("abc"[index], "U8", shape, data, fields=fields, order=order)

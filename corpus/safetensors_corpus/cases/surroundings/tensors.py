@@ -195,11 +195,7 @@ EXCLUSIONS = (
     Exclusion(
         ("place", "order"), lambda r: _alone(r) and r["order"] == "rev", "a single tensor has no order"
     ),
-    Exclusion(
-        ("place", "names"),
-        lambda r: _alone(r) and r["names"] == "twins",
-        "there is no second name",
-    ),
+    Exclusion(("place", "names"), lambda r: _alone(r) and r["names"] == "twins", "there is no second name"),
     Exclusion(
         ("place", "metadata"),
         lambda r: _alone(r) and r["metadata"] == "mmid",
@@ -249,7 +245,6 @@ def _valid(row: Row, f: FileBuilder) -> None:
         made.write(trial)
         made.subject.name += "x" * (-trial.header_size % 4096)
     made.write(f)
-    made.pad(f)
 
 
 TENSORS = Model(
