@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .case import ACCEPT, Options, reject
+from .case import ACCEPT, Family, Options, by_slug, reject
 from .file import FileBuilder, pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LONE_SURROGATES = {
     r"\ud800": "\ud800",
@@ -46,13 +43,13 @@ COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", 
 """Dtypes that practically every reader supports. The written format names no others."""
 
 
-def rare(over: Mapping[str, str | tuple[object, ...]]) -> dict[str, tuple[str, ...]]:
+def rare(over: Family) -> dict[str, tuple[str, ...]]:
     """Return ``ahead`` for a family: for members with a rare dtype, DTY-01 and DTY-08 come first.
 
-    ``over`` maps slugs to dtypes or to tuples that contain a dtype.
+    The values of the family are dtypes or tuples that contain a dtype.
     """
     out: dict[str, tuple[str, ...]] = {}
-    for slug, value in over.items():
+    for slug, value in by_slug(over).items():
         (code,) = (v for v in (value if isinstance(value, tuple) else (value,)) if v in DTYPE_BITS)
         if code not in COMMON_DTYPES:
             out[slug] = ("DTY-01", "DTY-08") if code == "C64" else ("DTY-01",)

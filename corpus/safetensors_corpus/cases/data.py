@@ -28,7 +28,7 @@ KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
 }
 """dtype -> struct codes and four values; the values for BF16 are the bit patterns of 1, -2, 0.5 and 3.140625.
 """
-FLOATS = {"f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
+FLOATS = ("F16", "BF16", "F32", "F64")
 BOOLS: Options = {"keep": ACCEPT, "normalise": ACCEPT, "reject": reject("UNCLASSIFIED")}
 PARTS = {"F16": (5, 10), "BF16": (8, 7), "F32": (8, 23), "F64": (11, 52)}
 """dtype -> widths of the exponent and the fraction in bits."""
@@ -50,8 +50,8 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
 @accepts(
     "DAT-01 DAT-06",
     importance="high",
-    over={k.lower(): k for k in KNOWN},
-    ahead=rare({k.lower(): k for k in KNOWN}),
+    over=list(KNOWN),
+    ahead=rare(list(KNOWN)),
     bugs=dict.fromkeys(("i16", "u16", "i64", "u64"), ("FB-66",))
     | {"i32": ("FB-83", "FB-221"), "u32": ("FB-221",)},
 )
@@ -151,9 +151,7 @@ def complex_nan(f: FileBuilder) -> None:
     f.tensor("w", "C64", [3], struct.pack("<6I", *words))
 
 
-BYTES = {
-    k.lower().replace("_", "-"): k for k, bits in DTYPE_BITS.items() if bits <= 8 and k not in ("BOOL", "U8")
-}
+BYTES = [code for code, bits in DTYPE_BITS.items() if bits <= 8 and code not in ("BOOL", "U8")]
 
 
 @accepts("DAT-06 DAT-04", over=BYTES, ahead=rare(BYTES))
@@ -230,7 +228,7 @@ def largest_and_smallest(f: FileBuilder, dtype: str) -> None:
     _bits(f, dtype, [(sign, e, m) for sign in (0, 1) for e, m in rows])
 
 
-@accepts("DAT-04", over={"f16": "F16", "bf16": "BF16"})
+@accepts("DAT-04", over=("F16", "BF16"))
 def every_exponent(f: FileBuilder, dtype: str) -> None:
     """A tensor has one value for each exponent and sign, including the reserved exponents: $slug."""
     _bits(f, dtype, [(sign, e, 1) for sign in (0, 1) for e in range(1 << PARTS[dtype][0])])

@@ -583,7 +583,7 @@ def key_twice_first_a_number(f: FileBuilder) -> None:
     _with_tensor(f, None, raw='{"k":1,"k":"a"}')
 
 
-@accepts("MET-08 DAT-02", over={"np": "np", "pt": "pt", "tf": "tf", "flax": "flax", "mlx": "mlx"})
+@accepts("MET-08 DAT-02", over=("np", "pt", "tf", "flax", "mlx"))
 def format_beside_matrix(f: FileBuilder, value: str) -> None:
     """The metadata states that the file was written for another library ($value).
 

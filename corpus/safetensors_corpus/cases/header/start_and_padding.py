@@ -43,7 +43,7 @@ def leading_character(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2])
 
 
-@accepts("HDR-03 HDR-04", over={str(n): n for n in (0, 1, 63, 4096)})
+@accepts("HDR-03 HDR-04", over=(0, 1, 63, 4096))
 def padding_spaces(f: FileBuilder, value: int) -> None:
     """The header is padded with $value spaces after the closing brace."""
     f.padding = b" " * value

@@ -212,7 +212,7 @@ def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
     "LIM-05 OFF-06",
     codes="OFF_OVERLAP",
     importance="critical",
-    over={"1000": 1000, "100000": 100_000, "1000000": 1_000_000},
+    over=(1000, 100_000, 1_000_000),
     bugs=("FB-01",),
 )
 def names_on_one_range(f: RecipeBuilder, value: int) -> None:
@@ -228,9 +228,7 @@ def names_on_one_range(f: RecipeBuilder, value: int) -> None:
     f.budget["peak_bytes"] = SLACK + 20 * f.header_size
 
 
-@accepts(
-    "OFF-09 LIM-05 OFF-10 LIM-04", importance="high", heavy=True, over={"10000": 10_000, "100000": 100_000}
-)
+@accepts("OFF-09 LIM-05 OFF-10 LIM-04", importance="high", heavy=True, over=(10_000, 100_000))
 def empty_names_on_one_range(f: RecipeBuilder, value: int) -> None:
     """$value empty tensors share the range from 0 to 0, which does not overlap with anything."""
     f.header("{")

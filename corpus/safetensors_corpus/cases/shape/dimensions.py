@@ -15,7 +15,7 @@ from ...author.parts import PLACES, powers, rare, three_tensors
 Spelled = tuple[str, int]
 """JSON text of the shape, and number of bytes in the file."""
 MAX = 2**64 - 1
-SCALARS = {"u8": "U8", "f16": "F16", "f32": "F32", "c64": "C64"}
+SCALARS = ("U8", "F16", "F32", "C64")
 LARGE = powers("2p48-plus-1", "2p53", "2p53-plus-1", "2p63-less-1", "2p63", "2p64-less-1")
 HIGH_RANK: Options = {"accept": ACCEPT, "reject": reject("LIM_RANK")}
 LARGE_OPTIONS: Options = {"accept": ACCEPT, "reject": reject("SHP_OVERFLOW", "ENT_BAD_INTEGER")}
@@ -69,7 +69,7 @@ def thirty_two_dimensions(f: FileBuilder) -> None:
     "SHP-10",
     options=HIGH_RANK,
     importance="high",
-    over={"33": 33, "64": 64, "65": 65, "256": 256, "1000": 1000, "30000": 30_000},
+    over=(33, 64, 65, 256, 1000, 30_000),
     bugs={"30000": ("FB-202",)},
 )
 def rank(f: FileBuilder, value: int) -> None:
@@ -437,7 +437,7 @@ def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> N
     f.tensor("w", *value)
 
 
-@rejects("OFF-05 SHP-11", codes="OFF_SIZE_MISMATCH", importance="critical", over={"4": 4, "8": 8})
+@rejects("OFF-05 SHP-11", codes="OFF_SIZE_MISMATCH", importance="critical", over=(4, 8))
 def dimension_behind_ones(f: FileBuilder, value: int) -> None:
     """A dimension of 2 follows $value others, and the range fits only without the last dimension.
 

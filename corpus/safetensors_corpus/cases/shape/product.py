@@ -49,7 +49,7 @@ def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
     f.tensor("w", "U8", value)
 
 
-@rejects("SHP-03 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over={"0": 0, "2": 2, "8": 8})
+@rejects("SHP-03 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=(0, 2, 8))
 def scalar_with_bytes(f: FileBuilder, value: int) -> None:
     """The range of an F32 scalar has $value bytes.
 

@@ -373,11 +373,7 @@ def list_outside(f: SliceBuilder, value: list[int]) -> None:
     ask_numbers(f, value)
 
 
-@chooses(
-    "slice-bool",
-    options={"error": NOT_OFFERED, "integer": ACCEPT, "mask": ACCEPT},
-    over={"true": True, "false": False},
-)
+@chooses("slice-bool", options={"error": NOT_OFFERED, "integer": ACCEPT, "mask": ACCEPT}, over=(True, False))
 def truth_value(f: SliceBuilder, value: bool) -> None:
     """The index is the boolean $slug.
 
