@@ -186,18 +186,15 @@ def each_tensor_its_own_bytes(f: FileBuilder) -> None:
         f.tensor(name, "F16", [2, 3], pattern(name, 12))
 
 
-@chooses(
-    "bool-bytes",
-    "DAT-05",
-    options=BOOLS,
-    importance="high",
-    over={
-        "2": b"\x00\x01\x02\x01",
-        "255": b"\x00\x01\xff\x01",
-        "128": b"\x80\x01\x00\x01",
-        "all-values": bytes(range(256)),
-    },
-)
+BOOL_BYTES = {
+    "2": b"\x00\x01\x02\x01",
+    "255": b"\x00\x01\xff\x01",
+    "128": b"\x80\x01\x00\x01",
+    "all-values": bytes(range(256)),
+}
+
+
+@chooses("bool-bytes", "DAT-05", options=BOOLS, importance="high", over=BOOL_BYTES)
 def bool_bytes(f: FileBuilder, value: bytes) -> None:
     """BOOL elements are stored as bytes other than 0 and 1: $slug.
 

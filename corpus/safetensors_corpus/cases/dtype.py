@@ -119,28 +119,26 @@ def packed_rows_share_bytes(f: FileBuilder, value: tuple[str, list[int]]) -> Non
     f.tensor("w", *value)
 
 
-@rejects(
-    "DTY-09",
-    codes=("DTY_SUBBYTE", "OFF_SIZE_MISMATCH"),
-    importance="high",
-    over={
-        "f4-scalar-rounded-up": ("F4", [], 1),
-        "f4-1-rounded-up": ("F4", [1], 1),
-        "f4-1-rounded-down": ("F4", [1], 0),
-        "f4-3-rounded-up": ("F4", [3], 2),
-        "f4-3-rounded-down": ("F4", [3], 1),
-        "f4-3x5-rounded-up": ("F4", [3, 5], 8),
-        "f4-3x3-rows-rounded-up": ("F4", [3, 3], 6),
-        "f6-e2m3-1-rounded-up": ("F6_E2M3", [1], 1),
-        "f6-e2m3-1-rounded-down": ("F6_E2M3", [1], 0),
-        "f6-e2m3-2-rounded-up": ("F6_E2M3", [2], 2),
-        "f6-e2m3-3-rounded-down": ("F6_E2M3", [3], 2),
-        "f6-e3m2-scalar-rounded-up": ("F6_E3M2", [], 1),
-        "f6-e3m2-2-rounded-down": ("F6_E3M2", [2], 1),
-        "f6-e3m2-5-rounded-up": ("F6_E3M2", [5], 4),
-        "f6-e3m2-5-rounded-down": ("F6_E3M2", [5], 3),
-    },
-)
+PART_OF_A_BYTE = {
+    "f4-scalar-rounded-up": ("F4", [], 1),
+    "f4-1-rounded-up": ("F4", [1], 1),
+    "f4-1-rounded-down": ("F4", [1], 0),
+    "f4-3-rounded-up": ("F4", [3], 2),
+    "f4-3-rounded-down": ("F4", [3], 1),
+    "f4-3x5-rounded-up": ("F4", [3, 5], 8),
+    "f4-3x3-rows-rounded-up": ("F4", [3, 3], 6),
+    "f6-e2m3-1-rounded-up": ("F6_E2M3", [1], 1),
+    "f6-e2m3-1-rounded-down": ("F6_E2M3", [1], 0),
+    "f6-e2m3-2-rounded-up": ("F6_E2M3", [2], 2),
+    "f6-e2m3-3-rounded-down": ("F6_E2M3", [3], 2),
+    "f6-e3m2-scalar-rounded-up": ("F6_E3M2", [], 1),
+    "f6-e3m2-2-rounded-down": ("F6_E3M2", [2], 1),
+    "f6-e3m2-5-rounded-up": ("F6_E3M2", [5], 4),
+    "f6-e3m2-5-rounded-down": ("F6_E3M2", [5], 3),
+}
+
+
+@rejects("DTY-09", codes=("DTY_SUBBYTE", "OFF_SIZE_MISMATCH"), importance="high", over=PART_OF_A_BYTE)
 def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """The last packed element ends inside a byte, and the range is rounded: $slug.
 

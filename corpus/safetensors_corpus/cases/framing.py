@@ -456,16 +456,14 @@ def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
 # Other formats
 
 
-@rejects(
-    "FRM-01 FRM-06",
-    codes=OVER_LIMIT,
-    over={
-        "zip": b"PK\x05\x06" + bytes(18),
-        "pickle": b"\x80\x02}q\x00X\x01\x00\x00\x00wq\x01K\x01s.",
-        "gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
-    },
-    bugs={"pickle": ("FB-122",)},
-)
+OTHER_FORMAT = {
+    "zip": b"PK\x05\x06" + bytes(18),
+    "pickle": b"\x80\x02}q\x00X\x01\x00\x00\x00wq\x01K\x01s.",
+    "gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
+}
+
+
+@rejects("FRM-01 FRM-06", codes=OVER_LIMIT, over=OTHER_FORMAT, bugs={"pickle": ("FB-122",)})
 def other_format(f: FileBuilder, value: bytes) -> None:
     """The file is a complete small file of another format ($slug), as if someone had renamed it."""
     _whole(f, value)

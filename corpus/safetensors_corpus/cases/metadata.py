@@ -400,17 +400,15 @@ def empty_tensor_under_key(f: FileBuilder) -> None:
     f.tensor("__metadata__", "F32", [0])
 
 
-@chooses(
-    "duplicate-metadata-keys",
-    options=LAST_OR_FIRST,
-    importance="high",
-    over={
-        "same": ('{"k":"a","k":"a"}', {"k": "a"}, {"k": "a"}),
-        "differs": ('{"k":"a","k":"b"}', {"k": "a"}, {"k": "b"}),
-        "apart": ('{"k":"a","m":"-","k":"b"}', {"k": "a", "m": "-"}, {"k": "b", "m": "-"}),
-        "escaped": (r'{"k":"a","\u006b":"b"}', {"k": "a"}, {"k": "b"}),
-    },
-)
+MAP_KEY_TWICE = {
+    "same": ('{"k":"a","k":"a"}', {"k": "a"}, {"k": "a"}),
+    "differs": ('{"k":"a","k":"b"}', {"k": "a"}, {"k": "b"}),
+    "apart": ('{"k":"a","m":"-","k":"b"}', {"k": "a", "m": "-"}, {"k": "b", "m": "-"}),
+    "escaped": (r'{"k":"a","\u006b":"b"}', {"k": "a"}, {"k": "b"}),
+}
+
+
+@chooses("duplicate-metadata-keys", options=LAST_OR_FIRST, importance="high", over=MAP_KEY_TWICE)
 def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, str]]) -> None:
     """One metadata key appears twice ($slug).
 
@@ -420,18 +418,16 @@ def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, st
     _with_tensor(f, last, raw=raw, views={"first-wins": first, "last-wins": last})
 
 
-@rejects(
-    "HDR-11",
-    codes=("HDR_DUP_KEY", "MET_NOT_MAP"),
-    importance="high",
-    over={
-        "same": (KEY, '{"k":"a"}', '{"k":"a"}'),
-        "differs": (KEY, '{"k":"a"}', '{"m":"b"}'),
-        "null-first": (KEY, "null", '{"k":"a"}'),
-        "null-last": (KEY, '{"k":"a"}', "null"),
-        "escaped": (r'"\u005f_metadata__"', '{"k":"a"}', '{"m":"b"}'),
-    },
-)
+RESERVED_KEY_TWICE = {
+    "same": (KEY, '{"k":"a"}', '{"k":"a"}'),
+    "differs": (KEY, '{"k":"a"}', '{"m":"b"}'),
+    "null-first": (KEY, "null", '{"k":"a"}'),
+    "null-last": (KEY, '{"k":"a"}', "null"),
+    "escaped": (r'"\u005f_metadata__"', '{"k":"a"}', '{"m":"b"}'),
+}
+
+
+@rejects("HDR-11", codes=("HDR_DUP_KEY", "MET_NOT_MAP"), importance="high", over=RESERVED_KEY_TWICE)
 def reserved_key_twice(f: FileBuilder, value: tuple[str, str, str]) -> None:
     """The reserved key appears twice, with a tensor in between ($slug)."""
     key, first, second = value

@@ -98,17 +98,14 @@ def ignored_number_form(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
-@chooses(
-    "rare-ignored-values",
-    "HDR-07 HDR-15",
-    options=RARE,
-    over={
-        "every-kind": '[null,true,false,0,-1.5e3,"",{},[],{"":[{"a":[]}]}]',
-        "every-escape": r'"\"\\\/\b\f\n\r\t\u0000\uD83D\uDE00"',
-        "every-space": "[ \t\r\n1 \t\r\n, \t\r\n2 \t\r\n]",
-    },
-    importance="low",
-)
+IGNORED_VALUE = {
+    "every-kind": '[null,true,false,0,-1.5e3,"",{},[],{"":[{"a":[]}]}]',
+    "every-escape": r'"\"\\\/\b\f\n\r\t\u0000\uD83D\uDE00"',
+    "every-space": "[ \t\r\n1 \t\r\n, \t\r\n2 \t\r\n]",
+}
+
+
+@chooses("rare-ignored-values", "HDR-07 HDR-15", options=RARE, over=IGNORED_VALUE, importance="low")
 def ignored_value(f: FileBuilder, value: str) -> None:
     """An unknown field of an entry contains valid JSON with many kinds of tokens: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})

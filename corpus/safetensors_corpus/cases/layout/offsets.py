@@ -148,19 +148,17 @@ def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
     f.tensor("w", "F32", [2], begin=value[0], end=value[1])
 
 
-@rejects(
-    "OFF-02",
-    ahead={"end-nearly-eight": ("OFF-01",)},
-    codes="ENT_BAD_INTEGER",
-    over={
-        "begin-zero-exponent": "[0e5,8]",
-        "begin-minus-zero-point": "[-0.0,8]",
-        "end-exponent-plus": "[0,8E+0]",
-        "end-exponent-minus": "[0,80e-1]",
-        "end-many-zeros": "[0,8." + "0" * 100 + "]",
-        "end-nearly-eight": "[0,7.9999999999999999999]",
-    },
-)
+OFFSET_NUMBER = {
+    "begin-zero-exponent": "[0e5,8]",
+    "begin-minus-zero-point": "[-0.0,8]",
+    "end-exponent-plus": "[0,8E+0]",
+    "end-exponent-minus": "[0,80e-1]",
+    "end-many-zeros": "[0,8." + "0" * 100 + "]",
+    "end-nearly-eight": "[0,7.9999999999999999999]",
+}
+
+
+@rejects("OFF-02", ahead={"end-nearly-eight": ("OFF-01",)}, codes="ENT_BAD_INTEGER", over=OFFSET_NUMBER)
 def offset_number(f: FileBuilder, value: str) -> None:
     """An offset is a number that is valid in JSON but not in a range: $slug.
 
@@ -204,18 +202,16 @@ def offset_text(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
-@rejects(
-    "OFF-01",
-    codes="ENT_BAD_INTEGER",
-    importance="critical",
-    over={
-        "begin-minus-2p64": f"[{-(2**64)},8]",
-        "begin-minus-2p32": f"[{-(2**32)},8]",
-        "end-minus-2p64-plus-8": f"[0,{8 - 2**64}]",
-        "end-minus-8": "[0,-8]",
-        "both-minus": "[-16,-8]",
-    },
-)
+OFFSET_WRAPS = {
+    "begin-minus-2p64": f"[{-(2**64)},8]",
+    "begin-minus-2p32": f"[{-(2**32)},8]",
+    "end-minus-2p64-plus-8": f"[0,{8 - 2**64}]",
+    "end-minus-8": "[0,-8]",
+    "both-minus": "[-16,-8]",
+}
+
+
+@rejects("OFF-01", codes="ENT_BAD_INTEGER", importance="critical", over=OFFSET_WRAPS)
 def offset_wraps(f: FileBuilder, value: str) -> None:
     """An offset is outside 0 to 2^64 - 1, but truncating or wrapping makes it plausible: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})

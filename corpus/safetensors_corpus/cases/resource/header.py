@@ -103,17 +103,15 @@ def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     _filled(f, *value)
 
 
-@rejects(
-    "FRM-06 LIM-01",
-    codes="FRM_HEADER_OVER_LIMIT",
-    importance="high",
-    over={
-        "spaces-by-1": (spaces, CAP + 1),
-        "metadata-string-by-1": (metadata_string, CAP + 1),
-        "tensors-by-1": (many_tensors, CAP + 1),
-        "spaces-100mib": (spaces, 100 << 20),
-    },
-)
+OVER_CAP = {
+    "spaces-by-1": (spaces, CAP + 1),
+    "metadata-string-by-1": (metadata_string, CAP + 1),
+    "tensors-by-1": (many_tensors, CAP + 1),
+    "spaces-100mib": (spaces, 100 << 20),
+}
+
+
+@rejects("FRM-06 LIM-01", codes="FRM_HEADER_OVER_LIMIT", importance="high", over=OVER_CAP)
 def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """A complete and valid header exceeds the cap: $slug.
 

@@ -105,17 +105,15 @@ def large_before_zero(f: FileBuilder, value: int) -> None:
     f.tensor("w", "U8", [value, 0])
 
 
-@chooses(
-    "high-rank",
-    "SHP-10",
-    options=HIGH_RANK,
-    over={
-        "two": (f"[{ONES},2]", [2]),
-        "two-between-spaces": (f"[\r\n{SPACED}\n,\t 2 ]", [2]),
-        "zero": (f"[{ONES},0]", [0]),
-        "one-to-nine": (f"[{ONES},0,1234567890,56789]", [0, 1234567890, 56789]),
-    },
-)
+MANY = {
+    "two": (f"[{ONES},2]", [2]),
+    "two-between-spaces": (f"[\r\n{SPACED}\n,\t 2 ]", [2]),
+    "zero": (f"[{ONES},0]", [0]),
+    "one-to-nine": (f"[{ONES},0,1234567890,56789]", [0, 1234567890, 56789]),
+}
+
+
+@chooses("high-rank", "SHP-10", options=HIGH_RANK, over=MANY)
 def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     """A shape consists of 300 ones, followed by $slug."""
     shape = [1] * 300 + value[1]
@@ -199,20 +197,18 @@ def of_other_type(f: FileBuilder, value: Spelled) -> None:
     _raw(f, *value)
 
 
-@rejects(
-    "SHP-02",
-    ahead={"half": ("SHP-01",)},
-    codes="ENT_BAD_INTEGER",
-    over={
-        "point-zero": ("[2.0]", 8),
-        "exponent-zero": ("[2e0]", 8),
-        "exponent-upper-case": ("[2E0]", 8),
-        "exponent-shift": ("[0.2e1]", 8),
-        "half": ("[2.5]", 8),
-        "minus-zero": ("[-0]", 0),
-        "point-zero-in-last-place": ("[1,2.0]", 8),
-    },
-)
+NUMBER_SPELLED = {
+    "point-zero": ("[2.0]", 8),
+    "exponent-zero": ("[2e0]", 8),
+    "exponent-upper-case": ("[2E0]", 8),
+    "exponent-shift": ("[0.2e1]", 8),
+    "half": ("[2.5]", 8),
+    "minus-zero": ("[-0]", 0),
+    "point-zero-in-last-place": ("[1,2.0]", 8),
+}
+
+
+@rejects("SHP-02", ahead={"half": ("SHP-01",)}, codes="ENT_BAD_INTEGER", over=NUMBER_SPELLED)
 def number_spelled(f: FileBuilder, value: Spelled) -> None:
     """A dimension is a number that is not written as a plain integer: $slug.
 
@@ -314,24 +310,22 @@ def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
     f.tensor("-", "U8", [0], b"", key=r'"\u002d"', fields={"shape": "[-0]"})
 
 
-@rejects(
-    "SHP-02",
-    ahead={"nearly-two": ("SHP-01",)},
-    codes="ENT_BAD_INTEGER",
-    over={
-        "point-zero-first": ("[2.0,3]", 6),
-        "point-zero-middle": ("[2,1.0,3]", 6),
-        "point-and-many-zeros": ("[2." + "0" * 100 + "]", 2),
-        "point-zero-and-exponent": ("[2.0e0]", 2),
-        "exponent-plus": ("[1E+0,2]", 2),
-        "zero-to-a-power": ("[0e5]", 0),
-        "zero-to-a-large-power": ("[3,0e99999999999]", 0),
-        "minus-zero-last": ("[2,-0]", 0),
-        "minus-zero-point-zero": ("[-0.0]", 0),
-        "nearly-two": ("[1.9999999999999999999]", 2),
-        "2p53-point-zero": ("[0,9007199254740992.0]", 0),
-    },
-)
+SPELLING = {
+    "point-zero-first": ("[2.0,3]", 6),
+    "point-zero-middle": ("[2,1.0,3]", 6),
+    "point-and-many-zeros": ("[2." + "0" * 100 + "]", 2),
+    "point-zero-and-exponent": ("[2.0e0]", 2),
+    "exponent-plus": ("[1E+0,2]", 2),
+    "zero-to-a-power": ("[0e5]", 0),
+    "zero-to-a-large-power": ("[3,0e99999999999]", 0),
+    "minus-zero-last": ("[2,-0]", 0),
+    "minus-zero-point-zero": ("[-0.0]", 0),
+    "nearly-two": ("[1.9999999999999999999]", 2),
+    "2p53-point-zero": ("[0,9007199254740992.0]", 0),
+}
+
+
+@rejects("SHP-02", ahead={"nearly-two": ("SHP-01",)}, codes="ENT_BAD_INTEGER", over=SPELLING)
 def spelling(f: FileBuilder, value: Spelled) -> None:
     """A dimension is a number that is valid in JSON but not in a shape: $slug.
 
@@ -381,16 +375,14 @@ def too_large(f: FileBuilder, value: Spelled) -> None:
     _raw(f, *value, dtype="U8")
 
 
-@rejects(
-    "SHP-01",
-    codes="ENT_BAD_INTEGER",
-    importance="critical",
-    over={
-        "2p64-less-2": (f"[{2 - 2**64}]", 2),
-        "2p32-less-2": (f"[{2 - 2**32}]", 2),
-        "2p63": (f"[{-(2**63)},2]", 0),
-    },
-)
+MINUS = {
+    "2p64-less-2": (f"[{2 - 2**64}]", 2),
+    "2p32-less-2": (f"[{2 - 2**32}]", 2),
+    "2p63": (f"[{-(2**63)},2]", 0),
+}
+
+
+@rejects("SHP-01", codes="ENT_BAD_INTEGER", importance="critical", over=MINUS)
 def minus(f: FileBuilder, value: Spelled) -> None:
     """A dimension is negative, and wrapping or multiplying makes it fit the range: minus $slug."""
     _raw(f, *value, dtype="U8")

@@ -225,29 +225,27 @@ def step_back(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     ask_numbers(f, *index)
 
 
-@rejects(
-    "API-09 API-05",
-    codes=OUT.codes,
-    importance="critical",
-    over={
-        "size": (4,),
-        "minus-size-less-1": (-5,),
-        "inner-size": (1, 6),
-        "inner-minus-size-less-1": (1, -7),
-        "inner-in-last-row": (3, 6),
-        "inner-in-first-row": (0, -7),
-        "behind-range": (S(1, 3), 6),
-        "2p31": (2**31,),
-        "2p32-plus-1": (2**32 + 1,),
-        "2p63": (2**63,),
-        "2p64": (2**64,),
-        "2p64-less-1": (2**64 - 1,),
-        "2p64-plus-1": (2**64 + 1,),
-        "minus-2p63": (-(2**63),),
-        "minus-2p64": (-(2**64),),
-        "rows-times-size-wraps": (2**64 // 12 + 1,),
-    },
-)
+INTEGER_OUTSIDE = {
+    "size": (4,),
+    "minus-size-less-1": (-5,),
+    "inner-size": (1, 6),
+    "inner-minus-size-less-1": (1, -7),
+    "inner-in-last-row": (3, 6),
+    "inner-in-first-row": (0, -7),
+    "behind-range": (S(1, 3), 6),
+    "2p31": (2**31,),
+    "2p32-plus-1": (2**32 + 1,),
+    "2p63": (2**63,),
+    "2p64": (2**64,),
+    "2p64-less-1": (2**64 - 1,),
+    "2p64-plus-1": (2**64 + 1,),
+    "minus-2p63": (-(2**63),),
+    "minus-2p64": (-(2**64),),
+    "rows-times-size-wraps": (2**64 // 12 + 1,),
+}
+
+
+@rejects("API-09 API-05", codes=OUT.codes, importance="critical", over=INTEGER_OUTSIDE)
 def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """An integer index is outside its dimension: $slug.
 
