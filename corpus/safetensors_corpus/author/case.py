@@ -11,15 +11,12 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from string import Template
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..steps import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 AREAS = {
     "framing": "read",
@@ -73,25 +70,25 @@ def reject(*codes: str) -> Reject:
 ACCEPT = Accept()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CaseFunction:
     """A registered case. Its file is not built yet."""
 
     id: str
     title: str
-    description: str
+    description: str = ""
     rules: tuple[str, ...]
-    choice: str | None
+    choice: str | None = None
     options: Options
     body: Callable[..., None]
-    arguments: tuple[object, ...]
-    level: str | None
-    importance: Importance
+    arguments: tuple[object, ...] = ()
+    level: str | None = None
+    importance: Importance = "medium"
     steps: tuple[str, ...]
-    smoke: bool
-    bugs: tuple[str, ...]
-    heavy: bool
-    source: Mapping[str, str] = field(default_factory=dict)
+    smoke: bool = False
+    bugs: tuple[str, ...] = ()
+    heavy: bool = False
+    source: Mapping[str, str]
 
     @property
     def kind(self) -> str:

@@ -9,17 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 
 MAX_FILE = 64 * 1024
 """Maximum size of a stored file in bytes. Larger inputs become recipes."""

@@ -60,6 +60,8 @@ PLACES = {"first": 0, "middle": 1, "last": 2}
 """Maps slugs to indexes, for cases that place a fault in each of three tensors in turn."""
 ENTRY = '{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
 """Entry of the only tensor in a file, or of the first one."""
+BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
+"""Entry of the only tensor. Its elements are single bytes, which are aligned at any position."""
 
 
 def replaced(text: str) -> str:
@@ -117,6 +119,20 @@ def pad_header(f: FileBuilder, size: int) -> None:
     """Pad the finished header with spaces to ``size`` bytes."""
     f.padding = b""
     f.padding = b" " * (size - int.from_bytes(f.render()[:8], "little"))
+
+
+def stretched_header(f: FileBuilder, size: int) -> None:
+    """Add a tensor of bytes, and a header of ``size`` bytes that is invalid JSON without its last byte."""
+    f.tensor("w", "U8", [8])
+    member = f'"w":{BYTES}}}'.encode()
+    f.header = b"{" + b" " * (size - 1 - len(member)) + member
+
+
+def card_header(f: FileBuilder, size: int) -> None:
+    """Add a tensor of bytes, and metadata with a model card that makes the header ``size`` bytes long."""
+    f.padding = b""
+    f.metadata({"card": "-" * (size - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
+    f.tensor("w", "U8", [8])
 
 
 def powers(*slugs: str) -> dict[str, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..author.case import accepts, rejects
 from ..author.file import FileBuilder
-from ..author.parts import ENTRY, pad_header, powers
+from ..author.parts import ENTRY, card_header, pad_header, powers, stretched_header
 
 CAP = 100_000_000
 ONE = f'{{"w":{ENTRY}}}'.encode()
@@ -22,8 +22,6 @@ NOT_THERE = ("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON")
 COUNTED_WRONG = ("HDR_BAD_PADDING", "HDR_NOT_JSON", "HDR_NOT_UTF8", "OFF_OUT_OF_BOUNDS")
 SHORT_PICKLE = b"\x93."
 """Two pickle opcodes that push an object and stop."""
-BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
-"""Entry of the only tensor. Its elements are single bytes, which are aligned at any position."""
 PIECES = (65_536, 100_000, 131_072)
 """Common sizes of buffers and of a reader's first read."""
 LENGTHS = (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))
@@ -404,9 +402,7 @@ def stretched_header_of(f: FileBuilder, value: int) -> None:
 
     Without its last byte, the header is not valid JSON.
     """
-    f.tensor("w", "U8", [8])
-    member = f'"w":{BYTES}}}'.encode()
-    f.header = b"{" + b" " * (value - 1 - len(member)) + member
+    stretched_header(f, value)
 
 
 @accepts("LIM-10 FRM-08 MET-04", importance="high")
@@ -415,9 +411,7 @@ def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
 
     If it is truncated to 99,993 bytes, it ends inside the entry of the only tensor.
     """
-    f.padding = b""
-    f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
-    f.tensor("w", "U8", [8])
+    card_header(f, 99_997)
 
 
 @accepts(

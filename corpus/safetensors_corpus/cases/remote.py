@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from ..author.file import FileBuilder
+from ..author.parts import card_header, stretched_header
 from ..author.remote import RemoteBuilder
 from ..server import Behaviour
 
@@ -21,7 +22,6 @@ CHANGED_TO_NONE: Options = {
 }
 LONG = 140_000
 """Header size in bytes that is larger than a usual first request."""
-BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
 SIZES = ("short", "long")
 
 
@@ -35,13 +35,6 @@ def three(f: FileBuilder, size: str = "short", fill: bytes = b"") -> None:
     f.tensor("c", "U8", [5], fill * 5 or None)
     if size == "long":
         f.padding = b" " * (LONG - f.header_size)
-
-
-def stretched(f: FileBuilder, length: int) -> None:
-    """Add a tensor, and a header of ``length`` bytes that is invalid JSON without its last byte."""
-    f.tensor("w", "U8", [8])
-    member = f'"w":{BYTES}}}'.encode()
-    f.header = b"{" + b" " * (length - 1 - len(member)) + member
 
 
 # Correct servers
@@ -104,15 +97,13 @@ def header_of(f: RemoteBuilder, length: int) -> None:
     Many readers request a fixed number of bytes first, such as 100 kB, and must check whether these include
     the prefix and the whole header.
     """
-    stretched(f, length)
+    stretched_header(f, length)
 
 
 @accepts("LIM-10 MET-04", importance="high", bugs=("FB-93",))
 def model_card_up_to_the_first_piece(f: RemoteBuilder) -> None:
     """The header has 99,997 bytes, as with a long model card in the metadata."""
-    f.padding = b""
-    f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
-    f.tensor("w", "U8", [8])
+    card_header(f, 99_997)
 
 
 CLAIMS = {"one-byte-more": 3, "a-mebibyte": 1 << 20, "a-tebibyte": 1 << 40, "the-most": (1 << 63) - 1}

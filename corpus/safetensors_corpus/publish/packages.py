@@ -6,7 +6,6 @@ Their code is in ``corpus/packages/``. ``{{placeholders}}`` in it mark values th
 from __future__ import annotations
 
 import base64
-import calendar
 import gzip
 import hashlib
 import io
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..manifest import LARGEST_IN_MEMORY
-from .release import ReleaseError, tar_bytes
+from .release import ReleaseError, date_of, tar_bytes
 from .slim import PackageData, package_data
 
 NAME = "safetensors-corpus-data"
@@ -50,7 +49,7 @@ def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> lis
         raise ReleaseError(f"{root / TEMPLATES} does not exist; make packages from a checkout")
     corpus = package_data(root)
     year, month, number = (*map(int, corpus.number.split(".")), 0)[:3]
-    date = calendar.timegm((year, month, 1, 0, 0, 0))
+    date = date_of(corpus.number)
     version, go_version = f"{year}.{month}.{number}", f"0.{year}{month:02}.{number}"
     words = {
         "version": version,

@@ -213,7 +213,7 @@ def release_files(root: Path, license_text: bytes, old: Version | None) -> dict[
         raise ReleaseError(f"{err.filename}: {err.strerror or err}") from err
     name = f"safetensors-corpus-{new.number}"
     files = {
-        f"{name}.tar": archive(name, members, new.number),
+        f"{name}.tar": tar_bytes(name, members, date_of(new.number)),
         MANIFEST: members[MANIFEST],
         CHANGES: (json.dumps(changes.to_json(), indent=1) + "\n").encode(),
     }
@@ -253,10 +253,8 @@ def archive_members(root: Path, raw: dict[str, Any], license_text: bytes) -> dic
     return {**members, "LICENSE": license_text, "README.txt": readme.encode()}
 
 
-def archive(name: str, members: dict[str, bytes], version: str) -> bytes:
-    """Build a ustar archive of a folder ``name`` with the date of the corpus version. Raises ReleaseError."""
-    year, month = _order(version)[:2]
-    return tar_bytes(name, members, calendar.timegm((year, month, 1, 0, 0, 0)))
+def date_of(version: str) -> int:
+    return calendar.timegm((*_order(version)[:2], 1, 0, 0, 0))
 
 
 def tar_bytes(folder: str, members: Mapping[str, bytes], date: int) -> bytes:

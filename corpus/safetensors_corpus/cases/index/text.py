@@ -269,11 +269,6 @@ THREE = json_text({"weight_map": LAYERS, "metadata": {"total_size": 24}})
 """One-line index of three shards with one tensor each. The map precedes the metadata."""
 
 
-def _one_shard(f: IndexBuilder, raw: str) -> None:
-    f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
-    f.index({"bias": ONLY, "weight": ONLY}, raw=raw)
-
-
 def _three_shards(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
     """Write three shards and the index ``raw``. The last shard also contains the tensors ``more``."""
     for tensor, shard in LAYERS.items():
@@ -296,7 +291,8 @@ GRAMMAR_OF_ONE = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
 def grammar_of_one_shard(f: IndexBuilder, raw: str) -> None:
     """The multi-line index of one shard breaks the JSON grammar: $slug."""
-    _one_shard(f, raw)
+    f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
+    f.index({"bias": ONLY, "weight": ONLY}, raw=raw)
 
 
 GRAMMAR_OF_THREE = {

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...author.case import ACCEPT, Options, chooses, reject, rejects
+from ...author.case import ACCEPT, Options, chooses, rejects
 from ...author.slice import SliceBuilder, ask_numbers, numbers
+from .within import NOT_OFFERED, OUT, Indices, S
 
-S = slice
-OUT = reject("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
-NOT_OFFERED = reject("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
-Indices = dict[str, tuple[Any, ...]]
-"""Slug -> index."""
 CLAMP: Options = {"clamp": ACCEPT, "error": OUT}
 EMPTY: Options = {"empty": ACCEPT, "error": OUT}
 NUMPY: Options = {"numpy": ACCEPT, "error": NOT_OFFERED}

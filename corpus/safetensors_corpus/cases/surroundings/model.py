@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import TYPE_CHECKING
 
+from ...author.file import FileBuilder
 from ...manifest import ANY_VALID_FILE
-
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
 
 Row = Mapping[str, str]
 """Property -> level."""
@@ -44,9 +41,30 @@ class Property:
 class Exclusion:
     """Levels of some properties that cannot be combined in one file, and the reason."""
 
-    properties: tuple[str, ...]
-    meets: Callable[[Row], bool]
     why: str
+    levels: Levels
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        return tuple(self.levels)
+
+    def meets(self, row: Row) -> bool:
+        return all(row[name] in levels for name, levels in self.levels.items())
+
+
+def excludes(why: str, **levels: str) -> Exclusion:
+    return Exclusion(why, {name: tuple(words.split()) for name, words in levels.items()})
+
+
+def merged(only: Iterable[Levels]) -> Levels:
+    return {name: levels for part in only for name, levels in part.items()}
+
+
+def permitting(rules: Mapping[str, str], *last: str) -> Callable[[Row], tuple[str, ...]]:
+    """Return a function of a row that returns the rules that permit its levels, followed by ``last``."""
+    return lambda row: tuple(
+        dict.fromkeys([*(rule for level, rule in rules.items() if level in row.values()), *last])
+    )
 
 
 @dataclass(frozen=True)

@@ -100,19 +100,7 @@ class Scene:
         for tensor in self.tensors:
             if tensor is self.subject and self.on_write is not None:
                 self.on_write(f, tensor)
-            f.tensor(
-                tensor.name,
-                tensor.dtype,
-                tensor.shape,
-                tensor.data,
-                begin=tensor.begin,
-                end=tensor.end,
-                key=tensor.key,
-                value=tensor.value,
-                fields=tensor.fields,
-                order=tensor.order,
-                at=0 if self.row["order"] == "rev" else None,
-            )
+            f.tensor(**vars(tensor), at=0 if self.row["order"] == "rev" else None)
         if self.metadata is not None:
             place = {"mfirst": 0, "mmid": len(self.tensors) // 2}
             f.metadata(self.metadata, at=place.get(self.row["metadata"]))

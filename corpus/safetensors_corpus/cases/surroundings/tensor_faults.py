@@ -11,7 +11,7 @@ from math import prod
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ...author.file import FileBuilder, json_text
-from .model import Levels, Row, Topic
+from .model import Levels, Row, Topic, merged
 from .scene import Scene, Tensor, scene
 
 Act = Callable[[Scene], None]
@@ -31,12 +31,10 @@ AMONG: Levels = {**FILLED, "place": ("first", "middle", "last")}
 BARE: Levels = {"metadata": ("bare",)}
 
 LAYOUT = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_OF_BOUNDS")
-REVERSED = ("OFF_REVERSED", *LAYOUT)
 FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")
 INTEGER = ("ENT_BAD_INTEGER", "OFF_BAD_PAIR")
 LENGTH = ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF")
 NO_LENGTH = ("FRM_HEADER_EMPTY", "HDR_NOT_JSON", "HDR_NOT_OBJECT", "HDR_BAD_START")
-OVERFLOW = ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH")
 MISSPELLED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
 REPEATED = ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING")
 
@@ -47,6 +45,14 @@ TRAILING: Breach = ("OFF-08", "OFF_TRAILING")
 OVERLAP: Breach = ("OFF-06", "OFF_OVERLAP")
 CUT: Breach = ("OFF-04", "OFF_OUT_OF_BOUNDS")
 SIZE: Breach = ("OFF-05", "OFF_SIZE_MISMATCH")
+BACKWARDS: Breach = ("OFF-03", ("OFF_REVERSED", *LAYOUT))
+RANGE: Breach = ("OFF-05", LAYOUT)
+SIGN: Breach = ("FRM-05", LENGTH)
+WRAPS_32: Breach = ("OFF-05 SHP-05", ("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"))
+WRAPS_64: Breach = ("SHP-05", ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"))
+SPELLED: Breach = ("ENT-05", MISSPELLED)
+SPELLED_OR_MISSING: Breach = ("ENT-05 ENT-03", MISSPELLED)
+TWO_VALUES: Breach = ("HDR-12", ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"))
 DIMENSION: Breach = ("SHP-01", ("ENT_BAD_INTEGER", "SHP_BAD_TYPE"))
 NO_NUMBER: Breach = ("SHP-01", ("SHP_BAD_TYPE", "ENT_BAD_INTEGER"))
 NO_SHAPE: Breach = ("SHP-01", "SHP_BAD_TYPE")
@@ -73,7 +79,7 @@ def _fault(about: str, breach: Breach, act: Act, *only: Levels) -> Topic:
         make,
         tuple(rules.split()) if isinstance(rules, str) else rules,
         (codes,) if isinstance(codes, str) else codes,
-        {name: levels for part in only for name, levels in part.items()},
+        merged(only),
     )
 
 
@@ -276,22 +282,16 @@ _RANGES = {
     ),
     "overlap-of-all": _fault("the same range as the previous tensor", OVERLAP, _overlap_of_all, BEHIND),
     "backwards": _fault(
-        "a range with begin and end swapped",
-        ("OFF-03", REVERSED),
-        _range(lambda a, b: (max(b, a + 1), a)),
-        FILLED,
+        "a range with begin and end swapped", BACKWARDS, _range(lambda a, b: (max(b, a + 1), a)), FILLED
     ),
     "backwards-empty": _fault(
         "an empty tensor whose range ends one byte before it begins",
-        ("OFF-03", REVERSED),
+        BACKWARDS,
         _range(lambda a, _: (a + 1, a)),
         EMPTY,
     ),
     "backwards-to-zero": _fault(
-        "an empty tensor whose range ends at 0",
-        ("OFF-03", REVERSED),
-        _range(lambda a, _: (a, 0)),
-        EMPTY_BEHIND_FULL,
+        "an empty tensor whose range ends at 0", BACKWARDS, _range(lambda a, _: (a, 0)), EMPTY_BEHIND_FULL
     ),
     "empty-inside": _fault(
         "an empty tensor inside the previous one",
@@ -316,10 +316,8 @@ _RANGES = {
         AT_END,
         WITH_DIMS,
     ),
-    "end-one-more": _fault("a range that ends one byte too late", ("OFF-05", LAYOUT), _moved(0, 1)),
-    "begin-one-more": _fault(
-        "a range that begins one byte too late", ("OFF-05", LAYOUT), _moved(1, 0), FILLED
-    ),
+    "end-one-more": _fault("a range that ends one byte too late", RANGE, _moved(0, 1)),
+    "begin-one-more": _fault("a range that begins one byte too late", RANGE, _moved(1, 0), FILLED),
     **{
         f"range-2p{bits}-behind": _fault(
             f"a range with both offsets 2^{bits} too high",
@@ -341,34 +339,32 @@ _LENGTHS = {
     "length-2p32-more": _fault(
         "a header length that is 2^32 too large",
         ("FRM-02 FRM-04", LENGTH),
-        _length(lambda header, _: header + (1 << 32)),
+        _length(lambda h, _: h + (1 << 32)),
     ),
     "length-highest-bit": _fault(
-        "a header length whose highest bit is set",
-        ("FRM-05", LENGTH),
-        _length(lambda header, _: header + (1 << 63)),
+        "a header length whose highest bit is set", SIGN, _length(lambda h, _: h + (1 << 63))
     ),
     "length-from-end": _fault(
         "a header length that, as a signed number, counts from the end of the file",
-        ("FRM-05", LENGTH),
-        _length(lambda header, file: header + 8 - file),
+        SIGN,
+        _length(lambda h, size: h + 8 - size),
         FILLED,
     ),
     "length-before-end": _fault(
         "a header length that, as a signed number, counts from the end and includes its own bytes",
-        ("FRM-05", LENGTH),
-        _length(lambda header, file: header - file),
+        SIGN,
+        _length(lambda h, size: h - size),
         FILLED,
     ),
     "length-of-file": _fault(
         "a header length equal to the size of the file",
         ("FRM-04", LENGTH[::-1]),
-        _length(lambda _, file: file),
+        _length(lambda _, size: size),
     ),
     "length-big-endian": _fault(
         "a big-endian header length",
         ("FRM-02", LENGTH),
-        _length(lambda header, _: int.from_bytes(header.to_bytes(8, "big"), "little")),
+        _length(lambda h, _: int.from_bytes(h.to_bytes(8, "big"), "little")),
     ),
     "length-zero": _fault("a header length of zero", ("FRM-07", NO_LENGTH), _length(lambda *_: 0)),
 }
@@ -389,27 +385,21 @@ _SHAPES = {
         FILLED,
     ),
     "shape-wraps-2p32": _fault(
-        "a size that is right when truncated to 32 bits",
-        ("OFF-05 SHP-05", OVERFLOW[::-1]),
-        _wrapped(32),
-        DIMS,
+        "a size that is right when truncated to 32 bits", WRAPS_32, _wrapped(32), DIMS
     ),
     "shape-wraps-2p64": _fault(
         "a size that is right when truncated to 64 bits",
-        ("SHP-05", OVERFLOW),
+        WRAPS_64,
         _wrapped(64),
         DIMS,
         {"dtype": ("f32", "bf16", "i64")},
     ),
     "small-dims-wrap-2p32": _fault(
-        "small dimensions whose product is right when truncated to 32 bits",
-        ("OFF-05 SHP-05", OVERFLOW[::-1]),
-        _small_dims,
-        SMALL,
+        "small dimensions whose product is right when truncated to 32 bits", WRAPS_32, _small_dims, SMALL
     ),
     "small-dims-wrap-2p64": _fault(
         "32-bit dimensions whose product is right when truncated to 64 bits",
-        ("SHP-05", OVERFLOW),
+        WRAPS_64,
         lambda made: made.subject.shape.extend(ONE_IN_64_BITS),
         SMALL,
     ),
@@ -494,28 +484,20 @@ _FIELDS = {
     "no-offsets": _fault(
         "missing offsets", ("ENT-03", ("ENT_MISSING_FIELD", *LAYOUT)), _field("data_offsets", None)
     ),
-    "dtype-misnamed": _fault(
-        "a dtype field named Dtype", ("ENT-05", MISSPELLED), _misspelled("dtype", "Dtype")
-    ),
+    "dtype-misnamed": _fault("a dtype field named Dtype", SPELLED, _misspelled("dtype", "Dtype")),
     "offsets-renamed": _fault(
         "a data_offsets field named offsets", ("ENT-03", MISSPELLED), _offsets(_pair, "offsets")
     ),
     "offsets-camel": _fault(
-        "a data_offsets field named dataOffsets",
-        ("ENT-05 ENT-03", MISSPELLED),
-        _offsets(_pair, "dataOffsets"),
+        "a data_offsets field named dataOffsets", SPELLED_OR_MISSING, _offsets(_pair, "dataOffsets")
     ),
     "field-and-space": _fault(
-        "a dtype field whose name ends with a space",
-        ("ENT-05 ENT-03", MISSPELLED),
-        _misspelled("dtype", "dtype "),
+        "a dtype field whose name ends with a space", SPELLED_OR_MISSING, _misspelled("dtype", "dtype ")
     ),
-    "shape-misnamed": _fault(
-        "a shape field named shapes", ("ENT-05", MISSPELLED), _misspelled("shape", "shapes")
-    ),
+    "shape-misnamed": _fault("a shape field named shapes", SPELLED, _misspelled("shape", "shapes")),
     "dtype-twice": _fault(
         "an entry with two different dtypes",
-        ("HDR-12", ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH")),
+        TWO_VALUES,
         _twice("dtype", lambda t: '"F16"' if t.dtype == "BF16" else '"I8"'),
     ),
     "dtype-twice-alike": _fault(
@@ -523,11 +505,7 @@ _FIELDS = {
         ("HDR-12", "HDR_DUP_KEY"),
         _twice("dtype", lambda t: json_text(t.dtype)),
     ),
-    "shape-twice": _fault(
-        "an entry with two different shapes",
-        ("HDR-12", ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH")),
-        _twice("shape", lambda _: "[3]"),
-    ),
+    "shape-twice": _fault("an entry with two different shapes", TWO_VALUES, _twice("shape", lambda _: "[3]")),
     "dtype-unknown": _fault("a dtype that does not exist", DTYPE, _dtype(lambda _: "F33")),
     "dtype-lower": _fault("a dtype in lower case", DTYPE, _dtype(str.lower)),
     "dtype-bare": _fault(
