@@ -441,10 +441,7 @@ def misfit(value: Any, model: Any, where: str = "") -> str:
 
 
 def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]:
-    """Yield the faults of a parsed manifest.
-
-    ``root`` is the corpus folder, in which links are checked. It is None for a manifest without its files.
-    """
+    """Yield the faults of a parsed manifest. ``root`` is the folder in which links are checked, or None."""
     if why := misfit(raw, _Tables):
         yield ManifestFault("", why)
     for key, table in raw.items():
@@ -635,10 +632,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNOREC
 
 
 def path_fault(name: str, *folders: str) -> str | None:
-    """Return why a path in a manifest is unsafe on some system, or None.
-
-    The path must be relative, use forward slashes, and be inside one of ``folders`` if there are any.
-    """
+    """Return why a path is unsafe on some system or not inside one of the ``folders``, or None."""
     parts = name.split("/")
     if (
         "" in parts

@@ -353,10 +353,7 @@ def _refusal(implementation: Any, action: Action, save: Callable[[], None]) -> s
 
 
 def written_file(path: Path) -> Answer:
-    """Read a written file strictly, and return its content and the rules that it breaks.
-
-    If all faults belong to open choices, the answer still contains the content, so that it can be compared.
-    """
+    """Return the rules that a file breaks, and its content if all faults belong to open choices."""
     try:
         data = read_whole(path, LARGEST_IN_MEMORY)
     except OSError as err:
@@ -404,10 +401,7 @@ def permitted_expectations(case: Case) -> list[Expectation]:
 
 
 def mismatch(case: Case, answer: Answer) -> str | None:
-    """Return why a case does not permit an answer, or None.
-
-    This check is stricter than a run: it also reports missed recommendations and rejected optional features.
-    """
+    """Return why a case does not permit an answer, or None. Missed recommendations count too."""
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})
     rejected = judged.verdict == "unsupported" and answer.outcome == "reject"

@@ -17,10 +17,7 @@ INDEX_NAME = "model.safetensors.index.json"
 
 @dataclass
 class ShardBuilder(FileBuilder):
-    """A shard of the checkpoint or a decoy.
-
-    The bytes of a tensor also depend on the name of its shard, so decoys have different bytes.
-    """
+    """A shard of the checkpoint or a decoy. Tensor bytes depend on the name of the shard too."""
 
     name: str = ""
 
@@ -103,10 +100,7 @@ class IndexBuilder(Builder):
         return sum(sizes.get(shard, {}).get(tensor, 0) for tensor, shard in self._mapped)
 
     def expect(self, *tensors: tuple[str, str], option: str | None = None) -> None:
-        """Set the tensors that a loader must find under ``option``, instead of those in the map.
-
-        Each tensor is a pair (name, shard).
-        """
+        """Set the tensors, as pairs (name, shard), that a loader must find instead of those in the map."""
         self._seen[option] = list(tensors)
 
     def content(self, option: str | None = None) -> dict[str, Any]:

@@ -44,10 +44,7 @@ COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", 
 
 
 def rare(over: Family) -> dict[str, tuple[str, ...]]:
-    """Return ``ahead`` for a family: for members with a rare dtype, DTY-01 and DTY-08 come first.
-
-    The values of the family are dtypes or tuples that contain a dtype.
-    """
+    """Return ``ahead`` for a family: the rules on dtypes come first for members with a rare dtype."""
     out: dict[str, tuple[str, ...]] = {}
     for slug, value in by_slug(over).items():
         (code,) = (v for v in (value if isinstance(value, tuple) else (value,)) if v in DTYPE_BITS)
@@ -98,10 +95,7 @@ def sized(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
 def three_tensors(
     f: FileBuilder, place: int, *, usual: tuple[str, list[int]] = ("F32", [2]), **other: Any
 ) -> None:
-    """Add tensors a, b and c with the ``usual`` dtype and shape, except the one at ``place`` (-1 for none).
-
-    ``other`` contains the ``tensor`` arguments for the exception, and ``size`` is its number of bytes.
-    """
+    """Add tensors a, b and c. The one at ``place`` (-1 for none) has the ``tensor`` arguments ``other``."""
     for index, name in enumerate("abc"):
         options = {"dtype": usual[0], "shape": usual[1]} | (other if index == place else {})
         if "size" in options:

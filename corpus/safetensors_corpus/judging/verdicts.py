@@ -79,10 +79,7 @@ def fails(verdict: str, *, strict: bool = False) -> bool:
 
 
 def effect_of(verdict: str) -> str:
-    """Return the effect of a verdict, such as ``accept`` for ``wrong-accept`` and ``deviation:accept``.
-
-    For other verdicts, returns the verdict itself.
-    """
+    """Return the effect, such as ``accept`` for ``wrong-accept`` and ``deviation:accept``, or the verdict."""
     kind, _, effect = verdict.partition(":")
     return effect if kind == "deviation" else kind.removeprefix("wrong-")
 
@@ -100,8 +97,5 @@ def worst(verdicts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def worse(one: str, other: str) -> str:
-    """Return the worse of two verdicts.
-
-    Results are cached because some callers compare half a million verdicts.
-    """
+    """Return the worse of two verdicts. Some callers compare half a million."""
     return worst((one, other))

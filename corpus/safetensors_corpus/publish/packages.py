@@ -39,10 +39,7 @@ class Package:
 
 
 def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> list[Package]:
-    """Return all packages. Every run returns the same bytes. Raises ReleaseError and ManifestError.
-
-    ``root`` is the corpus folder, which also contains the templates of the packages.
-    """
+    """Return all packages of a corpus and its templates. Raises ReleaseError and ManifestError."""
     if not _MODULE.fullmatch(go_module):
         raise ReleaseError(f"{go_module!r} is not a Go module path such as {GO_MODULE}")
     if not (root / TEMPLATES / "README.md").is_file():
@@ -116,10 +113,7 @@ def _zip(prefix: str, members: Mapping[str, bytes], date: int) -> bytes:
 
 
 def _wheel(members: dict[str, bytes], version: str, date: int) -> Package:
-    """Build the wheel.
-
-    The data is in the package, and the licence and readme are in its metadata. It contains no tests.
-    """
+    """Build the wheel, with the data in the package and the licence and readme in the metadata."""
     package = NAME.replace("-", "_")
     info = f"{package}-{version}.dist-info"
     readme, license_text = members.pop("README.md"), members.pop("LICENSE")

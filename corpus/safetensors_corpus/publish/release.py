@@ -200,10 +200,7 @@ def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
 
 
 def release_files(root: Path, license_text: bytes, old: Version | None) -> dict[str, bytes]:
-    """Return the files of a release by name. Every run returns the same bytes.
-
-    ``old`` is the previous release. Raises ReleaseError, and ManifestError for an unusable corpus.
-    """
+    """Return the files of a release after the release ``old``. Raises ReleaseError and ManifestError."""
     new = read_version(root)
     changes = compare(old, new)
     _permitted(old, new, changes)
@@ -272,19 +269,13 @@ def tar_bytes(folder: str, members: Mapping[str, bytes], date: int) -> bytes:
 
 
 def check_target(target: Path) -> None:
-    """Raise NotADirectoryError if the target exists but is not a folder.
-
-    Renaming a folder over the target would also fail, but that error would name a temporary folder.
-    """
+    """Raise NotADirectoryError if the target exists but is not a folder."""
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
 
 
 def write_release(files: dict[str, bytes], target: Path) -> bool:
-    """Write the files to the folder ``target`` atomically. Returns False if they already exist.
-
-    Raises ReleaseError if the folder contains anything else, and also NotADirectoryError and OSError.
-    """
+    """Write a new folder atomically, or return False if it exists. Raises ReleaseError and OSError."""
     check_target(target)
     if target.is_dir() and any(target.iterdir()):
         present = {p.name: p.read_bytes() if p.is_file() else b"" for p in target.iterdir()}

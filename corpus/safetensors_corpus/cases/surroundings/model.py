@@ -23,10 +23,7 @@ Combination = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Property:
-    """Property of a file. ``levels`` maps the words in ids to phrases for titles, with the usual level first.
-
-    ``around_faults`` lists the levels that sets around faults use. None allows all levels.
-    """
+    """A property: its levels with phrases for titles, the usual level first, and its levels around faults."""
 
     about: str
     levels: Mapping[str, str]
@@ -85,11 +82,7 @@ class Topic:
     only: Levels = field(default_factory=dict)
 
     def rules_of(self, row: Row) -> tuple[str, ...]:
-        """Return the rules that the file of a row tests, with the main one first.
-
-        A valid file combines many properties, so a rejection does not show which permitted feature the reader
-        lacks.
-        """
+        """Return the tested rules. Rejecting a valid file does not show which feature the reader lacks."""
         rules = self.rules(row) if callable(self.rules) else self.rules
         return rules if self.codes else (ANY_VALID_FILE, *rules)
 
@@ -99,10 +92,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Model:
-    """Properties in the order in which their levels appear in ids, and the topics combined with them.
-
-    Sets of valid files also combine any three of the ``core`` properties.
-    """
+    """Properties and topics to combine. Sets of valid files also combine any three ``core`` properties."""
 
     name: str
     properties: Mapping[str, Property]
@@ -154,11 +144,7 @@ class Model:
         }
 
     def _completable(self, domain: Levels, fixed: dict[str, str]) -> bool:
-        """Return whether at least one permitted row has these levels.
-
-        An exclusion may depend on properties that are not in ``fixed``. The method tries each level of the
-        first such property, and does not continue with levels to which an exclusion applies.
-        """
+        """Return whether at least one permitted row has these levels."""
         decided = [e for e in self.exclusions if fixed.keys() >= set(e.properties)]
         if any(exclusion.meets(fixed) for exclusion in decided):
             return False
