@@ -48,7 +48,7 @@ from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .judging.written_file import MODE, SavedFile, flaws_of_file, snapshot
 from .judging.written_folder import MAX_FLAWS, SavedFolder, aged_snapshot, flaws_of_folder
-from .manifest import LARGEST_IN_MEMORY, Case, Expectation
+from .manifest import LARGEST_IN_MEMORY, Case
 from .server import FileServer
 from .sharing import run_concurrent
 
@@ -229,18 +229,10 @@ def _row(row: Sequence[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GivenTensor:
-    """A tensor as a view of memory.
+    """A tensor as a view of memory, with the fields of ``WriteBuilder.tensor``.
 
-    Attributes:
-        name: a string, or an object that the writer must reject.
-        dtype: dtype code, or an element type that the format does not have.
-        storage: the memory. Tensors that share memory have the same object.
-        offset: position of the first element, in bytes.
-        strides: distance in bytes between neighbours along each dimension; None for contiguous row-major
-            order.
-        byteorder: byte order of the elements in memory, ``little`` or ``big``.
-        nbytes: number of bytes to pass from ``offset`` if dtype and shape imply another number. Only
-            writers that accept buffers support it; other writers raise NotImplementedError.
+    Tensors that share memory have the same ``storage`` object. A writer that does not accept buffers raises
+    NotImplementedError if ``nbytes`` is set.
     """
 
     name: Any
@@ -391,13 +383,6 @@ _ACTIONS = {
     "remote": _remote,
     "concurrent": _concurrent,
 }
-
-
-def permitted_expectations(case: Case) -> list[Expectation]:
-    if case.expect is not None:
-        return [case.expect]
-    required = rule_book().choices[case.choice or ""].required
-    return list(case.options.values()) if required is None else [case.options[required]]
 
 
 def mismatch(case: Case, answer: Answer) -> str | None:

@@ -166,14 +166,9 @@ _FIELDS: dict[str, dict[str, str | None]] = {
 
 
 def break_shard(shard: ShardBuilder, fault: str, *, first: str, last: str, length: int = 1000) -> None:
-    """Add a tensor and a fault to a shard that contains at least 4 bytes of data.
+    """Add the tensor ``last`` and a fault of ``SHARD_FAULTS`` to a shard with at least 4 bytes of data.
 
-    Args:
-        shard: the shard to break.
-        fault: a key of ``SHARD_FAULTS``.
-        first: name of an existing tensor, which ``name-twice`` repeats.
-        last: name of the new tensor for the other faults.
-        length: header length in bytes that ``length-past-end`` declares.
+    ``name-twice`` repeats the tensor ``first``, and ``length-past-end`` declares ``length`` bytes of header.
     """
     if fault == "hole":
         shard.gap(8)

@@ -277,16 +277,15 @@ def as_object(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [2], fields={"dtype": f'{{"{value}":null}}'})
 
 
-@rejects(
-    "DTY-02",
-    codes=("DTY_BAD_TYPE", "DTY_UNKNOWN"),
-    over={
-        "over-object": '{"F32":{}}',
-        "over-number": '{"F32":4}',
-        "of-two-keys": '{"F32":null,"I32":null}',
-        "of-unknown-code": '{"F99":null}',
-    },
-)
+OBJECT_FORM = {
+    "over-object": '{"F32":{}}',
+    "over-number": '{"F32":4}',
+    "of-two-keys": '{"F32":null,"I32":null}',
+    "of-unknown-code": '{"F99":null}',
+}
+
+
+@rejects("DTY-02", codes=("DTY_BAD_TYPE", "DTY_UNKNOWN"), over=OBJECT_FORM)
 def object_form(f: FileBuilder, value: str) -> None:
     """The dtype is an object in a form that no known reader accepts: $slug."""
     f.tensor("w", "F32", [2], fields={"dtype": value})
@@ -347,17 +346,16 @@ def wider_in_one_of_three(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, dtype="F64", size=8)
 
 
-@rejects(
-    "DTY-01 DTY-04",
-    codes="DTY_UNKNOWN",
-    over={
-        "backslash-escaped": r'"\\u00558"',
-        "other-digit": r'"\u00559"',
-        "lower-case-letter": r'"\u00758"',
-        "nul-at-end": r'"\u0055\u0038\u0000"',
-        "zero-width-space": r'"U\u200b8"',
-    },
-)
+ESCAPED_TEXT = {
+    "backslash-escaped": r'"\\u00558"',
+    "other-digit": r'"\u00559"',
+    "lower-case-letter": r'"\u00758"',
+    "nul-at-end": r'"\u0055\u0038\u0000"',
+    "zero-width-space": r'"U\u200b8"',
+}
+
+
+@rejects("DTY-01 DTY-04", codes="DTY_UNKNOWN", over=ESCAPED_TEXT)
 def escaped_text(f: FileBuilder, value: str) -> None:
     """The dtype is written with escapes, and the decoded string is not a code: $slug."""
     f.tensor("w", "U8", [8], fields={"dtype": value})

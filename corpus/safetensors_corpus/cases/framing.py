@@ -238,15 +238,14 @@ def length_prefix_twice(f: FileBuilder) -> None:
     f.prefix = f.render()[:8]
 
 
-@rejects(
-    "FRM-01",
-    codes=OVER_LIMIT,
-    over={
-        "empty-tensor": b'{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}',
-        "metadata": b'{"__metadata__":{"format":"pt"},"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}ab',
-        "padded": b'{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}     abcd',
-    },
-)
+HEADER_COMES_FIRST = {
+    "empty-tensor": b'{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}',
+    "metadata": b'{"__metadata__":{"format":"pt"},"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}ab',
+    "padded": b'{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}     abcd',
+}
+
+
+@rejects("FRM-01", codes=OVER_LIMIT, over=HEADER_COMES_FIRST)
 def header_comes_first(f: FileBuilder, value: bytes) -> None:
     """The file starts with a header that has no length prefix ($slug)."""
     _whole(f, value)
@@ -502,16 +501,15 @@ def length_starts_like(f: FileBuilder, value: bytes) -> None:
     _byte_tensor(f, int.from_bytes(value, "little"))
 
 
-@rejects(
-    "FRM-01 FRM-06",
-    codes=OVER_LIMIT,
-    over={
-        "numpy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
-        "html": b"<!DOCTYPE html><title>404</title>",
-        "lfs-pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 8\n",
-        "json": b'{"error":"Entry not found","status":404}',
-    },
-)
+CONTENT_OF_OTHER_KIND = {
+    "numpy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+    "html": b"<!DOCTYPE html><title>404</title>",
+    "lfs-pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 8\n",
+    "json": b'{"error":"Entry not found","status":404}',
+}
+
+
+@rejects("FRM-01 FRM-06", codes=OVER_LIMIT, over=CONTENT_OF_OTHER_KIND)
 def content_of_other_kind(f: FileBuilder, value: bytes) -> None:
     """The file has entirely different content: $slug.
 

@@ -102,17 +102,16 @@ def null(f: FileBuilder) -> None:
     _with_tensor(f, None, raw="null")
 
 
-@rejects(
-    "MET-01",
-    codes="MET_NOT_MAP",
-    over={
-        "empty-array": "[]",
-        "array-of-pairs": '[["key","value"]]',
-        "empty-string": '""',
-        "number": "1",
-        "false": "false",
-    },
-)
+NOT_MAP = {
+    "empty-array": "[]",
+    "array-of-pairs": '[["key","value"]]',
+    "empty-string": '""',
+    "number": "1",
+    "false": "false",
+}
+
+
+@rejects("MET-01", codes="MET_NOT_MAP", over=NOT_MAP)
 def not_map(f: FileBuilder, value: str) -> None:
     """The metadata is not an object ($slug).
 

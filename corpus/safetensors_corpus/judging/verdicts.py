@@ -44,20 +44,10 @@ BASES: dict[str, str] = {
 }
 """Maps each basis of a rule to its meaning."""
 
-FAILING: frozenset[str] = frozenset(
-    {
-        "unsafe",
-        "wrong-content",
-        "wrong-accept",
-        "wrong-reject",
-        "deviation",
-        "choice-inconsistent",
-        "harness-error",
-    }
-)
+FAILING = frozenset(VERDICTS) - {"late-reject", "not-strict", "unsupported", "choice", "pass"}
 """Verdicts that fail a run."""
 
-STRICT_FAILING: frozenset[str] = FAILING | {"late-reject", "not-strict"}
+STRICT_FAILING = FAILING | {"late-reject", "not-strict"}
 """Verdicts that fail a run under ``--strict``."""
 
 SECURITY: frozenset[str] = frozenset({"unsafe", "wrong-content", "wrong-accept"})

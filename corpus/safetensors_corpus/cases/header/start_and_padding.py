@@ -129,18 +129,17 @@ def first_byte_outside_utf8(f: FileBuilder) -> None:
     header_text(f, b'\xff{"w":ENTRY}')
 
 
-@rejects(
-    "HDR-07 HDR-08",
-    codes="HDR_NOT_JSON",
-    over={
-        "vertical-tab": "\v",
-        "file-separator": "\x1c",
-        "zero-width-space": "\u200b",
-        "word-joiner": "\u2060",
-        "ideographic-space": "\u3000",
-        "backslash-line-feed": "\\\n",
-    },
-)
+SPACE_OF_ANOTHER_KIND = {
+    "vertical-tab": "\v",
+    "file-separator": "\x1c",
+    "zero-width-space": "\u200b",
+    "word-joiner": "\u2060",
+    "ideographic-space": "\u3000",
+    "backslash-line-feed": "\\\n",
+}
+
+
+@rejects("HDR-07 HDR-08", codes="HDR_NOT_JSON", over=SPACE_OF_ANOTHER_KIND)
 def space_of_another_kind(f: FileBuilder, value: str) -> None:
     """A colon is followed by a character that JSON does not count as whitespace: $slug.
 

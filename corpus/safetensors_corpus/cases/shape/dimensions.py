@@ -174,24 +174,23 @@ def _raw(f: FileBuilder, text: str, size: int, dtype: str = "F32") -> None:
     f.tensor("w", dtype, [size * 8 // DTYPE_BITS[dtype]], fields={"shape": text})
 
 
-@rejects(
-    "SHP-01",
-    codes="SHP_BAD_TYPE",
-    over={
-        "null": ("null", 4),
-        "number": ("2", 8),
-        "true": ("true", 4),
-        "string": ('"[2]"', 8),
-        "digit-string": ('"2"', 8),
-        "empty-object": ("{}", 4),
-        "object": ('{"0":2}', 8),
-        "nested-array": ("[[2]]", 8),
-        "array-of-string": ('["2"]', 8),
-        "array-of-true": ("[true]", 4),
-        "array-of-null": ("[null]", 4),
-        "null-in-last-place": ("[2,null]", 8),
-    },
-)
+OF_OTHER_TYPE = {
+    "null": ("null", 4),
+    "number": ("2", 8),
+    "true": ("true", 4),
+    "string": ('"[2]"', 8),
+    "digit-string": ('"2"', 8),
+    "empty-object": ("{}", 4),
+    "object": ('{"0":2}', 8),
+    "nested-array": ("[[2]]", 8),
+    "array-of-string": ('["2"]', 8),
+    "array-of-true": ("[true]", 4),
+    "array-of-null": ("[null]", 4),
+    "null-in-last-place": ("[2,null]", 8),
+}
+
+
+@rejects("SHP-01", codes="SHP_BAD_TYPE", over=OF_OTHER_TYPE)
 def of_other_type(f: FileBuilder, value: Spelled) -> None:
     """The shape is not an array of integers: $slug."""
     _raw(f, *value)
@@ -233,18 +232,17 @@ def negative(f: FileBuilder, value: Spelled) -> None:
     _raw(f, *value)
 
 
-@rejects(
-    "HDR-07 SHP-02",
-    codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"),
-    over={
-        "leading-zero": "[02]",
-        "plus-sign": "[+2]",
-        "hexadecimal": "[0x2]",
-        "bare-point": "[2.]",
-        "not-a-number": "[NaN]",
-        "infinity": "[Infinity]",
-    },
-)
+NUMBER_OUTSIDE_JSON = {
+    "leading-zero": "[02]",
+    "plus-sign": "[+2]",
+    "hexadecimal": "[0x2]",
+    "bare-point": "[2.]",
+    "not-a-number": "[NaN]",
+    "infinity": "[Infinity]",
+}
+
+
+@rejects("HDR-07 SHP-02", codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"), over=NUMBER_OUTSIDE_JSON)
 def number_outside_json(f: FileBuilder, value: str) -> None:
     """A dimension has a spelling that JSON does not allow: $slug."""
     _raw(f, value, 8)

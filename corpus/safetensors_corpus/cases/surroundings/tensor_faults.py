@@ -91,9 +91,6 @@ def _at_end(finish: Callable[[FileBuilder], None]) -> Act:
     return lambda made: setattr(made, "at_end", finish)
 
 
-# --- ranges ---------------------------------------------------------------------------------------------
-
-
 def _range(form: Callable[[int, int], tuple[int, int]]) -> Act:
     """Declare the range that ``form`` computes from the true one."""
 
@@ -149,9 +146,6 @@ def _length(form: Callable[[int, int], int]) -> Act:
     return lambda made: setattr(made, "length", form)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------
-
-
 def _dimension(new: Callable[[int, Tensor], int]) -> Act:
     """Change the largest dimension, or the first one if several are equal, without changing the range."""
 
@@ -203,9 +197,6 @@ def _factors(number: int, most: int) -> list[int]:
 
 def _dimensions(form: Callable[[list[str]], list[str]]) -> Act:
     return _field("shape", lambda t: f"[{','.join(form([str(dim) for dim in t.shape]))}]")
-
-
-# --- fields and names -----------------------------------------------------------------------------------
 
 
 def _field(name: str, text: str | Callable[[Tensor], str] | None) -> Act:
