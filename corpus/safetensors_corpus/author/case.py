@@ -60,7 +60,7 @@ class Reject:
 Options = Mapping[str, Accept | Reject]
 """Maps each option of a choice to its expectation."""
 Family = Mapping[str, object] | Iterable[object]
-"""The members of a family of cases: a map from slugs to values, or values that are also the slugs."""
+"""Members of a family of cases: a map from slugs to values, or values whose lower-case text is the slug."""
 
 
 def reject(*codes: str) -> Reject:

@@ -92,7 +92,7 @@ def size_of(dtype: str, shape: Sequence[int]) -> int:
 
 
 def pattern(name: str, size: int) -> bytes:
-    """Return deterministic bytes from 0x01 to 0x3c, which are finite numbers in every float dtype."""
+    """Return bytes from 0x01 to 0x3c that depend on the name and are finite numbers in every float dtype."""
     seed = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return bytes((seed[i % 32] + 7 * i + i // 60) % 60 + 1 for i in range(size))
 

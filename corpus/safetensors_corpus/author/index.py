@@ -17,7 +17,7 @@ INDEX_NAME = "model.safetensors.index.json"
 
 @dataclass
 class ShardBuilder(FileBuilder):
-    """A shard of the checkpoint or a decoy. Tensor bytes depend on the name of the shard too."""
+    """A shard of the checkpoint or a decoy. The bytes of its tensors also depend on its name."""
 
     name: str = ""
 

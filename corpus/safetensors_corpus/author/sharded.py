@@ -12,7 +12,7 @@ from .write import WriteBuilder
 
 @dataclass
 class ShardedBuilder(WriteBuilder):
-    """Arguments of a sharded save and earlier files; ``under`` maps options to additional properties."""
+    """Collects a sharded save and earlier files; ``under`` maps options to additional properties."""
 
     max_shard_size: int = 32
     folder: IndexBuilder = field(default_factory=IndexBuilder)

@@ -44,14 +44,14 @@ _DTYPE_RULES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})
 
 
 def rule_of_harm(demand: Case | Demand) -> str:
-    """Return the rule that a crash, hang or exhausted resource breaks: the rule on the resulting fault."""
+    """Return the rule that a reader breaks by crashing, hanging or exhausting a resource."""
     first = first_rule(demand)
     codes = demand.expect.codes[:1] if demand.expect is not None else ()
     return _RULES_OF_HARM.get((first, *codes), first) if demand.kind == "read" else first
 
 
 def rule_of_acceptance(demand: Case | Demand) -> str:
-    """Return the rule that accepting a broken file breaks, which is only the rule on the missed fault."""
+    """Return the rule that a reader breaks by accepting a broken file, whose fault it certainly missed."""
     first = first_rule(demand)
     code, rule = _RULES_OF_ACCEPTANCE.get(first, ("", ""))
     codes = demand.expect.codes if demand.expect is not None else ()

@@ -98,7 +98,7 @@ class Judgement(Generic[A]):
 
 
 def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
-    """Return why a rejection is ignored (the implementation ``lacks`` a feature), or an empty string."""
+    """Return why a rejection is excused, if the implementation ``lacks`` a feature, or an empty string."""
     lacks = set(lacks) if answer.outcome == "reject" else set()
     lacking = sorted(lacks.intersection(features)) if lacks else []
     return f"rejected; the implementation lacks {', '.join(lacking)}" if lacking else ""

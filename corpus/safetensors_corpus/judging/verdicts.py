@@ -69,7 +69,7 @@ def fails(verdict: str, *, strict: bool = False) -> bool:
 
 
 def effect_of(verdict: str) -> str:
-    """Return the effect, such as ``accept`` for ``wrong-accept`` and ``deviation:accept``, or the verdict."""
+    """Return the effect of a verdict, such as ``accept`` for ``deviation:accept``, or the verdict itself."""
     kind, _, effect = verdict.partition(":")
     return effect if kind == "deviation" else kind.removeprefix("wrong-")
 
@@ -87,5 +87,5 @@ def worst(verdicts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def worse(one: str, other: str) -> str:
-    """Return the worse of two verdicts. Some callers compare half a million."""
+    """Return the worse of two verdicts. Results are cached because some callers compare half a million."""
     return worst((one, other))
