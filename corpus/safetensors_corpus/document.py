@@ -426,25 +426,24 @@ _NEEDS = {
 """Maps each step of a script to its required keys."""
 
 
-def misfit(value: Any, model: Any, where: str = "") -> Iterator[str]:
+def misfit(value: Any, model: Any, where: str = "") -> str:
+    """Return why a value does not fit a model, or an empty string."""
     try:
         typed(value, model)
     except MisfitError as err:
         place = ".".join(filter(None, (where, err.where))).replace(".[", "[")
         if missing := re.fullmatch("has no '(.*)'", err.why):
-            yield f"has no {place}.{missing[1]}" if place else f"has no {missing[1]}"
-        elif place and (other := re.fullmatch("must be (.*), not (.*)", err.why)):
-            yield f"has {place} {other[2]}, not {other[1]}"
-        else:
-            yield f"has {place} that {err.why}" if place else err.why
+            return f"has no {place}.{missing[1]}" if place else f"has no {missing[1]}"
+        if place and (other := re.fullmatch("must be (.*), not (.*)", err.why)):
+            return f"has {place} {other[2]}, not {other[1]}"
+        return f"has {place} that {err.why}" if place else err.why
+    return ""
 
 
 def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]:
-    """Yield the faults of a parsed manifest.
-
-    ``root`` is the corpus folder, in which links are checked. It is None for a manifest without its files.
-    """
-    yield from (ManifestFault("", why) for why in misfit(raw, _Tables))
+    """Yield the faults of a parsed manifest. ``root`` is the folder in which links are checked, or None."""
+    if why := misfit(raw, _Tables):
+        yield ManifestFault("", why)
     for key, table in raw.items():
         if key != "cases" and hidden(table):
             yield ManifestFault("", f"has unprintable characters in {shown(key)}")
@@ -460,8 +459,8 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]
         seen.add(case)
         reasons = list(_case(row))
         if not reasons and places is not None:
-            reasons = [why for name, _, _ in stored_files(row) if (why := places.fault(name))]
-        yield from (ManifestFault(case, why) for why in reasons)
+            reasons = [found for name, _, _ in stored_files(row) if (found := places.fault(name))]
+        yield from (ManifestFault(case, reason) for reason in reasons)
 
 
 def deep(value: Any) -> bool:
@@ -486,9 +485,8 @@ def hidden(value: Any) -> bool:
 
 
 def _case(row: Any) -> Iterator[str]:
-    broken = list(misfit(row, CaseRow))
-    yield from broken
-    if broken:
+    if why := misfit(row, CaseRow):
+        yield why
         return
     if row.get("kind", "read") not in KINDS:
         yield f"has kind {shown(row['kind'])}, not one of {', '.join(KINDS)}"
@@ -506,9 +504,8 @@ def _input(given: Any) -> Iterator[str]:
         return
     keys = given if isinstance(given, dict) else ()
     model = _Made if "recipe" in keys else _Directory if "directory" in keys else _Stored
-    broken = list(misfit(given, model, "input"))
-    yield from broken
-    if broken:
+    if why := misfit(given, model, "input"):
+        yield why
         return
     if "recipe" in given:
         yield from _recipe(given["recipe"], "input.recipe")
@@ -517,7 +514,7 @@ def _input(given: Any) -> Iterator[str]:
     names = [row["path"] for row in given.get("files", ())]
     # Check these paths even without the folder, because the harness copies the files into another folder.
     reasons += map(path_fault, names)
-    yield from dict.fromkeys(f"{why} (input)" for why in reasons if why)
+    yield from dict.fromkeys(f"{reason} (input)" for reason in reasons if reason)
     for number, row in enumerate(given.get("files", ())):
         yield from _recipe(row.get("recipe", []), f"input.files[{number}].recipe")
     if len(set(names)) != len(names):
@@ -536,12 +533,13 @@ def _recipe(parts: Any, field: str) -> Iterator[str]:
 def _expect(given: Any) -> Iterator[str]:
     options: dict[str, Any] = {"expect": given}
     if isinstance(given, dict) and "options" in given:
-        broken = list(misfit(given, _Options, "expect"))
-        yield from broken
-        if not broken and hidden(list(given["options"])):
+        if why := misfit(given, _Options, "expect"):
+            yield why
+            return
+        if hidden(list(given["options"])):
             yield "has unprintable characters in the name of an option"
-        options = {} if broken else {f"expect.options.{shown(k)}": v for k, v in given["options"].items()}
-        if not broken and not options:
+        options = {f"expect.options.{shown(k)}": v for k, v in given["options"].items()}
+        if not options:
             yield "has no options in expect.options"
     texts: list[Any] = []
     for where, option in options.items():
@@ -557,19 +555,19 @@ def _expect(given: Any) -> Iterator[str]:
 
 
 def _expectation(given: Any, where: str, texts: list[Any]) -> Iterator[str]:
-    broken = list(misfit(given, _Accept | _Reject, where))
-    content = None if broken else given.get("content")
+    why = misfit(given, _Accept | _Reject, where)
+    content = None if why else given.get("content")
     if content is not None:
-        model = _Counted if "tensor_count" in content else _Content
-        broken = list(misfit(content, model, f"{where}.content"))
-    yield from broken
-    if broken or content is None or "tensors" not in content:
-        return
-    pairs = list(recipe.pairs_of(content["metadata"] or {}))
-    broken = list(misfit(pairs, list[tuple[Text, Text]], f"{where}.content.metadata"))
-    yield from broken
-    texts += [row["name"] for row in content["tensors"]]
-    texts += [] if broken else [text for pair in pairs for text in pair]
+        why = misfit(content, _Counted if "tensor_count" in content else _Content, f"{where}.content")
+    if why:
+        yield why
+    elif content is not None and "tensors" in content:
+        texts += [row["name"] for row in content["tensors"]]
+        pairs = list(recipe.pairs_of(content["metadata"] or {}))
+        if why := misfit(pairs, list[tuple[Text, Text]], f"{where}.content.metadata"):
+            yield why
+        else:
+            texts += chain.from_iterable(pairs)
 
 
 def action_faults(kind: str, given: Any) -> Iterator[str]:
@@ -585,9 +583,8 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
     if deep(given):
         yield f"has an action that is nested more than {DEEPEST} levels deep"
         return
-    broken = list(misfit(given, _ACTIONS[given["do"]], "action"))
-    yield from broken
-    if broken:
+    if why := misfit(given, _ACTIONS[given["do"]], "action"):
+        yield why
         return
     for number, step in enumerate(given.get("script", ())):
         needs = _NEEDS.get(step["step"])
@@ -635,10 +632,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNOREC
 
 
 def path_fault(name: str, *folders: str) -> str | None:
-    """Return why a path in a manifest is unsafe on some system, or None.
-
-    The path must be relative, use forward slashes, and be inside one of ``folders`` if there are any.
-    """
+    """Return why a path is unsafe on some system or not inside one of the ``folders``, or None."""
     parts = name.split("/")
     if (
         "" in parts

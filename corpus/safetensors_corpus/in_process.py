@@ -46,20 +46,19 @@ from .author.slice import index_items
 from .judging.answer import Answer, Flaw, Outcome
 from .judging.judge import judge_step
 from .judging.verdicts import fails
-from .judging.written_file import MODE, flaws_of, snapshot
-from .judging.written_folder import SavedFolder, aged_snapshot, flaws_of_folder
-from .manifest import LARGEST_IN_MEMORY, Case, Expectation
+from .judging.written_file import MODE, SavedFile, flaws_of_file, snapshot
+from .judging.written_folder import MAX_FLAWS, SavedFolder, aged_snapshot, flaws_of_folder
+from .manifest import LARGEST_IN_MEMORY, Case
 from .server import FileServer
 from .sharing import run_concurrent
 
-MAX_FLAWS = 5
-"""Maximum number of broken rules that are reported for a written file."""
+Action = Mapping[str, Any]
 
 
 def run_case(case: Case, implementation: Any, folder: Path) -> Answer:
     """Run a case in the empty ``folder``. If an ``Exception`` is raised, it becomes part of the answer."""
     try:
-        return _ACTIONS[case.kind](case, implementation, folder)
+        return _ACTIONS[case.kind](case, case.action or {}, implementation, folder)
     except Exception as err:
         return _failed(err)
 
@@ -75,9 +74,9 @@ def _failed(err: BaseException) -> Answer:
     return Answer(outcome, message=f"{type(err).__name__}: {err}")
 
 
-def _read(case: Case, implementation: Any, folder: Path) -> Answer:
-    if case.action is not None:
-        return _slice(case, implementation, folder)
+def _read(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
+    if action:
+        return _slice(case, action, implementation, folder)
     # Without a step ``open``, the function measures the cost of reading the file, as the harness does.
     candidates = ("read", *case.steps) if case.kind == "resource" else case.steps
     steps = [s for s in candidates if hasattr(implementation, s)]
@@ -86,14 +85,12 @@ def _read(case: Case, implementation: Any, folder: Path) -> Answer:
     return accepted(getattr(implementation, steps[-1])(case.path))
 
 
-def _slice(case: Case, implementation: Any, folder: Path) -> Answer:  # noqa: ARG001
-    assert case.action is not None
-    name, index = case.action["tensor"], index_items(case.action["index"])
+def _slice(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:  # noqa: ARG001
+    name, index = action["tensor"], index_items(action["index"])
     return accepted(_one(name, _method(implementation, "slice")(case.path, name, index)))
 
 
-def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
-    assert case.action is not None
+def _lifecycle(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
     path = case.set_up(folder)
     # A reader that detects changes by timestamp could miss a change within one tick of the clock.
     old = time.time() - 3600
@@ -101,7 +98,7 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
     handle: Any = None
     taken: tuple[str, Any] | None = None
     try:
-        for step in case.action["script"]:
+        for step in action["script"]:
             if step["step"] == "open":
                 handle = _method(implementation, "hold")(path)
             elif step["step"] == "try":
@@ -113,23 +110,21 @@ def _lifecycle(case: Case, implementation: Any, folder: Path) -> Answer:
             else:
                 change(path, step)
     finally:
-        if handle is not None and not any(s["step"] == "close" for s in case.action["script"]):
+        if handle is not None and not any(s["step"] == "close" for s in action["script"]):
             with contextlib.suppress(NotImplementedError):
                 handle.close()
     # Convert the result only now, because a tensor may be a view of the file.
     return accepted([] if taken is None else _one(*taken))
 
 
-def _remote(case: Case, implementation: Any, folder: Path) -> Answer:
-    assert case.action is not None
+def _remote(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
     method = _method(implementation, "remote")
     path = case.set_up(folder)
-    other = recipe.expand(case.action["bytes"]) if "bytes" in case.action else None
+    other = recipe.expand(action["bytes"]) if "bytes" in action else None
     data = read_whole(path, LARGEST_IN_MEMORY)
-    with FileServer(data, case.action["server"], after=case.action.get("after", 0), other=other) as server:
+    with FileServer(data, action["server"], after=action.get("after", 0), other=other) as server:
         answer = accepted(method(server.url))
-    count = len(server.log)
-    requests = "1 request" if count == 1 else f"{count:,} requests"
+    requests = "1 request" if len(server.log) == 1 else f"{len(server.log):,} requests"
     # This is for information only, because the format does not limit how much a reader may fetch.
     return replace(
         answer,
@@ -174,15 +169,14 @@ class _Shared:
         return {"outcome": answer.outcome, "message": answer.message}
 
 
-def _concurrent(case: Case, implementation: Any, folder: Path) -> Answer:
-    assert case.action is not None
+def _concurrent(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
     path = case.set_up(folder)
     if hasattr(implementation, "concurrent"):
-        return accepted(implementation.concurrent(path, case.action))
-    return Answer(**run_concurrent(case.action, _Shared(implementation, path)))
+        return accepted(implementation.concurrent(path, action))
+    return Answer(**run_concurrent(action, _Shared(implementation, path)))
 
 
-def change(path: Path, step: Mapping[str, Any]) -> None:
+def change(path: Path, step: Action) -> None:
     """Apply a step of a lifecycle script to a file. Raises OSError."""
     name = step["step"]
     if name == "unlink":
@@ -235,18 +229,10 @@ def _row(row: Sequence[Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GivenTensor:
-    """A tensor as a view of memory.
+    """A tensor as a view of memory, with the fields of ``WriteBuilder.tensor``.
 
-    Attributes:
-        name: a string, or an object that the writer must reject.
-        dtype: dtype code, or an element type that the format does not have.
-        storage: the memory. Tensors that share memory have the same object.
-        offset: position of the first element, in bytes.
-        strides: distance in bytes between neighbours along each dimension; None for contiguous row-major
-            order.
-        byteorder: byte order of the elements in memory, ``little`` or ``big``.
-        nbytes: number of bytes to pass from ``offset`` if dtype and shape imply another number. Only
-            writers that accept buffers support it; other writers raise NotImplementedError.
+    Tensors that share memory have the same ``storage`` object. A writer that does not accept buffers raises
+    NotImplementedError if ``nbytes`` is set.
     """
 
     name: Any
@@ -259,7 +245,7 @@ class GivenTensor:
     nbytes: int | None = None
 
 
-def given_tensors(action: Mapping[str, Any]) -> list[GivenTensor]:
+def given_tensors(action: Action) -> list[GivenTensor]:
     memory = {name: bytearray(recipe.expand(parts)) for name, parts in action["storages"].items()}
     return [
         GivenTensor(
@@ -285,21 +271,17 @@ def given_metadata(value: Any) -> Any:
     return recipe.map_of(value, given_text) if isinstance(value, Mapping) else value
 
 
-def _write(case: Case, implementation: Any, folder: Path) -> Answer:
-    """Write a file, and return its content and flaws. Raises NotImplementedError and MemoryError."""
-    action = case.action
-    assert action is not None
-    target = _prepare(case, folder)
+def _write(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
+    target = _prepare(case, action["target"], folder)
     before = snapshot(folder)
     refusal = _refusal(implementation, action, lambda: save(implementation, action, target))
     answer = Answer("reject", refusal) if refusal else written_file(target)
-    flaws = flaws_of(_wanted(case), answer.outcome, implementation, action, target, before, save)
+    saved = SavedFile(answer.outcome, implementation, action, target, before, save)
+    flaws = flaws_of_file(_wanted(case), saved)
     return replace(answer, flaws=(*answer.flaws, *flaws))
 
 
-def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
-    action = case.action
-    assert action is not None
+def _sharded(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
     case.set_up(folder)
     model = folder / MODEL
     model.mkdir(exist_ok=True)
@@ -317,7 +299,7 @@ def _sharded(case: Case, implementation: Any, folder: Path) -> Answer:
     return replace(answer, message=refusal, flaws=flaws)
 
 
-def save(implementation: Any, action: Mapping[str, Any], target: Path) -> None:
+def save(implementation: Any, action: Action, target: Path) -> None:
     """Execute a write action on ``target``. Raises any error of the implementation."""
     if action["target"] == "input":
         _method(implementation, "resave")(target)
@@ -326,9 +308,7 @@ def save(implementation: Any, action: Mapping[str, Any], target: Path) -> None:
         method(target, given_tensors(action), given_metadata(action["metadata"]))
 
 
-def _prepare(case: Case, folder: Path) -> Path:
-    assert case.action is not None
-    target = case.action["target"]
+def _prepare(case: Case, target: str, folder: Path) -> Path:
     if target == "missing-folder":
         return folder / "missing" / "file.safetensors"
     path = case.set_up(folder)
@@ -345,7 +325,7 @@ def _wanted(case: Case) -> list[str]:
     return list(dict.fromkeys(p for demand in case.demands for p in demand.properties))
 
 
-def _refusal(implementation: Any, action: Mapping[str, Any], save: Callable[[], None]) -> str:
+def _refusal(implementation: Any, action: Action, save: Callable[[], None]) -> str:
     """Save, and return the exception with which the writer rejects the input, or an empty string."""
     with contextlib.ExitStack() as stack:
         # The limit simulates a full disk. An implementation in another process sets the limit there.
@@ -365,10 +345,7 @@ def _refusal(implementation: Any, action: Mapping[str, Any], save: Callable[[], 
 
 
 def written_file(path: Path) -> Answer:
-    """Read a written file strictly, and return its content and the rules that it breaks.
-
-    If all faults belong to open choices, the answer still contains the content, so that it can be compared.
-    """
+    """Return the rules that a file breaks, and its content if all faults belong to open choices."""
     try:
         data = read_whole(path, LARGEST_IN_MEMORY)
     except OSError as err:
@@ -399,7 +376,7 @@ _ACTIONS = {
     "read": _read,
     "resource": _read,
     "slice": _slice,
-    "index": lambda case, impl, folder: accepted(_method(impl, "index")(case.set_up(folder))),
+    "index": lambda case, _, impl, folder: accepted(_method(impl, "index")(case.set_up(folder))),
     "write": _write,
     "sharded": _sharded,
     "lifecycle": _lifecycle,
@@ -408,18 +385,8 @@ _ACTIONS = {
 }
 
 
-def permitted_expectations(case: Case) -> list[Expectation]:
-    if case.expect is not None:
-        return [case.expect]
-    required = rule_book().choices[case.choice or ""].required
-    return list(case.options.values()) if required is None else [case.options[required]]
-
-
 def mismatch(case: Case, answer: Answer) -> str | None:
-    """Return why a case does not permit an answer, or None.
-
-    This check is stricter than a run: it also reports missed recommendations and rejected optional features.
-    """
+    """Return why a case does not permit an answer, or None. Missed recommendations count too."""
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})
     rejected = judged.verdict == "unsupported" and answer.outcome == "reject"

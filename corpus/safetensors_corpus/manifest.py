@@ -40,10 +40,7 @@ LAYOUT_CODES = frozenset(
 
 
 def read_stored(path: Path, size: int, sha256: str) -> bytes:
-    """Read a stored file.
-
-    Raises OSError, and ManifestError if the digest of the file differs from the manifest.
-    """
+    """Read a stored file. Raises OSError, and ManifestError if its digest differs from the manifest."""
     data = read_whole(path, size)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ManifestError(f"{path} differs from the manifest; run: stc corpus verify")

@@ -70,10 +70,7 @@ def _is_bad(failure: Reply) -> bool:
 
 
 class _Reader:
-    """A reader with its rows and failures.
-
-    ``label`` is a prefix of its messages, except those of adapter errors.
-    """
+    """A reader with its rows and failures; ``label`` is a prefix of its messages, except adapter errors."""
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], label: str) -> None:
         self._subject = subject
@@ -190,10 +187,7 @@ class _Threads:
 
 
 class _Processes:
-    """Readers in forked processes.
-
-    Each process has two pipes: one for its messages, and one through which it is resumed.
-    """
+    """Readers in forked processes, each with a pipe for its messages and one through which it is resumed."""
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], handle: Any) -> None:
         if not hasattr(os, "fork"):

@@ -13,11 +13,7 @@ from dataclasses import dataclass
 class Step:
     """An operation of an implementation.
 
-    Attributes:
-        name: name in the manifest, in the protocol and in run records.
-        method: name of the adapter method.
-        looks_at: short description of what the step reads or writes.
-        not_asked: reason why a run omits the cases of a kind in ``ONE_STEP_KINDS``.
+    ``looks_at`` describes what it reads or writes, and ``not_asked`` is the reason why a run omits its cases.
     """
 
     name: str

@@ -111,7 +111,7 @@ def small_cases(files: dict[str, bytes]) -> list[dict[str, Any]]:
     readers.tensor("w", "U8", [2])
     readers.reader("w", "w")
     readers.reader("w")
-    readers.reader_of_unknown("x\x07")
+    readers.reader("x\x07", unknown=True)
     header = RecipeBuilder(budget={"seconds": 5, "peak_bytes": 1 << 20})
     header.header("{", {"each": '"{i}":0', "count": 3, "first": 5, "separator": ","}, "}")
     header.pad_header(100)

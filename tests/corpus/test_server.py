@@ -122,7 +122,7 @@ def test_whole_files_and_coded_bytes() -> None:
 
 def test_failures() -> None:
     for behaviour, status in (("unavailable", 503), ("not-found", 404), ("error-page", 200)):
-        with FileServer(FILE, behaviour) as server:  # type: ignore[arg-type]
+        with FileServer(FILE, behaviour) as server:
             assert asked(server.url)[::2] == (status, PAGE)
     with FileServer(FILE, "closed") as server, pytest.raises(http.client.RemoteDisconnected):
         asked(server.url)

@@ -261,9 +261,7 @@ class PipeWorker(Worker):
             message, noise = self._message(child, deadline, request_delivered=resent)
             silent = self._verdict_only or request.step in protocol.SILENT_STEPS
             summary = bool(request.more and request.more.get("summary"))
-            result = protocol.parse_run(message, seq, silent=silent, summary=summary)
-            if result.outcome == "exhausted":
-                result = self._out_of_memory(result)
+            result = self._doubt_memory(protocol.parse_run(message, seq, silent=silent, summary=summary))
         except (EndlessLineError, protocol.ProtocolError) as err:
             result = self._discard_child(
                 child,
@@ -371,13 +369,12 @@ class PipeWorker(Worker):
 
     def _crash_result(self, child: Child, err: DiedError) -> StepResult:
         result = self._discard_child(child, "crash", str(err))
-        if death_outcome(err.status, result.stderr) == "crash":
-            return result
-        return self._out_of_memory(result)
+        return self._doubt_memory(replace(result, outcome=death_outcome(err.status, result.stderr)))
 
-    def _out_of_memory(self, result: StepResult) -> StepResult:
-        retry = None if self._unlimited_address_space else RetryReason.ADDRESS_SPACE
-        return replace(result, outcome="exhausted", retry=retry)
+    def _doubt_memory(self, result: StepResult) -> StepResult:
+        if result.outcome != "exhausted" or self._unlimited_address_space:
+            return result
+        return replace(result, retry=RetryReason.ADDRESS_SPACE)
 
     def close(self) -> None:
         self._end_child()

@@ -11,15 +11,12 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from string import Template
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..steps import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 AREAS = {
     "framing": "read",
@@ -62,6 +59,8 @@ class Reject:
 
 Options = Mapping[str, Accept | Reject]
 """Maps each option of a choice to its expectation."""
+Family = Mapping[str, object] | Iterable[object]
+"""Members of a family of cases: a map from slugs to values, or values whose lower-case text is the slug."""
 
 
 def reject(*codes: str) -> Reject:
@@ -71,25 +70,25 @@ def reject(*codes: str) -> Reject:
 ACCEPT = Accept()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CaseFunction:
     """A registered case. Its file is not built yet."""
 
     id: str
     title: str
-    description: str
+    description: str = ""
     rules: tuple[str, ...]
-    choice: str | None
+    choice: str | None = None
     options: Options
     body: Callable[..., None]
-    arguments: tuple[object, ...]
-    level: str | None
-    importance: Importance
+    arguments: tuple[object, ...] = ()
+    level: str | None = None
+    importance: Importance = "medium"
     steps: tuple[str, ...]
-    smoke: bool
-    bugs: tuple[str, ...]
-    heavy: bool
-    source: Mapping[str, str] = field(default_factory=dict)
+    smoke: bool = False
+    bugs: tuple[str, ...] = ()
+    heavy: bool = False
+    source: Mapping[str, str]
 
     @property
     def kind(self) -> str:
@@ -123,7 +122,7 @@ def _register(
     choice: str | None,
     options: Options,
     *,
-    over: Mapping[str, object] | None = None,
+    over: Family | None = None,
     level: str | None = None,
     importance: Importance = "medium",
     steps: Sequence[str] | None = None,
@@ -139,7 +138,7 @@ def _register(
         rules: ids of the tested rules, separated by spaces, the main one first.
         choice: id of the choice, or None.
         options: maps options to expectations. Without a choice, the only key is ``""``.
-        over: maps slugs to values. Registers one case with the id ``name-slug`` for each item, passes the
+        over: members of a family. Registers one case with the id ``name-slug`` for each member, passes the
             value to the body as the second argument, and replaces ``$slug`` and ``$value`` in the
             docstring.
         level: must, should or may; by default, the level of the rules.
@@ -155,13 +154,14 @@ def _register(
         heavy: True for a case that runs only on request. Cases with inputs above one mebibyte are always
             heavy.
     """
-    for label, members in (("bugs", bugs), ("issues", issue), ("rules", ahead)):
-        if isinstance(members, Mapping) and not members.keys() <= (over or {}).keys():
-            raise ValueError(f"{label} for unknown members: {sorted(members.keys() - (over or {}).keys())}")
+    members = {} if over is None else by_slug(over)
+    for label, special in (("bugs", bugs), ("issues", issue), ("rules", ahead)):
+        if isinstance(special, Mapping) and (unknown := special.keys() - members.keys()):
+            raise ValueError(f"{label} for unknown members: {sorted(unknown)}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
         area = next((part for part in body.__module__.split(".") if part in AREAS), body.__module__)
-        for slug, value in (over or {"": None}).items():
+        for slug, value in (members or {"": None}).items():
             name = body.__name__.replace("_", "-") + (f"-{slug}" if slug else "")
             text = Template(inspect.getdoc(body) or "").safe_substitute(slug=slug, value=value)
             title, _, rest = text.partition("\n")
@@ -176,7 +176,7 @@ def _register(
                     choice=choice,
                     options=dict(options),
                     body=body,
-                    arguments=(value,) if over else (),
+                    arguments=(value,) if members else (),
                     level=level,
                     importance=importance,
                     steps=KINDS[AREAS[area]].steps if steps is None else tuple(steps),
@@ -189,6 +189,12 @@ def _register(
         return body
 
     return decorate
+
+
+def by_slug(family: Family) -> Mapping[str, object]:
+    if isinstance(family, Mapping):
+        return family
+    return {str(value).lower().replace("_", "-"): value for value in family}
 
 
 def register(case: CaseFunction) -> None:

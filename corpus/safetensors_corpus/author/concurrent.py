@@ -31,11 +31,8 @@ class ConcurrentBuilder(FileBuilder):
     taken_after: tuple[str, ...] = ()
     _readers: list[dict[str, Any]] = field(default_factory=list)
 
-    def reader(self, *tensors: str) -> None:
-        self._readers.append({"tensors": list(tensors), "unknown": False})
-
-    def reader_of_unknown(self, *names: str) -> None:
-        self._readers.append({"tensors": list(names), "unknown": True})
+    def reader(self, *tensors: str, unknown: bool = False) -> None:
+        self._readers.append({"tensors": list(tensors), "unknown": unknown})
 
     def content(self, option: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - options differ in outcome
         read = [name for own in self._readers if not own["unknown"] for name in own["tensors"]]

@@ -9,17 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 
 MAX_FILE = 64 * 1024
 """Maximum size of a stored file in bytes. Larger inputs become recipes."""
@@ -42,10 +39,7 @@ class Builder(ABC):
 
     @abstractmethod
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
-        """Return the value of ``input`` for the manifest, and the files to store.
-
-        The files are a map from paths, relative to the manifest, to bytes.
-        """
+        """Return the value of ``input`` for the manifest, and the files to store by relative path."""
 
     @abstractmethod
     def content(self, option: str | None = None) -> dict[str, Any]:
@@ -98,10 +92,7 @@ def size_of(dtype: str, shape: Sequence[int]) -> int:
 
 
 def pattern(name: str, size: int) -> bytes:
-    """Return deterministic bytes from 0x01 to 0x3c that depend on the name.
-
-    The bytes represent finite numbers in every float dtype.
-    """
+    """Return bytes from 0x01 to 0x3c that depend on the name and are finite numbers in every float dtype."""
     seed = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return bytes((seed[i % 32] + 7 * i + i // 60) % 60 + 1 for i in range(size))
 

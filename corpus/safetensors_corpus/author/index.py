@@ -17,10 +17,7 @@ INDEX_NAME = "model.safetensors.index.json"
 
 @dataclass
 class ShardBuilder(FileBuilder):
-    """A shard of the checkpoint or a decoy.
-
-    The bytes of a tensor also depend on the name of its shard, so decoys have different bytes.
-    """
+    """A shard of the checkpoint or a decoy. The bytes of its tensors also depend on its name."""
 
     name: str = ""
 
@@ -103,10 +100,7 @@ class IndexBuilder(Builder):
         return sum(sizes.get(shard, {}).get(tensor, 0) for tensor, shard in self._mapped)
 
     def expect(self, *tensors: tuple[str, str], option: str | None = None) -> None:
-        """Set the tensors that a loader must find under ``option``, instead of those in the map.
-
-        Each tensor is a pair (name, shard).
-        """
+        """Set the tensors, as pairs (name, shard), that a loader must find instead of those in the map."""
         self._seen[option] = list(tensors)
 
     def content(self, option: str | None = None) -> dict[str, Any]:
@@ -172,14 +166,9 @@ _FIELDS: dict[str, dict[str, str | None]] = {
 
 
 def break_shard(shard: ShardBuilder, fault: str, *, first: str, last: str, length: int = 1000) -> None:
-    """Add a tensor and a fault to a shard that contains at least 4 bytes of data.
+    """Add the tensor ``last`` and a fault of ``SHARD_FAULTS`` to a shard with at least 4 bytes of data.
 
-    Args:
-        shard: the shard to break.
-        fault: a key of ``SHARD_FAULTS``.
-        first: name of an existing tensor, which ``name-twice`` repeats.
-        last: name of the new tensor for the other faults.
-        length: header length in bytes that ``length-past-end`` declares.
+    ``name-twice`` repeats the tensor ``first``, and ``length-past-end`` declares ``length`` bytes of header.
     """
     if fault == "hole":
         shard.gap(8)

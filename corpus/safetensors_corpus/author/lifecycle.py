@@ -52,11 +52,7 @@ class LifecycleBuilder(FileBuilder):
         dtype: str | None = None,
         shape: Sequence[int] | None = None,
     ) -> None:
-        """Set the expected content of the last tensor under ``option``.
-
-        If ``option`` is None, the content applies to all other options. By default, ``dtype`` and ``shape``
-        are those of the original file.
-        """
+        """Set the expected content of the last tensor under ``option``, or under all other options."""
         self._answers[option] = (data, dtype, None if shape is None else list(shape))
 
     def content(self, option: str | None = None) -> dict[str, Any]:

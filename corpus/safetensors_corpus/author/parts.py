@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .case import ACCEPT, Options, reject
+from .case import ACCEPT, Family, Options, by_slug, reject
 from .file import FileBuilder, pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LONE_SURROGATES = {
     r"\ud800": "\ud800",
@@ -46,13 +43,10 @@ COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", 
 """Dtypes that practically every reader supports. The written format names no others."""
 
 
-def rare(over: Mapping[str, str | tuple[object, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return ``ahead`` for a family: for members with a rare dtype, DTY-01 and DTY-08 come first.
-
-    ``over`` maps slugs to dtypes or to tuples that contain a dtype.
-    """
+def rare(over: Family) -> dict[str, tuple[str, ...]]:
+    """Return ``ahead`` for a family: the rules on dtypes come first for members with a rare dtype."""
     out: dict[str, tuple[str, ...]] = {}
-    for slug, value in over.items():
+    for slug, value in by_slug(over).items():
         (code,) = (v for v in (value if isinstance(value, tuple) else (value,)) if v in DTYPE_BITS)
         if code not in COMMON_DTYPES:
             out[slug] = ("DTY-01", "DTY-08") if code == "C64" else ("DTY-01",)
@@ -63,6 +57,8 @@ PLACES = {"first": 0, "middle": 1, "last": 2}
 """Maps slugs to indexes, for cases that place a fault in each of three tensors in turn."""
 ENTRY = '{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
 """Entry of the only tensor in a file, or of the first one."""
+BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
+"""Entry of the only tensor. Its elements are single bytes, which are aligned at any position."""
 
 
 def replaced(text: str) -> str:
@@ -99,10 +95,7 @@ def sized(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
 def three_tensors(
     f: FileBuilder, place: int, *, usual: tuple[str, list[int]] = ("F32", [2]), **other: Any
 ) -> None:
-    """Add tensors a, b and c with the ``usual`` dtype and shape, except the one at ``place`` (-1 for none).
-
-    ``other`` contains the ``tensor`` arguments for the exception, and ``size`` is its number of bytes.
-    """
+    """Add tensors a, b and c. The one at ``place`` (-1 for none) has the ``tensor`` arguments ``other``."""
     for index, name in enumerate("abc"):
         options = {"dtype": usual[0], "shape": usual[1]} | (other if index == place else {})
         if "size" in options:
@@ -120,6 +113,20 @@ def pad_header(f: FileBuilder, size: int) -> None:
     """Pad the finished header with spaces to ``size`` bytes."""
     f.padding = b""
     f.padding = b" " * (size - int.from_bytes(f.render()[:8], "little"))
+
+
+def stretched_header(f: FileBuilder, size: int) -> None:
+    """Add a tensor of bytes, and a header of ``size`` bytes that is invalid JSON without its last byte."""
+    f.tensor("w", "U8", [8])
+    member = f'"w":{BYTES}}}'.encode()
+    f.header = b"{" + b" " * (size - 1 - len(member)) + member
+
+
+def card_header(f: FileBuilder, size: int) -> None:
+    """Add a tensor of bytes, and metadata with a model card that makes the header ``size`` bytes long."""
+    f.padding = b""
+    f.metadata({"card": "-" * (size - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
+    f.tensor("w", "U8", [8])
 
 
 def powers(*slugs: str) -> dict[str, int]:

@@ -12,10 +12,7 @@ from .write import WriteBuilder
 
 @dataclass
 class ShardedBuilder(WriteBuilder):
-    """Collects the arguments of a sharded save and the earlier files in ``folder``.
-
-    ``under`` maps an option of the choice to the properties that it requires in addition to ``properties``.
-    """
+    """Collects a sharded save and earlier files; ``under`` maps options to additional properties."""
 
     max_shard_size: int = 32
     folder: IndexBuilder = field(default_factory=IndexBuilder)

@@ -13,10 +13,7 @@ from .file import FileBuilder, size_of, tensor_row
 
 @dataclass
 class SliceBuilder(FileBuilder):
-    """A file and a request. If NumPy cannot compute the result, ``expect`` must set it.
-
-    By default, the elements of a tensor are consecutive numbers, so all elements of a small file differ.
-    """
+    """A file of consecutive numbers and a request. ``expect`` sets results that NumPy cannot compute."""
 
     _asked: tuple[str, tuple[Any, ...]] | None = None
     _answers: dict[str | None, tuple[list[int], bytes]] = field(default_factory=dict)
@@ -76,13 +73,7 @@ def ask_numbers(f: SliceBuilder, *index: Any, shape: Sequence[int] = (4, 6), bes
 
 
 def numbered(position: int, size: int, width: int) -> bytes:
-    """Return elements of ``width`` bytes that are consecutive numbers.
-
-    The first number follows from the position of the elements in the data buffer.
-
-    The bytes are base-60 digits from 0x01 to 0x3c with the lowest digit first. They are finite in every float
-    dtype.
-    """
+    """Return consecutive numbers in ``width`` base-60 digits from 0x01 to 0x3c, the lowest digit first."""
     places = range(position, position + size)
     return bytes((place // width // 60 ** ((place - position) % width)) % 60 + 1 for place in places)
 

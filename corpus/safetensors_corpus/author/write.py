@@ -185,10 +185,7 @@ def _spelled(value: Any) -> Any:
 
 
 def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
-    """Yield the positions of the tensor's bytes in its storage, which has ``size`` bytes.
-
-    If the width of the element type is unknown, yield all positions.
-    """
+    """Yield the positions of a tensor's bytes in its storage; all ``size`` bytes if the width is unknown."""
     bits = DTYPE_BITS.get(given["dtype"])
     if bits is None:
         yield from range(size)

@@ -163,7 +163,7 @@ def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
     small(f)
     f.times = 4
     for _ in range(count):
-        f.reader_of_unknown("no such tensor")
+        f.reader("no such tensor", unknown=True)
     for name in NAMES[: 4 - count]:
         f.reader(name)
 
@@ -201,10 +201,6 @@ def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
 # Processes that share a file that was opened before the fork
 
 
-def forked(f: ConcurrentBuilder) -> None:
-    f.by = "processes"
-
-
 @chooses(FORK, options=FORKED, importance="high", over=FEW)
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) are forked while the file is open, and all of them read the same tensor.
@@ -212,7 +208,7 @@ def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     If the threads of a library do not survive the fork, the library waits for them forever.
     """
     small(f)
-    forked(f)
+    f.by = "processes"
     for _ in range(count):
         f.reader("c")
 
@@ -224,7 +220,7 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
     The processes share one position in the open file.
     """
     small(f)
-    forked(f)
+    f.by = "processes"
     for name in NAMES[:count]:
         f.reader(name)
 
@@ -233,7 +229,7 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
     """Four processes are forked while the file is open, and each reads a tensor of many memory pages."""
     large(f)
-    forked(f)
+    f.by = "processes"
     for name in "abcd":
         f.reader(name)
 
@@ -245,7 +241,7 @@ def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
     Each process might assume that the file position is still where the parent left it.
     """
     small(f)
-    forked(f)
+    f.by = "processes"
     f.taken_before = (first,)
     for _ in range(4):
         f.reader("b", "c")
@@ -255,7 +251,7 @@ def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
 def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
     """Four processes are forked while the file is open, and read all tensors in different orders."""
     small(f)
-    forked(f)
+    f.by = "processes"
     rotated(f, NAMES, 4)
 
 
@@ -263,7 +259,7 @@ def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
 def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
     """The parent reads one tensor before the fork, and others after its children have finished."""
     small(f)
-    forked(f)
+    f.by = "processes"
     f.taken_before = ("a",)
     f.reader("d", "e")
     f.reader("f")
@@ -279,7 +275,7 @@ def forked_parent_closes_meanwhile(
     A process must not release memory that all of them share.
     """
     tensors(f)
-    forked(f)
+    f.by = "processes"
     f.closed = 2
     for name in "aba":
         f.reader(name, "d")
@@ -289,8 +285,8 @@ def forked_parent_closes_meanwhile(
 def forked_unknown_name(f: ConcurrentBuilder) -> None:
     """One of three processes requests a name that the file does not contain. The others read as usual."""
     small(f)
-    forked(f)
-    f.reader_of_unknown("no such tensor")
+    f.by = "processes"
+    f.reader("no such tensor", unknown=True)
     f.reader("a")
     f.reader("b")
 
@@ -302,7 +298,7 @@ def forked_unknown_name(f: ConcurrentBuilder) -> None:
 def processes_opening_each(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) open the file at the same time and each read all tensors."""
     small(f)
-    forked(f)
+    f.by = "processes"
     f.opened = "each"
     rotated(f, NAMES, count)
 
@@ -311,7 +307,7 @@ def processes_opening_each(f: ConcurrentBuilder, count: int) -> None:
 def processes_opening_each_large(f: ConcurrentBuilder) -> None:
     """Four processes each open the file and read a tensor that spans many memory pages."""
     large(f)
-    forked(f)
+    f.by = "processes"
     f.opened = "each"
     for name in "abcd":
         f.reader(name)
@@ -321,7 +317,7 @@ def processes_opening_each_large(f: ConcurrentBuilder) -> None:
 def processes_opening_each_beside_the_parent(f: ConcurrentBuilder) -> None:
     """The parent has opened the file and read a tensor. Its children open the file again."""
     small(f)
-    forked(f)
+    f.by = "processes"
     f.opened = "each"
     f.taken_before = ("a",)
     for name in "abc":

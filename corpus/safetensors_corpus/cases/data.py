@@ -28,7 +28,7 @@ KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
 }
 """dtype -> struct codes and four values; the values for BF16 are the bit patterns of 1, -2, 0.5 and 3.140625.
 """
-FLOATS = {"f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
+FLOATS = ("F16", "BF16", "F32", "F64")
 BOOLS: Options = {"keep": ACCEPT, "normalise": ACCEPT, "reject": reject("UNCLASSIFIED")}
 PARTS = {"F16": (5, 10), "BF16": (8, 7), "F32": (8, 23), "F64": (11, 52)}
 """dtype -> widths of the exponent and the fraction in bits."""
@@ -50,8 +50,8 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
 @accepts(
     "DAT-01 DAT-06",
     importance="high",
-    over={k.lower(): k for k in KNOWN},
-    ahead=rare({k.lower(): k for k in KNOWN}),
+    over=list(KNOWN),
+    ahead=rare(list(KNOWN)),
     bugs=dict.fromkeys(("i16", "u16", "i64", "u64"), ("FB-66",))
     | {"i32": ("FB-83", "FB-221"), "u32": ("FB-221",)},
 )
@@ -151,9 +151,7 @@ def complex_nan(f: FileBuilder) -> None:
     f.tensor("w", "C64", [3], struct.pack("<6I", *words))
 
 
-BYTES = {
-    k.lower().replace("_", "-"): k for k, bits in DTYPE_BITS.items() if bits <= 8 and k not in ("BOOL", "U8")
-}
+BYTES = [code for code, bits in DTYPE_BITS.items() if bits <= 8 and code not in ("BOOL", "U8")]
 
 
 @accepts("DAT-06 DAT-04", over=BYTES, ahead=rare(BYTES))
@@ -188,18 +186,15 @@ def each_tensor_its_own_bytes(f: FileBuilder) -> None:
         f.tensor(name, "F16", [2, 3], pattern(name, 12))
 
 
-@chooses(
-    "bool-bytes",
-    "DAT-05",
-    options=BOOLS,
-    importance="high",
-    over={
-        "2": b"\x00\x01\x02\x01",
-        "255": b"\x00\x01\xff\x01",
-        "128": b"\x80\x01\x00\x01",
-        "all-values": bytes(range(256)),
-    },
-)
+BOOL_BYTES = {
+    "2": b"\x00\x01\x02\x01",
+    "255": b"\x00\x01\xff\x01",
+    "128": b"\x80\x01\x00\x01",
+    "all-values": bytes(range(256)),
+}
+
+
+@chooses("bool-bytes", "DAT-05", options=BOOLS, importance="high", over=BOOL_BYTES)
 def bool_bytes(f: FileBuilder, value: bytes) -> None:
     """BOOL elements are stored as bytes other than 0 and 1: $slug.
 
@@ -230,7 +225,7 @@ def largest_and_smallest(f: FileBuilder, dtype: str) -> None:
     _bits(f, dtype, [(sign, e, m) for sign in (0, 1) for e, m in rows])
 
 
-@accepts("DAT-04", over={"f16": "F16", "bf16": "BF16"})
+@accepts("DAT-04", over=("F16", "BF16"))
 def every_exponent(f: FileBuilder, dtype: str) -> None:
     """A tensor has one value for each exponent and sign, including the reserved exponents: $slug."""
     _bits(f, dtype, [(sign, e, 1) for sign in (0, 1) for e in range(1 << PARTS[dtype][0])])

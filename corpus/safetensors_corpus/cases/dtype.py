@@ -8,7 +8,7 @@ from ..author.case import ACCEPT, accepts, chooses, reject, rejects
 from ..author.file import FileBuilder, pattern, size_of
 from ..author.parts import PLACES, rare, sized, three_tensors
 
-CODES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
+CODES = list(DTYPE_BITS)
 REPORTED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("c64", "f6-e2m3", "f6-e3m2", "f8-e4m3fnuz", "f8-e5m2fnuz"), ("FB-207",)),
     "f4": ("FB-126", "FB-207", "FB-212"),
@@ -20,8 +20,8 @@ REPORTED: dict[str, tuple[str, ...]] = {
 """Slug of a code -> reported bugs in programs that did not support it."""
 SCALARS_ELSEWHERE = ("U8", "F16", "F32", "C64")
 """Codes that shape/scalar already tests as scalars."""
-SCALARS = {s: c for s, c in CODES.items() if DTYPE_BITS[c] >= 8 and c not in SCALARS_ELSEWHERE}
-TWO_BY_FOUR = {s: c for s, c in CODES.items() if c != "F4"}
+SCALARS = [c for c in CODES if DTYPE_BITS[c] >= 8 and c not in SCALARS_ELSEWHERE]
+TWO_BY_FOUR = [c for c in CODES if c != "F4"]
 
 
 @accepts("DTY-05 DTY-01", over=CODES, bugs=REPORTED)
@@ -119,28 +119,26 @@ def packed_rows_share_bytes(f: FileBuilder, value: tuple[str, list[int]]) -> Non
     f.tensor("w", *value)
 
 
-@rejects(
-    "DTY-09",
-    codes=("DTY_SUBBYTE", "OFF_SIZE_MISMATCH"),
-    importance="high",
-    over={
-        "f4-scalar-rounded-up": ("F4", [], 1),
-        "f4-1-rounded-up": ("F4", [1], 1),
-        "f4-1-rounded-down": ("F4", [1], 0),
-        "f4-3-rounded-up": ("F4", [3], 2),
-        "f4-3-rounded-down": ("F4", [3], 1),
-        "f4-3x5-rounded-up": ("F4", [3, 5], 8),
-        "f4-3x3-rows-rounded-up": ("F4", [3, 3], 6),
-        "f6-e2m3-1-rounded-up": ("F6_E2M3", [1], 1),
-        "f6-e2m3-1-rounded-down": ("F6_E2M3", [1], 0),
-        "f6-e2m3-2-rounded-up": ("F6_E2M3", [2], 2),
-        "f6-e2m3-3-rounded-down": ("F6_E2M3", [3], 2),
-        "f6-e3m2-scalar-rounded-up": ("F6_E3M2", [], 1),
-        "f6-e3m2-2-rounded-down": ("F6_E3M2", [2], 1),
-        "f6-e3m2-5-rounded-up": ("F6_E3M2", [5], 4),
-        "f6-e3m2-5-rounded-down": ("F6_E3M2", [5], 3),
-    },
-)
+PART_OF_A_BYTE = {
+    "f4-scalar-rounded-up": ("F4", [], 1),
+    "f4-1-rounded-up": ("F4", [1], 1),
+    "f4-1-rounded-down": ("F4", [1], 0),
+    "f4-3-rounded-up": ("F4", [3], 2),
+    "f4-3-rounded-down": ("F4", [3], 1),
+    "f4-3x5-rounded-up": ("F4", [3, 5], 8),
+    "f4-3x3-rows-rounded-up": ("F4", [3, 3], 6),
+    "f6-e2m3-1-rounded-up": ("F6_E2M3", [1], 1),
+    "f6-e2m3-1-rounded-down": ("F6_E2M3", [1], 0),
+    "f6-e2m3-2-rounded-up": ("F6_E2M3", [2], 2),
+    "f6-e2m3-3-rounded-down": ("F6_E2M3", [3], 2),
+    "f6-e3m2-scalar-rounded-up": ("F6_E3M2", [], 1),
+    "f6-e3m2-2-rounded-down": ("F6_E3M2", [2], 1),
+    "f6-e3m2-5-rounded-up": ("F6_E3M2", [5], 4),
+    "f6-e3m2-5-rounded-down": ("F6_E3M2", [5], 3),
+}
+
+
+@rejects("DTY-09", codes=("DTY_SUBBYTE", "OFF_SIZE_MISMATCH"), importance="high", over=PART_OF_A_BYTE)
 def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """The last packed element ends inside a byte, and the range is rounded: $slug.
 
@@ -269,7 +267,7 @@ def of_other_type(f: FileBuilder, value: str) -> None:
     "dtype-as-object",
     "DTY-02",
     options={"reject": reject("DTY_BAD_TYPE"), "accept": ACCEPT},
-    over={"u8": "U8", "f32": "F32", "bf16": "BF16"},
+    over=("U8", "F32", "BF16"),
 )
 def as_object(f: FileBuilder, value: str) -> None:
     """The dtype is an object with the single key $value, whose value is null.
@@ -279,16 +277,15 @@ def as_object(f: FileBuilder, value: str) -> None:
     f.tensor("w", value, [2], fields={"dtype": f'{{"{value}":null}}'})
 
 
-@rejects(
-    "DTY-02",
-    codes=("DTY_BAD_TYPE", "DTY_UNKNOWN"),
-    over={
-        "over-object": '{"F32":{}}',
-        "over-number": '{"F32":4}',
-        "of-two-keys": '{"F32":null,"I32":null}',
-        "of-unknown-code": '{"F99":null}',
-    },
-)
+OBJECT_FORM = {
+    "over-object": '{"F32":{}}',
+    "over-number": '{"F32":4}',
+    "of-two-keys": '{"F32":null,"I32":null}',
+    "of-unknown-code": '{"F99":null}',
+}
+
+
+@rejects("DTY-02", codes=("DTY_BAD_TYPE", "DTY_UNKNOWN"), over=OBJECT_FORM)
 def object_form(f: FileBuilder, value: str) -> None:
     """The dtype is an object in a form that no known reader accepts: $slug."""
     f.tensor("w", "F32", [2], fields={"dtype": value})
@@ -349,17 +346,16 @@ def wider_in_one_of_three(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, dtype="F64", size=8)
 
 
-@rejects(
-    "DTY-01 DTY-04",
-    codes="DTY_UNKNOWN",
-    over={
-        "backslash-escaped": r'"\\u00558"',
-        "other-digit": r'"\u00559"',
-        "lower-case-letter": r'"\u00758"',
-        "nul-at-end": r'"\u0055\u0038\u0000"',
-        "zero-width-space": r'"U\u200b8"',
-    },
-)
+ESCAPED_TEXT = {
+    "backslash-escaped": r'"\\u00558"',
+    "other-digit": r'"\u00559"',
+    "lower-case-letter": r'"\u00758"',
+    "nul-at-end": r'"\u0055\u0038\u0000"',
+    "zero-width-space": r'"U\u200b8"',
+}
+
+
+@rejects("DTY-01 DTY-04", codes="DTY_UNKNOWN", over=ESCAPED_TEXT)
 def escaped_text(f: FileBuilder, value: str) -> None:
     """The dtype is written with escapes, and the decoded string is not a code: $slug."""
     f.tensor("w", "U8", [8], fields={"dtype": value})
@@ -379,7 +375,7 @@ def codes_absent_from_published_schema(f: FileBuilder) -> None:
         f.tensor(code.lower(), code, [8])
 
 
-@rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN", over={"f64s": "F64S", "u128": "U128"})
+@rejects("DTY-01 DTY-15", codes="DTY_UNKNOWN", over=("F64S", "U128"))
 def code_near_another(f: FileBuilder, value: str) -> None:
     """The dtype is $value, which only resembles a code."""
     f.tensor("w", "U8", [16], fields={"dtype": f'"{value}"'})

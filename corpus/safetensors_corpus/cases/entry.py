@@ -68,16 +68,15 @@ def array_beside_objects(f: FileBuilder) -> None:
     three_tensors(f, 1, usual=ONE, value='["F32",[1],[4,8]]')
 
 
-@rejects(
-    "ENT-02",
-    codes=("ENT_NOT_OBJECT", "ENT_MISSING_FIELD"),
-    over={
-        "empty": "[]",
-        "two-elements": '["F32",[0]]',
-        "four-elements": '["F32",[0],[0,0],null]',
-        "around-object": "[{" + EMPTY + "}]",
-    },
-)
+ARRAY_FORM = {
+    "empty": "[]",
+    "two-elements": '["F32",[0]]',
+    "four-elements": '["F32",[0],[0,0],null]',
+    "around-object": "[{" + EMPTY + "}]",
+}
+
+
+@rejects("ENT-02", codes=("ENT_NOT_OBJECT", "ENT_MISSING_FIELD"), over=ARRAY_FORM)
 def array_form(f: FileBuilder, value: str) -> None:
     """A tensor entry is an array of something other than the three fields in order: $slug."""
     _beside_two(f, 2, value)
@@ -95,7 +94,7 @@ def object_empty(f: FileBuilder) -> None:
     _beside_two(f, 1, "{}")
 
 
-@rejects("ENT-03", codes="ENT_MISSING_FIELD", over={"dtype": "dtype", "shape": "shape"})
+@rejects("ENT-03", codes="ENT_MISSING_FIELD", over=("dtype", "shape"))
 def field_missing(f: FileBuilder, value: str) -> None:
     """The entry of the only tensor has no $value.
 
@@ -120,17 +119,16 @@ def data_offsets_called_offsets(f: FileBuilder) -> None:
     renamed_field(f, "data_offsets", "offsets")
 
 
-@rejects(
-    "ENT-05",
-    codes=RENAMED,
-    over={
-        "dtype-capitalised": ("dtype", "Dtype"),
-        "shape-upper-case": ("shape", "SHAPE"),
-        "data-offsets-upper-case": ("data_offsets", "DATA_OFFSETS"),
-        "data-offsets-camel-case": ("data_offsets", "dataOffsets"),
-        "dtype-trailing-space": ("dtype", "dtype "),
-    },
-)
+FIELD_NAME_VARIANT = {
+    "dtype-capitalised": ("dtype", "Dtype"),
+    "shape-upper-case": ("shape", "SHAPE"),
+    "data-offsets-upper-case": ("data_offsets", "DATA_OFFSETS"),
+    "data-offsets-camel-case": ("data_offsets", "dataOffsets"),
+    "dtype-trailing-space": ("dtype", "dtype "),
+}
+
+
+@rejects("ENT-05", codes=RENAMED, over=FIELD_NAME_VARIANT)
 def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
     """A required field is spelled differently: $slug.
 
@@ -278,19 +276,18 @@ def names_of_digits(f: FileBuilder) -> None:
         f.tensor(name, "U8", [3])
 
 
-@accepts(
-    "HDR-19",
-    importance="high",
-    over={
-        "composed-and-decomposed": ("\u00e9", "e\u0301"),
-        "upper-and-lower-case": ("Weight", "weight"),
-        "trailing-space": ("w", "w "),
-        "behind-nul": ("w\0a", "w\0b"),
-        "up-to-nul": ("w", "w\0"),
-        "look-alike-letters": ("a", "\u0430"),
-        "ligature": ("\ufb01lter", "filter"),
-    },
-)
+TWO_NAMES = {
+    "composed-and-decomposed": ("\u00e9", "e\u0301"),
+    "upper-and-lower-case": ("Weight", "weight"),
+    "trailing-space": ("w", "w "),
+    "behind-nul": ("w\0a", "w\0b"),
+    "up-to-nul": ("w", "w\0"),
+    "look-alike-letters": ("a", "\u0430"),
+    "ligature": ("\ufb01lter", "filter"),
+}
+
+
+@accepts("HDR-19", importance="high", over=TWO_NAMES)
 def two_names(f: FileBuilder, value: tuple[str, str]) -> None:
     """Two names differ only in a detail that a loose comparison ignores: $slug.
 
@@ -410,7 +407,7 @@ def dtype_twice(f: FileBuilder, value: int) -> None:
     three_tensors(f, value, usual=ONE, value=f'{{"dtype":"I32",{fields}}}')
 
 
-@rejects("ENT-03 ENT-06", codes="ENT_MISSING_FIELD", over={name.replace("_", "-"): name for name in FIELDS})
+@rejects("ENT-03 ENT-06", codes="ENT_MISSING_FIELD", over=FIELDS)
 def other_order_without(f: FileBuilder, value: str) -> None:
     """The fields are in reverse order, and one of them is missing: $slug.
 
@@ -475,25 +472,24 @@ def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
 # Names that a program might act on
 
 
-@accepts(
-    "ENT-09",
-    importance="high",
-    over={
-        "dots": "..",
-        "dot-segments-of-windows": "..\\..\\escape",
-        "home-path": "~/escape",
-        "network-path": "\\\\server\\share",
-        "windows-device": "NUL",
-        "url": "https://user@example.invalid/w?x=1#y",
-        "shell-variable": "${HOME}",
-        "template": "{{7*7}}<%= 7 %>#{7}",
-        "lookup": "${jndi:ldap://example.invalid/a}",
-        "formula": "=1+1",
-        "option": "--help",
-        "wide-format": "%1000000d%n",
-        "pickle-opcode": "cos\nsystem\n(S'id'\ntR.",
-    },
-)
+NAME_TO_ACT_ON = {
+    "dots": "..",
+    "dot-segments-of-windows": "..\\..\\escape",
+    "home-path": "~/escape",
+    "network-path": "\\\\server\\share",
+    "windows-device": "NUL",
+    "url": "https://user@example.invalid/w?x=1#y",
+    "shell-variable": "${HOME}",
+    "template": "{{7*7}}<%= 7 %>#{7}",
+    "lookup": "${jndi:ldap://example.invalid/a}",
+    "formula": "=1+1",
+    "option": "--help",
+    "wide-format": "%1000000d%n",
+    "pickle-opcode": "cos\nsystem\n(S'id'\ntR.",
+}
+
+
+@accepts("ENT-09", importance="high", over=NAME_TO_ACT_ON)
 def name_to_act_on(f: FileBuilder, value: str) -> None:
     """A tensor has a name that a program might act on: $slug.
 
@@ -525,23 +521,22 @@ def name_of(f: FileBuilder, value: str) -> None:
     f.tensor(value, "F32", [2])
 
 
-@accepts(
-    "HDR-19",
-    importance="high",
-    over={
-        "zero-width-space": ("w", "w\u200b"),
-        "soft-hyphen": ("ab", "a\xadb"),
-        "variation-selector": ("\u2764", "\u2764\ufe0f"),
-        "wide-forms": ("\uff57", "w"),
-        "angstrom-and-ring": ("\u212b", "\xc5"),
-        "hangul-forms": ("\uac00", "\u1100\u1161"),
-        "order-of-marks": ("a\u0323\u0302", "a\u0302\u0323"),
-        "dotless-i": ("I", "\u0131"),
-        "sharp-s": ("\xdf", "ss"),
-        "line-ends": ("a\nb", "a\r\nb"),
-        "slashes": ("a/b", "a//b"),
-    },
-)
+NAMES_APART = {
+    "zero-width-space": ("w", "w\u200b"),
+    "soft-hyphen": ("ab", "a\xadb"),
+    "variation-selector": ("\u2764", "\u2764\ufe0f"),
+    "wide-forms": ("\uff57", "w"),
+    "angstrom-and-ring": ("\u212b", "\xc5"),
+    "hangul-forms": ("\uac00", "\u1100\u1161"),
+    "order-of-marks": ("a\u0323\u0302", "a\u0302\u0323"),
+    "dotless-i": ("I", "\u0131"),
+    "sharp-s": ("\xdf", "ss"),
+    "line-ends": ("a\nb", "a\r\nb"),
+    "slashes": ("a/b", "a//b"),
+}
+
+
+@accepts("HDR-19", importance="high", over=NAMES_APART)
 def names_apart(f: FileBuilder, value: tuple[str, str]) -> None:
     """Cleaning, case folding or normalising would make two names equal: $slug.
 
@@ -591,7 +586,7 @@ def name_of_30_kb_of_emoji(f: FileBuilder) -> None:
     f.tensor("\U0001f917" * 7500, "F32", [2])
 
 
-@accepts("ENT-10", importance="low", over={"255": 255, "256": 256})
+@accepts("ENT-10", importance="low", over=(255, 256))
 def name_size(f: FileBuilder, value: int) -> None:
     """A tensor name has $value characters, close to the size of common fixed buffers."""
     f.tensor("n" * value, "F32", [2])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..author.case import accepts, rejects
 from ..author.file import FileBuilder
-from ..author.parts import ENTRY, pad_header, powers
+from ..author.parts import ENTRY, card_header, pad_header, powers, stretched_header
 
 CAP = 100_000_000
 ONE = f'{{"w":{ENTRY}}}'.encode()
@@ -22,11 +22,9 @@ NOT_THERE = ("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON")
 COUNTED_WRONG = ("HDR_BAD_PADDING", "HDR_NOT_JSON", "HDR_NOT_UTF8", "OFF_OUT_OF_BOUNDS")
 SHORT_PICKLE = b"\x93."
 """Two pickle opcodes that push an object and stop."""
-BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
-"""Entry of the only tensor. Its elements are single bytes, which are aligned at any position."""
 PIECES = (65_536, 100_000, 131_072)
 """Common sizes of buffers and of a reader's first read."""
-LENGTHS = {str(n): n for n in (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))}
+LENGTHS = (*range(65_527, 65_538), *range(99_991, 100_010), *range(131_063, 131_074))
 """Header lengths from nine bytes below each size to one byte above it. For 100,000, the size
 that a real reader uses, the lengths extend to nine bytes above it.
 """
@@ -128,7 +126,7 @@ def length_prefix_4_bytes(f: FileBuilder) -> None:
     _whole(f, len(ONE).to_bytes(4, "little") + ONE + bytes(8))
 
 
-@rejects("FRM-02 FRM-05", codes=OVER_LIMIT, importance="critical", over={"32": 32, "63": 63})
+@rejects("FRM-02 FRM-05", codes=OVER_LIMIT, importance="critical", over=(32, 63))
 def length_bit_added(f: FileBuilder, value: int) -> None:
     """Bit $value is set in the otherwise correct length prefix.
 
@@ -200,7 +198,7 @@ def length_zero(f: FileBuilder, value: bytes) -> None:
 
 @accepts(
     "FRM-08 OFF-11",
-    over={str(n): n for n in range(1, 8)},
+    over=range(1, 8),
     importance="high",
     issue="https://github.com/ggml-org/llama.cpp/issues/18282",
     bugs=("FB-106",),
@@ -240,15 +238,14 @@ def length_prefix_twice(f: FileBuilder) -> None:
     f.prefix = f.render()[:8]
 
 
-@rejects(
-    "FRM-01",
-    codes=OVER_LIMIT,
-    over={
-        "empty-tensor": b'{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}',
-        "metadata": b'{"__metadata__":{"format":"pt"},"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}ab',
-        "padded": b'{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}     abcd',
-    },
-)
+HEADER_COMES_FIRST = {
+    "empty-tensor": b'{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}',
+    "metadata": b'{"__metadata__":{"format":"pt"},"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}ab',
+    "padded": b'{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}     abcd',
+}
+
+
+@rejects("FRM-01", codes=OVER_LIMIT, over=HEADER_COMES_FIRST)
 def header_comes_first(f: FileBuilder, value: bytes) -> None:
     """The file starts with a header that has no length prefix ($slug)."""
     _whole(f, value)
@@ -283,8 +280,8 @@ def length_before_wrap(f: FileBuilder, value: int) -> None:
     f.length = value
 
 
-@rejects("FRM-02 FRM-04", codes=PAST_END, importance="critical", over={"16": 16, "24": 24})
-@rejects("FRM-02 FRM-05", codes=OVER_LIMIT, importance="critical", over={"31": 31, "40": 40, "62": 62})
+@rejects("FRM-02 FRM-04", codes=PAST_END, importance="critical", over=(16, 24))
+@rejects("FRM-02 FRM-05", codes=OVER_LIMIT, importance="critical", over=(31, 40, 62))
 def length_and_bit(f: FileBuilder, value: int) -> None:
     """Bit $value is set in addition to the bits of the correct length prefix.
 
@@ -328,7 +325,7 @@ def no_bytes(f: FileBuilder) -> None:
     f.cut = 8
 
 
-@rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", over={"1": 1, "4": 4, "7": 7}, bugs=("FB-02",))
+@rejects("FRM-03", codes="FRM_TOO_SHORT", importance="high", over=(1, 4, 7), bugs=("FB-02",))
 def short_file(f: FileBuilder, value: int) -> None:
     """A file of $value bytes ends inside the length prefix.
 
@@ -339,7 +336,7 @@ def short_file(f: FileBuilder, value: int) -> None:
     f.cut = 8 - value
 
 
-@accepts("FRM-09 HDR-03 FRM-03 FRM-07", over={str(n): n for n in (*range(3, 8), *range(9, 17))})
+@accepts("FRM-09 HDR-03 FRM-03 FRM-07", over=(*range(3, 8), *range(9, 17)))
 def small_header(f: FileBuilder, value: int) -> None:
     """A file without tensors has a header of $value bytes, which consists of two braces and spaces.
 
@@ -369,10 +366,10 @@ def small_header_of(f: FileBuilder, value: bytes) -> None:
     f.header = value
 
 
-@accepts("FRM-05 FRM-02", over={str(n): n for n in (128, 256)})
-@accepts("FRM-05 FRM-02", over={"32768": 32768}, importance="low")
-@accepts("FRM-08 FRM-05 FRM-02", over={str(n): n for n in (127, 255)})
-@accepts("FRM-08 FRM-05 FRM-02", over={"32767": 32767}, importance="low")
+@accepts("FRM-05 FRM-02", over=(128, 256))
+@accepts("FRM-05 FRM-02", over=(32768,), importance="low")
+@accepts("FRM-08 FRM-05 FRM-02", over=(127, 255))
+@accepts("FRM-08 FRM-05 FRM-02", over=(32767,), importance="low")
 def header_size(f: FileBuilder, value: int) -> None:
     """A header of $value bytes precedes one tensor.
 
@@ -404,9 +401,7 @@ def stretched_header_of(f: FileBuilder, value: int) -> None:
 
     Without its last byte, the header is not valid JSON.
     """
-    f.tensor("w", "U8", [8])
-    member = f'"w":{BYTES}}}'.encode()
-    f.header = b"{" + b" " * (value - 1 - len(member)) + member
+    stretched_header(f, value)
 
 
 @accepts("LIM-10 FRM-08 MET-04", importance="high")
@@ -415,14 +410,11 @@ def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
 
     If it is truncated to 99,993 bytes, it ends inside the entry of the only tensor.
     """
-    f.padding = b""
-    f.metadata({"card": "-" * (99_997 - len('{"__metadata__":{"card":""},"w":}') - len(BYTES))})
-    f.tensor("w", "U8", [8])
+    card_header(f, 99_997)
 
 
 @accepts(
-    "LIM-10 FRM-08 FRM-01",
-    over={str(n): n for n in (65_529, 65_535, 65_536, 65_537, 99_993, 99_999, 100_000, 100_001, 131_072)},
+    "LIM-10 FRM-08 FRM-01", over=(65_529, 65_535, 65_536, 65_537, 99_993, 99_999, 100_000, 100_001, 131_072)
 )
 def padded_header_of(f: FileBuilder, value: int) -> None:
     """The header has $value bytes, most of which are spaces after the object.
@@ -436,7 +428,7 @@ def padded_header_of(f: FileBuilder, value: int) -> None:
     "FRM-04 LIM-10",
     codes=("FRM_HEADER_PAST_EOF", "HDR_NOT_JSON", "OFF_OUT_OF_BOUNDS"),
     importance="high",
-    over={str(n): n for n in (65_530, 65_536, 99_993, 99_994, 100_000, 100_001, 131_072)},
+    over=(65_530, 65_536, 99_993, 99_994, 100_000, 100_001, 131_072),
 )
 def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
     """The file ends one byte before the end of its header of $value bytes, inside the padding.
@@ -447,7 +439,7 @@ def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
     f.cut = 1
 
 
-@rejects("OFF-04 LIM-10", codes="OFF_OUT_OF_BOUNDS", importance="high", over={str(n): n for n in PIECES})
+@rejects("OFF-04 LIM-10", codes="OFF_OUT_OF_BOUNDS", importance="high", over=PIECES)
 def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
     """The prefix and the header exactly fill a first read of $value bytes, and the data is one byte short."""
     _byte_tensor(f, value - 8)
@@ -457,16 +449,14 @@ def data_cut_behind_header_of(f: FileBuilder, value: int) -> None:
 # Other formats
 
 
-@rejects(
-    "FRM-01 FRM-06",
-    codes=OVER_LIMIT,
-    over={
-        "zip": b"PK\x05\x06" + bytes(18),
-        "pickle": b"\x80\x02}q\x00X\x01\x00\x00\x00wq\x01K\x01s.",
-        "gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
-    },
-    bugs={"pickle": ("FB-122",)},
-)
+OTHER_FORMAT = {
+    "zip": b"PK\x05\x06" + bytes(18),
+    "pickle": b"\x80\x02}q\x00X\x01\x00\x00\x00wq\x01K\x01s.",
+    "gguf": b"GGUF\x03\x00\x00\x00" + bytes(16),
+}
+
+
+@rejects("FRM-01 FRM-06", codes=OVER_LIMIT, over=OTHER_FORMAT, bugs={"pickle": ("FB-122",)})
 def other_format(f: FileBuilder, value: bytes) -> None:
     """The file is a complete small file of another format ($slug), as if someone had renamed it."""
     _whole(f, value)
@@ -511,16 +501,15 @@ def length_starts_like(f: FileBuilder, value: bytes) -> None:
     _byte_tensor(f, int.from_bytes(value, "little"))
 
 
-@rejects(
-    "FRM-01 FRM-06",
-    codes=OVER_LIMIT,
-    over={
-        "numpy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
-        "html": b"<!DOCTYPE html><title>404</title>",
-        "lfs-pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 8\n",
-        "json": b'{"error":"Entry not found","status":404}',
-    },
-)
+CONTENT_OF_OTHER_KIND = {
+    "numpy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
+    "html": b"<!DOCTYPE html><title>404</title>",
+    "lfs-pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 8\n",
+    "json": b'{"error":"Entry not found","status":404}',
+}
+
+
+@rejects("FRM-01 FRM-06", codes=OVER_LIMIT, over=CONTENT_OF_OTHER_KIND)
 def content_of_other_kind(f: FileBuilder, value: bytes) -> None:
     """The file has entirely different content: $slug.
 

@@ -70,9 +70,6 @@ def case_of(row: Mapping[str, Any]) -> CaseFunction:
         level=row["level"],
         importance=cast(Importance, row["importance"]),
         steps=tuple(row["steps"]),
-        smoke=False,
-        bugs=(),
-        heavy=False,
         source={"kind": "fuzz", **({"issue": source["issue"]} if "issue" in source else {})},
     )
 

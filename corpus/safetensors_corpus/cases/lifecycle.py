@@ -401,7 +401,6 @@ def data_rewritten_after_the_tensor_was_taken(f: LifecycleBuilder, size: int) ->
 # The file is opened while a writer is still working on it
 
 STAGES = ("nothing", "part-of-the-length", "part-of-the-header", "header", "part-of-the-data")
-UNFINISHED = {stage: stage for stage in STAGES}
 
 
 def unfinished(f: LifecycleBuilder, stage: str) -> bytes:
@@ -413,7 +412,7 @@ def unfinished(f: LifecycleBuilder, stage: str) -> bytes:
     return file[size:]
 
 
-@accepts("DAT-06 API-12", importance="high", over=UNFINISHED)
+@accepts("DAT-06 API-12", importance="high", over=STAGES)
 def opened_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     """The file is opened after only part of it is written ($slug), then finished and reopened.
 
@@ -442,7 +441,7 @@ def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
     "OFF-04",
     codes=("OFF_OUT_OF_BOUNDS", "API_TRUNCATED"),
     importance="high",
-    over={stage: stage for stage in ("header", "part-of-the-data")},
+    over=("header", "part-of-the-data"),
 )
 def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     """The first tensor of a partly written file is requested; written so far: $slug.
@@ -507,7 +506,7 @@ def truncated_and_written_anew_while_open(f: LifecycleBuilder) -> None:
     f.expect(A, "new")
 
 
-BOTH = {"small": "small", "large": "large"}
+BOTH = ("small", "large")
 PLACES = ("last-byte", "half-of-the-tensor", "the-tensor", "all-data", "part-of-the-header", "everything")
 
 

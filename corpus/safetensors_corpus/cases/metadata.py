@@ -102,17 +102,16 @@ def null(f: FileBuilder) -> None:
     _with_tensor(f, None, raw="null")
 
 
-@rejects(
-    "MET-01",
-    codes="MET_NOT_MAP",
-    over={
-        "empty-array": "[]",
-        "array-of-pairs": '[["key","value"]]',
-        "empty-string": '""',
-        "number": "1",
-        "false": "false",
-    },
-)
+NOT_MAP = {
+    "empty-array": "[]",
+    "array-of-pairs": '[["key","value"]]',
+    "empty-string": '""',
+    "number": "1",
+    "false": "false",
+}
+
+
+@rejects("MET-01", codes="MET_NOT_MAP", over=NOT_MAP)
 def not_map(f: FileBuilder, value: str) -> None:
     """The metadata is not an object ($slug).
 
@@ -400,17 +399,15 @@ def empty_tensor_under_key(f: FileBuilder) -> None:
     f.tensor("__metadata__", "F32", [0])
 
 
-@chooses(
-    "duplicate-metadata-keys",
-    options=LAST_OR_FIRST,
-    importance="high",
-    over={
-        "same": ('{"k":"a","k":"a"}', {"k": "a"}, {"k": "a"}),
-        "differs": ('{"k":"a","k":"b"}', {"k": "a"}, {"k": "b"}),
-        "apart": ('{"k":"a","m":"-","k":"b"}', {"k": "a", "m": "-"}, {"k": "b", "m": "-"}),
-        "escaped": (r'{"k":"a","\u006b":"b"}', {"k": "a"}, {"k": "b"}),
-    },
-)
+MAP_KEY_TWICE = {
+    "same": ('{"k":"a","k":"a"}', {"k": "a"}, {"k": "a"}),
+    "differs": ('{"k":"a","k":"b"}', {"k": "a"}, {"k": "b"}),
+    "apart": ('{"k":"a","m":"-","k":"b"}', {"k": "a", "m": "-"}, {"k": "b", "m": "-"}),
+    "escaped": (r'{"k":"a","\u006b":"b"}', {"k": "a"}, {"k": "b"}),
+}
+
+
+@chooses("duplicate-metadata-keys", options=LAST_OR_FIRST, importance="high", over=MAP_KEY_TWICE)
 def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, str]]) -> None:
     """One metadata key appears twice ($slug).
 
@@ -420,18 +417,16 @@ def map_key_twice(f: FileBuilder, value: tuple[str, dict[str, str], dict[str, st
     _with_tensor(f, last, raw=raw, views={"first-wins": first, "last-wins": last})
 
 
-@rejects(
-    "HDR-11",
-    codes=("HDR_DUP_KEY", "MET_NOT_MAP"),
-    importance="high",
-    over={
-        "same": (KEY, '{"k":"a"}', '{"k":"a"}'),
-        "differs": (KEY, '{"k":"a"}', '{"m":"b"}'),
-        "null-first": (KEY, "null", '{"k":"a"}'),
-        "null-last": (KEY, '{"k":"a"}', "null"),
-        "escaped": (r'"\u005f_metadata__"', '{"k":"a"}', '{"m":"b"}'),
-    },
-)
+RESERVED_KEY_TWICE = {
+    "same": (KEY, '{"k":"a"}', '{"k":"a"}'),
+    "differs": (KEY, '{"k":"a"}', '{"m":"b"}'),
+    "null-first": (KEY, "null", '{"k":"a"}'),
+    "null-last": (KEY, '{"k":"a"}', "null"),
+    "escaped": (r'"\u005f_metadata__"', '{"k":"a"}', '{"m":"b"}'),
+}
+
+
+@rejects("HDR-11", codes=("HDR_DUP_KEY", "MET_NOT_MAP"), importance="high", over=RESERVED_KEY_TWICE)
 def reserved_key_twice(f: FileBuilder, value: tuple[str, str, str]) -> None:
     """The reserved key appears twice, with a tensor in between ($slug)."""
     key, first, second = value
@@ -583,7 +578,7 @@ def key_twice_first_a_number(f: FileBuilder) -> None:
     _with_tensor(f, None, raw='{"k":1,"k":"a"}')
 
 
-@accepts("MET-08 DAT-02", over={"np": "np", "pt": "pt", "tf": "tf", "flax": "flax", "mlx": "mlx"})
+@accepts("MET-08 DAT-02", over=("np", "pt", "tf", "flax", "mlx"))
 def format_beside_matrix(f: FileBuilder, value: str) -> None:
     """The metadata states that the file was written for another library ($value).
 

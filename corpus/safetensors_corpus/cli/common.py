@@ -53,10 +53,7 @@ def load(root: Path | None = None) -> Manifest:
 
 
 def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
-    """Write a generated page or, with ``check``, exit with status 1 if the page is not current.
-
-    ``command`` is the command line that writes the page. Raises UnusableError.
-    """
+    """Write a page that ``command`` generates, or exit with status 1 if ``check`` finds a difference."""
     with exit_if_unusable(path):
         if path.is_file() and path.read_bytes() == text.encode():
             click.echo(f"current: {path}")
@@ -85,10 +82,7 @@ def width_of_terminal() -> int | None:
 
 
 def in_columns(rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
-    """Align rows in columns.
-
-    Truncates or drops the last cells to fit ``width``, unless it is None.
-    """
+    """Align rows in columns. The last cells are truncated or dropped to fit ``width``, unless it is None."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for *cells, last in rows:
         line = "  ".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True))

@@ -44,22 +44,14 @@ _DTYPE_RULES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})
 
 
 def rule_of_harm(demand: Case | Demand) -> str:
-    """Return the rule that a reader breaks by crashing, hanging or exhausting a resource.
-
-    A case may be about one mistake, such as a wrong byte order. A crash does not prove this mistake; it only
-    proves that the reader did not handle the fault that results from it.
-    """
+    """Return the rule that a reader breaks by crashing, hanging or exhausting a resource."""
     first = first_rule(demand)
     codes = demand.expect.codes[:1] if demand.expect is not None else ()
     return _RULES_OF_HARM.get((first, *codes), first) if demand.kind == "read" else first
 
 
 def rule_of_acceptance(demand: Case | Demand) -> str:
-    """Return the rule that a reader breaks by accepting a broken file.
-
-    A reader that computes correctly but compares nothing also accepts the file. Acceptance therefore proves
-    only that the reader missed the fault.
-    """
+    """Return the rule that a reader breaks by accepting a broken file, whose fault it certainly missed."""
     first = first_rule(demand)
     code, rule = _RULES_OF_ACCEPTANCE.get(first, ("", ""))
     codes = demand.expect.codes if demand.expect is not None else ()
@@ -84,11 +76,7 @@ def rule_of_refusal(demand: Case | Demand) -> str:
 
 
 def refusal_levels(demand: Case | Demand) -> set[str]:
-    """Return the levels of the rules that may have caused the rejection of a valid file.
-
-    If a file combines features, the rejection does not show which feature caused it, so the weakest level
-    counts.
-    """
+    """Return the levels of the rules that may have caused the rejection of a valid file."""
     parts = demand.rules if first_rule(demand) == ANY_VALID_FILE else ()
     dimensions = chain.from_iterable(row["shape"] for row in _content(demand).get("tensors", ()))
     large = ("SHP-08",) if any(n >= LARGE_DIMENSION for n in dimensions) else ()

@@ -162,11 +162,7 @@ def size_of(content: Mapping[str, Any]) -> float:
 
 
 def bounded(content: Mapping[str, Any], kept: int) -> dict[str, Any]:
-    """Reduce the content to about ``kept`` bytes of JSON.
-
-    Half of these bytes are used for the first ``tensors``, and the other half for the first ``metadata``.
-    Adds ``tensor_count``, ``metadata_count`` and ``digests``.
-    """
+    """Reduce the content to about ``kept`` bytes of JSON, and add the counts and ``digests`` of all of it."""
     rows, metadata = content.get("tensors"), content.get("metadata")
     out: dict[str, Any] = {"digests": digests(content)}
     if rows is not None:

@@ -98,11 +98,7 @@ class Judgement(Generic[A]):
 
 
 def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
-    """Return the reason to ignore a rejection, or an empty string.
-
-    ``lacks`` contains the features that the implementation declares missing. ``features`` contains those of
-    the input and is iterated only if necessary.
-    """
+    """Return why a rejection is excused, if the implementation ``lacks`` a feature, or an empty string."""
     lacks = set(lacks) if answer.outcome == "reject" else set()
     lacking = sorted(lacks.intersection(features)) if lacks else []
     return f"rejected; the implementation lacks {', '.join(lacking)}" if lacking else ""
@@ -242,10 +238,7 @@ def basis_of(rule: str) -> str:
 
 
 def failure_of(effect: str, rule: str, level: str, of: str, detail: str, basis: str | None = None) -> Failure:
-    """Build the failure for an effect (``content``, ``accept``, ``reject``, ...) and a rule.
-
-    The verdict is ``wrong-...`` only if the written format requires the rule.
-    """
+    """Build a failure. Its verdict is ``wrong-...`` only if the written format requires the rule."""
     basis = basis or basis_of(rule)
     if level != "must":
         verdict = "not-strict"
@@ -283,13 +276,7 @@ def _outcome(
 
 
 def _failure(
-    demand: Case | Demand,
-    effect: str,
-    rule: str,
-    level: str,
-    of: str,
-    detail: str,
-    basis: str | None = None,
+    demand: Case | Demand, effect: str, rule: str, level: str, of: str, detail: str, basis: str | None = None
 ) -> Failure:
     basis = basis or basis_of(rule)
     if demand.kind in _SILENT_KINDS:
@@ -346,10 +333,7 @@ PACKED_DTYPES = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
 
 
 def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
-    """Return the failure for a flaw of a written file, or None if no rule forbids the flaw.
-
-    The failure names a rule on writing, whereas ``flaw.text`` names the rule that the file breaks.
-    """
+    """Return the failure for a flaw, which names a rule on writing, or None if no rule forbids the flaw."""
     if flaw.property == "missing":
         return failure_of("content", charge.OUTPUT, "must", "missing", flaw.text, "official")
     if flaw.property == "valid":

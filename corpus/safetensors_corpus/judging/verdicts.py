@@ -44,20 +44,10 @@ BASES: dict[str, str] = {
 }
 """Maps each basis of a rule to its meaning."""
 
-FAILING: frozenset[str] = frozenset(
-    {
-        "unsafe",
-        "wrong-content",
-        "wrong-accept",
-        "wrong-reject",
-        "deviation",
-        "choice-inconsistent",
-        "harness-error",
-    }
-)
+FAILING = frozenset(VERDICTS) - {"late-reject", "not-strict", "unsupported", "choice", "pass"}
 """Verdicts that fail a run."""
 
-STRICT_FAILING: frozenset[str] = FAILING | {"late-reject", "not-strict"}
+STRICT_FAILING = FAILING | {"late-reject", "not-strict"}
 """Verdicts that fail a run under ``--strict``."""
 
 SECURITY: frozenset[str] = frozenset({"unsafe", "wrong-content", "wrong-accept"})
@@ -79,10 +69,7 @@ def fails(verdict: str, *, strict: bool = False) -> bool:
 
 
 def effect_of(verdict: str) -> str:
-    """Return the effect of a verdict, such as ``accept`` for ``wrong-accept`` and ``deviation:accept``.
-
-    For other verdicts, returns the verdict itself.
-    """
+    """Return the effect of a verdict, such as ``accept`` for ``deviation:accept``, or the verdict itself."""
     kind, _, effect = verdict.partition(":")
     return effect if kind == "deviation" else kind.removeprefix("wrong-")
 
@@ -100,8 +87,5 @@ def worst(verdicts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def worse(one: str, other: str) -> str:
-    """Return the worse of two verdicts.
-
-    Results are cached because some callers compare half a million verdicts.
-    """
+    """Return the worse of two verdicts. Results are cached because some callers compare half a million."""
     return worst((one, other))

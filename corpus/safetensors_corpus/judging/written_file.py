@@ -39,13 +39,13 @@ class Property(NamedTuple):
 
     meaning: str
     rules: tuple[str, ...]
-    find_flaw: Callable[[_Written], str | None]
+    find_flaw: Callable[[SavedFile], str | None]
     of_folder: bool = False
 
 
 @dataclass(frozen=True)
-class _Written:
-    """The result of a save; ``before`` maps the earlier files of the folder to their bytes."""
+class SavedFile:
+    """A file after a save; ``before`` maps the earlier files of the folder to their bytes."""
 
     outcome: str
     implementation: Any
@@ -59,30 +59,21 @@ class _Written:
         return read_whole(self.target, LARGEST_IN_MEMORY)
 
 
-def flaws_of(
-    wanted: Sequence[str],
-    outcome: str,
-    implementation: Any,
-    action: Mapping[str, Any],
-    target: Path,
-    before: Mapping[str, bytes],
-    save: Save,
-) -> tuple[Flaw, ...]:
-    """Return the flaws in the ``wanted`` properties after a save to ``target``.
+def flaws_of_file(wanted: Sequence[str], saved: SavedFile) -> tuple[Flaw, ...]:
+    """Return the flaws in the ``wanted`` properties after a save.
 
-    Raises NotImplementedError for a property that cannot be checked with this implementation.
+    Raises NotImplementedError for a property that cannot be checked with the implementation.
     """
-    written = _Written(outcome, implementation, action, target, before, save)
-    readable = outcome == "accept"
+    readable = saved.outcome == "accept"
     if readable:
         try:
-            _ = written.data
+            _ = saved.data
         except OSError:
             readable = False  # reported as a missing file
     # The checks that save again come last, because they change the folder.
     order = sorted(wanted, key=lambda name: name in ("deterministic", "idempotent"))
     checks = (name for name in order if readable or PROPERTIES[name].of_folder)
-    flaws = ((name, PROPERTIES[name].find_flaw(written)) for name in checks)
+    flaws = ((name, PROPERTIES[name].find_flaw(saved)) for name in checks)
     return tuple(Flaw(name, "", text) for name, text in flaws if text is not None)
 
 
@@ -101,28 +92,28 @@ def bytes_of(path: Path) -> bytes:
         return str(err).encode()
 
 
-def _target_unchanged(written: _Written) -> str | None:
-    if written.outcome == "accept":
+def _target_unchanged(saved: SavedFile) -> str | None:
+    if saved.outcome == "accept":
         return None
-    now = snapshot(written.target.parent)
-    for name in sorted({written.target.name, *written.before}):
-        if now.get(name) != written.before.get(name):
-            if name not in written.before:
+    now = snapshot(saved.target.parent)
+    for name in sorted({saved.target.name, *saved.before}):
+        if now.get(name) != saved.before.get(name):
+            if name not in saved.before:
                 return "a rejected save leaves a file at the target"
             return "a rejected save " + ("changes" if name in now else "removes") + " the existing file"
     return None
 
 
-def _one_file(written: _Written) -> str | None:
-    folder = written.target.parent
+def _one_file(saved: SavedFile) -> str | None:
+    folder = saved.target.parent
     left = {p.name for p in folder.iterdir()} if folder.exists() else set()
-    extra = sorted(left - {*written.before, written.target.name})
+    extra = sorted(left - {*saved.before, saved.target.name})
     return f"the save leaves another file in the folder: {quote(extra[0])}" if extra else None
 
 
-def _no_foreign_bytes(written: _Written) -> str | None:
-    windows = foreign_windows(written.action)
-    new = {n: d for n, d in snapshot(written.target.parent).items() if d != written.before.get(n)}
+def _no_foreign_bytes(saved: SavedFile) -> str | None:
+    windows = foreign_windows(saved.action)
+    new = {n: d for n, d in snapshot(saved.target.parent).items() if d != saved.before.get(n)}
     leaks = any(window in data for data in new.values() for window in windows)
     return "the file contains bytes from memory that belongs to no tensor" if leaks else None
 
@@ -142,30 +133,30 @@ def foreign_windows(action: Mapping[str, Any]) -> set[bytes]:
     return out
 
 
-def _deterministic(written: _Written) -> str | None:
+def _deterministic(saved: SavedFile) -> str | None:
     # Repeat the save, because a map in random order can produce the same bytes by chance.
     for count in range(8):
-        again = written.target.with_name(f"again-{count}.safetensors")
+        again = saved.target.with_name(f"again-{count}.safetensors")
         try:
-            written.save(written.implementation, written.action, again)
+            saved.save(saved.implementation, saved.action, again)
             data = read_whole(again, LARGEST_IN_MEMORY)
         except (NotImplementedError, MemoryError):
             raise
         except Exception as err:
             return f"saving the same input again fails: {type(err).__name__}"
-        if data != written.data:
+        if data != saved.data:
             return "saving the same input again produces different bytes"
     return None
 
 
-def _idempotent(written: _Written) -> str | None:
-    resave = getattr(written.implementation, "resave", None)
+def _idempotent(saved: SavedFile) -> str | None:
+    resave = getattr(saved.implementation, "resave", None)
     if resave is None:
         raise NotImplementedError("has no resave")
-    data = written.data
+    data = saved.data
     try:
-        resave(written.target)
-        same = read_whole(written.target, LARGEST_IN_MEMORY) == data
+        resave(saved.target)
+        same = read_whole(saved.target, LARGEST_IN_MEMORY) == data
     except (NotImplementedError, MemoryError):
         raise
     except Exception as err:
@@ -173,13 +164,13 @@ def _idempotent(written: _Written) -> str | None:
     return None if same else "loading and saving the file again changes it"
 
 
-def _keeps_mode(written: _Written) -> str | None:
+def _keeps_mode(saved: SavedFile) -> str | None:
     expected = MODE
-    if not written.before:
+    if not saved.before:
         umask = os.umask(0o022)
         os.umask(umask)
         expected = 0o666 & ~umask
-    mode = stat.S_IMODE(written.target.stat().st_mode)
+    mode = stat.S_IMODE(saved.target.stat().st_mode)
     return None if mode == expected else f"the file has permissions {mode:04o} instead of {expected:04o}"
 
 
@@ -187,13 +178,13 @@ def _header_text(data: bytes) -> bytes:
     return data[8 : 8 + int.from_bytes(data[:8], "little")]
 
 
-def _padded(written: _Written) -> str | None:
-    length = len(_header_text(written.data))
+def _padded(saved: SavedFile) -> str | None:
+    length = len(_header_text(saved.data))
     return None if length % 8 == 0 else f"the header has {length:,} bytes, which is not a multiple of 8"
 
 
-def _aligned(written: _Written) -> str | None:
-    header = explain(written.data, "official").header
+def _aligned(saved: SavedFile) -> str | None:
+    header = explain(saved.data, "official").header
     if header is None:
         return None
     for t in header.tensors.values():
@@ -207,8 +198,8 @@ def _aligned(written: _Written) -> str | None:
     return None
 
 
-def _compact(written: _Written) -> str | None:
-    text = _header_text(written.data).decode("utf-8", "replace").rstrip(" ")
+def _compact(saved: SavedFile) -> str | None:
+    text = _header_text(saved.data).decode("utf-8", "replace").rstrip(" ")
     try:
         value = json.loads(text)
     except ValueError:
@@ -242,8 +233,8 @@ PROPERTIES: Mapping[str, Property] = {
     "keeps-link": Property(
         "a symbolic link at the target remains a symbolic link",
         ("WRT-15",),
-        lambda written: (
-            None if written.target.is_symlink() else "a file replaced the symbolic link at the target"
+        lambda saved: (
+            None if saved.target.is_symlink() else "a file replaced the symbolic link at the target"
         ),
     ),
     "keeps-mode": Property("the file has the usual permissions", ("WRT-15",), _keeps_mode),

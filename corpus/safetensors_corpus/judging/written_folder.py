@@ -311,7 +311,5 @@ FOLDER_PROPERTIES: Mapping[str, FolderProperty] = {
 """Maps the names of properties of a folder after a sharded save to these properties."""
 RULES_OF = {n: p.rules for n, p in PROPERTIES.items()} | {n: p.rules for n, p in FOLDER_PROPERTIES.items()}
 """Maps each property of a written file or folder to the rules that require it."""
-MEANINGS = {n: p.meaning for n, p in PROPERTIES.items()} | {
-    n: p.meaning for n, p in FOLDER_PROPERTIES.items()
-}
+MEANINGS = {name: p.meaning for named in (PROPERTIES, FOLDER_PROPERTIES) for name, p in named.items()}
 """Maps each property of a written file or folder to its description."""

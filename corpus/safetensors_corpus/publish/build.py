@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 
@@ -27,9 +28,6 @@ from ..author.write import WriteBuilder
 from ..document import CHECKSUM, MANIFEST, SCHEMA_VERSION, rendered, sha256sum
 from ..field_bugs import affected, field_bugs
 from ..manifest import corpus_root
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 CORPUS_VERSION = "2026.11.3"
 SPEC = {

@@ -223,10 +223,7 @@ class Problem:
 def problems(
     root: Path, raw: dict[str, Any], *, heavy: bool = False, tick: Callable[[str], None] = lambda _: None
 ) -> Iterator[Problem]:
-    """Yield the problems with the corpus in ``root`` and with its manifest ``raw``.
-
-    ``heavy`` also checks the recipes of heavy cases. ``tick`` receives the id of each case that was checked.
-    """
+    """Yield the problems of a corpus; ``heavy`` also checks heavy recipes. ``tick`` receives each case id."""
     broken = list(_schema_problems(root, raw))
     broken = broken or [Problem("schema", MANIFEST, str(fault)) for fault in faults(raw, root)]
     yield from broken

@@ -6,7 +6,6 @@ Their code is in ``corpus/packages/``. ``{{placeholders}}`` in it mark values th
 from __future__ import annotations
 
 import base64
-import calendar
 import gzip
 import hashlib
 import io
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..manifest import LARGEST_IN_MEMORY
-from .release import ReleaseError, tar_bytes
+from .release import ReleaseError, date_of, tar_bytes
 from .slim import PackageData, package_data
 
 NAME = "safetensors-corpus-data"
@@ -40,17 +39,14 @@ class Package:
 
 
 def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> list[Package]:
-    """Return all packages. Every run returns the same bytes. Raises ReleaseError and ManifestError.
-
-    ``root`` is the corpus folder, which also contains the templates of the packages.
-    """
+    """Return all packages of a corpus and its templates. Raises ReleaseError and ManifestError."""
     if not _MODULE.fullmatch(go_module):
         raise ReleaseError(f"{go_module!r} is not a Go module path such as {GO_MODULE}")
     if not (root / TEMPLATES / "README.md").is_file():
         raise ReleaseError(f"{root / TEMPLATES} does not exist; make packages from a checkout")
     corpus = package_data(root)
     year, month, number = (*map(int, corpus.number.split(".")), 0)[:3]
-    date = calendar.timegm((year, month, 1, 0, 0, 0))
+    date = date_of(corpus.number)
     version, go_version = f"{year}.{month}.{number}", f"0.{year}{month:02}.{number}"
     words = {
         "version": version,
@@ -117,10 +113,7 @@ def _zip(prefix: str, members: Mapping[str, bytes], date: int) -> bytes:
 
 
 def _wheel(members: dict[str, bytes], version: str, date: int) -> Package:
-    """Build the wheel.
-
-    The data is in the package, and the licence and readme are in its metadata. It contains no tests.
-    """
+    """Build the wheel, with the data in the package and the licence and readme in the metadata."""
     package = NAME.replace("-", "_")
     info = f"{package}-{version}.dist-info"
     readme, license_text = members.pop("README.md"), members.pop("LICENSE")

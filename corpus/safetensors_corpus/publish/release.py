@@ -200,10 +200,7 @@ def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
 
 
 def release_files(root: Path, license_text: bytes, old: Version | None) -> dict[str, bytes]:
-    """Return the files of a release by name. Every run returns the same bytes.
-
-    ``old`` is the previous release. Raises ReleaseError, and ManifestError for an unusable corpus.
-    """
+    """Return the files of a release, whose predecessor is ``old``. Raises ReleaseError and ManifestError."""
     new = read_version(root)
     changes = compare(old, new)
     _permitted(old, new, changes)
@@ -213,7 +210,7 @@ def release_files(root: Path, license_text: bytes, old: Version | None) -> dict[
         raise ReleaseError(f"{err.filename}: {err.strerror or err}") from err
     name = f"safetensors-corpus-{new.number}"
     files = {
-        f"{name}.tar": archive(name, members, new.number),
+        f"{name}.tar": tar_bytes(name, members, date_of(new.number)),
         MANIFEST: members[MANIFEST],
         CHANGES: (json.dumps(changes.to_json(), indent=1) + "\n").encode(),
     }
@@ -253,10 +250,8 @@ def archive_members(root: Path, raw: dict[str, Any], license_text: bytes) -> dic
     return {**members, "LICENSE": license_text, "README.txt": readme.encode()}
 
 
-def archive(name: str, members: dict[str, bytes], version: str) -> bytes:
-    """Build a ustar archive of a folder ``name`` with the date of the corpus version. Raises ReleaseError."""
-    year, month = _order(version)[:2]
-    return tar_bytes(name, members, calendar.timegm((year, month, 1, 0, 0, 0)))
+def date_of(version: str) -> int:
+    return calendar.timegm((*_order(version)[:2], 1, 0, 0, 0))
 
 
 def tar_bytes(folder: str, members: Mapping[str, bytes], date: int) -> bytes:
@@ -274,19 +269,13 @@ def tar_bytes(folder: str, members: Mapping[str, bytes], date: int) -> bytes:
 
 
 def check_target(target: Path) -> None:
-    """Raise NotADirectoryError if the target exists but is not a folder.
-
-    Renaming a folder over the target would also fail, but that error would name a temporary folder.
-    """
+    """Raise NotADirectoryError if the target exists but is not a folder."""
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
 
 
 def write_release(files: dict[str, bytes], target: Path) -> bool:
-    """Write the files to the folder ``target`` atomically. Returns False if they already exist.
-
-    Raises ReleaseError if the folder contains anything else, and also NotADirectoryError and OSError.
-    """
+    """Write a folder atomically, or return False if it has these files. Raises ReleaseError and OSError."""
     check_target(target)
     if target.is_dir() and any(target.iterdir()):
         present = {p.name: p.read_bytes() if p.is_file() else b"" for p in target.iterdir()}

@@ -36,10 +36,7 @@ def byte_count(size: int) -> str:
 
 
 def case_lines(case: Case, raw: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the description of a case in the manifest ``raw``.
-
-    Raises ManifestError if the files of the case differ from the manifest.
-    """
+    """Yield the description of a case. Raises ManifestError if its files differ from the manifest."""
     text = render(
         "case.txt.jinja",
         case=case,

@@ -17,11 +17,7 @@ SIDES = ("accept", "reject")
 
 @dataclass(frozen=True)
 class RuleCoverage:
-    """The coverage of a rule by active cases.
-
-    ``sides`` contains the outcomes that some case expects, under any option of its choice. ``reasons`` maps
-    missing sides to reasons.
-    """
+    """The sides of a rule that active cases cover under any option, and ``reasons`` for missing sides."""
 
     id: str
     level: str
@@ -73,10 +69,7 @@ def rule_coverage(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) ->
 
 
 def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) -> list[str]:
-    """Return one line for each contradiction between the cases and ``coverage.toml``.
-
-    Each side of a must-rule needs a case or a reason, and a covered side must not have a reason.
-    """
+    """Return the contradictions between the cases and ``coverage.toml``, one line for each."""
     out = []
     rule_ids = {rule["id"] for rule in raw["rules"]}
     for rule, entry in reasons.items():

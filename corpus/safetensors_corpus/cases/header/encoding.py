@@ -14,19 +14,18 @@ EDGES = "\x7f\x80\u07ff\u0800\ud7ff\ue000\ufffd\U00010000\U0010ffff"
 """First and last characters of each UTF-8 length, and the characters next to the surrogates."""
 
 
-@rejects(
-    "HDR-01",
-    codes=("HDR_NOT_UTF8", "HDR_NOT_JSON"),
-    over={
-        "ff": b"\xff",
-        "sequence-cut": b"\xe2\x82",
-        "overlong-slash": b"\xc0\xaf",
-        "overlong-nul": b"\xc0\x80",
-        "surrogate": b"\xed\xa0\x80",
-        "surrogate-pair": b"\xed\xa0\xbd\xed\xb8\x80",
-        "above-10ffff": b"\xf4\x90\x80\x80",
-    },
-)
+NAME_BYTES = {
+    "ff": b"\xff",
+    "sequence-cut": b"\xe2\x82",
+    "overlong-slash": b"\xc0\xaf",
+    "overlong-nul": b"\xc0\x80",
+    "surrogate": b"\xed\xa0\x80",
+    "surrogate-pair": b"\xed\xa0\xbd\xed\xb8\x80",
+    "above-10ffff": b"\xf4\x90\x80\x80",
+}
+
+
+@rejects("HDR-01", codes=("HDR_NOT_UTF8", "HDR_NOT_JSON"), over=NAME_BYTES)
 def name_bytes(f: FileBuilder, value: bytes) -> None:
     """A tensor name contains bytes that are not UTF-8 ($slug).
 
@@ -65,21 +64,20 @@ def utf16(f: FileBuilder, value: bytes) -> None:
     header_text(f, value + text if len(value) == 2 else text)
 
 
-@rejects(
-    "HDR-01",
-    codes=NOT_UTF8,
-    over={
-        "continuation-alone": b"\x80",
-        "two-bytes-cut": b"\xc3",
-        "three-bytes-cut-to-one": b"\xe2",
-        "four-bytes-cut-to-three": b"\xf0\x9f\xa4",
-        "four-bytes-interrupted": b"\xf0\x9f\xa4a\x97",
-        "overlong-three-bytes": b"\xe0\x80\xaf",
-        "overlong-quote": b"\xc0\xa2",
-        "windows-1252-quotes": b"\x93\x94",
-        "latin-1-letter": b"\xe9a",
-    },
-)
+BYTES_IN_NAME = {
+    "continuation-alone": b"\x80",
+    "two-bytes-cut": b"\xc3",
+    "three-bytes-cut-to-one": b"\xe2",
+    "four-bytes-cut-to-three": b"\xf0\x9f\xa4",
+    "four-bytes-interrupted": b"\xf0\x9f\xa4a\x97",
+    "overlong-three-bytes": b"\xe0\x80\xaf",
+    "overlong-quote": b"\xc0\xa2",
+    "windows-1252-quotes": b"\x93\x94",
+    "latin-1-letter": b"\xe9a",
+}
+
+
+@rejects("HDR-01", codes=NOT_UTF8, over=BYTES_IN_NAME)
 def bytes_in_name(f: FileBuilder, value: bytes) -> None:
     """A tensor name contains bytes that are not UTF-8: $slug.
 
@@ -195,15 +193,14 @@ def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
-@chooses(
-    "lone-surrogates",
-    options=LONE_OPTIONS,
-    over={
-        "two-low": r"\udc00\udc00",
-        "last-before-surrogates": r"\ud7ff\udc00",
-        "escaped-letter": r"\u0041\udc00",
-    },
-)
+LOW_SURROGATE_WITHOUT_HIGH = {
+    "two-low": r"\udc00\udc00",
+    "last-before-surrogates": r"\ud7ff\udc00",
+    "escaped-letter": r"\u0041\udc00",
+}
+
+
+@chooses("lone-surrogates", options=LONE_OPTIONS, over=LOW_SURROGATE_WITHOUT_HIGH)
 def low_surrogate_without_high(f: FileBuilder, value: str) -> None:
     """The escape of a low surrogate follows an escape that is not a high surrogate ($slug).
 

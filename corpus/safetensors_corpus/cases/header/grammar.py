@@ -13,45 +13,42 @@ NOT_OBJECT = ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON")
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
 """Codes for a fault inside an unknown field. Some readers reject every unknown field."""
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
-# One object in strict JSON
 FIELDS = '"dtype":"F32","shape":[2],"data_offsets":[0,8]'
 
 
-@rejects(
-    "HDR-06",
-    codes=NOT_OBJECT,
-    over={
-        "empty-array": "[]",
-        "object-in-array": '[{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}]',
-        "string": '"{}"',
-        "number": "0",
-        "null": "null",
-        "spaces": "        ",
-        "spaces-64": " " * 64,
-        "spaces-4096": " " * 4096,
-    },
-)
+NOT_OBJECTS = {
+    "empty-array": "[]",
+    "object-in-array": '[{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}]',
+    "string": '"{}"',
+    "number": "0",
+    "null": "null",
+    "spaces": "        ",
+    "spaces-64": " " * 64,
+    "spaces-4096": " " * 4096,
+}
+
+
+@rejects("HDR-06", codes=NOT_OBJECT, over=NOT_OBJECTS)
 def not_object(f: FileBuilder, value: str) -> None:
     """The header is not an object ($slug)."""
     f.header = value.encode()
 
 
-@rejects(
-    "HDR-07",
-    codes="HDR_NOT_JSON",
-    over={
-        "trailing-comma": '{"w":ENTRY,}',
-        "no-comma": '{"__metadata__":{} "w":ENTRY}',
-        "no-colon": '{"w" ENTRY}',
-        "bare-key": "{w:ENTRY}",
-        "single-quotes": "{'w':ENTRY}",
-        "block-comment": '{/* one tensor */"w":ENTRY}',
-        "line-comment": '{// one tensor\n"w":ENTRY}',
-        "no-closing-brace": '{"w":ENTRY',
-        "closing-bracket": '{"w":ENTRY]',
-        "brace-alone": "{",
-    },
-)
+OBJECT_TEXT = {
+    "trailing-comma": '{"w":ENTRY,}',
+    "no-comma": '{"__metadata__":{} "w":ENTRY}',
+    "no-colon": '{"w" ENTRY}',
+    "bare-key": "{w:ENTRY}",
+    "single-quotes": "{'w':ENTRY}",
+    "block-comment": '{/* one tensor */"w":ENTRY}',
+    "line-comment": '{// one tensor\n"w":ENTRY}',
+    "no-closing-brace": '{"w":ENTRY',
+    "closing-bracket": '{"w":ENTRY]',
+    "brace-alone": "{",
+}
+
+
+@rejects("HDR-07", codes="HDR_NOT_JSON", over=OBJECT_TEXT)
 def object_text(f: FileBuilder, value: str) -> None:
     """The text of the header object breaks the JSON grammar ($slug).
 
@@ -60,18 +57,17 @@ def object_text(f: FileBuilder, value: str) -> None:
     header_text(f, value)
 
 
-@rejects(
-    "HDR-07",
-    codes=("HDR_NOT_JSON", "SHP_BAD_TYPE", "OFF_BAD_PAIR", "DTY_BAD_TYPE"),
-    over={
-        "trailing-comma": '"dtype":"F32","shape":[2],"data_offsets":[0,8],',
-        "no-comma": '"dtype":"F32" "shape":[2],"data_offsets":[0,8]',
-        "bare-dtype": '"dtype":F32,"shape":[2],"data_offsets":[0,8]',
-        "single-quotes": '"dtype":\'F32\',"shape":[2],"data_offsets":[0,8]',
-        "shape-trailing-comma": '"dtype":"F32","shape":[2,],"data_offsets":[0,8]',
-        "offsets-two-commas": '"dtype":"F32","shape":[2],"data_offsets":[0,,8]',
-    },
-)
+ENTRY_TEXT = {
+    "trailing-comma": '"dtype":"F32","shape":[2],"data_offsets":[0,8],',
+    "no-comma": '"dtype":"F32" "shape":[2],"data_offsets":[0,8]',
+    "bare-dtype": '"dtype":F32,"shape":[2],"data_offsets":[0,8]',
+    "single-quotes": '"dtype":\'F32\',"shape":[2],"data_offsets":[0,8]',
+    "shape-trailing-comma": '"dtype":"F32","shape":[2,],"data_offsets":[0,8]',
+    "offsets-two-commas": '"dtype":"F32","shape":[2],"data_offsets":[0,,8]',
+}
+
+
+@rejects("HDR-07", codes=("HDR_NOT_JSON", "SHP_BAD_TYPE", "OFF_BAD_PAIR", "DTY_BAD_TYPE"), over=ENTRY_TEXT)
 def entry_text(f: FileBuilder, value: str) -> None:
     """The text of a tensor entry breaks the JSON grammar ($slug)."""
     f.tensor("w", "F32", [2], value="{" + value + "}")
@@ -194,30 +190,29 @@ def open_arrays(f: FileBuilder) -> None:
     f.header = b"[" * 30_000
 
 
-@rejects(
-    "HDR-07",
-    codes="HDR_NOT_JSON",
-    over={
-        "two-colons": '{"w"::ENTRY}',
-        "comma-for-colon": '{"w",ENTRY}',
-        "wide-colon": '{"w"\uff1aENTRY}',
-        "semicolon-for-comma": '{"__metadata__":{};"w":ENTRY}',
-        "leading-comma": '{,"w":ENTRY}',
-        "no-key": "{:ENTRY}",
-        "no-value": '{"__metadata__":,"w":ENTRY}',
-        "key-alone-at-end": '{"w":ENTRY,"__metadata__"}',
-        "null-for-key": "{null:ENTRY}",
-        "string-open-at-end": '{"w":ENTRY,"',
-        "curly-quotes": "{\u201cw\u201d:ENTRY}",
-        "backquotes": "{`w`:ENTRY}",
-        "escaped-quotes": '{\\"w\\":ENTRY}',
-        "escaped-space-before-key": '{\\u0020"w":ENTRY}',
-        "brace-twice": '{{"w":ENTRY}}',
-        "number-behind-value": '{"w":ENTRY 123}',
-        "comment-unclosed": '{"w":ENTRY/*}',
-        "comma-for-closing-brace": '{"w":ENTRY,',
-    },
-)
+STRUCTURE = {
+    "two-colons": '{"w"::ENTRY}',
+    "comma-for-colon": '{"w",ENTRY}',
+    "wide-colon": '{"w"\uff1aENTRY}',
+    "semicolon-for-comma": '{"__metadata__":{};"w":ENTRY}',
+    "leading-comma": '{,"w":ENTRY}',
+    "no-key": "{:ENTRY}",
+    "no-value": '{"__metadata__":,"w":ENTRY}',
+    "key-alone-at-end": '{"w":ENTRY,"__metadata__"}',
+    "null-for-key": "{null:ENTRY}",
+    "string-open-at-end": '{"w":ENTRY,"',
+    "curly-quotes": "{\u201cw\u201d:ENTRY}",
+    "backquotes": "{`w`:ENTRY}",
+    "escaped-quotes": '{\\"w\\":ENTRY}',
+    "escaped-space-before-key": '{\\u0020"w":ENTRY}',
+    "brace-twice": '{{"w":ENTRY}}',
+    "number-behind-value": '{"w":ENTRY 123}',
+    "comment-unclosed": '{"w":ENTRY/*}',
+    "comma-for-closing-brace": '{"w":ENTRY,',
+}
+
+
+@rejects("HDR-07", codes="HDR_NOT_JSON", over=STRUCTURE)
 def structure(f: FileBuilder, value: str) -> None:
     """The members of the header object are joined in a way that JSON does not allow: $slug.
 
@@ -244,19 +239,18 @@ def entry_structure(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], value="{" + value + "}")
 
 
-@rejects(
-    "HDR-03",
-    codes=("HDR_BAD_PADDING", "HDR_NOT_JSON"),
-    over={
-        "brace": b"}",
-        "block-comment": b"/**/",
-        "delete": b"\x7f",
-        "end-of-file-character": b"\x1a",
-        "next-line": b"\xc2\x85",
-        "ideographic-space": b"\xe3\x80\x80",
-        "nul-and-text": b"\0 hidden text",
-    },
-)
+BEHIND_OBJECT = {
+    "brace": b"}",
+    "block-comment": b"/**/",
+    "delete": b"\x7f",
+    "end-of-file-character": b"\x1a",
+    "next-line": b"\xc2\x85",
+    "ideographic-space": b"\xe3\x80\x80",
+    "nul-and-text": b"\0 hidden text",
+}
+
+
+@rejects("HDR-03", codes=("HDR_BAD_PADDING", "HDR_NOT_JSON"), over=BEHIND_OBJECT)
 def behind_object(f: FileBuilder, value: bytes) -> None:
     """The header continues after its closing brace: $slug.
 

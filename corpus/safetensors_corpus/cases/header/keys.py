@@ -288,16 +288,15 @@ def reversed_order_with_overlap(f: FileBuilder) -> None:
     f.tensor("c", "U8", [8], b"tail", begin=12, end=20, at=0)
 
 
-@rejects(
-    "ENT-05 HDR-19",
-    codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"),
-    over={
-        "wide-letter": ("dtype", "\uff44type"),
-        "long-s": ("shape", "\u017fhape"),
-        "zero-width-space": ("shape", "shape\u200b"),
-        "wide-low-line": ("data_offsets", "data\uff3foffsets"),
-    },
-)
+FIELD_NAME_LIKE = {
+    "wide-letter": ("dtype", "\uff44type"),
+    "long-s": ("shape", "\u017fhape"),
+    "zero-width-space": ("shape", "shape\u200b"),
+    "wide-low-line": ("data_offsets", "data\uff3foffsets"),
+}
+
+
+@rejects("ENT-05 HDR-19", codes=("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD"), over=FIELD_NAME_LIKE)
 def field_name_like(f: FileBuilder, value: tuple[str, str]) -> None:
     """The name of a required field is correct only after normalising or case folding: $slug."""
     renamed_field(f, *value)

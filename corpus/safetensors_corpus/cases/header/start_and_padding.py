@@ -43,7 +43,7 @@ def leading_character(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2])
 
 
-@accepts("HDR-03 HDR-04", over={str(n): n for n in (0, 1, 63, 4096)})
+@accepts("HDR-03 HDR-04", over=(0, 1, 63, 4096))
 def padding_spaces(f: FileBuilder, value: int) -> None:
     """The header is padded with $value spaces after the closing brace."""
     f.padding = b" " * value
@@ -129,18 +129,17 @@ def first_byte_outside_utf8(f: FileBuilder) -> None:
     header_text(f, b'\xff{"w":ENTRY}')
 
 
-@rejects(
-    "HDR-07 HDR-08",
-    codes="HDR_NOT_JSON",
-    over={
-        "vertical-tab": "\v",
-        "file-separator": "\x1c",
-        "zero-width-space": "\u200b",
-        "word-joiner": "\u2060",
-        "ideographic-space": "\u3000",
-        "backslash-line-feed": "\\\n",
-    },
-)
+SPACE_OF_ANOTHER_KIND = {
+    "vertical-tab": "\v",
+    "file-separator": "\x1c",
+    "zero-width-space": "\u200b",
+    "word-joiner": "\u2060",
+    "ideographic-space": "\u3000",
+    "backslash-line-feed": "\\\n",
+}
+
+
+@rejects("HDR-07 HDR-08", codes="HDR_NOT_JSON", over=SPACE_OF_ANOTHER_KIND)
 def space_of_another_kind(f: FileBuilder, value: str) -> None:
     """A colon is followed by a character that JSON does not count as whitespace: $slug.
 

@@ -57,20 +57,19 @@ def escape_text(f: FileBuilder, value: str) -> None:
     named_with_escapes(f, "w", value)
 
 
-@rejects(
-    "HDR-15",
-    codes=BAD,
-    over={
-        "letter-a": r"\a",
-        "digit-zero": r"\0",
-        "apostrophe": r"\'",
-        "brace": r"\{",
-        "emoji": "\\\U0001f300",
-        "no-digits": r"\u",
-        "braces": r"\u{77}",
-        "wide-digits": "\\u\uff10\uff10\uff17\uff17",
-    },
-)
+ESCAPE_OF_ANOTHER_KIND = {
+    "letter-a": r"\a",
+    "digit-zero": r"\0",
+    "apostrophe": r"\'",
+    "brace": r"\{",
+    "emoji": "\\\U0001f300",
+    "no-digits": r"\u",
+    "braces": r"\u{77}",
+    "wide-digits": "\\u\uff10\uff10\uff17\uff17",
+}
+
+
+@rejects("HDR-15", codes=BAD, over=ESCAPE_OF_ANOTHER_KIND)
 def escape_of_another_kind(f: FileBuilder, value: str) -> None:
     """A tensor name contains an escape that JSON does not define: $slug.
 

@@ -22,19 +22,18 @@ PLAINS = ",".join([PLAIN] * 40)
 PLAIN_MEMBERS = ",".join(f'"member{n}":{PLAIN}' for n in range(30))
 
 
-@rejects(
-    "HDR-07",
-    codes=IGNORED,
-    over={
-        "true-capitalised": "True",
-        "undefined": "undefined",
-        "quote-alone": '"',
-        "star": "*",
-        "nul": "\0",
-        "string-and-word": '"a"b',
-        "array-of-array-without-comma": "[3[4]]",
-    },
-)
+IGNORED_WORD = {
+    "true-capitalised": "True",
+    "undefined": "undefined",
+    "quote-alone": '"',
+    "star": "*",
+    "nul": "\0",
+    "string-and-word": '"a"b',
+    "array-of-array-without-comma": "[3[4]]",
+}
+
+
+@rejects("HDR-07", codes=IGNORED, over=IGNORED_WORD)
 def ignored_word(f: FileBuilder, value: str) -> None:
     """The value of an unknown field in an entry is not a JSON value: $slug.
 
@@ -43,18 +42,17 @@ def ignored_word(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
-@rejects(
-    "HDR-07 HDR-18",
-    codes=IGNORED,
-    over={
-        "minus-alone": "-",
-        "minus-leading-zero": "-01",
-        "point-before-exponent": "2.e3",
-        "exponent-sign-alone": "1e+",
-        "underscore": "1_000",
-        "wide-digit": "\uff11",
-    },
-)
+IGNORED_DIGITS = {
+    "minus-alone": "-",
+    "minus-leading-zero": "-01",
+    "point-before-exponent": "2.e3",
+    "exponent-sign-alone": "1e+",
+    "underscore": "1_000",
+    "wide-digit": "\uff11",
+}
+
+
+@rejects("HDR-07 HDR-18", codes=IGNORED, over=IGNORED_DIGITS)
 def ignored_digits(f: FileBuilder, value: str) -> None:
     """An unknown field of an entry contains an invalid JSON number: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
@@ -98,17 +96,14 @@ def ignored_number_form(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
-@chooses(
-    "rare-ignored-values",
-    "HDR-07 HDR-15",
-    options=RARE,
-    over={
-        "every-kind": '[null,true,false,0,-1.5e3,"",{},[],{"":[{"a":[]}]}]',
-        "every-escape": r'"\"\\\/\b\f\n\r\t\u0000\uD83D\uDE00"',
-        "every-space": "[ \t\r\n1 \t\r\n, \t\r\n2 \t\r\n]",
-    },
-    importance="low",
-)
+IGNORED_VALUE = {
+    "every-kind": '[null,true,false,0,-1.5e3,"",{},[],{"":[{"a":[]}]}]',
+    "every-escape": r'"\"\\\/\b\f\n\r\t\u0000\uD83D\uDE00"',
+    "every-space": "[ \t\r\n1 \t\r\n, \t\r\n2 \t\r\n]",
+}
+
+
+@chooses("rare-ignored-values", "HDR-07 HDR-15", options=RARE, over=IGNORED_VALUE, importance="low")
 def ignored_value(f: FileBuilder, value: str) -> None:
     """An unknown field of an entry contains valid JSON with many kinds of tokens: $slug."""
     f.tensor("w", "F32", [2], fields={"x": value})
@@ -126,19 +121,18 @@ def ignored_long_array(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": f"[{value.join(NUMBERS)}]"})
 
 
-@rejects(
-    "HDR-07 HDR-18",
-    codes=IGNORED,
-    over={
-        "no-commas": f"[{' '.join(NUMBERS)}]",
-        "comma-missing-at-end": f"[{','.join(NUMBERS)} 1]",
-        "comma-at-end": f"[{','.join(NUMBERS)},]",
-        "two-commas-at-end": f"[{','.join(NUMBERS)},,1]",
-        "leading-zero-at-end": f"[{','.join(NUMBERS)},01]",
-        "word-at-end": f"[{','.join(NUMBERS)},NaN]",
-        "closed-by-brace": f"[{','.join(NUMBERS)}}}",
-    },
-)
+IGNORED_LONG_ARRAY_TEXT = {
+    "no-commas": f"[{' '.join(NUMBERS)}]",
+    "comma-missing-at-end": f"[{','.join(NUMBERS)} 1]",
+    "comma-at-end": f"[{','.join(NUMBERS)},]",
+    "two-commas-at-end": f"[{','.join(NUMBERS)},,1]",
+    "leading-zero-at-end": f"[{','.join(NUMBERS)},01]",
+    "word-at-end": f"[{','.join(NUMBERS)},NaN]",
+    "closed-by-brace": f"[{','.join(NUMBERS)}}}",
+}
+
+
+@rejects("HDR-07 HDR-18", codes=IGNORED, over=IGNORED_LONG_ARRAY_TEXT)
 def ignored_long_array_text(f: FileBuilder, value: str) -> None:
     """A long array in an unknown field breaks the JSON grammar ($slug).
 
@@ -169,16 +163,15 @@ def ignored_number_out_of_range(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"x": value})
 
 
-@rejects(
-    "HDR-07 HDR-18",
-    codes=IGNORED,
-    over={
-        "two-minus-signs": "--1",
-        "two-exponent-signs": "1e+-5",
-        "two-exponents": "1e5e5",
-        "two-fractions": "1.2.3",
-    },
-)
+IGNORED_SIGNS = {
+    "two-minus-signs": "--1",
+    "two-exponent-signs": "1e+-5",
+    "two-exponents": "1e5e5",
+    "two-fractions": "1.2.3",
+}
+
+
+@rejects("HDR-07 HDR-18", codes=IGNORED, over=IGNORED_SIGNS)
 def ignored_signs(f: FileBuilder, value: str) -> None:
     """An unknown field contains an invalid number in which one part is repeated ($slug)."""
     f.tensor("w", "F32", [2], fields={"x": value})

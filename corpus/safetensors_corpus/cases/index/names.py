@@ -244,10 +244,7 @@ def shard_path_above_a_shard(f: IndexBuilder, name: str) -> None:
     f.index({"a": numbered(1, 3), "b": numbered(2, 3), "c": name}, metadata={"total_size": 24})
 
 
-CALLED_LIKE_PICKLES = {
-    "bin-of-three": ("pytorch_model-00003-of-00003.bin", 3),
-    "pt-alone": ("model.pt", 1),
-}
+CALLED_LIKE_PICKLES = {"bin-of-three": ("pytorch_model-00003-of-00003.bin", 3), "pt-alone": ("model.pt", 1)}
 
 
 @rejects("IDX-07", codes="IDX_BAD_EXTENSION", importance="high", over=CALLED_LIKE_PICKLES)

@@ -20,7 +20,7 @@ def two_shards(f: IndexBuilder) -> None:
     f.index({"a": A, "b": A, "c": B, "d": B})
 
 
-@accepts("IDX-01 IDX-08 IDX-09 IDX-14 IDX-15", over={"1": 1, "3": 3, "5": 5})
+@accepts("IDX-01 IDX-08 IDX-09 IDX-14 IDX-15", over=(1, 3, 5))
 def one_tensor_per_shard(f: IndexBuilder, count: int) -> None:
     """The number of tensors and the number of shards are both $value."""
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}

@@ -238,12 +238,7 @@ def empty_map(f: IndexBuilder) -> None:
 REAL_SIZES = {"13-5-mb": 13_500_000, "20-1-mb": 20_100_000, "23-5-mb": 23_500_000}
 
 
-@accepts(
-    "IDX-13 IDX-01",
-    heavy=True,
-    over=REAL_SIZES,
-    bugs={"20-1-mb": ("FB-92",), "23-5-mb": ("FB-92",)},
-)
+@accepts("IDX-13 IDX-01", heavy=True, over=REAL_SIZES, bugs={"20-1-mb": ("FB-92",), "23-5-mb": ("FB-92",)})
 def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     """The index has $value bytes, most of which are spaces before the map.
 
@@ -274,11 +269,6 @@ THREE = json_text({"weight_map": LAYERS, "metadata": {"total_size": 24}})
 """One-line index of three shards with one tensor each. The map precedes the metadata."""
 
 
-def _one_shard(f: IndexBuilder, raw: str) -> None:
-    f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
-    f.index({"bias": ONLY, "weight": ONLY}, raw=raw)
-
-
 def _three_shards(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
     """Write three shards and the index ``raw``. The last shard also contains the tensors ``more``."""
     for tensor, shard in LAYERS.items():
@@ -301,7 +291,8 @@ GRAMMAR_OF_ONE = {
 @rejects("IDX-01", codes="IDX_NOT_JSON", over=GRAMMAR_OF_ONE)
 def grammar_of_one_shard(f: IndexBuilder, raw: str) -> None:
     """The multi-line index of one shard breaks the JSON grammar: $slug."""
-    _one_shard(f, raw)
+    f.shard(ONLY, weight=("F16", [2, 3]), bias=("F64", []))
+    f.index({"bias": ONLY, "weight": ONLY}, raw=raw)
 
 
 GRAMMAR_OF_THREE = {

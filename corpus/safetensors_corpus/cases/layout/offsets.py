@@ -26,20 +26,19 @@ def offsets_too_few(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
-@rejects(
-    "OFF-01",
-    codes=("OFF_BAD_PAIR", "ENT_BAD_INTEGER"),
-    over={
-        "three-numbers": "[0,8,8]",
-        "null": "null",
-        "number": "8",
-        "string": '"0,8"',
-        "empty-object": "{}",
-        "object": '{"0":0,"1":8}',
-        "begin-and-end": '{"begin":0,"end":8}',
-        "nested": "[[0,8]]",
-    },
-)
+OFFSETS_FORM = {
+    "three-numbers": "[0,8,8]",
+    "null": "null",
+    "number": "8",
+    "string": '"0,8"',
+    "empty-object": "{}",
+    "object": '{"0":0,"1":8}',
+    "begin-and-end": '{"begin":0,"end":8}',
+    "nested": "[[0,8]]",
+}
+
+
+@rejects("OFF-01", codes=("OFF_BAD_PAIR", "ENT_BAD_INTEGER"), over=OFFSETS_FORM)
 def offsets_form(f: FileBuilder, value: str) -> None:
     """The range of a tensor is not a pair of integers: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
@@ -81,17 +80,16 @@ def offset_spelled(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
-@rejects(
-    "OFF-01",
-    codes=("ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
-    over={
-        "strings": ('["0","1"]', 1),
-        "booleans": ("[false,true]", 1),
-        "null-first": ("[null,1]", 1),
-        "null-last": ("[0,null]", 0),
-        "array-last": ("[0,[1]]", 1),
-    },
-)
+OFFSET_TYPE = {
+    "strings": ('["0","1"]', 1),
+    "booleans": ("[false,true]", 1),
+    "null-first": ("[null,1]", 1),
+    "null-last": ("[0,null]", 0),
+    "array-last": ("[0,[1]]", 1),
+}
+
+
+@rejects("OFF-01", codes=("ENT_BAD_INTEGER", "OFF_BAD_PAIR"), over=OFFSET_TYPE)
 def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
     """An offset is not a number: $slug."""
     f.tensor("w", "U8", [value[1]], fields={"data_offsets": value[0]})
@@ -148,19 +146,17 @@ def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
     f.tensor("w", "F32", [2], begin=value[0], end=value[1])
 
 
-@rejects(
-    "OFF-02",
-    ahead={"end-nearly-eight": ("OFF-01",)},
-    codes="ENT_BAD_INTEGER",
-    over={
-        "begin-zero-exponent": "[0e5,8]",
-        "begin-minus-zero-point": "[-0.0,8]",
-        "end-exponent-plus": "[0,8E+0]",
-        "end-exponent-minus": "[0,80e-1]",
-        "end-many-zeros": "[0,8." + "0" * 100 + "]",
-        "end-nearly-eight": "[0,7.9999999999999999999]",
-    },
-)
+OFFSET_NUMBER = {
+    "begin-zero-exponent": "[0e5,8]",
+    "begin-minus-zero-point": "[-0.0,8]",
+    "end-exponent-plus": "[0,8E+0]",
+    "end-exponent-minus": "[0,80e-1]",
+    "end-many-zeros": "[0,8." + "0" * 100 + "]",
+    "end-nearly-eight": "[0,7.9999999999999999999]",
+}
+
+
+@rejects("OFF-02", ahead={"end-nearly-eight": ("OFF-01",)}, codes="ENT_BAD_INTEGER", over=OFFSET_NUMBER)
 def offset_number(f: FileBuilder, value: str) -> None:
     """An offset is a number that is valid in JSON but not in a range: $slug.
 
@@ -169,53 +165,49 @@ def offset_number(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
-@rejects(
-    "OFF-02",
-    codes="ENT_BAD_INTEGER",
-    over={
-        "begin-first": (0, "[0.0,8]"),
-        "begin-middle": (1, "[8.0,16]"),
-        "begin-last": (2, "[16.0,24]"),
-        "end-first": (0, "[0,8.0]"),
-        "end-middle": (1, "[8,1.6e1]"),
-        "end-last": (2, "[16,2.4e1]"),
-    },
-)
+OFFSET_NUMBER_IN_ONE_OF_THREE = {
+    "begin-first": (0, "[0.0,8]"),
+    "begin-middle": (1, "[8.0,16]"),
+    "begin-last": (2, "[16.0,24]"),
+    "end-first": (0, "[0,8.0]"),
+    "end-middle": (1, "[8,1.6e1]"),
+    "end-last": (2, "[16,2.4e1]"),
+}
+
+
+@rejects("OFF-02", codes="ENT_BAD_INTEGER", over=OFFSET_NUMBER_IN_ONE_OF_THREE)
 def offset_number_in_one_of_three(f: FileBuilder, value: tuple[int, str]) -> None:
     """One offset in a file with three tensors has a decimal point or an exponent: $slug."""
     three_tensors(f, value[0], fields={"data_offsets": value[1]})
 
 
-@rejects(
-    "HDR-07 OFF-02",
-    codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
-    over={
-        "begin-two-zeros": "[00,8]",
-        "begin-minus-alone": "[-,8]",
-        "end-point-last": "[0,8.]",
-        "end-exponent-empty": "[0,8e]",
-        "end-hexadecimal": "[0,0x8]",
-        "end-infinity": "[0,Infinity]",
-        "end-missing": "[0,]",
-    },
-)
+OFFSET_TEXT = {
+    "begin-two-zeros": "[00,8]",
+    "begin-minus-alone": "[-,8]",
+    "end-point-last": "[0,8.]",
+    "end-exponent-empty": "[0,8e]",
+    "end-hexadecimal": "[0,0x8]",
+    "end-infinity": "[0,Infinity]",
+    "end-missing": "[0,]",
+}
+
+
+@rejects("HDR-07 OFF-02", codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER", "OFF_BAD_PAIR"), over=OFFSET_TEXT)
 def offset_text(f: FileBuilder, value: str) -> None:
     """An offset is not a valid JSON number: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 
 
-@rejects(
-    "OFF-01",
-    codes="ENT_BAD_INTEGER",
-    importance="critical",
-    over={
-        "begin-minus-2p64": f"[{-(2**64)},8]",
-        "begin-minus-2p32": f"[{-(2**32)},8]",
-        "end-minus-2p64-plus-8": f"[0,{8 - 2**64}]",
-        "end-minus-8": "[0,-8]",
-        "both-minus": "[-16,-8]",
-    },
-)
+OFFSET_WRAPS = {
+    "begin-minus-2p64": f"[{-(2**64)},8]",
+    "begin-minus-2p32": f"[{-(2**32)},8]",
+    "end-minus-2p64-plus-8": f"[0,{8 - 2**64}]",
+    "end-minus-8": "[0,-8]",
+    "both-minus": "[-16,-8]",
+}
+
+
+@rejects("OFF-01", codes="ENT_BAD_INTEGER", importance="critical", over=OFFSET_WRAPS)
 def offset_wraps(f: FileBuilder, value: str) -> None:
     """An offset is outside 0 to 2^64 - 1, but truncating or wrapping makes it plausible: $slug."""
     f.tensor("w", "F32", [2], fields={"data_offsets": value})

@@ -49,12 +49,7 @@ def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
     f.tensor("b", value[1], [3])
 
 
-@accepts(
-    "OFF-11 FRM-08",
-    importance="high",
-    over={"f16": "F16", "f32": "F32", "f64": "F64"},
-    bugs=("FB-70", "FB-75"),
-)
+@accepts("OFF-11 FRM-08", importance="high", over=("F16", "F32", "F64"), bugs=("FB-70", "FB-75"))
 def data_at_odd_position(f: FileBuilder, value: str) -> None:
     """The header has an odd length, so $value data starts at an odd position of the file."""
     f.padding = b""
@@ -75,7 +70,7 @@ def empty_tensor(f: FileBuilder, value: int) -> None:
             f.tensor("abc"[index], "F32", [2])
 
 
-@accepts("OFF-09 HDR-17", over={"0": 0, "8": 8, "16": 16})
+@accepts("OFF-09 HDR-17", over=(0, 8, 16))
 def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     """The header lists an empty tensor last, although its range is [$value, $value].
 
@@ -119,7 +114,7 @@ def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
         f.tensor(f"t{index}", "U8", [index % 2])
 
 
-@accepts("OFF-04 OFF-08", importance="high", over={str(n): n for n in (4095, 4096, 4097, 65536)})
+@accepts("OFF-04 OFF-08", importance="high", over=(4095, 4096, 4097, 65536))
 def file_size(f: FileBuilder, value: int) -> None:
     """The file has $value bytes, and the last range ends at the end of the file.
 

@@ -41,7 +41,7 @@ def hole(f: FileBuilder, value: tuple[int, int]) -> None:
         f.tensor(name, "F32", [2])
 
 
-@rejects("OFF-12", codes="OFF_HOLE", importance="high", over={"8": 8, "64": 64})
+@rejects("OFF-12", codes="OFF_HOLE", importance="high", over=(8, 64))
 def hole_for_alignment(f: FileBuilder, value: int) -> None:
     """Zeros between two tensors align the second one to a multiple of $value bytes.
 
@@ -73,7 +73,7 @@ def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
     f.tensor("empty", "F32", [0])
 
 
-@rejects("OFF-09", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high", over={"1": 1, "4": 4, "7": 7})
+@rejects("OFF-09", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high", over=(1, 4, 7))
 def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
     """The offset of an empty tensor is $value, inside a tensor of eight bytes."""
     f.tensor("a", "F32", [2])
@@ -311,7 +311,7 @@ def hole_filled_with_spaces(f: FileBuilder) -> None:
     f.tensor("b", "F32", [2])
 
 
-@rejects("OFF-12 OFF-11", codes="OFF_HOLE", importance="high", over={"4096": 4096})
+@rejects("OFF-12 OFF-11", codes="OFF_HOLE", importance="high", over=(4096,))
 def hole_before_aligned_last(f: FileBuilder, value: int) -> None:
     """Zeros align the last of three tensors to a multiple of $value bytes."""
     f.tensor("a", "U8", [3])

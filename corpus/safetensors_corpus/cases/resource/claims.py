@@ -102,11 +102,7 @@ def claimed_tensor(f: RecipeBuilder, value: int) -> None:
 
 
 @rejects(
-    "OFF-05 LIM-02",
-    codes="OFF_SIZE_MISMATCH",
-    importance="critical",
-    steps=READ,
-    over=powers("2p32", "2p40"),
+    "OFF-05 LIM-02", codes="OFF_SIZE_MISMATCH", importance="critical", steps=READ, over=powers("2p32", "2p40")
 )
 def claimed_shape(f: RecipeBuilder, value: int) -> None:
     """A shape has $value elements, but the range has only sixteen bytes.

@@ -103,17 +103,15 @@ def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     _filled(f, *value)
 
 
-@rejects(
-    "FRM-06 LIM-01",
-    codes="FRM_HEADER_OVER_LIMIT",
-    importance="high",
-    over={
-        "spaces-by-1": (spaces, CAP + 1),
-        "metadata-string-by-1": (metadata_string, CAP + 1),
-        "tensors-by-1": (many_tensors, CAP + 1),
-        "spaces-100mib": (spaces, 100 << 20),
-    },
-)
+OVER_CAP = {
+    "spaces-by-1": (spaces, CAP + 1),
+    "metadata-string-by-1": (metadata_string, CAP + 1),
+    "tensors-by-1": (many_tensors, CAP + 1),
+    "spaces-100mib": (spaces, 100 << 20),
+}
+
+
+@rejects("FRM-06 LIM-01", codes="FRM_HEADER_OVER_LIMIT", importance="high", over=OVER_CAP)
 def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """A complete and valid header exceeds the cap: $slug.
 
@@ -212,7 +210,7 @@ def entries_as_arrays(f: RecipeBuilder, value: int) -> None:
     "LIM-05 OFF-06",
     codes="OFF_OVERLAP",
     importance="critical",
-    over={"1000": 1000, "100000": 100_000, "1000000": 1_000_000},
+    over=(1000, 100_000, 1_000_000),
     bugs=("FB-01",),
 )
 def names_on_one_range(f: RecipeBuilder, value: int) -> None:
@@ -228,9 +226,7 @@ def names_on_one_range(f: RecipeBuilder, value: int) -> None:
     f.budget["peak_bytes"] = SLACK + 20 * f.header_size
 
 
-@accepts(
-    "OFF-09 LIM-05 OFF-10 LIM-04", importance="high", heavy=True, over={"10000": 10_000, "100000": 100_000}
-)
+@accepts("OFF-09 LIM-05 OFF-10 LIM-04", importance="high", heavy=True, over=(10_000, 100_000))
 def empty_names_on_one_range(f: RecipeBuilder, value: int) -> None:
     """$value empty tensors share the range from 0 to 0, which does not overlap with anything."""
     f.header("{")

@@ -52,16 +52,14 @@ def nested_in_ignored_field(f: RecipeBuilder, value: tuple[str, int]) -> None:
     _one_byte(f)
 
 
-@rejects(
-    "HDR-07 HDR-16 LIM-08",
-    codes=NEVER_CLOSED,
-    importance="critical",
-    over={
-        "arrays-100000": ("[", 100_000),
-        "arrays-2000000": ("[", 2_000_000),
-        "objects-1000000": ('{"":', 1_000_000),
-    },
-)
+NESTED_AND_NEVER_CLOSED = {
+    "arrays-100000": ("[", 100_000),
+    "arrays-2000000": ("[", 2_000_000),
+    "objects-1000000": ('{"":', 1_000_000),
+}
+
+
+@rejects("HDR-07 HDR-16 LIM-08", codes=NEVER_CLOSED, importance="critical", over=NESTED_AND_NEVER_CLOSED)
 def nested_and_never_closed(f: RecipeBuilder, value: tuple[str, int]) -> None:
     """An unknown field opens arrays or objects and never closes them: $slug."""
     f.header(OPEN_ENTRY)

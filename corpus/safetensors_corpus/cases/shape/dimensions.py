@@ -15,7 +15,7 @@ from ...author.parts import PLACES, powers, rare, three_tensors
 Spelled = tuple[str, int]
 """JSON text of the shape, and number of bytes in the file."""
 MAX = 2**64 - 1
-SCALARS = {"u8": "U8", "f16": "F16", "f32": "F32", "c64": "C64"}
+SCALARS = ("U8", "F16", "F32", "C64")
 LARGE = powers("2p48-plus-1", "2p53", "2p53-plus-1", "2p63-less-1", "2p63", "2p64-less-1")
 HIGH_RANK: Options = {"accept": ACCEPT, "reject": reject("LIM_RANK")}
 LARGE_OPTIONS: Options = {"accept": ACCEPT, "reject": reject("SHP_OVERFLOW", "ENT_BAD_INTEGER")}
@@ -69,7 +69,7 @@ def thirty_two_dimensions(f: FileBuilder) -> None:
     "SHP-10",
     options=HIGH_RANK,
     importance="high",
-    over={"33": 33, "64": 64, "65": 65, "256": 256, "1000": 1000, "30000": 30_000},
+    over=(33, 64, 65, 256, 1000, 30_000),
     bugs={"30000": ("FB-202",)},
 )
 def rank(f: FileBuilder, value: int) -> None:
@@ -105,17 +105,15 @@ def large_before_zero(f: FileBuilder, value: int) -> None:
     f.tensor("w", "U8", [value, 0])
 
 
-@chooses(
-    "high-rank",
-    "SHP-10",
-    options=HIGH_RANK,
-    over={
-        "two": (f"[{ONES},2]", [2]),
-        "two-between-spaces": (f"[\r\n{SPACED}\n,\t 2 ]", [2]),
-        "zero": (f"[{ONES},0]", [0]),
-        "one-to-nine": (f"[{ONES},0,1234567890,56789]", [0, 1234567890, 56789]),
-    },
-)
+MANY = {
+    "two": (f"[{ONES},2]", [2]),
+    "two-between-spaces": (f"[\r\n{SPACED}\n,\t 2 ]", [2]),
+    "zero": (f"[{ONES},0]", [0]),
+    "one-to-nine": (f"[{ONES},0,1234567890,56789]", [0, 1234567890, 56789]),
+}
+
+
+@chooses("high-rank", "SHP-10", options=HIGH_RANK, over=MANY)
 def many(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     """A shape consists of 300 ones, followed by $slug."""
     shape = [1] * 300 + value[1]
@@ -176,43 +174,40 @@ def _raw(f: FileBuilder, text: str, size: int, dtype: str = "F32") -> None:
     f.tensor("w", dtype, [size * 8 // DTYPE_BITS[dtype]], fields={"shape": text})
 
 
-@rejects(
-    "SHP-01",
-    codes="SHP_BAD_TYPE",
-    over={
-        "null": ("null", 4),
-        "number": ("2", 8),
-        "true": ("true", 4),
-        "string": ('"[2]"', 8),
-        "digit-string": ('"2"', 8),
-        "empty-object": ("{}", 4),
-        "object": ('{"0":2}', 8),
-        "nested-array": ("[[2]]", 8),
-        "array-of-string": ('["2"]', 8),
-        "array-of-true": ("[true]", 4),
-        "array-of-null": ("[null]", 4),
-        "null-in-last-place": ("[2,null]", 8),
-    },
-)
+OF_OTHER_TYPE = {
+    "null": ("null", 4),
+    "number": ("2", 8),
+    "true": ("true", 4),
+    "string": ('"[2]"', 8),
+    "digit-string": ('"2"', 8),
+    "empty-object": ("{}", 4),
+    "object": ('{"0":2}', 8),
+    "nested-array": ("[[2]]", 8),
+    "array-of-string": ('["2"]', 8),
+    "array-of-true": ("[true]", 4),
+    "array-of-null": ("[null]", 4),
+    "null-in-last-place": ("[2,null]", 8),
+}
+
+
+@rejects("SHP-01", codes="SHP_BAD_TYPE", over=OF_OTHER_TYPE)
 def of_other_type(f: FileBuilder, value: Spelled) -> None:
     """The shape is not an array of integers: $slug."""
     _raw(f, *value)
 
 
-@rejects(
-    "SHP-02",
-    ahead={"half": ("SHP-01",)},
-    codes="ENT_BAD_INTEGER",
-    over={
-        "point-zero": ("[2.0]", 8),
-        "exponent-zero": ("[2e0]", 8),
-        "exponent-upper-case": ("[2E0]", 8),
-        "exponent-shift": ("[0.2e1]", 8),
-        "half": ("[2.5]", 8),
-        "minus-zero": ("[-0]", 0),
-        "point-zero-in-last-place": ("[1,2.0]", 8),
-    },
-)
+NUMBER_SPELLED = {
+    "point-zero": ("[2.0]", 8),
+    "exponent-zero": ("[2e0]", 8),
+    "exponent-upper-case": ("[2E0]", 8),
+    "exponent-shift": ("[0.2e1]", 8),
+    "half": ("[2.5]", 8),
+    "minus-zero": ("[-0]", 0),
+    "point-zero-in-last-place": ("[1,2.0]", 8),
+}
+
+
+@rejects("SHP-02", ahead={"half": ("SHP-01",)}, codes="ENT_BAD_INTEGER", over=NUMBER_SPELLED)
 def number_spelled(f: FileBuilder, value: Spelled) -> None:
     """A dimension is a number that is not written as a plain integer: $slug.
 
@@ -237,18 +232,17 @@ def negative(f: FileBuilder, value: Spelled) -> None:
     _raw(f, *value)
 
 
-@rejects(
-    "HDR-07 SHP-02",
-    codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"),
-    over={
-        "leading-zero": "[02]",
-        "plus-sign": "[+2]",
-        "hexadecimal": "[0x2]",
-        "bare-point": "[2.]",
-        "not-a-number": "[NaN]",
-        "infinity": "[Infinity]",
-    },
-)
+NUMBER_OUTSIDE_JSON = {
+    "leading-zero": "[02]",
+    "plus-sign": "[+2]",
+    "hexadecimal": "[0x2]",
+    "bare-point": "[2.]",
+    "not-a-number": "[NaN]",
+    "infinity": "[Infinity]",
+}
+
+
+@rejects("HDR-07 SHP-02", codes=("HDR_NOT_JSON", "ENT_BAD_INTEGER"), over=NUMBER_OUTSIDE_JSON)
 def number_outside_json(f: FileBuilder, value: str) -> None:
     """A dimension has a spelling that JSON does not allow: $slug."""
     _raw(f, value, 8)
@@ -314,24 +308,22 @@ def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
     f.tensor("-", "U8", [0], b"", key=r'"\u002d"', fields={"shape": "[-0]"})
 
 
-@rejects(
-    "SHP-02",
-    ahead={"nearly-two": ("SHP-01",)},
-    codes="ENT_BAD_INTEGER",
-    over={
-        "point-zero-first": ("[2.0,3]", 6),
-        "point-zero-middle": ("[2,1.0,3]", 6),
-        "point-and-many-zeros": ("[2." + "0" * 100 + "]", 2),
-        "point-zero-and-exponent": ("[2.0e0]", 2),
-        "exponent-plus": ("[1E+0,2]", 2),
-        "zero-to-a-power": ("[0e5]", 0),
-        "zero-to-a-large-power": ("[3,0e99999999999]", 0),
-        "minus-zero-last": ("[2,-0]", 0),
-        "minus-zero-point-zero": ("[-0.0]", 0),
-        "nearly-two": ("[1.9999999999999999999]", 2),
-        "2p53-point-zero": ("[0,9007199254740992.0]", 0),
-    },
-)
+SPELLING = {
+    "point-zero-first": ("[2.0,3]", 6),
+    "point-zero-middle": ("[2,1.0,3]", 6),
+    "point-and-many-zeros": ("[2." + "0" * 100 + "]", 2),
+    "point-zero-and-exponent": ("[2.0e0]", 2),
+    "exponent-plus": ("[1E+0,2]", 2),
+    "zero-to-a-power": ("[0e5]", 0),
+    "zero-to-a-large-power": ("[3,0e99999999999]", 0),
+    "minus-zero-last": ("[2,-0]", 0),
+    "minus-zero-point-zero": ("[-0.0]", 0),
+    "nearly-two": ("[1.9999999999999999999]", 2),
+    "2p53-point-zero": ("[0,9007199254740992.0]", 0),
+}
+
+
+@rejects("SHP-02", ahead={"nearly-two": ("SHP-01",)}, codes="ENT_BAD_INTEGER", over=SPELLING)
 def spelling(f: FileBuilder, value: Spelled) -> None:
     """A dimension is a number that is valid in JSON but not in a shape: $slug.
 
@@ -381,16 +373,14 @@ def too_large(f: FileBuilder, value: Spelled) -> None:
     _raw(f, *value, dtype="U8")
 
 
-@rejects(
-    "SHP-01",
-    codes="ENT_BAD_INTEGER",
-    importance="critical",
-    over={
-        "2p64-less-2": (f"[{2 - 2**64}]", 2),
-        "2p32-less-2": (f"[{2 - 2**32}]", 2),
-        "2p63": (f"[{-(2**63)},2]", 0),
-    },
-)
+MINUS = {
+    "2p64-less-2": (f"[{2 - 2**64}]", 2),
+    "2p32-less-2": (f"[{2 - 2**32}]", 2),
+    "2p63": (f"[{-(2**63)},2]", 0),
+}
+
+
+@rejects("SHP-01", codes="ENT_BAD_INTEGER", importance="critical", over=MINUS)
 def minus(f: FileBuilder, value: Spelled) -> None:
     """A dimension is negative, and wrapping or multiplying makes it fit the range: minus $slug."""
     _raw(f, *value, dtype="U8")
@@ -437,7 +427,7 @@ def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> N
     f.tensor("w", *value)
 
 
-@rejects("OFF-05 SHP-11", codes="OFF_SIZE_MISMATCH", importance="critical", over={"4": 4, "8": 8})
+@rejects("OFF-05 SHP-11", codes="OFF_SIZE_MISMATCH", importance="critical", over=(4, 8))
 def dimension_behind_ones(f: FileBuilder, value: int) -> None:
     """A dimension of 2 follows $value others, and the range fits only without the last dimension.
 

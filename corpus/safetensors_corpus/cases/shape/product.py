@@ -49,7 +49,7 @@ def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
     f.tensor("w", "U8", value)
 
 
-@rejects("SHP-03 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over={"0": 0, "2": 2, "8": 8})
+@rejects("SHP-03 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=(0, 2, 8))
 def scalar_with_bytes(f: FileBuilder, value: int) -> None:
     """The range of an F32 scalar has $value bytes.
 
@@ -59,17 +59,15 @@ def scalar_with_bytes(f: FileBuilder, value: int) -> None:
     sized(f, "F32", [], value)
 
 
-@rejects(
-    "SHP-04 OFF-05",
-    codes="OFF_SIZE_MISMATCH",
-    importance="high",
-    over={
-        "0-with-4-bytes": ("F32", [0], 4),
-        "2x0x2-with-16-bytes": ("F32", [2, 0, 2], 16),
-        "1-with-0-bytes": ("F32", [1], 0),
-        "0-with-1-byte": ("U8", [0], 1),
-    },
-)
+EMPTY_OR_NOT = {
+    "0-with-4-bytes": ("F32", [0], 4),
+    "2x0x2-with-16-bytes": ("F32", [2, 0, 2], 16),
+    "1-with-0-bytes": ("F32", [1], 0),
+    "0-with-1-byte": ("U8", [0], 1),
+}
+
+
+@rejects("SHP-04 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=EMPTY_OR_NOT)
 def empty_or_not(f: FileBuilder, value: Sized) -> None:
     """Shape and range disagree about whether the tensor is empty: $slug."""
     sized(f, *value)
@@ -138,37 +136,32 @@ def product_wraps_to(f: FileBuilder, value: Sized) -> None:
     sized(f, *value)
 
 
-@rejects(
-    "SHP-05",
-    codes=WRAPPED,
-    importance="critical",
-    bugs=("FB-05",),
-    over={
-        "0-f32": ("F32", [2**62], 0),
-        "4-f32": ("F32", [2**62 + 1], 4),
-        "0-u16": ("U16", [2**63], 0),
-        "0-f64": ("F64", [2**31, 2**30], 0),
-        "8-i64": ("I64", [2**61 + 1], 8),
-    },
-)
+BYTES_WRAP_TO = {
+    "0-f32": ("F32", [2**62], 0),
+    "4-f32": ("F32", [2**62 + 1], 4),
+    "0-u16": ("U16", [2**63], 0),
+    "0-f64": ("F64", [2**31, 2**30], 0),
+    "8-i64": ("I64", [2**61 + 1], 8),
+}
+
+
+@rejects("SHP-05", codes=WRAPPED, importance="critical", bugs=("FB-05",), over=BYTES_WRAP_TO)
 def bytes_wrap_to(f: FileBuilder, value: Sized) -> None:
     """The element count fits into 64 bits, but the byte count wraps around to the range size: $slug."""
     sized(f, *value)
 
 
-@rejects(
-    "SHP-05 SHP-09",
-    codes=WRAPPED,
-    importance="critical",
-    over={
-        "0-u8": ("U8", [2**61], 0),
-        "1-u8": ("U8", [2**61 + 1], 1),
-        "0-f32": ("F32", [2**59], 0),
-        "0-f4": ("F4", [2**62], 0),
-        "1-f4": ("F4", [2**62 + 2], 1),
-        "0-f6-e2m3": ("F6_E2M3", [2**63], 0),
-    },
-)
+BITS_WRAP_TO = {
+    "0-u8": ("U8", [2**61], 0),
+    "1-u8": ("U8", [2**61 + 1], 1),
+    "0-f32": ("F32", [2**59], 0),
+    "0-f4": ("F4", [2**62], 0),
+    "1-f4": ("F4", [2**62 + 2], 1),
+    "0-f6-e2m3": ("F6_E2M3", [2**63], 0),
+}
+
+
+@rejects("SHP-05 SHP-09", codes=WRAPPED, importance="critical", over=BITS_WRAP_TO)
 def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
     """The byte count fits into 64 bits, but the bit count wraps around to the range size: $slug.
 
@@ -177,17 +170,15 @@ def bits_wrap_to(f: FileBuilder, value: Sized) -> None:
     sized(f, *value)
 
 
-@rejects(
-    "SHP-05 OFF-05",
-    codes=WRAPPED,
-    importance="critical",
-    over={
-        "2p63-less-2p31": [2**31, 2**32 - 1],
-        "2p63-less-1": [7 * 7 * 73 * 127, 337 * 92737 * 649657],
-        "2p63": [2**32, 2**31],
-        "2p64-less-1": [2**32 - 1, 2**32 + 1],
-    },
-)
+PRODUCT_NEAR = {
+    "2p63-less-2p31": [2**31, 2**32 - 1],
+    "2p63-less-1": [7 * 7 * 73 * 127, 337 * 92737 * 649657],
+    "2p63": [2**32, 2**31],
+    "2p64-less-1": [2**32 - 1, 2**32 + 1],
+}
+
+
+@rejects("SHP-05 OFF-05", codes=WRAPPED, importance="critical", over=PRODUCT_NEAR)
 def product_near(f: FileBuilder, value: list[int]) -> None:
     """The number of U8 elements is $slug, but there are only eight bytes of data.
 
@@ -223,18 +214,16 @@ def largest_without_overflow(f: FileBuilder) -> None:
     sized(f, "U8", [2**61 - 1], 8)
 
 
-@rejects(
-    "SHP-05 OFF-05",
-    codes=WRAPPED,
-    importance="critical",
-    over={
-        "2p63-less-8": ("F64", [2**60 - 1]),
-        "2p63": ("F32", [2**61]),
-        "2p64-less-8": ("F64", [2**61 - 1]),
-        "2p64-less-2": ("U16", [2**63 - 1]),
-        "2p63-packed": ("F4", [2**32, 2**32]),
-    },
-)
+BYTES_NEAR = {
+    "2p63-less-8": ("F64", [2**60 - 1]),
+    "2p63": ("F32", [2**61]),
+    "2p64-less-8": ("F64", [2**61 - 1]),
+    "2p64-less-2": ("U16", [2**63 - 1]),
+    "2p63-packed": ("F4", [2**32, 2**32]),
+}
+
+
+@rejects("SHP-05 OFF-05", codes=WRAPPED, importance="critical", over=BYTES_NEAR)
 def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     """A tensor requires this number of bytes, but the file contains eight bytes of data: $slug.
 
@@ -243,16 +232,14 @@ def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     f.tensor("w", *value, pattern("w", 8))
 
 
-@rejects(
-    "OFF-05 SHP-05",
-    codes=WRAPPED[::-1],
-    importance="critical",
-    over={
-        "2p63-u8": ("U8", [2**60]),
-        "2p63-f4": ("F4", [2**61]),
-        "three-quarters-of-2p64-f6": ("F6_E3M2", [2**60, 2]),
-    },
-)
+BITS_NEAR = {
+    "2p63-u8": ("U8", [2**60]),
+    "2p63-f4": ("F4", [2**61]),
+    "three-quarters-of-2p64-f6": ("F6_E3M2", [2**60, 2]),
+}
+
+
+@rejects("OFF-05 SHP-05", codes=WRAPPED[::-1], importance="critical", over=BITS_NEAR)
 def bits_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     """A tensor requires about this number of bits, but the file contains eight bytes of data: $slug."""
     f.tensor("w", *value, pattern("w", 8))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...author.case import ACCEPT, accepts, chooses, rejects
 from ...author.index import INDEX_NAME, numbered
 from ...author.sharded import ShardedBuilder
+from ..writer.file import LIMIT, PAGES
 
 EITHER = {"remove": ACCEPT, "keep": ACCEPT}
 SINGLE = "model.safetensors"
@@ -89,10 +90,7 @@ OTHERS = {
 
 
 @accepts(
-    "IDX-20",
-    importance="high",
-    over=OTHERS,
-    bugs={"variant": ("FB-225",), "suffix-behind": ("FB-226",)},
+    "IDX-20", importance="high", over=OTHERS, bugs={"variant": ("FB-225",), "suffix-behind": ("FB-226",)}
 )
 def other_files(f: ShardedBuilder, names: tuple[str, ...]) -> None:
     """The folder contains files that do not belong to the saved model, and they must stay: $slug."""
@@ -142,12 +140,6 @@ def index_before_is_broken(f: ShardedBuilder, data: bytes) -> None:
     """The new index replaces a broken one: $slug."""
     f.folder.file(INDEX_NAME, data)
     f.tensors("abcd")
-
-
-PAGES = 12_288
-"""Size in bytes of a tensor that fills three usual memory pages."""
-LIMIT = 4096
-"""Maximum file size while a case simulates a full disk. A tensor of ``PAGES`` bytes does not fit."""
 
 
 def _too_much(f: ShardedBuilder) -> None:

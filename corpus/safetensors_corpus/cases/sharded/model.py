@@ -25,7 +25,7 @@ def everything_fits(f: ShardedBuilder) -> None:
     f.properties = NAMED
 
 
-@accepts("IDX-18 IDX-17", over={"3": 3, "12": 12})
+@accepts("IDX-18 IDX-17", over=(3, 12))
 def every_tensor_above_the_limit(f: ShardedBuilder, count: int) -> None:
     """Each of $value tensors is larger than the limit and is saved in its own shard."""
     f.tensors([f"layers.{number}.weight" for number in range(count)])
@@ -49,7 +49,7 @@ def limit(f: ShardedBuilder, size: int) -> None:
     f.properties = LIMITED
 
 
-@accepts("IDX-17 IDX-15", over={"101": 101, "100": 100, "112": 112})
+@accepts("IDX-17 IDX-15", over=(101, 100, 112))
 def many_shards(f: ShardedBuilder, count: int) -> None:
     """A model is saved in $value shards, whose numbers have the usual five digits."""
     for number in range(count):

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...author.case import ACCEPT, Options, chooses, reject, rejects
+from ...author.case import ACCEPT, Options, chooses, rejects
 from ...author.slice import SliceBuilder, ask_numbers, numbers
+from .within import NOT_OFFERED, OUT, Indices, S
 
-S = slice
-OUT = reject("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")
-NOT_OFFERED = reject("API_SLICE_UNSUPPORTED", "API_SLICE_OUT_OF_RANGE")
-Indices = dict[str, tuple[Any, ...]]
-"""Slug -> index."""
 CLAMP: Options = {"clamp": ACCEPT, "error": OUT}
 EMPTY: Options = {"empty": ACCEPT, "error": OUT}
 NUMPY: Options = {"numpy": ACCEPT, "error": NOT_OFFERED}
@@ -225,29 +221,27 @@ def step_back(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     ask_numbers(f, *index)
 
 
-@rejects(
-    "API-09 API-05",
-    codes=OUT.codes,
-    importance="critical",
-    over={
-        "size": (4,),
-        "minus-size-less-1": (-5,),
-        "inner-size": (1, 6),
-        "inner-minus-size-less-1": (1, -7),
-        "inner-in-last-row": (3, 6),
-        "inner-in-first-row": (0, -7),
-        "behind-range": (S(1, 3), 6),
-        "2p31": (2**31,),
-        "2p32-plus-1": (2**32 + 1,),
-        "2p63": (2**63,),
-        "2p64": (2**64,),
-        "2p64-less-1": (2**64 - 1,),
-        "2p64-plus-1": (2**64 + 1,),
-        "minus-2p63": (-(2**63),),
-        "minus-2p64": (-(2**64),),
-        "rows-times-size-wraps": (2**64 // 12 + 1,),
-    },
-)
+INTEGER_OUTSIDE = {
+    "size": (4,),
+    "minus-size-less-1": (-5,),
+    "inner-size": (1, 6),
+    "inner-minus-size-less-1": (1, -7),
+    "inner-in-last-row": (3, 6),
+    "inner-in-first-row": (0, -7),
+    "behind-range": (S(1, 3), 6),
+    "2p31": (2**31,),
+    "2p32-plus-1": (2**32 + 1,),
+    "2p63": (2**63,),
+    "2p64": (2**64,),
+    "2p64-less-1": (2**64 - 1,),
+    "2p64-plus-1": (2**64 + 1,),
+    "minus-2p63": (-(2**63),),
+    "minus-2p64": (-(2**64),),
+    "rows-times-size-wraps": (2**64 // 12 + 1,),
+}
+
+
+@rejects("API-09 API-05", codes=OUT.codes, importance="critical", over=INTEGER_OUTSIDE)
 def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """An integer index is outside its dimension: $slug.
 
@@ -373,11 +367,7 @@ def list_outside(f: SliceBuilder, value: list[int]) -> None:
     ask_numbers(f, value)
 
 
-@chooses(
-    "slice-bool",
-    options={"error": NOT_OFFERED, "integer": ACCEPT, "mask": ACCEPT},
-    over={"true": True, "false": False},
-)
+@chooses("slice-bool", options={"error": NOT_OFFERED, "integer": ACCEPT, "mask": ACCEPT}, over=(True, False))
 def truth_value(f: SliceBuilder, value: bool) -> None:
     """The index is the boolean $slug.
 

@@ -196,7 +196,7 @@ def tensor_listed_out_of_order(f: SliceBuilder) -> None:
     f.ask("a", S(0, 2))
 
 
-WIDTHS = {"u8": "U8", "f8-e4m3": "F8_E4M3", "bf16": "BF16", "f32": "F32", "i64": "I64", "c64": "C64"}
+WIDTHS = ("U8", "F8_E4M3", "BF16", "F32", "I64", "C64")
 
 
 @accepts("API-05", importance="high", over=WIDTHS, ahead=rare(WIDTHS))
@@ -226,7 +226,7 @@ def unaligned_tensor(f: SliceBuilder) -> None:
     f.ask("t", S(1, 3), S(0, 2))
 
 
-@accepts("OFF-11 API-05", importance="high", over={"1": 1, "4": 4})
+@accepts("OFF-11 API-05", importance="high", over=(1, 4))
 def odd_header(f: SliceBuilder, value: int) -> None:
     """The data buffer begins $value bytes after a multiple of eight bytes."""
     f.padding = b""
@@ -250,10 +250,7 @@ def no_bytes(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
     ask_numbers(f, *index, shape=shape, beside=2)
 
 
-NEIGHBOURS = {"f4": "F4", "f6-e2m3": "F6_E2M3", "f8-e8m0": "F8_E8M0", "f8-e4m3fnuz": "F8_E4M3FNUZ"}
-
-
-@accepts("API-04 API-05", over=NEIGHBOURS)
+@accepts("API-04 API-05", over=("F4", "F6_E2M3", "F8_E8M0", "F8_E4M3FNUZ"))
 def beside(f: SliceBuilder, dtype: str) -> None:
     """The tensor next to the requested one has the dtype $value, which few frameworks support."""
     f.tensor("rare", dtype, [4])

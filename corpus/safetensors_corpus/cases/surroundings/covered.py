@@ -27,18 +27,12 @@ def case_of(model: Model, name: str, row: Row) -> CaseFunction:
     return CaseFunction(
         id=f"{AREA}/{name}-{model.slug(row)}",
         title=f"{about} ({phrase or 'no other unusual property'}).",
-        description="",
         rules=rules,
-        choice=None,
         options={"": Reject(codes) if codes else ACCEPT},
         body=lambda f, topic, row: topic.make(row, f),
         arguments=(topic, row),
-        level=None,
         importance=IMPORTANCE.get(rules[0], "medium") if codes else "medium",
         steps=KINDS["read"].steps,
-        smoke=False,
-        bugs=(),
-        heavy=False,
         source={"kind": "covering"},
     )
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import TYPE_CHECKING
 
+from ...author.file import FileBuilder
 from ...manifest import ANY_VALID_FILE
-
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
 
 Row = Mapping[str, str]
 """Property -> level."""
@@ -26,10 +23,7 @@ Combination = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Property:
-    """Property of a file. ``levels`` maps the words in ids to phrases for titles, with the usual level first.
-
-    ``around_faults`` lists the levels that sets around faults use. None allows all levels.
-    """
+    """A property: its levels with phrases for titles, the usual level first, and its levels around faults."""
 
     about: str
     levels: Mapping[str, str]
@@ -44,9 +38,30 @@ class Property:
 class Exclusion:
     """Levels of some properties that cannot be combined in one file, and the reason."""
 
-    properties: tuple[str, ...]
-    meets: Callable[[Row], bool]
     why: str
+    levels: Levels
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        return tuple(self.levels)
+
+    def meets(self, row: Row) -> bool:
+        return all(row[name] in levels for name, levels in self.levels.items())
+
+
+def excludes(why: str, **levels: str) -> Exclusion:
+    return Exclusion(why, {name: tuple(words.split()) for name, words in levels.items()})
+
+
+def merged(only: Iterable[Levels]) -> Levels:
+    return {name: levels for part in only for name, levels in part.items()}
+
+
+def permitting(rules: Mapping[str, str], *last: str) -> Callable[[Row], tuple[str, ...]]:
+    """Return a function of a row that returns the rules that permit its levels, followed by ``last``."""
+    return lambda row: tuple(
+        dict.fromkeys([*(rule for level, rule in rules.items() if level in row.values()), *last])
+    )
 
 
 @dataclass(frozen=True)
@@ -67,11 +82,7 @@ class Topic:
     only: Levels = field(default_factory=dict)
 
     def rules_of(self, row: Row) -> tuple[str, ...]:
-        """Return the rules that the file of a row tests, with the main one first.
-
-        A valid file combines many properties, so a rejection does not show which permitted feature the reader
-        lacks.
-        """
+        """Return the tested rules. Rejecting a valid file does not show which feature the reader lacks."""
         rules = self.rules(row) if callable(self.rules) else self.rules
         return rules if self.codes else (ANY_VALID_FILE, *rules)
 
@@ -81,10 +92,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Model:
-    """Properties in the order in which their levels appear in ids, and the topics combined with them.
-
-    Sets of valid files also combine any three of the ``core`` properties.
-    """
+    """Properties and topics to combine. Sets of valid files also combine any three ``core`` properties."""
 
     name: str
     properties: Mapping[str, Property]
@@ -136,11 +144,7 @@ class Model:
         }
 
     def _completable(self, domain: Levels, fixed: dict[str, str]) -> bool:
-        """Return whether at least one permitted row has these levels.
-
-        An exclusion may depend on properties that are not in ``fixed``. The method tries each level of the
-        first such property, and does not continue with levels to which an exclusion applies.
-        """
+        """Return whether at least one permitted row has these levels."""
         decided = [e for e in self.exclusions if fixed.keys() >= set(e.properties)]
         if any(exclusion.meets(fixed) for exclusion in decided):
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...author.file import FileBuilder, filled
-from .model import Exclusion, Model, Property, Row, Topic
+from .model import Model, Property, Row, Topic, excludes, permitting
 from .scene import FIELD_ORDERS, padding
 
 PROPERTIES = {
@@ -36,10 +36,9 @@ PROPERTIES = {
     "padding": Property("where the header ends", {"pad8": "", "tight": "unpadded header"}),
 }
 EXCLUSIONS = (
-    Exclusion(
-        ("number", "tensor", "digits"),
-        lambda r: r["number"] == "abegin" and (r["digits"] == "zero") != (r["tensor"] != "lasttensor"),
-        "only the first begin is zero",
+    excludes("only the first begin is zero", number="abegin", tensor="lasttensor", digits="zero"),
+    excludes(
+        "only the first begin is zero", number="abegin", tensor="onetensor firsttensor", digits="few five"
     ),
 )
 _SPACES = {"nospace": "", "blanks": "  ", "lines": "\n"}
@@ -62,10 +61,7 @@ def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
             numbers[place] = spell.replace("{n}", numbers[place])
         blank = _SPACES[row["space"]]
         numbers = [f"{blank}{number}{blank}" for number in numbers]
-        fields = {
-            "shape": f"[{','.join(numbers[:-2])}]",
-            "data_offsets": f"[{','.join(numbers[-2:])}]",
-        }
+        fields = {"shape": f"[{','.join(numbers[:-2])}]", "data_offsets": f"[{','.join(numbers[-2:])}]"}
         order = FIELD_ORDERS[row["fields"]]
         data = filled(str(index), "U8", count) if count <= 4096 else bytes([index + 1]) * count
         f.tensor("abc"[index], "U8", shape, data, fields=fields, order=order)
@@ -83,11 +79,6 @@ _VALID_BY = {
     "mfirst": "MET-01",
 }
 """Level -> the rule that permits it."""
-
-
-def _valid_by(row: Row) -> tuple[str, ...]:
-    rules = (rule for level, rule in _VALID_BY.items() if level in row.values())
-    return tuple(dict.fromkeys((*rules, "SHP-01")))
 
 
 _RULES = {
@@ -131,7 +122,9 @@ NUMBERS = Model(
     PROPERTIES,
     EXCLUSIONS,
     {
-        "number": Topic("a valid number", lambda row, f: _write(row, f, "{n}"), _valid_by),
+        "number": Topic(
+            "a valid number", lambda row, f: _write(row, f, "{n}"), permitting(_VALID_BY, "SHP-01")
+        ),
         "number-wide": Topic(
             "a dimension of 2^50 beside a dimension of zero",
             lambda row, f: _write(row, f, "{n}", beside=1 << 50),

@@ -74,13 +74,19 @@ class Tensor:
 
 @dataclass
 class Scene:
-    """Tensors of a row in data order, and the other properties of the file."""
+    """Tensors of a row in data order, and the other properties of the file.
+
+    ``on_write`` changes the subject when its offset is known, and ``at_end`` changes the file after the last
+    tensor. ``length`` computes a wrong header length from the sizes of the header and the file.
+    """
 
     row: Row
     tensors: list[Tensor]
     subject: Tensor
     metadata: dict[str, str] | None
     on_write: Callable[[FileBuilder, Tensor], None] | None = None
+    at_end: Callable[[FileBuilder], None] | None = None
+    length: Callable[[int, int], int] | None = None
 
     @property
     def at(self) -> int:
@@ -88,33 +94,23 @@ class Scene:
         return self.tensors.index(self.subject)
 
     def write(self, f: FileBuilder) -> None:
-        """Write the tensors. ``on_write`` may change the subject when its offset is known."""
+        """Write the tensors, and pad the header as the row requires."""
         if self.row["spacing"] == "spaced":
             f.separator = " ,\n "
         for tensor in self.tensors:
             if tensor is self.subject and self.on_write is not None:
                 self.on_write(f, tensor)
-            f.tensor(
-                tensor.name,
-                tensor.dtype,
-                tensor.shape,
-                tensor.data,
-                begin=tensor.begin,
-                end=tensor.end,
-                key=tensor.key,
-                value=tensor.value,
-                fields=tensor.fields,
-                order=tensor.order,
-                at=0 if self.row["order"] == "rev" else None,
-            )
+            f.tensor(**vars(tensor), at=0 if self.row["order"] == "rev" else None)
         if self.metadata is not None:
             place = {"mfirst": 0, "mmid": len(self.tensors) // 2}
             f.metadata(self.metadata, at=place.get(self.row["metadata"]))
-
-    def pad(self, f: FileBuilder) -> None:
-        """Pad the header as the row requires. Call this last, since the padding depends on the file size."""
+        if self.at_end is not None:
+            self.at_end(f)
         f.padding = b""
         f.padding = padding(self.row, f.header_size, len(f.render()))
+        if self.length is not None:
+            file = f.render()
+            f.length = self.length(int.from_bytes(file[:8], "little"), len(file)) % (1 << 64)
 
 
 def padding(row: Row, header: int, file: int = 0) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...author.file import FileBuilder, json_text, pattern
-from .model import Exclusion, Model, Property, Row, Topic
+from .model import Model, Property, Row, Topic, excludes
 from .scene import padding
 
 PIECES: Mapping[str, tuple[bytes, str, str]] = {
@@ -90,32 +90,14 @@ PROPERTIES = {
     "metadata": Property("position of the metadata", {"mfirst": "", "mlast": "metadata after the tensors"}),
     "padding": Property("where the header ends", {"pad8": "", "tight": "unpadded header"}),
 }
+_NAME = "readers may reject control characters in names"
+_ALONE = "there is no text beside the content"
 EXCLUSIONS = (
-    Exclusion(
-        ("where", "piece"),
-        lambda r: r["where"] == "asname" and r["piece"] in CONTROLS,
-        "readers may reject control characters in names",
-    ),
-    Exclusion(
-        ("where", "around"),
-        lambda r: r["where"] == "asname" and r["around"] == "escapes",
-        "readers may reject control characters in names",
-    ),
-    Exclusion(
-        ("at", "around"),
-        lambda r: r["at"] == "alone" and r["around"] != "letters",
-        "there is no text beside the content",
-    ),
-    Exclusion(
-        ("at", "length"),
-        lambda r: r["at"] == "alone" and r["length"] != "short",
-        "there is no text beside the content",
-    ),
-    Exclusion(
-        ("where", "piece", "at"),
-        lambda r: r["where"] == "asname" and r["at"] == "alone" and r["piece"] in ("reserved", "space"),
-        "the name would have a different meaning",
-    ),
+    excludes(_NAME, where="asname", piece=" ".join(CONTROLS)),
+    excludes(_NAME, where="asname", around="escapes"),
+    excludes(_ALONE, at="alone", around="escapes accents quotes"),
+    excludes(_ALONE, at="alone", length="s300 s5000 s40k"),
+    excludes("the name would have a different meaning", where="asname", piece="reserved space", at="alone"),
 )
 
 
@@ -155,11 +137,6 @@ def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
     place = 0 if row["metadata"] == "mfirst" else None
     f.metadata(mapping, raw=b"{" + b",".join(spelled_map) + b"}", at=place)
     f.padding = padding(row, f.header_size)
-
-
-def _valid(row: Row, f: FileBuilder) -> None:
-    spelled, text, _ = PIECES[row["piece"]]
-    _write(row, f, spelled, text)
 
 
 _VALID_BY = {
@@ -221,7 +198,9 @@ STRINGS = Model(
     PROPERTIES,
     EXCLUSIONS,
     {
-        "string": Topic("a valid string", _valid, _valid_by),
+        "string": Topic(
+            "a valid string", lambda row, f: _write(row, f, *PIECES[row["piece"]][:2]), _valid_by
+        ),
         **{
             name: _broken(f"{about} in a string", "HDR-01", spelled)
             for name, (spelled, about) in _BYTES.items()

@@ -7,90 +7,101 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ...author.file import json_text
-from .model import Levels, Row, Topic
-from .scene import scene
+from ...author.file import FileBuilder, json_text
+from .model import Levels, Row, Topic, merged
+from .scene import Scene, Tensor, scene
 
-if TYPE_CHECKING:
-    from ...author.file import FileBuilder
-    from .scene import Scene, Tensor
-
-Declare = Callable[["Scene"], None]
-Change = Callable[["FileBuilder", "Tensor"], None]
-Finish = Callable[["FileBuilder"], None]
+Act = Callable[[Scene], None]
+"""Function that adds a fault to a scene before the scene is written."""
 
 FILLED: Levels = {"size": ("small", "large")}
 WITH_DIMS: Levels = {"rank": ("r1", "r3", "r8")}
+DIMS: Levels = {**FILLED, **WITH_DIMS}
+SMALL: Levels = {"size": ("small",), **WITH_DIMS}
 EMPTY: Levels = {"size": ("void",), **WITH_DIMS}
 BEHIND_FULL: Levels = {"place": ("middle", "last"), "before": ("full",)}
+BEHIND: Levels = {**FILLED, **BEHIND_FULL}
 EMPTY_BEHIND_FULL: Levels = {**EMPTY, **BEHIND_FULL, "beside": ("even", "odd")}
 AT_END: Levels = {"place": ("only", "last")}
-AMONG: Levels = {"place": ("first", "middle", "last")}
+AT_START: Levels = {"place": ("only", "first"), "beside": ("even", "alike")}
+AMONG: Levels = {**FILLED, "place": ("first", "middle", "last")}
 BARE: Levels = {"metadata": ("bare",)}
 
 LAYOUT = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_OF_BOUNDS")
-HOLE = ("OFF_HOLE", "OFF_OVERLAP")
+FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")
 INTEGER = ("ENT_BAD_INTEGER", "OFF_BAD_PAIR")
-PAIR = ("OFF_BAD_PAIR", "ENT_BAD_INTEGER")
 LENGTH = ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF")
-DIMENSION = ("ENT_BAD_INTEGER", "SHP_BAD_TYPE")
-NO_NUMBER = ("SHP_BAD_TYPE", "ENT_BAD_INTEGER")
+NO_LENGTH = ("FRM_HEADER_EMPTY", "HDR_NOT_JSON", "HDR_NOT_OBJECT", "HDR_BAD_START")
 MISSPELLED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
+REPEATED = ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING")
+
+Breach = tuple[str | Callable[[Row], tuple[str, ...]], str | tuple[str, ...]]
+"""Rule ids, separated by spaces with the broken one first, or a function of the row; and the fault codes."""
+HOLE: Breach = ("OFF-07", ("OFF_HOLE", "OFF_OVERLAP"))
+TRAILING: Breach = ("OFF-08", "OFF_TRAILING")
+OVERLAP: Breach = ("OFF-06", "OFF_OVERLAP")
+CUT: Breach = ("OFF-04", "OFF_OUT_OF_BOUNDS")
+SIZE: Breach = ("OFF-05", "OFF_SIZE_MISMATCH")
+BACKWARDS: Breach = ("OFF-03", ("OFF_REVERSED", *LAYOUT))
+RANGE: Breach = ("OFF-05", LAYOUT)
+SIGN: Breach = ("FRM-05", LENGTH)
+WRAPS_32: Breach = ("OFF-05 SHP-05", ("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"))
+WRAPS_64: Breach = ("SHP-05", ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"))
+SPELLED: Breach = ("ENT-05", MISSPELLED)
+SPELLED_OR_MISSING: Breach = ("ENT-05 ENT-03", MISSPELLED)
+TWO_VALUES: Breach = ("HDR-12", ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"))
+DIMENSION: Breach = ("SHP-01", ("ENT_BAD_INTEGER", "SHP_BAD_TYPE"))
+NO_NUMBER: Breach = ("SHP-01", ("SHP_BAD_TYPE", "ENT_BAD_INTEGER"))
+NO_SHAPE: Breach = ("SHP-01", "SHP_BAD_TYPE")
+OFFSET: Breach = ("OFF-01", INTEGER)
+OFFSET_SPELLED: Breach = ("OFF-01 OFF-02", INTEGER)
+PAIR: Breach = ("OFF-01", INTEGER[::-1])
+MISSING: Breach = ("ENT-03", "ENT_MISSING_FIELD")
+DTYPE: Breach = ("DTY-01", "DTY_UNKNOWN")
+NO_ENTRY: Breach = ("ENT-01", ("ENT_NOT_OBJECT", *LAYOUT))
+TEXT: Breach = ("MET-01", "MET_VALUE_NOT_STRING")
 
 
-def _fault(
-    about: str,
-    rules: str | Callable[[Row], tuple[str, ...]],
-    codes: str | tuple[str, ...],
-    *only: Levels,
-    declare: Declare | None = None,
-    change: Change | None = None,
-    finish: Finish | None = None,
-    length: Callable[[int, int], int] | None = None,
-) -> Topic:
-    """Return the topic of a fault.
-
-    Args:
-        about: description of the fault.
-        rules: space-separated rule ids with the broken one first, or a function of the row.
-        codes: matching fault codes.
-        only: levels that the fault can be combined with.
-        declare: changes the scene before it is written.
-        change: changes the tensor under test when its offset is known.
-        finish: changes the file after all tensors are written.
-        length: function of header length and file size that returns the declared length.
-    """
+def _fault(about: str, breach: Breach, act: Act, *only: Levels) -> Topic:
+    """Return the topic of a fault, which can be combined with the levels ``only``."""
 
     def make(row: Row, f: FileBuilder) -> None:
         made = scene(row)
-        made.on_write = change
-        if declare is not None:
-            declare(made)
+        act(made)
         made.write(f)
-        if finish is not None:
-            finish(f)
-        made.pad(f)
-        if length is not None:
-            file = f.render()
-            f.length = length(int.from_bytes(file[:8], "little"), len(file)) % (1 << 64)
 
-    merged = {name: levels for part in only for name, levels in part.items()}
-    ids = tuple(rules.split()) if isinstance(rules, str) else rules
-    return Topic(about, make, ids, (codes,) if isinstance(codes, str) else codes, merged)
-
-
-# --- ranges ---------------------------------------------------------------------------------------------
+    rules, codes = breach
+    return Topic(
+        about,
+        make,
+        tuple(rules.split()) if isinstance(rules, str) else rules,
+        (codes,) if isinstance(codes, str) else codes,
+        merged(only),
+    )
 
 
-def _moved(begin: int, end: int) -> Change:
+def _on_write(change: Callable[[FileBuilder, Tensor], None]) -> Act:
+    return lambda made: setattr(made, "on_write", change)
+
+
+def _at_end(finish: Callable[[FileBuilder], None]) -> Act:
+    return lambda made: setattr(made, "at_end", finish)
+
+
+def _range(form: Callable[[int, int], tuple[int, int]]) -> Act:
+    """Declare the range that ``form`` computes from the true one."""
+
     def change(f: FileBuilder, tensor: Tensor) -> None:
-        tensor.begin, tensor.end = f.position + begin, f.position + len(tensor.data) + end
+        tensor.begin, tensor.end = form(f.position, f.position + len(tensor.data))
 
-    return change
+    return _on_write(change)
+
+
+def _moved(begin: int, end: int) -> Act:
+    return _range(lambda a, b: (a + begin, b + end))
 
 
 def _overlap_of_one(f: FileBuilder, tensor: Tensor) -> None:
@@ -110,51 +121,32 @@ def _overlap_of_all(made: Scene) -> None:
     made.on_write = change
 
 
-def _reversed(f: FileBuilder, tensor: Tensor) -> None:
-    tensor.begin, tensor.end = f.position + (len(tensor.data) or 1), f.position
-
-
-def _back_to_zero(f: FileBuilder, tensor: Tensor) -> None:
-    tensor.begin, tensor.end = f.position, 0
-
-
-def _far(_f: FileBuilder, tensor: Tensor) -> None:
-    tensor.begin = tensor.end = 1 << 20
-
-
 def _from_file(row: Row, f: FileBuilder) -> None:
     """Count all offsets from the start of the file. Iterate, because longer offsets lengthen the header."""
-    start = 0
-    while True:
-        trial, made = type(f)(), scene(row)
-        _shifted(made, start)
-        made.write(trial)
-        made.pad(trial)
-        data_start = 8 + int.from_bytes(trial.render()[:8], "little")
-        if data_start <= start:
-            break
+    start = -1
+    data_start = 0
+    while data_start > start:
         start = data_start
-    made = scene(row)
-    _shifted(made, start)
+        trial, made = type(f)(), scene(row)
+        place = start
+        for tensor in made.tensors:
+            tensor.begin, place = place, place + len(tensor.data)
+            tensor.end = place
+        made.write(trial)
+        data_start = 8 + int.from_bytes(trial.render()[:8], "little")
     made.write(f)
-    made.pad(f)
 
 
-def _shifted(made: Scene, start: int) -> None:
-    place = start
-    for tensor in made.tensors:
-        tensor.begin, place = place, place + len(tensor.data)
-        tensor.end = place
+def _gap(count: int) -> Act:
+    return _on_write(lambda f, _: f.gap(count))
 
 
-def _gap(count: int) -> Change:
-    return lambda f, _tensor: f.gap(count)
+def _length(form: Callable[[int, int], int]) -> Act:
+    """Declare the header length that ``form`` computes from the sizes of the header and the file."""
+    return lambda made: setattr(made, "length", form)
 
 
-# --- shapes ---------------------------------------------------------------------------------------------
-
-
-def _dimension(new: Callable[[int, Tensor], int]) -> Declare:
+def _dimension(new: Callable[[int, Tensor], int]) -> Act:
     """Change the largest dimension, or the first one if several are equal, without changing the range."""
 
     def declare(made: Scene) -> None:
@@ -165,13 +157,9 @@ def _dimension(new: Callable[[int, Tensor], int]) -> Declare:
     return declare
 
 
-def _wrapped(bits: int) -> Callable[[int, Tensor], int]:
-    """Return a function that increases a dimension so that the size grows by two to the power of ``bits``."""
-
-    def new(dim: int, tensor: Tensor) -> int:
-        return dim + (1 << bits) // (prod(tensor.shape) // dim * DTYPE_BITS[tensor.dtype] // 8)
-
-    return new
+def _wrapped(bits: int) -> Act:
+    """Increase a dimension so that the size grows by two to the power of ``bits``."""
+    return _dimension(lambda dim, t: dim + (1 << bits) // (prod(t.shape) // dim * DTYPE_BITS[t.dtype] // 8))
 
 
 ONE_IN_64_BITS = [(1 << 32) - 1, (1 << 32) - 1, 641 * 641, 6_700_417, 6_700_417]
@@ -207,47 +195,43 @@ def _factors(number: int, most: int) -> list[int]:
     return dims
 
 
-def _dimensions(form: Callable[[list[str]], list[str]]) -> Declare:
-    return lambda made: made.subject.fields.update(
-        shape=f"[{','.join(form([str(dim) for dim in made.subject.shape]))}]"
-    )
+def _dimensions(form: Callable[[list[str]], list[str]]) -> Act:
+    return _field("shape", lambda t: f"[{','.join(form([str(dim) for dim in t.shape]))}]")
 
 
-# --- fields and names -----------------------------------------------------------------------------------
+def _field(name: str, text: str | Callable[[Tensor], str] | None) -> Act:
+    """Set the JSON text of a field, or remove the field if ``text`` is None."""
+    return lambda made: made.subject.fields.update({name: text(made.subject) if callable(text) else text})
 
 
-def _field(name: str, text: str | None) -> Declare:
-    return lambda made: made.subject.fields.update({name: text})
+def _offsets(form: Callable[[int, int], str], name: str = "data_offsets") -> Act:
+    """Write the range as ``form`` of its begin and end, in a field called ``name``."""
+
+    def change(f: FileBuilder, tensor: Tensor) -> None:
+        text = form(f.position, f.position + len(tensor.data))
+        tensor.fields.update({"data_offsets": None, name: text})
+
+    return _on_write(change)
 
 
-def _offsets(form: Callable[[int, int], str]) -> Change:
-    return lambda f, tensor: tensor.fields.update(
-        data_offsets=form(f.position, f.position + len(tensor.data))
-    )
+def _pair(begin: int, end: int) -> str:
+    return json_text([begin, end])
 
 
-def _twice(name: str, other: Callable[[Tensor], str]) -> Declare:
-    return lambda made: made.subject.fields.update(
-        {name: f'{other(made.subject)},"{name}":{made.subject.true_fields[name]}'}
-    )
+def _twice(name: str, other: Callable[[Tensor], str]) -> Act:
+    return _field(name, lambda t: f'{other(t)},"{name}":{t.true_fields[name]}')
 
 
-def _misspelled(name: str, other: str) -> Declare:
+def _misspelled(name: str, other: str) -> Act:
     return lambda made: made.subject.fields.update({name: None, other: made.subject.true_fields[name]})
 
 
-def _renamed_offsets(other: str) -> Change:
-    return lambda f, tensor: tensor.fields.update(
-        {"data_offsets": None, other: json_text([f.position, f.position + len(tensor.data)])}
-    )
+def _dtype(form: Callable[[str], str]) -> Act:
+    return _field("dtype", lambda t: json_text(form(t.dtype)))
 
 
-def _dtype(form: Callable[[str], str]) -> Declare:
-    return lambda made: made.subject.fields.update(dtype=json_text(form(made.subject.dtype)))
-
-
-def _entry(text: str) -> Declare:
-    return lambda made: setattr(made.subject, "value", text)
+def _subject(name: str, value: object) -> Act:
+    return lambda made: setattr(made.subject, name, value)
 
 
 def _name_of_another(made: Scene) -> None:
@@ -261,468 +245,312 @@ def _escaped_name_of_another(made: Scene) -> None:
     made.subject.key = json_text(name[:-1])[:-1] + f'\\u{ord(name[-1]):04x}"'
 
 
-def _metadata(raw: str, at: int | None = None) -> Finish:
-    return lambda f: f.member('"__metadata__"', raw, at=at)
+def _metadata(raw: str, at: int | None = None) -> Act:
+    return _at_end(lambda f: f.member('"__metadata__"', raw, at=at))
 
 
 _RANGES = {
-    "hole-of-one": _fault("a hole of one byte before a tensor", "OFF-07", HOLE, FILLED, change=_gap(1)),
-    "hole-of-eight": _fault("a hole of eight bytes before a tensor", "OFF-07", HOLE, FILLED, change=_gap(8)),
+    "hole-of-one": _fault("a hole of one byte before a tensor", HOLE, _gap(1), FILLED),
+    "hole-of-eight": _fault("a hole of eight bytes before a tensor", HOLE, _gap(8), FILLED),
     "hole-to-64": _fault(
         "a hole of zeros that aligns a tensor to a multiple of 64 bytes",
-        "OFF-12 OFF-07",
-        HOLE,
+        ("OFF-12 OFF-07", HOLE[1]),
+        _on_write(lambda f, _: f.gap(64 - f.position % 64)),
         FILLED,
-        change=lambda f, _: f.gap(64 - f.position % 64),
     ),
-    "byte-behind": _fault(
-        "one byte after the last tensor", "OFF-08", "OFF_TRAILING", finish=lambda f: f.gap(1)
-    ),
-    "eight-behind": _fault(
-        "eight bytes after the last tensor", "OFF-08", "OFF_TRAILING", finish=lambda f: f.gap(8, 7)
-    ),
+    "byte-behind": _fault("one byte after the last tensor", TRAILING, _at_end(lambda f: f.gap(1))),
+    "eight-behind": _fault("eight bytes after the last tensor", TRAILING, _at_end(lambda f: f.gap(8, 7))),
     "zeros-behind-to-64": _fault(
         "zeros after the last tensor that pad the data to a multiple of 64 bytes",
-        "OFF-08",
-        "OFF_TRAILING",
-        finish=lambda f: f.gap(64 - f.position % 64),
+        TRAILING,
+        _at_end(lambda f: f.gap(64 - f.position % 64)),
     ),
     "overlap-of-one": _fault(
         "a range that begins on the last byte of the previous one",
-        "OFF-06",
-        "OFF_OVERLAP",
-        FILLED,
-        BEHIND_FULL,
-        change=_overlap_of_one,
+        OVERLAP,
+        _on_write(_overlap_of_one),
+        BEHIND,
     ),
-    "overlap-of-all": _fault(
-        "the same range as the previous tensor",
-        "OFF-06",
-        "OFF_OVERLAP",
-        FILLED,
-        BEHIND_FULL,
-        declare=_overlap_of_all,
-    ),
+    "overlap-of-all": _fault("the same range as the previous tensor", OVERLAP, _overlap_of_all, BEHIND),
     "backwards": _fault(
-        "a range with begin and end swapped", "OFF-03", ("OFF_REVERSED", *LAYOUT), FILLED, change=_reversed
+        "a range with begin and end swapped", BACKWARDS, _range(lambda a, b: (max(b, a + 1), a)), FILLED
     ),
     "backwards-empty": _fault(
         "an empty tensor whose range ends one byte before it begins",
-        "OFF-03",
-        ("OFF_REVERSED", *LAYOUT),
+        BACKWARDS,
+        _range(lambda a, _: (a + 1, a)),
         EMPTY,
-        change=_reversed,
     ),
     "backwards-to-zero": _fault(
-        "an empty tensor whose range ends at 0",
-        "OFF-03",
-        ("OFF_REVERSED", *LAYOUT),
-        EMPTY_BEHIND_FULL,
-        change=_back_to_zero,
+        "an empty tensor whose range ends at 0", BACKWARDS, _range(lambda a, _: (a, 0)), EMPTY_BEHIND_FULL
     ),
     "empty-inside": _fault(
         "an empty tensor inside the previous one",
-        "OFF-09",
-        ("OFF_OVERLAP", "OFF_HOLE"),
+        ("OFF-09", ("OFF_OVERLAP", "OFF_HOLE")),
+        _moved(-1, -1),
         EMPTY_BEHIND_FULL,
-        change=_moved(-1, -1),
     ),
     "empty-beyond": _fault(
         "an empty tensor far past the end of the buffer",
-        "OFF-09 OFF-04",
-        ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
+        ("OFF-09 OFF-04", FAR),
+        _range(lambda *_: (1 << 20, 1 << 20)),
         EMPTY,
-        change=_far,
     ),
     "byte-cut-off": _fault(
-        "a file that lacks its last byte",
-        "OFF-04",
-        "OFF_OUT_OF_BOUNDS",
-        FILLED,
-        AT_END,
-        finish=lambda f: setattr(f, "cut", 1),
+        "a file that lacks its last byte", CUT, _at_end(lambda f: setattr(f, "cut", 1)), FILLED, AT_END
     ),
     "eight-cut-off": _fault(
         "a file that lacks its last eight bytes",
-        "OFF-04",
-        "OFF_OUT_OF_BOUNDS",
+        CUT,
+        _at_end(lambda f: setattr(f, "cut", 8)),
         FILLED,
         AT_END,
         WITH_DIMS,
-        finish=lambda f: setattr(f, "cut", 8),
     ),
-    "end-one-more": _fault("a range that ends one byte too late", "OFF-05", LAYOUT, change=_moved(0, 1)),
-    "begin-one-more": _fault(
-        "a range that begins one byte too late", "OFF-05", LAYOUT, FILLED, change=_moved(1, 0)
-    ),
+    "end-one-more": _fault("a range that ends one byte too late", RANGE, _moved(0, 1)),
+    "begin-one-more": _fault("a range that begins one byte too late", RANGE, _moved(1, 0), FILLED),
     **{
         f"range-2p{bits}-behind": _fault(
             f"a range with both offsets 2^{bits} too high",
-            lambda row: ("OFF-04",) if row["size"] != "void" else ("OFF-09", "OFF-04"),
-            ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
-            change=_moved(1 << bits, 1 << bits),
+            (lambda row: ("OFF-04",) if row["size"] != "void" else ("OFF-09", "OFF-04"), FAR),
+            _moved(1 << bits, 1 << bits),
         )
         for bits in (31, 32, 53, 63)
     },
     "end-2p32-behind": _fault(
-        "a range whose end is 2^32 too high", "OFF-05 OFF-04", LAYOUT, change=_moved(0, 1 << 32)
+        "a range whose end is 2^32 too high", ("OFF-05 OFF-04", LAYOUT), _moved(0, 1 << 32)
     ),
     "end-2p64-behind": _fault(
         "a range whose end is 2^64 too high",
-        "OFF-02 OFF-04",
-        ("ENT_BAD_INTEGER", *LAYOUT, "OFF_BAD_PAIR"),
-        change=_offsets(lambda a, b: f"[{a},{b + (1 << 64)}]"),
+        ("OFF-02 OFF-04", ("ENT_BAD_INTEGER", *LAYOUT, "OFF_BAD_PAIR")),
+        _offsets(lambda a, b: f"[{a},{b + (1 << 64)}]"),
     ),
 }
 _LENGTHS = {
     "length-2p32-more": _fault(
         "a header length that is 2^32 too large",
-        "FRM-02 FRM-04",
-        LENGTH,
-        length=lambda header, _: header + (1 << 32),
+        ("FRM-02 FRM-04", LENGTH),
+        _length(lambda h, _: h + (1 << 32)),
     ),
     "length-highest-bit": _fault(
-        "a header length whose highest bit is set",
-        "FRM-05",
-        LENGTH,
-        length=lambda header, _: header + (1 << 63),
+        "a header length whose highest bit is set", SIGN, _length(lambda h, _: h + (1 << 63))
     ),
     "length-from-end": _fault(
         "a header length that, as a signed number, counts from the end of the file",
-        "FRM-05",
-        LENGTH,
+        SIGN,
+        _length(lambda h, size: h + 8 - size),
         FILLED,
-        length=lambda header, file: header + 8 - file,
     ),
     "length-before-end": _fault(
         "a header length that, as a signed number, counts from the end and includes its own bytes",
-        "FRM-05",
-        LENGTH,
+        SIGN,
+        _length(lambda h, size: h - size),
         FILLED,
-        length=lambda header, file: header - file,
     ),
     "length-of-file": _fault(
-        "a header length equal to the size of the file", "FRM-04", LENGTH[::-1], length=lambda _, file: file
+        "a header length equal to the size of the file",
+        ("FRM-04", LENGTH[::-1]),
+        _length(lambda _, size: size),
     ),
     "length-big-endian": _fault(
         "a big-endian header length",
-        "FRM-02",
-        LENGTH,
-        length=lambda header, _: int.from_bytes(header.to_bytes(8, "big"), "little"),
+        ("FRM-02", LENGTH),
+        _length(lambda h, _: int.from_bytes(h.to_bytes(8, "big"), "little")),
     ),
-    "length-zero": _fault(
-        "a header length of zero",
-        "FRM-07",
-        ("FRM_HEADER_EMPTY", "HDR_NOT_JSON", "HDR_NOT_OBJECT", "HDR_BAD_START"),
-        length=lambda *_: 0,
-    ),
+    "length-zero": _fault("a header length of zero", ("FRM-07", NO_LENGTH), _length(lambda *_: 0)),
 }
 _SHAPES = {
     "dim-one-more": _fault(
-        "a dimension that is one larger than the range allows",
-        "OFF-05",
-        "OFF_SIZE_MISMATCH",
-        FILLED,
-        WITH_DIMS,
-        declare=_dimension(lambda dim, _: dim + 1),
+        "a dimension that is one larger than the range allows", SIZE, _dimension(lambda dim, _: dim + 1), DIMS
     ),
     "dim-one-less": _fault(
         "a dimension that is one smaller than the range requires",
-        "OFF-05",
-        "OFF_SIZE_MISMATCH",
-        FILLED,
-        WITH_DIMS,
-        declare=_dimension(lambda dim, _: dim - 1),
+        SIZE,
+        _dimension(lambda dim, _: dim - 1),
+        DIMS,
     ),
     "shape-doubled": _fault(
         "an extra dimension of two that does not match the range",
-        "OFF-05",
-        "OFF_SIZE_MISMATCH",
+        SIZE,
+        lambda made: made.subject.shape.append(2),
         FILLED,
-        declare=lambda made: made.subject.shape.append(2),
     ),
     "shape-wraps-2p32": _fault(
-        "a size that is right when truncated to 32 bits",
-        "OFF-05 SHP-05",
-        ("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
-        FILLED,
-        WITH_DIMS,
-        declare=_dimension(_wrapped(32)),
+        "a size that is right when truncated to 32 bits", WRAPS_32, _wrapped(32), DIMS
     ),
     "shape-wraps-2p64": _fault(
         "a size that is right when truncated to 64 bits",
-        "SHP-05",
-        ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
-        FILLED,
-        WITH_DIMS,
+        WRAPS_64,
+        _wrapped(64),
+        DIMS,
         {"dtype": ("f32", "bf16", "i64")},
-        declare=_dimension(_wrapped(64)),
     ),
     "small-dims-wrap-2p32": _fault(
-        "small dimensions whose product is right when truncated to 32 bits",
-        "OFF-05 SHP-05",
-        ("OFF_SIZE_MISMATCH", "SHP_OVERFLOW"),
-        {"size": ("small",), **WITH_DIMS},
-        declare=_small_dims,
+        "small dimensions whose product is right when truncated to 32 bits", WRAPS_32, _small_dims, SMALL
     ),
     "small-dims-wrap-2p64": _fault(
         "32-bit dimensions whose product is right when truncated to 64 bits",
-        "SHP-05",
-        ("SHP_OVERFLOW", "OFF_SIZE_MISMATCH"),
-        {"size": ("small",), **WITH_DIMS},
-        declare=lambda made: made.subject.shape.extend(ONE_IN_64_BITS),
+        WRAPS_64,
+        lambda made: made.subject.shape.extend(ONE_IN_64_BITS),
+        SMALL,
     ),
     "bytes-of-empty": _fault(
         "a range of eight bytes for an empty tensor",
-        "SHP-04 OFF-05",
-        "OFF_SIZE_MISMATCH",
+        ("SHP-04 OFF-05", "OFF_SIZE_MISMATCH"),
+        _subject("data", bytes(range(1, 9))),
         EMPTY,
-        declare=lambda made: setattr(made.subject, "data", bytes(range(1, 9))),
     ),
     "dim-negative": _fault(
-        "a first dimension of minus one",
-        "SHP-01",
-        DIMENSION,
-        WITH_DIMS,
-        declare=_dimensions(lambda d: ["-1", *d[1:]]),
+        "a first dimension of minus one", DIMENSION, _dimensions(lambda d: ["-1", *d[1:]]), WITH_DIMS
     ),
     "dim-with-half": _fault(
         "a last dimension with the fraction .5",
-        "SHP-01",
         DIMENSION,
+        _dimensions(lambda d: [*d[:-1], f"{d[-1]}.5"]),
         WITH_DIMS,
-        declare=_dimensions(lambda d: [*d[:-1], f"{d[-1]}.5"]),
     ),
     "dim-as-text": _fault(
         "a last dimension inside a string",
-        "SHP-01",
         NO_NUMBER,
+        _dimensions(lambda d: [*d[:-1], f'"{d[-1]}"']),
         WITH_DIMS,
-        declare=_dimensions(lambda d: [*d[:-1], f'"{d[-1]}"']),
     ),
-    "dim-null": _fault(
-        "null after the dimensions", "SHP-01", NO_NUMBER, declare=_dimensions(lambda d: [*d, "null"])
-    ),
+    "dim-null": _fault("null after the dimensions", NO_NUMBER, _dimensions(lambda d: [*d, "null"])),
     "shape-nested": _fault(
-        "dimensions inside a nested array",
-        "SHP-01",
-        NO_NUMBER,
-        declare=_dimensions(lambda d: [f"[{','.join(d)}]"]),
+        "dimensions inside a nested array", NO_NUMBER, _dimensions(lambda d: [f"[{','.join(d)}]"])
     ),
     "shape-text": _fault(
-        "a shape inside a string",
-        "SHP-01",
-        "SHP_BAD_TYPE",
-        declare=lambda made: made.subject.fields.update(shape=json_text(json_text(made.subject.shape))),
+        "a shape inside a string", NO_SHAPE, _field("shape", lambda t: json_text(json_text(t.shape)))
     ),
     "shape-number": _fault(
         "a plain number as a shape of one dimension",
-        "SHP-01",
-        "SHP_BAD_TYPE",
+        NO_SHAPE,
+        _field("shape", lambda t: str(t.shape[0])),
         {"rank": ("r1",)},
-        declare=lambda made: made.subject.fields.update(shape=str(made.subject.shape[0])),
     ),
     "shape-object": _fault(
         "a shape written as an object",
-        "SHP-01",
-        "SHP_BAD_TYPE",
-        declare=lambda made: made.subject.fields.update(
-            shape=json_text({str(n): dim for n, dim in enumerate(made.subject.shape)})
-        ),
+        NO_SHAPE,
+        _field("shape", lambda t: json_text({str(n): dim for n, dim in enumerate(t.shape)})),
     ),
     "dim-true": _fault(
         "true in place of a dimension of one",
-        "SHP-01",
         NO_NUMBER,
+        _dimensions(lambda dims: ["true", *dims[1:]]),
         WITH_DIMS,
         {"size": ("one",)},
-        declare=_dimensions(lambda dims: ["true", *dims[1:]]),
     ),
-    "shape-null": _fault("null as the shape", "SHP-01", "SHP_BAD_TYPE", declare=_field("shape", "null")),
+    "shape-null": _fault("null as the shape", NO_SHAPE, _field("shape", "null")),
 }
 _FIELDS = {
-    "begin-negative": _fault(
-        "a negative begin", "OFF-01 OFF-02", INTEGER, change=_offsets(lambda a, b: f"[-{a + 1},{b}]")
-    ),
+    "begin-negative": _fault("a negative begin", OFFSET_SPELLED, _offsets(lambda a, b: f"[-{a + 1},{b}]")),
     "begin-minus-zero": _fault(
-        "a begin of minus zero",
-        "OFF-02",
-        INTEGER,
-        {"place": ("only", "first"), "beside": ("even", "alike")},
-        change=_offsets(lambda _, b: f"[-0,{b}]"),
+        "a begin of minus zero", ("OFF-02", INTEGER), _offsets(lambda _, b: f"[-0,{b}]"), AT_START
     ),
     "end-with-half": _fault(
-        "an end with the fraction .5",
-        "OFF-01 OFF-02",
-        INTEGER,
-        change=_offsets(lambda a, b: f"[{a},{b}.5]"),
+        "an end with the fraction .5", OFFSET_SPELLED, _offsets(lambda a, b: f"[{a},{b}.5]")
     ),
-    "end-as-text": _fault(
-        "an end inside a string", "OFF-01", INTEGER, change=_offsets(lambda a, b: f'[{a},"{b}"]')
-    ),
-    "begin-null": _fault("null as the begin", "OFF-01", INTEGER, change=_offsets(lambda _, b: f"[null,{b}]")),
-    "offsets-nested": _fault(
-        "offsets inside another array", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[[{a},{b}]]")
-    ),
+    "end-as-text": _fault("an end inside a string", OFFSET, _offsets(lambda a, b: f'[{a},"{b}"]')),
+    "begin-null": _fault("null as the begin", OFFSET, _offsets(lambda _, b: f"[null,{b}]")),
+    "offsets-nested": _fault("offsets inside another array", PAIR, _offsets(lambda a, b: f"[[{a},{b}]]")),
     "offsets-booleans": _fault(
         "false and true in place of the offsets zero and one",
-        "OFF-01",
-        INTEGER,
-        {"size": ("one",), "dtype": ("u8", "f8"), "place": ("only", "first"), "beside": ("even", "alike")},
-        change=_offsets(lambda _a, _b: "[false,true]"),
+        OFFSET,
+        _offsets(lambda *_: "[false,true]"),
+        {"size": ("one",), "dtype": ("u8", "f8"), **AT_START},
     ),
     "offsets-from-file": Topic(
         "offsets that count from the start of the file",
         _from_file,
         lambda row: (*(() if any(t.data for t in scene(row).tensors) else ("OFF-09",)), "OFF-07", "OFF-04"),
-        ("OFF_HOLE", "OFF_OUT_OF_BOUNDS"),
+        FAR[::-1],
     ),
-    "third-offset": _fault(
-        "a range of three offsets", "OFF-01", PAIR, change=_offsets(lambda a, b: f"[{a},{b},{b}]")
-    ),
-    "single-offset": _fault("a range of one offset", "OFF-01", PAIR, change=_offsets(lambda _, b: f"[{b}]")),
+    "third-offset": _fault("a range of three offsets", PAIR, _offsets(lambda a, b: f"[{a},{b},{b}]")),
+    "single-offset": _fault("a range of one offset", PAIR, _offsets(lambda _, b: f"[{b}]")),
     "offsets-object": _fault(
-        "offsets as an object", "OFF-01", PAIR, change=_offsets(lambda a, b: f'{{"begin":{a},"end":{b}}}')
+        "offsets as an object", PAIR, _offsets(lambda a, b: f'{{"begin":{a},"end":{b}}}')
     ),
-    "no-dtype": _fault("a missing dtype", "ENT-03", "ENT_MISSING_FIELD", declare=_field("dtype", None)),
-    "no-shape": _fault("a missing shape", "ENT-03", "ENT_MISSING_FIELD", declare=_field("shape", None)),
+    "no-dtype": _fault("a missing dtype", MISSING, _field("dtype", None)),
+    "no-shape": _fault("a missing shape", MISSING, _field("shape", None)),
     "no-offsets": _fault(
-        "missing offsets", "ENT-03", ("ENT_MISSING_FIELD", *LAYOUT), declare=_field("data_offsets", None)
+        "missing offsets", ("ENT-03", ("ENT_MISSING_FIELD", *LAYOUT)), _field("data_offsets", None)
     ),
-    "dtype-misnamed": _fault(
-        "a dtype field named Dtype", "ENT-05", MISSPELLED, declare=_misspelled("dtype", "Dtype")
-    ),
+    "dtype-misnamed": _fault("a dtype field named Dtype", SPELLED, _misspelled("dtype", "Dtype")),
     "offsets-renamed": _fault(
-        "a data_offsets field named offsets",
-        "ENT-03",
-        MISSPELLED,
-        change=_renamed_offsets("offsets"),
+        "a data_offsets field named offsets", ("ENT-03", MISSPELLED), _offsets(_pair, "offsets")
     ),
     "offsets-camel": _fault(
-        "a data_offsets field named dataOffsets",
-        "ENT-05 ENT-03",
-        MISSPELLED,
-        change=_renamed_offsets("dataOffsets"),
+        "a data_offsets field named dataOffsets", SPELLED_OR_MISSING, _offsets(_pair, "dataOffsets")
     ),
     "field-and-space": _fault(
-        "a dtype field whose name ends with a space",
-        "ENT-05 ENT-03",
-        MISSPELLED,
-        declare=_misspelled("dtype", "dtype "),
+        "a dtype field whose name ends with a space", SPELLED_OR_MISSING, _misspelled("dtype", "dtype ")
     ),
-    "shape-misnamed": _fault(
-        "a shape field named shapes",
-        "ENT-05",
-        MISSPELLED,
-        declare=_misspelled("shape", "shapes"),
-    ),
+    "shape-misnamed": _fault("a shape field named shapes", SPELLED, _misspelled("shape", "shapes")),
     "dtype-twice": _fault(
         "an entry with two different dtypes",
-        "HDR-12",
-        ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"),
-        declare=_twice("dtype", lambda t: '"F16"' if t.dtype == "BF16" else '"I8"'),
+        TWO_VALUES,
+        _twice("dtype", lambda t: '"F16"' if t.dtype == "BF16" else '"I8"'),
     ),
     "dtype-twice-alike": _fault(
         "an entry with the same dtype twice",
-        "HDR-12",
-        "HDR_DUP_KEY",
-        declare=_twice("dtype", lambda t: json_text(t.dtype)),
+        ("HDR-12", "HDR_DUP_KEY"),
+        _twice("dtype", lambda t: json_text(t.dtype)),
     ),
-    "shape-twice": _fault(
-        "an entry with two different shapes",
-        "HDR-12",
-        ("HDR_DUP_KEY", "OFF_SIZE_MISMATCH"),
-        declare=_twice("shape", lambda _: "[3]"),
-    ),
-    "dtype-unknown": _fault(
-        "a dtype that does not exist", "DTY-01", "DTY_UNKNOWN", declare=_dtype(lambda _: "F33")
-    ),
-    "dtype-lower": _fault("a dtype in lower case", "DTY-01", "DTY_UNKNOWN", declare=_dtype(str.lower)),
+    "shape-twice": _fault("an entry with two different shapes", TWO_VALUES, _twice("shape", lambda _: "[3]")),
+    "dtype-unknown": _fault("a dtype that does not exist", DTYPE, _dtype(lambda _: "F33")),
+    "dtype-lower": _fault("a dtype in lower case", DTYPE, _dtype(str.lower)),
     "dtype-bare": _fault(
         "a dtype without quotes",
-        "HDR-07",
-        ("HDR_NOT_JSON", "DTY_BAD_TYPE"),
-        declare=lambda made: made.subject.fields.update(dtype=made.subject.dtype),
+        ("HDR-07", ("HDR_NOT_JSON", "DTY_BAD_TYPE")),
+        _field("dtype", lambda t: t.dtype),
     ),
     "dtype-wide": _fault(
         "a dtype with a fullwidth first letter",
-        "DTY-01",
-        "DTY_UNKNOWN",
-        declare=_dtype(lambda code: chr(ord(code[0]) + 0xFEE0) + code[1:]),
+        DTYPE,
+        _dtype(lambda code: chr(ord(code[0]) + 0xFEE0) + code[1:]),
     ),
-    "dtype-and-nul": _fault(
-        "a dtype followed by an escaped NUL",
-        "DTY-01",
-        "DTY_UNKNOWN",
-        declare=_dtype(lambda code: f"{code}\0"),
-    ),
+    "dtype-and-nul": _fault("a dtype followed by an escaped NUL", DTYPE, _dtype(lambda code: f"{code}\0")),
     "dtype-object": _fault(
         "a dtype inside an object",
-        "DTY-02",
-        "DTY_BAD_TYPE",
-        declare=lambda made: made.subject.fields.update(dtype=json_text({"name": made.subject.dtype})),
+        ("DTY-02", "DTY_BAD_TYPE"),
+        _field("dtype", lambda t: json_text({"name": t.dtype})),
     ),
     "word-cut": _fault(
         "an unknown field whose value is an incomplete word",
-        "HDR-07",
-        ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD"),
-        declare=lambda made: made.subject.fields.update(extra="tru"),
+        ("HDR-07", ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")),
+        _field("extra", "tru"),
     ),
-    "dtype-and-space": _fault(
-        "a dtype followed by a space", "DTY-01", "DTY_UNKNOWN", declare=_dtype(lambda code: code + " ")
-    ),
-    "dtype-null": _fault("null as the dtype", "DTY-03", "DTY_BAD_TYPE", declare=_field("dtype", "null")),
-    "entry-null": _fault("null as an entry", "ENT-01", ("ENT_NOT_OBJECT", *LAYOUT), declare=_entry("null")),
-    "entry-text": _fault(
-        "a string as an entry", "ENT-01", ("ENT_NOT_OBJECT", *LAYOUT), declare=_entry('"F32"')
-    ),
+    "dtype-and-space": _fault("a dtype followed by a space", DTYPE, _dtype(lambda code: code + " ")),
+    "dtype-null": _fault("null as the dtype", ("DTY-03", "DTY_BAD_TYPE"), _field("dtype", "null")),
+    "entry-null": _fault("null as an entry", NO_ENTRY, _subject("value", "null")),
+    "entry-text": _fault("a string as an entry", NO_ENTRY, _subject("value", '"F32"')),
     "name-twice": _fault(
-        "two tensors with the same name and different entries",
-        "HDR-09",
-        ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"),
-        FILLED,
-        AMONG,
-        declare=_name_of_another,
+        "two tensors with the same name and different entries", ("HDR-09", REPEATED), _name_of_another, AMONG
     ),
     "name-twice-escaped": _fault(
         "two tensors with the same name, which is escaped once",
-        "HDR-10",
-        ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING"),
-        FILLED,
+        ("HDR-10", REPEATED),
+        _escaped_name_of_another,
         AMONG,
         {"names": ("plain",)},
-        declare=_escaped_name_of_another,
     ),
     "metadata-twice": _fault(
         "a second metadata map after all tensors",
-        "HDR-11",
-        "HDR_DUP_KEY",
+        ("HDR-11", "HDR_DUP_KEY"),
+        _metadata('{"format":"np"}'),
         {"metadata": ("mfirst", "mlast")},
-        finish=_metadata('{"format":"np"}'),
     ),
     "metadata-array": _fault(
-        "metadata as an array", "MET-01", "MET_NOT_MAP", BARE, finish=_metadata('["format","pt"]', 0)
+        "metadata as an array", ("MET-01", "MET_NOT_MAP"), _metadata('["format","pt"]', 0), BARE
     ),
     "metadata-number": _fault(
-        "a number in a metadata map after all tensors",
-        "MET-01",
-        "MET_VALUE_NOT_STRING",
-        BARE,
-        finish=_metadata('{"a":"b","step":7}'),
+        "a number in a metadata map after all tensors", TEXT, _metadata('{"a":"b","step":7}'), BARE
     ),
     "metadata-number-first": _fault(
-        "a number in a metadata map before all tensors",
-        "MET-01",
-        "MET_VALUE_NOT_STRING",
-        BARE,
-        finish=_metadata('{"step":7,"a":"b"}', 0),
+        "a number in a metadata map before all tensors", TEXT, _metadata('{"step":7,"a":"b"}', 0), BARE
     ),
     "metadata-nested": _fault(
-        "an object in a metadata map after all tensors",
-        "MET-01",
-        "MET_VALUE_NOT_STRING",
-        BARE,
-        finish=_metadata('{"a":{"b":"c"}}'),
+        "an object in a metadata map after all tensors", TEXT, _metadata('{"a":{"b":"c"}}'), BARE
     ),
 }
 FAULTS = {**_LENGTHS, **_RANGES, **_SHAPES, **_FIELDS}

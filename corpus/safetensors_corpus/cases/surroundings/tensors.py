@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...author.file import FileBuilder
-from .model import Exclusion, Model, Property, Row, Topic
-from .scene import scene
+from .model import Model, Property, Row, Topic, excludes, permitting
+from .scene import CODES, scene
 from .tensor_faults import FAULTS
 
 PROPERTIES = {
@@ -43,18 +43,7 @@ PROPERTIES = {
     ),
     "dtype": Property(
         "dtype of the subject",
-        {
-            "f32": "",
-            "u8": "dtype U8",
-            "bool": "dtype BOOL",
-            "i16": "dtype I16",
-            "bf16": "dtype BF16",
-            "f64": "dtype F64",
-            "i64": "dtype I64",
-            "f8": "dtype F8_E4M3",
-            "f4": "dtype F4",
-            "c64": "dtype C64",
-        },
+        {level: f"dtype {code}" for level, code in CODES.items()} | {"f32": ""},
         ("f32", "u8", "bf16", "i64"),
     ),
     "beside": Property(
@@ -135,76 +124,33 @@ PROPERTIES = {
 }
 
 
-def _alone(row: Row) -> bool:
-    return row["place"] == "only"
-
-
 EXCLUSIONS = (
-    Exclusion(
-        ("rank", "size"),
-        lambda r: r["rank"] == "r0" and r["size"] not in ("small", "one"),
-        "a scalar has one element",
-    ),
-    Exclusion(
-        ("dtype", "size", "rank"),
-        lambda r: r["dtype"] == "f4" and (r["size"] == "one" or r["rank"] == "r0"),
-        "a tensor cannot have half a byte",
-    ),
-    Exclusion(("place", "count"), lambda r: _alone(r) and r["count"] != "few", "there are no other tensors"),
-    Exclusion(("place", "beside"), lambda r: _alone(r) and r["beside"] != "even", "there are no neighbours"),
-    Exclusion(
-        ("place", "beside"),
-        lambda r: r["place"] == "first" and r["beside"] == "odd",
-        "there is no tensor before the subject",
-    ),
-    Exclusion(
-        ("count", "beside", "size"),
-        lambda r: (
-            r["count"] != "few"
-            and r["beside"] in ("alike", "reshaped")
-            and r["size"] in ("page", "buffer", "large")
-        ),
-        "the file would be large",
-    ),
-    Exclusion(
-        ("count", "beside", "dtype"),
-        lambda r: (
-            r["beside"] in ("alike", "reshaped")
-            and (r["dtype"] == "bool" or (r["count"] == "n300" and r["dtype"] in ("u8", "f8")))
-        ),
-        "some tensors would have the same bytes",
-    ),
-    Exclusion(
-        ("place", "content"),
-        lambda r: not _alone(r) and r["content"] != "mixed",
+    excludes("a scalar has one element", rank="r0", size="void page buffer large"),
+    excludes("a tensor cannot have half a byte", dtype="f4", size="one"),
+    excludes("a tensor cannot have half a byte", dtype="f4", rank="r0"),
+    excludes("there are no other tensors", place="only", count="n16 n300"),
+    excludes("there are no neighbours", place="only", beside="odd alike reshaped wider fnuz"),
+    excludes("there is no tensor before the subject", place="first", beside="odd"),
+    excludes("the file would be large", count="n16 n300", beside="alike reshaped", size="page buffer large"),
+    excludes("some tensors would have the same bytes", beside="alike reshaped", dtype="bool"),
+    excludes("some tensors would have the same bytes", count="n300", beside="alike reshaped", dtype="u8 f8"),
+    excludes(
         "several tensors would have the same bytes",
+        place="first middle last",
+        content="zeros spaces braces archives nans",
     ),
-    Exclusion(
-        ("dtype", "content"),
-        lambda r: r["dtype"] == "bool" and r["content"] not in ("mixed", "zeros"),
+    excludes(
         "readers may choose how to treat bytes other than 0 and 1",
+        dtype="bool",
+        content="spaces braces archives nans",
     ),
-    Exclusion(
-        ("padding", "names"),
-        lambda r: r["padding"] == "text4096" and r["names"] == "escaped",
-        "a name of six-byte escapes cannot fill the header exactly",
+    excludes(
+        "a name of six-byte escapes cannot fill the header exactly", padding="text4096", names="escaped"
     ),
-    Exclusion(
-        ("metadata", "map"), lambda r: r["metadata"] == "bare" and r["map"] != "pairs", "there is no metadata"
-    ),
-    Exclusion(
-        ("place", "order"), lambda r: _alone(r) and r["order"] == "rev", "a single tensor has no order"
-    ),
-    Exclusion(
-        ("place", "names"),
-        lambda r: _alone(r) and r["names"] == "twins",
-        "there is no second name",
-    ),
-    Exclusion(
-        ("place", "metadata"),
-        lambda r: _alone(r) and r["metadata"] == "mmid",
-        "metadata between tensors requires two tensors",
-    ),
+    excludes("there is no metadata", metadata="bare", map="emptymap manykeys"),
+    excludes("a single tensor has no order", place="only", order="rev"),
+    excludes("there is no second name", place="only", names="twins"),
+    excludes("metadata between tensors requires two tensors", place="only", metadata="mmid"),
 )
 
 _VALID_BY = {
@@ -237,11 +183,6 @@ _VALID_BY = {
 """Level -> the rule that permits it. Rules that readers break most often come first."""
 
 
-def _valid_by(row: Row) -> tuple[str, ...]:
-    rules = (rule for level, rule in _VALID_BY.items() if level in row.values())
-    return tuple(dict.fromkeys((*rules, "FRM-01", "SHP-11")))
-
-
 def _valid(row: Row, f: FileBuilder) -> None:
     made = scene(row)
     if row["padding"] == "text4096":
@@ -249,13 +190,12 @@ def _valid(row: Row, f: FileBuilder) -> None:
         made.write(trial)
         made.subject.name += "x" * (-trial.header_size % 4096)
     made.write(f)
-    made.pad(f)
 
 
 TENSORS = Model(
     "tensors",
     PROPERTIES,
     EXCLUSIONS,
-    {"whole": Topic("a valid file", _valid, _valid_by), **FAULTS},
+    {"whole": Topic("a valid file", _valid, permitting(_VALID_BY, "FRM-01", "SHP-11")), **FAULTS},
     core=("place", "size", "beside", "order", "metadata"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...author.file import FileBuilder
-from .model import Exclusion, Levels, Model, Property, Row, Topic
+from .model import Levels, Model, Property, Row, Topic, merged
 from .scene import padding
 
 PROPERTIES = {
@@ -41,7 +41,6 @@ PROPERTIES = {
         {"pad8": "", "tight": "unpadded header", "longpad": "5,000 spaces of padding"},
     ),
 }
-EXCLUSIONS: tuple[Exclusion, ...] = ()
 _SPACES = {"nospace": "", "blank": " ", "line": "\r\n", "tabs": "\t"}
 Broken = Callable[[str, Sequence[str], str, Row], str]
 """Function of opening token, items, closing token and row that returns a container with the mistake."""
@@ -132,8 +131,7 @@ CLOSED = ("HDR_NOT_JSON", "HDR_BAD_PADDING", "ENT_UNKNOWN_FIELD", "MET_VALUE_NOT
 
 
 def _topic(about: str, broken: Broken, *only: Levels, codes: tuple[str, ...] = NOT_JSON) -> Topic:
-    merged = {name: levels for part in only for name, levels in part.items()}
-    return Topic(about, lambda row, f: _write(row, f, broken), ("HDR-07",), codes, merged)
+    return Topic(about, lambda row, f: _write(row, f, broken), ("HDR-07",), codes, merged(only))
 
 
 def _behind(about: str, rules: str, text: bytes, last: bytes = b"") -> Topic:
@@ -159,7 +157,7 @@ def _before(about: str, rules: str, text: bytes = b"", encoding: str = "utf-8") 
 TOKENS = Model(
     "tokens",
     PROPERTIES,
-    EXCLUSIONS,
+    (),
     {
         "comma-more": _topic("an extra comma", _inserted(",")),
         "comma-missing": _topic("a missing comma between two items", _comma(""), BETWEEN, SPACED),

@@ -14,10 +14,10 @@ from ...author.file import pattern, size_of
 from ...author.parts import rare
 from ...author.write import WriteBuilder
 
-DTYPES = {code.lower().replace("_", "-"): code for code in DTYPE_BITS}
+DTYPES = list(DTYPE_BITS)
 RARELY_KNOWN = ("u16", "u32", "u64", "c64", "f8-e4m3fnuz", "f8-e5m2fnuz", "f8-e8m0", "f4")
 """Slugs of dtypes that a wrapper did not support, according to a bug report."""
-SCALARS = {"f32": "F32", "bool": "BOOL", "c64": "C64"}
+SCALARS = ("F32", "BOOL", "C64")
 FOUR = 4
 """Number of elements in the vectors below. Four elements fill whole bytes in every dtype."""
 TYPES = {

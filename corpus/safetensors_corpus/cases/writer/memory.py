@@ -110,22 +110,18 @@ def empty_view(f: WriteBuilder) -> None:
     f.tensor("t", "F32", [0, 3], storage="memory", offset=begin + 8, strides=[-12, 8])
 
 
-@chooses(
-    "big-endian",
-    "DAT-01",
-    options=ORDERS,
-    level="must",
-    importance="high",
-    over={
-        "two-bytes": "U16",
-        "half": "F16",
-        "four-bytes": "I32",
-        "float": "F32",
-        "eight-bytes": "I64",
-        "double": "F64",
-        "complex": "C64",
-    },
-)
+BIG_ENDIAN = {
+    "two-bytes": "U16",
+    "half": "F16",
+    "four-bytes": "I32",
+    "float": "F32",
+    "eight-bytes": "I64",
+    "double": "F64",
+    "complex": "C64",
+}
+
+
+@chooses("big-endian", "DAT-01", options=ORDERS, level="must", importance="high", over=BIG_ENDIAN)
 def big_endian(f: WriteBuilder, code: str) -> None:
     """The elements are big-endian in memory: $slug ($value).
 

@@ -240,17 +240,15 @@ def metadata_is_no_map(f: WriteBuilder, value: Any) -> None:
     f.metadata(value)
 
 
-@rejects(
-    "WRT-10",
-    codes="WRT_BAD_METADATA",
-    importance="high",
-    over={
-        "value": {"key": "a\ud800"},
-        "value-swapped": {"key": "\udc00\ud800"},
-        "key": {"a\ud800": "text"},
-        "low-in-key": {"\udfff": "text"},
-    },
-)
+METADATA_WITH_LONE_SURROGATE = {
+    "value": {"key": "a\ud800"},
+    "value-swapped": {"key": "\udc00\ud800"},
+    "key": {"a\ud800": "text"},
+    "low-in-key": {"\udfff": "text"},
+}
+
+
+@rejects("WRT-10", codes="WRT_BAD_METADATA", importance="high", over=METADATA_WITH_LONE_SURROGATE)
 def metadata_with_lone_surrogate(f: WriteBuilder, value: dict[str, str]) -> None:
     """The metadata contains half a surrogate pair ($slug), which UTF-8 cannot encode."""
     f.tensor("t")

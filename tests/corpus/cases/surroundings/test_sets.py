@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proof.broken.correct.reader import READER
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.cases.surroundings.covered import case_of
-from safetensors_corpus.cases.surroundings.model import Exclusion, Model, Property, Topic
+from safetensors_corpus.cases.surroundings.model import Model, Property, Topic, excludes
 from safetensors_corpus.cases.surroundings.sets import MODELS, rows, topics
 from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import explain, rule_book
@@ -37,8 +37,8 @@ SMALL = Model(
         "c": Property("c", {"c0": "", "c1": "one of c"}),
     },
     [
-        Exclusion(("a", "b"), lambda r: r["a"] == "a1" and r["b"] == "b1", "they cannot meet"),
-        Exclusion(("b", "c"), lambda r: r["b"] == "b0" and r["c"] == "c1", "c needs b"),
+        excludes("they cannot meet", a="a1", b="b1"),
+        excludes("c needs b", b="b0", c="c1"),
     ],
     {
         "whole": Topic("whole", nothing, ("FRM-01",)),
