@@ -15,7 +15,7 @@ from math import prod
 from typing import TypeVar
 
 from ..header.entries import U64_MAX
-from ..header.explain import RESERVED
+from ..header.explain import RESERVED, framing_fault
 from ..header.layout import show_shape
 from ..rules.book import HEADER_CAP
 from ..rules.dtypes import DTYPE_BITS
@@ -129,11 +129,10 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
         rows.append((_RANK[tensor.dtype], raw, tensor))
     rows.sort(key=lambda row: row[:2])
     ordered = tuple(row[2] for row in rows)
-    header = _header(ordered, metadata)
-    return FilePlan(len(header).to_bytes(8, "little") + header, ordered)
+    return FilePlan(_head(ordered, metadata), ordered)
 
 
-def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -> bytes:
+def _head(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -> bytes:
     members: list[str] = []
     if metadata is not None:
         members.append(f"{_string(RESERVED)}:{_metadata(metadata)}")
@@ -146,10 +145,11 @@ def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None)
         )
     header = ("{" + ",".join(members) + "}").encode()
     header += b" " * (-len(header) % ALIGNMENT)
-    if len(header) > HEADER_CAP:
+    prefix = len(header).to_bytes(8, "little")
+    if framing_fault(prefix, 8 + len(header)) is not None:  # the only possible fault is that it is too long
         text = f"the header would have {len(header):,} bytes, but readers accept at most {HEADER_CAP:,} bytes"
         raise WriteError(text, "WRT_HEADER_OVER_LIMIT", "WRT-11")
-    return header
+    return prefix + header
 
 
 def _string(text: str) -> str:
