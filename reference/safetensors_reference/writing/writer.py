@@ -26,14 +26,7 @@ from .atomic import Bytes
 T = TypeVar("T")
 ALIGNMENT = 8
 
-FILE_ORDER = (
-    "U64", "I64", "F64", "C64",
-    "F32", "U32", "I32",
-    "BF16", "F16", "U16", "I16",
-    "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "F8_E4M3", "F8_E5M2", "I8", "U8",
-    "F6_E3M2", "F6_E2M3", "F4",
-    "BOOL",
-)  # fmt: skip
+FILE_ORDER = tuple(DTYPE_BITS)[::-1]
 """Order of dtypes in the file (WRT-03), which aligns every tensor (WRT-04)."""
 _RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
 
