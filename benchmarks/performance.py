@@ -136,7 +136,7 @@ def suite() -> list[Row]:
 
 def headers() -> list[Row]:
     """Measure opening and validating files relative to the official library."""
-    table = {int(n): row["accelerated"] for n, row in _measured("header", "--rounds", "9")["tensors"].items()}
+    table = {int(n): row["reference"] for n, row in _measured("header", "--rounds", "9")["tensors"].items()}
     why = "slowest of {} tensors; processor time relative to the official library; 9 rounds"
     few = max(value for n, value in table.items() if n <= 100)
     many = max(value for n, value in table.items() if n > 100)

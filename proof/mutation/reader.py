@@ -62,9 +62,8 @@ SKIP: Mapping[str, tuple[str, ...]] = {
         "shorter",
         "open_source",
     ),
-    # The view of a header for the proving path, and conveniences of the programming interface.
+    # Conveniences of the programming interface.
     "header.model": (
-        "ParsedEntries",
         "rows",
         "Rows.columns",
         "TensorInfo.bits",

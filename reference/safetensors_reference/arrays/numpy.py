@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..header.layout import show_shape
 from ..header.model import TensorInfo
-from ..rules.dtypes import DTYPE_BITS
+from ..rules.dtypes import ARRAY_TYPES, DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
 from ..rules.faults import quote
 
@@ -67,33 +67,10 @@ LoadedArray: TypeAlias = "Array | Any"
 MAX_RANK = 64
 """Maximum number of dimensions of a NumPy array (SHP-10)."""
 
-NAMES = {
-    "BOOL": "bool",
-    "U8": "uint8",
-    "I8": "int8",
-    "U16": "uint16",
-    "I16": "int16",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "U32": "uint32",
-    "I32": "int32",
-    "F32": "float32",
-    "U64": "uint64",
-    "I64": "int64",
-    "F64": "float64",
-    "C64": "complex64",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E8M0": "float8_e8m0fnu",
-    "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz",
-}
-"""Mapping of dtype codes to the name of the type in NumPy, ml_dtypes and torch."""
-
 
 @cache
 def _table() -> dict[str, np.dtype[np.generic]]:
-    dtypes = {code: np.dtype(name) for code, name in NAMES.items() if name in np.sctypeDict}
+    dtypes = {code: np.dtype(name) for code, name in ARRAY_TYPES.items() if name in np.sctypeDict}
     if sys.byteorder == "little":
         return dtypes
     return {code: dtype.newbyteorder("<") for code, dtype in dtypes.items()}

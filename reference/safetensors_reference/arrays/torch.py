@@ -11,22 +11,19 @@ import torch
 
 from ..header.layout import show_shape
 from ..header.model import TensorInfo, TensorRow
-from ..rules.dtypes import DTYPE_BITS
+from ..rules.dtypes import ARRAY_TYPES, DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
 from ..rules.faults import quote, shown
-from .numpy import NAMES, PackedTensor
+from .numpy import PackedTensor
 
 TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"
 LoadedTensor: TypeAlias = "torch.Tensor | Any"
 """A ``TorchTensor``, typed so that callers need no cast for tensors. Few files contain F4 or F6."""
 Device: TypeAlias = "str | int | torch.device"
 
-# One torch element consists of two F4 elements of the last dimension.
-_NAMES = {**NAMES, "F4": "float4_e2m1fn_x2"}
-
 # Older versions of torch lack the newest types. Only tensors of these types fail (DTY-07).
 TORCH_DTYPES: dict[str, torch.dtype] = {
-    code: getattr(torch, name) for code, name in _NAMES.items() if hasattr(torch, name)
+    code: getattr(torch, name) for code, name in ARRAY_TYPES.items() if hasattr(torch, name)
 }
 CODES: dict[torch.dtype, str] = {dtype: code for code, dtype in TORCH_DTYPES.items()}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ..rules.book import HEADER_CAP
+from ..header.explain import framing_fault
 from ..source import PathSource, UnreadableError
 from .row import Head, NotReadError, Verdict
 
@@ -54,8 +54,8 @@ class FileRange(NamedTuple):
 
 def bytes_needed(data: bytes, size: int) -> int:
     """Return the size of length prefix and header, or of the prefix alone if the length is impossible."""
-    length = int.from_bytes(data[:8], "little")
-    return 8 + length if size >= 8 and 0 < length <= min(HEADER_CAP, size - 8) else min(8, size)
+    prefix = data[:8]
+    return min(8, size) if framing_fault(prefix, size) else 8 + int.from_bytes(prefix, "little")
 
 
 def listed(item: AuditInput) -> tuple[int | None, str]:

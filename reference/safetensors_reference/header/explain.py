@@ -103,16 +103,39 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
         return explain_source(source, profile)
 
 
-def explain_source(source: Source, profile: ProfileName = "hardened") -> Explanation:
+def explain_source(
+    source: Source, profile: ProfileName = "hardened", header: bytes | None = None
+) -> Explanation:
+    """Explain an open source. Pass its header if you have already read it."""
     check_profile(profile)
     try:
-        return _Explainer(source, profile).run()
+        return _Explainer(source, profile).run(header)
     except MemoryError:
         # The findings so far were lost with the memory. This is a limit of this reader, not a fault of the
         # file.
         text = "not enough memory to read the header"
         fault = Fault("LIM_MEMORY", "LIM-06", text, 8, source.size)
         return Explanation(source.name, source.size, profile, [fault], cut=True)
+
+
+def framing_fault(prefix: bytes, size: int) -> Fault | None:
+    """Return the fault of the first 8 bytes of a file of ``size`` bytes, or None if a header can follow them.
+
+    Every reader calls this function before it reads a header, so a hostile length cannot cause an allocation.
+    """
+    if size < 8:
+        text = f"the file has {size} bytes, but the length prefix needs 8 bytes"
+        return Fault("FRM_TOO_SHORT", "FRM-03", text, 0, size)
+    length = int.from_bytes(prefix, "little")
+    if length == 0:
+        return Fault("FRM_HEADER_EMPTY", "FRM-07", "the header length is 0", 0, 8)
+    if length > HEADER_CAP:
+        text = f"header length {length:,} exceeds the limit of {HEADER_CAP:,}"
+        return Fault("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
+    if length > size - 8:
+        text = f"the header length is {length:,}, but only {size - 8:,} bytes follow the length prefix"
+        return Fault("FRM_HEADER_PAST_EOF", "FRM-04", text, 0, 8)
+    return None
 
 
 class _TooManyError(Exception):
@@ -134,20 +157,31 @@ class _Explainer:
     def options(self) -> dict[str, str]:
         return profile_options(self.out.profile)
 
-    def run(self) -> Explanation:
-        header = self._framing()
-        if header is not None:
-            self._utf8(header)
-            try:
-                if self._object(header):
-                    self._layout(len(header))
-            except _TooManyError:
-                self.out.cut = True
+    def run(self, header: bytes | None) -> Explanation:
+        if header is None:
+            header = self._read()
+        if header is None:
+            return self.out
+        self._utf8(header)
+        try:
+            if self._object(header):
+                self._layout(len(header))
+        except _TooManyError:
+            self.out.cut = True
         self.out.faults.sort(key=lambda f: (f.start, f.end))
         self.out.tolerated.sort(key=lambda f: (f.start, f.end))
-        if header is not None and self.out.valid:
+        if self.out.valid:
             self.out.header = self._header(len(header))
         return self.out
+
+    def _read(self) -> bytes | None:
+        size = self.source.size
+        prefix = self.source.read(0, min(8, size))
+        fault = framing_fault(prefix, size)
+        if fault is not None:
+            self._sink(fault)
+            return None
+        return self.source.read(8, int.from_bytes(prefix, "little"))
 
     def _sink(self, fault: Fault, tolerated: bool = False) -> None:
         kept = self.out.tolerated if tolerated else self.out.faults
@@ -158,27 +192,6 @@ class _Explainer:
 
     def _add(self, code: str, rule: str, message: str, start: int, end: int) -> None:
         self._sink(Fault(code, rule, message, start, end))
-
-    def _framing(self) -> bytes | None:
-        size = self.source.size
-        if size < 8:
-            text = f"the file has {size} bytes, but the length prefix needs 8 bytes"
-            self._add("FRM_TOO_SHORT", "FRM-03", text, 0, size)
-            return None
-        length = int.from_bytes(self.source.read(0, 8), "little")
-        if length == 0:
-            self._add("FRM_HEADER_EMPTY", "FRM-07", "the header length is 0", 0, 8)
-            return None
-        # Check the limit first, so that a hostile length cannot cause an allocation.
-        if length > HEADER_CAP:
-            text = f"header length {length:,} exceeds the limit of {HEADER_CAP:,}"
-            self._add("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
-            return None
-        if length > size - 8:
-            text = f"the header length is {length:,}, but only {size - 8:,} bytes follow the length prefix"
-            self._add("FRM_HEADER_PAST_EOF", "FRM-04", text, 0, 8)
-            return None
-        return self.source.read(8, length)
 
     def _utf8(self, header: bytes) -> None:
         """Report the first bytes that are not UTF-8 (HDR-01) without creating a decoded copy."""

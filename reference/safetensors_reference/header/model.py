@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import quote_some
@@ -60,38 +60,6 @@ class Rows(Mapping[str, TensorInfo]):
 
     def __repr__(self) -> str:
         return f"<tensors: {quote_some(self)}>"
-
-
-class ParsedEntries(Rows):
-    """Tensor entries in the form that a JSON parser returned. Each ``TensorInfo`` is created on access.
-
-    A caller may want only three of a hundred thousand entries. Creating all objects would take longer than
-    checking the entries.
-    """
-
-    __slots__ = ("raw",)
-
-    def __init__(self, raw: dict[str, Any]) -> None:
-        self.raw = raw
-
-    def __getitem__(self, name: str) -> TensorInfo:
-        entry = self.raw[name]
-        begin, end = entry["data_offsets"]
-        return TensorInfo(name, entry["dtype"], tuple(entry["shape"]), begin, end)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.raw)
-
-    def __len__(self) -> int:
-        return len(self.raw)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.raw
-
-    def rows(self) -> Iterator[TensorRow]:
-        for name, entry in self.raw.items():
-            begin, end = entry["data_offsets"]
-            yield name, entry["dtype"], entry["shape"], begin, end
 
 
 def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[TensorRow]:

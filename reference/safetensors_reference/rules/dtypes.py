@@ -1,40 +1,57 @@
-"""The dtype table: every code of the format with its width in bits (DTY-01 and DTY-05)."""
+"""The dtype table: the codes of the format, their widths and their array types (DTY-01 and DTY-05)."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DTYPE_BITS: Mapping[str, int] = MappingProxyType(
+
+class Dtype(NamedTuple):
+    """One dtype of the format.
+
+    Attributes:
+        bits: width of one element. Elements narrower than 8 bits are packed without padding (DTY-09).
+        array_type: name of the type in NumPy, ml_dtypes and torch, or None if none of them has such a type.
+            Some versions lack the newest types, and only torch has the type of F4, which holds two elements.
+    """
+
+    bits: int
+    array_type: str | None = None
+
+
+DTYPES: Mapping[str, Dtype] = MappingProxyType(
     {
-        "BOOL": 8,
-        "F4": 4,
-        "F6_E2M3": 6,
-        "F6_E3M2": 6,
-        "U8": 8,
-        "I8": 8,
-        "F8_E5M2": 8,
-        "F8_E4M3": 8,
-        "F8_E8M0": 8,
-        "F8_E4M3FNUZ": 8,
-        "F8_E5M2FNUZ": 8,
-        "I16": 16,
-        "U16": 16,
-        "F16": 16,
-        "BF16": 16,
-        "I32": 32,
-        "U32": 32,
-        "F32": 32,
-        "C64": 64,
-        "F64": 64,
-        "I64": 64,
-        "U64": 64,
+        "BOOL": Dtype(8, "bool"),
+        "F4": Dtype(4, "float4_e2m1fn_x2"),
+        "F6_E2M3": Dtype(6),
+        "F6_E3M2": Dtype(6),
+        "U8": Dtype(8, "uint8"),
+        "I8": Dtype(8, "int8"),
+        "F8_E5M2": Dtype(8, "float8_e5m2"),
+        "F8_E4M3": Dtype(8, "float8_e4m3fn"),
+        "F8_E8M0": Dtype(8, "float8_e8m0fnu"),
+        "F8_E4M3FNUZ": Dtype(8, "float8_e4m3fnuz"),
+        "F8_E5M2FNUZ": Dtype(8, "float8_e5m2fnuz"),
+        "I16": Dtype(16, "int16"),
+        "U16": Dtype(16, "uint16"),
+        "F16": Dtype(16, "float16"),
+        "BF16": Dtype(16, "bfloat16"),
+        "I32": Dtype(32, "int32"),
+        "U32": Dtype(32, "uint32"),
+        "F32": Dtype(32, "float32"),
+        "C64": Dtype(64, "complex64"),
+        "F64": Dtype(64, "float64"),
+        "I64": Dtype(64, "int64"),
+        "U64": Dtype(64, "uint64"),
     }
 )
-"""Mapping of dtype codes to the width of one element in bits.
-
-Elements narrower than 8 bits are packed without padding (DTY-09).
-"""
+"""Mapping of dtype codes to their properties. Writers put tensors in the reverse order (WRT-03)."""
+DTYPE_BITS: Mapping[str, int] = MappingProxyType({code: dtype.bits for code, dtype in DTYPES.items()})
+"""Mapping of dtype codes to the width of one element in bits."""
+ARRAY_TYPES: Mapping[str, str] = MappingProxyType(
+    {code: dtype.array_type for code, dtype in DTYPES.items() if dtype.array_type is not None}
+)
+"""Mapping of dtype codes to the name of the type in NumPy, ml_dtypes and torch."""

@@ -15,7 +15,7 @@ from math import prod
 from typing import TypeVar
 
 from ..header.entries import U64_MAX
-from ..header.explain import RESERVED
+from ..header.explain import RESERVED, framing_fault
 from ..header.layout import show_shape
 from ..rules.book import HEADER_CAP
 from ..rules.dtypes import DTYPE_BITS
@@ -26,14 +26,7 @@ from .atomic import Bytes
 T = TypeVar("T")
 ALIGNMENT = 8
 
-FILE_ORDER = (
-    "U64", "I64", "F64", "C64",
-    "F32", "U32", "I32",
-    "BF16", "F16", "U16", "I16",
-    "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "F8_E4M3", "F8_E5M2", "I8", "U8",
-    "F6_E3M2", "F6_E2M3", "F4",
-    "BOOL",
-)  # fmt: skip
+FILE_ORDER = tuple(DTYPE_BITS)[::-1]
 """Order of dtypes in the file (WRT-03), which aligns every tensor (WRT-04)."""
 _RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
 
@@ -129,11 +122,10 @@ def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = Non
         rows.append((_RANK[tensor.dtype], raw, tensor))
     rows.sort(key=lambda row: row[:2])
     ordered = tuple(row[2] for row in rows)
-    header = _header(ordered, metadata)
-    return FilePlan(len(header).to_bytes(8, "little") + header, ordered)
+    return FilePlan(_head(ordered, metadata), ordered)
 
 
-def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -> bytes:
+def _head(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -> bytes:
     members: list[str] = []
     if metadata is not None:
         members.append(f"{_string(RESERVED)}:{_metadata(metadata)}")
@@ -146,10 +138,11 @@ def _header(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None)
         )
     header = ("{" + ",".join(members) + "}").encode()
     header += b" " * (-len(header) % ALIGNMENT)
-    if len(header) > HEADER_CAP:
+    prefix = len(header).to_bytes(8, "little")
+    if framing_fault(prefix, 8 + len(header)) is not None:  # the only possible fault is that it is too long
         text = f"the header would have {len(header):,} bytes, but readers accept at most {HEADER_CAP:,} bytes"
         raise WriteError(text, "WRT_HEADER_OVER_LIMIT", "WRT-11")
-    return header
+    return prefix + header
 
 
 def _string(text: str) -> str:

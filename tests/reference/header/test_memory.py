@@ -20,7 +20,6 @@ from safetensors_reference import InvalidFileError, buffers, explain, read_heade
 from safetensors_reference.header import entries
 from safetensors_reference.header import json_text as jsontext
 from safetensors_reference.header import read as parse
-from safetensors_reference.header.prove import LEAN_FROM
 from safetensors_reference.header.texts import Names, Strings, Texts
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError
@@ -60,7 +59,6 @@ def test_every_kind_of_header_costs_less_than_ten_times_its_size(
     assert peak(lambda: explain(data, "official")) < 10 * len(data) + FIXED
 
 
-@pytest.mark.parametrize("accelerate", [True, False])
 @pytest.mark.parametrize(
     "kind",
     [
@@ -72,14 +70,14 @@ def test_every_kind_of_header_costs_less_than_ten_times_its_size(
     ],
 )
 def test_reading_a_long_header_costs_less_than_ten_times_its_size(
-    kind: str, accelerate: bool, monkeypatch: pytest.MonkeyPatch
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(explain_module, "FAULT_LIMIT", 100)
-    data = written(kind, LEAN_FROM + 10_000)
+    data = written(kind, 1 << 20)
 
     def read() -> None:
         try:
-            read_header(data, accelerate=accelerate)
+            read_header(data)
         except InvalidFileError:
             assert not explain(data).valid
 

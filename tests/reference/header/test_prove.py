@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
+import json
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -13,7 +12,7 @@ from hypothesis import given
 from benchmarks.files import header_of
 from safetensors_corpus import load_manifest
 from safetensors_reference import PROFILES, Explanation, InvalidFileError, explain, read_header
-from safetensors_reference.header import prove
+from safetensors_reference.header import prove as proving
 from safetensors_reference.header import read as parse_module
 from safetensors_reference.header.model import Header, rows
 from safetensors_reference.rules.book import ProfileName
@@ -25,31 +24,16 @@ from ..support import make
 Prover = Callable[[bytes, int], Header | None]
 
 
-def lean(raw: bytes, data_size: int) -> Header | None:
-    """The proving path that very long headers take."""
-    limit, prove.LEAN_FROM = prove.LEAN_FROM, 1
-    try:
-        return prove.prove(raw, data_size)
-    finally:
-        prove.LEAN_FROM = limit
-
-
 def pieces(raw: bytes, data_size: int) -> Header | None:
-    """The accelerated path with a cut wherever one can be, as very long headers have some."""
-    limits = prove.LEAN_FROM, prove.PIECE
-    prove.LEAN_FROM, prove.PIECE = 1, 0
+    """The proving path with a cut wherever one can be, as very long headers have some."""
+    limit, proving.PIECE = proving.PIECE, 0
     try:
-        return prove.prove_fast(raw, data_size)
+        return proving.prove(raw, data_size)
     finally:
-        prove.LEAN_FROM, prove.PIECE = limits
+        proving.PIECE = limit
 
 
-PROVERS: dict[str, Prover] = {
-    "standard": prove.prove,
-    "lean": lean,
-    "accelerated": prove.prove_fast,
-    "pieces": pieces,
-}
+PROVERS: dict[str, Prover] = {"whole": proving.prove, "pieces": pieces}
 
 
 def split(data: bytes) -> tuple[bytes, int] | None:
@@ -98,48 +82,52 @@ def test_what_is_proved_has_no_fault_and_means_the_same(name: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("name", ["standard", "lean"])
+@pytest.mark.parametrize("name", PROVERS)
 def test_valid_headers_are_proved_however_they_are_spelled(name: str) -> None:
     @FEWER
     @given(models())
     def check(model: Model) -> None:
         # A minus sign that may be escaped is the one legal spelling that the counting does not follow.
         escaped_minus = b"\\u002" in model.header and b"-" in model.header
-        fields = {"dtype", "shape", "data_offsets"}
-        like_an_entry = name == "lean" and set(model.metadata or ()) == fields
-        assert confirm(PROVERS[name], model.file) is not None or escaped_minus or like_an_entry
+        assert confirm(PROVERS[name], model.file) is not None or escaped_minus or later_metadata(model.header)
 
     check()
 
 
-@pytest.mark.parametrize("name", ["accelerated", "pieces"])
-def test_the_accelerated_path_proves_what_writers_write(name: str) -> None:
+def later_metadata(header: bytes) -> bool:
+    """Whether the metadata are not first, or their key is escaped, or a string of theirs has a brace."""
+    read = json.loads(header)
+    metadata = read.get("__metadata__")
+    plain = header[1:].lstrip().startswith(b'"__metadata__"')
+    return metadata is not None and (not plain or "}" in str(metadata))
+
+
+@pytest.mark.parametrize("space", ["", " ", "\n  "])
+@pytest.mark.parametrize("name", PROVERS)
+def test_what_writers_write_is_proved(name: str, space: str) -> None:
     for count in (0, 1, 7):
-        raw = header_of(count, 8)
-        header = PROVERS[name](raw, 8 * count)
+        raw = header_of(count, 8).replace(b",", b"," + space.encode()).replace(b":", b":" + space.encode())
+        header = confirm(PROVERS[name], make(raw, bytes(8 * count)))
         assert header is not None
         assert len(header.tensors) == count
         assert header.metadata == {"format": "pt"}
 
 
 def test_a_long_header_in_pieces_means_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prove, "LEAN_FROM", 1)
-    monkeypatch.setattr(prove, "PIECE", 4000)
+    monkeypatch.setattr(proving, "PIECE", 4000)
     raw = header_of(500, 8, "layer}},{0}.weight")
-    header = confirm(prove.prove_fast, len(raw).to_bytes(8, "little") + raw + bytes(4000))
+    header = confirm(proving.prove, make(raw, bytes(4000)))
     assert header is not None
-    tensors = list(header.tensors.values())
-    assert len({id(tensor.shape) for tensor in tensors}) == 1
-    # Only where a piece ends are there two objects for one number; those below 257 are one anyway.
-    shared = sum(one.end is other.begin for one, other in pairwise(tensors) if one.end > 256)
-    assert 440 < shared < 467
+    first_piece = 70  # entries, at most
+    shapes = [tensor.shape for tensor in header.tensors.values()]
+    assert len({id(shape) for shape in shapes[first_piece:]}) == 1
 
 
 def test_a_name_that_looks_like_a_cut_is_left_to_the_other_path() -> None:
     entry = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
     raw = f'{{"v":{entry},"w}},":{entry}}}'.encode()
     assert pieces(raw, 0) is None
-    assert prove.prove(raw, 0) is not None
+    assert proving.prove(raw, 0) is not None
 
 
 @pytest.mark.parametrize("name", PROVERS)
@@ -196,20 +184,6 @@ def test_a_shape_of_many_large_numbers_costs_no_time() -> None:
     assert [prover(header, 1) for prover in PROVERS.values()] == [None] * len(PROVERS)
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
-    raw = header_of(3, 8)
-    before = gc.isenabled()
-    try:
-        (gc.enable if enabled else gc.disable)()
-        for prover in PROVERS.values():
-            prover(raw, 24)
-            prover(b"{", 0)
-            assert gc.isenabled() is enabled
-    finally:
-        (gc.enable if before else gc.disable)()
-
-
 def test_reading_a_header_takes_the_fast_path_and_explains_only_when_it_must(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -223,7 +197,6 @@ def test_reading_a_header_takes_the_fast_path_and_explains_only_when_it_must(
     monkeypatch.setattr(parse_module, "explain_source", explaining)
     good = make(b'{"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}', b"ab")
     assert list(read_header(good).tensors) == ["w"]
-    assert list(read_header(good, accelerate=False).tensors) == ["w"]
     assert asked == []
     with pytest.raises(InvalidFileError, match="OFF_TRAILING"):
         read_header(good + b"x")
