@@ -1,9 +1,7 @@
-"""A campaign generates questions, runs every implementation, and records wrong answers.
+"""A campaign generates files and plans, runs every implementation, and records wrong answers.
 
-Files come from the outcome-tuple engine or an external engine. After the files, the campaign runs plans. A
-file becomes a base for others if its outcome tuple, i.e. the set of rules that it breaks and all answers, is
-new. This process generates and judges files while the implementations read other files in their own
-processes.
+A file becomes a base for others if its outcome tuple, i.e. the set of rules that it breaks and all answers,
+is new. This process works on some files while the implementations read others in their own processes.
 """
 
 from __future__ import annotations
@@ -108,11 +106,7 @@ class Campaign:
                 self.tally.seconds = time.monotonic() - self._began
 
     def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
-        """Run plans for each step in turn until the limit on their number or time is reached.
-
-        The seed determines the plans. Raises StepError for a step without plans, or if no subject supports
-        any of the steps.
-        """
+        """Run plans for each step in turn until the limit on number or time. Raises StepError."""
         if lacking := [step for step in steps if step not in PLAN_KINDS]:
             raise StepError(
                 f"no plans for step {', '.join(lacking)}; the steps with plans are: {', '.join(PLAN_KINDS)}"
@@ -149,10 +143,7 @@ class Campaign:
         return tally
 
     def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
-        """Run an input of an external engine, and return whether it became a base.
-
-        ``file`` is the tree of the input, if there is one.
-        """
+        """Run an input of an external engine, and return whether it became a base."""
         before = self.tally.kept
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
         for subject in self._subjects:
@@ -262,10 +253,7 @@ class Campaign:
 
 @contextlib.contextmanager
 def scratch(step: str) -> Iterator[None]:
-    """Create the temporary folders of a plan in memory, because removing them from a disk is slow.
-
-    Written files have no size limit, so they go to the disk.
-    """
+    """Create the temporary folders of a plan in memory, except for writes, whose files may be large."""
     before, where = tempfile.tempdir, None if step == "write" else folder_in_memory()
     if where is not None:
         tempfile.tempdir = str(where)
@@ -283,10 +271,9 @@ def class_of(message: str) -> str:
 def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
     """Return a key for an invalid input that every subject rejected, or None for any other input.
 
-    Rejecting an invalid file is right, and explaining the file takes most of the time. The campaign therefore
-    explains only the first input of each key and a sample of the others. Inputs with one fault have the same
-    key if they have the same fault and messages. For inputs with more faults, the key consists of the
-    messages only, because most pairs of faults occur only once and never become bases.
+    Explaining a file takes most of the time, so the campaign explains only the first input of each key and a
+    sample of the others. The key of an input with several faults consists of the messages only, because most
+    pairs of faults occur only once and never become bases.
     """
     if not faults or faults == EARLIER:
         return None

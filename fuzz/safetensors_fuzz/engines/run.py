@@ -252,10 +252,7 @@ def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str
 
 
 def run_hypothesis(campaign: Campaign) -> None:
-    """Draw and judge inputs until the settings stop the run. The seed determines the inputs.
-
-    Raises RunError if Hypothesis is not installed.
-    """
+    """Judge inputs that Hypothesis draws until the settings stop the run. Raises RunError."""
     try:
         # Import Hypothesis here, because the import takes half a second.
         import hypothesis

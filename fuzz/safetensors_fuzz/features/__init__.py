@@ -10,9 +10,7 @@ from .header import HEADER, TEXTS
 from .tensors import TENSORS
 
 FEATURES: tuple[Feature, ...] = (*HEADER, *TEXTS, *TENSORS)
-"""Features of the header layout, of strings, and of tensors. Reports list them in this order, which starts
-with the most specific feature.
-"""
+"""All features. Reports list them in this order, which starts with the most specific feature."""
 ROUNDS = 4
 """Maximum number of rounds. Removing one feature can restore another, which the next round removes."""
 

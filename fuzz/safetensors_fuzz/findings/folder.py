@@ -1,7 +1,4 @@
-"""The folder of a finding, with its input, description, drawing, test and README.
-
-The content depends only on the finding, so writing the same finding twice produces the same bytes.
-"""
+"""The folder of a finding. Writing the same finding twice produces the same bytes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Replay of findings.
-
-``stc fuzz replay`` calls ``replay``; the tests in the folders of findings call ``failure``.
-"""
+"""Replay of findings by ``stc fuzz replay`` and by the tests in the folders of findings."""
 
 from __future__ import annotations
 
@@ -79,11 +76,7 @@ def finding_case(finding: Finding, folder: Path) -> Case:
 
 
 def run_finding(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
-    """Run the case of a finding in a fresh process, and judge the answer.
-
-    If the implementation lacks the step, the outcome is ``unsupported``. Raises StartError, ValueError or
-    OSError.
-    """
+    """Run the case once in a fresh process and judge the answer. Raises StartError, ValueError or OSError."""
     with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
         case = finding_case(finding, Path(folder))
         worker = make_worker(target, limits, profile)

@@ -1,8 +1,4 @@
-"""A valid file, decomposed so that one property can change while everything else keeps its spelling.
-
-Rendering computes offsets and data from the tensors. It preserves the header length modulo 8, so that no
-change affects the alignment of the data by accident.
-"""
+"""A valid file, decomposed so that one property can change while everything else keeps its spelling."""
 
 from __future__ import annotations
 
@@ -127,13 +123,10 @@ def _header(data: bytes) -> Header | None:
 
 
 class Draft:
-    """A valid file that is being changed.
+    """A valid file that is being changed. ``rows`` are its tensors in data order.
 
-    Attributes:
-        rows: tensors in data order.
-        spaces: number of spaces after the header object.
-        bare: whether to avoid such spaces.
-        rest: header length modulo 8.
+    Rendering preserves the header length modulo 8, which is ``rest``, so that no change affects the alignment
+    of the data by accident. ``spaces`` counts the spaces after the header object, which ``bare`` forbids.
     """
 
     def __init__(self, file: File, rows: list[Row]) -> None:

@@ -132,10 +132,7 @@ def metadata(file: File) -> list[Value] | None:
 
 
 def size(dtype: bytes, shape: list[int]) -> int | None:
-    """Return the size of a tensor in bytes.
-
-    Returns None if the dtype is unknown or the bits do not fill whole bytes.
-    """
+    """Return the size in bytes, or None if the dtype is unknown or the bits do not fill whole bytes."""
     bits = BITS.get(dtype)
     if bits is None:
         return None
@@ -144,10 +141,7 @@ def size(dtype: bytes, shape: list[int]) -> int | None:
 
 
 def shift(file: File, position: int, by: int, *, but: TensorEntry | None = None) -> None:
-    """Move every range that begins at ``position`` or later.
-
-    A reversed range keeps its length. It never ends below zero, because that would be another fault.
-    """
+    """Move every range that begins at ``position`` or later. No range may end below zero."""
     for entry in entries(file):
         if entry.begin >= position and (but is None or entry.member is not but.member):
             far = by if entry.end < 0 else max(by, -entry.end)

@@ -101,10 +101,7 @@ class Grammar:
         return pick(self.rng, self._bases)
 
     def input(self, pool: Sequence[File] = ()) -> File:
-        """Return an input with at most ``MAX_FAULTS`` faults. Some inputs start from a file in the pool.
-
-        The caller must not change the returned file, because other inputs may be copied from it.
-        """
+        """Return an input with at most ``MAX_FAULTS`` faults, which the caller must not change."""
         rng = self.rng
         file = pick(rng, pool) if pool and rng.random() < POOL_SHARE else self.base()
         more = min(pick(rng, _ADVERSE), MAX_FAULTS - len(file.faults))

@@ -1,7 +1,4 @@
-"""A tree that represents a file and preserves the spelling of its unchanged parts.
-
-The leaves are raw bytes and may be invalid.
-"""
+"""A tree that represents a file and preserves its spelling. The leaves are raw bytes and may be invalid."""
 
 from __future__ import annotations
 
@@ -92,14 +89,9 @@ def copy(value: Value) -> Value:
 class File:
     """A file in a form that mutations can change.
 
-    Attributes:
-        root: header object, or arbitrary bytes.
-        padding: bytes after the header object, within the header.
-        data: bytes after the header.
-        length: declared header length; None stands for the actual length.
-        raw: the whole file if it has no usable framing; overrides the other fields.
-        faults: names of the deliberate faults, in order.
-        modest: whether all offsets and sizes are small; None if not yet computed.
+    ``root`` is the header object or arbitrary bytes, and ``padding`` follows it. ``length`` is the declared
+    header length, or None for the actual length. ``raw`` is the whole file if it has no usable framing.
+    ``faults`` names the deliberate faults. ``modest`` caches whether all offsets and sizes are small.
     """
 
     __slots__ = ("data", "faults", "length", "modest", "padding", "raw", "root")

@@ -1,8 +1,4 @@
-"""Mutations that break no rule intentionally: valid variations and generic mutations.
-
-After a variation, a reader must return the same content as before, plus any additions. Generic mutations
-change tokens and bytes, so they can break rules that targeted mutations miss.
-"""
+"""Mutations that break no rule intentionally: valid variations, and generic changes of tokens and bytes."""
 
 from __future__ import annotations
 

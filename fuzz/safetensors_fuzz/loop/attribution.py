@@ -1,8 +1,4 @@
-"""Finds the feature of a valid file that causes a reader to reject it.
-
-The reader's message may be misleading, so it is ignored. Instead, the search removes features from the file
-one at a time and observes the answers.
-"""
+"""Finds the feature of a valid file that causes a reader to reject it. The reader's message is ignored."""
 
 from __future__ import annotations
 
@@ -31,13 +27,11 @@ def cause_of_refusal(
     *,
     questions: int = MAX_RUNS,
 ) -> Cause:
-    """Find the features of a valid file that make a reader reject it.
+    """Find the features without which a reader accepts a valid file that it rejects.
 
-    A feature is a cause if the reader accepts the file without it. If removing a single feature never helps,
-    the search adds each feature alone to the plainest file, and finally looks for a minimal combination.
-
-    The file must be valid under the profile, which is ``hardened`` by default. The function calls
-    ``accepts``, which runs the reader, at most ``questions`` times.
+    If removing a single feature never helps, the search adds each feature alone to the plainest file, and
+    finally looks for a minimal combination. It calls ``accepts``, which runs the reader, at most
+    ``questions`` times.
     """
     search = _Search(accepts, questions)
     try:

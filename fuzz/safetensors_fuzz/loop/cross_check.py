@@ -1,8 +1,4 @@
-"""Comparison of two implementations that both accept a file that readers may reject.
-
-If the content of the file is unambiguous, the strict reader judges each answer. Otherwise, the answers can
-only be compared with each other.
-"""
+"""Comparison of two implementations that both accept a file that readers may reject."""
 
 from __future__ import annotations
 
@@ -27,10 +23,7 @@ VECTOR = {"a": "accept:0", "b": "accept:1"}
 
 
 def difference_of(one: StepResult, other: StepResult) -> Difference | None:
-    """Return the first difference between ``one`` and ``other`` if both accept the file, or None.
-
-    The comparison ignores properties that one of the answers does not report.
-    """
+    """Return the first difference in the properties that both accepting answers report, or None."""
     content, against = one.content, other.content
     if content is None or against is None:
         return None
@@ -56,10 +49,7 @@ def differences(one: StepResult, other: StepResult) -> tuple[Difference, Differe
 
 
 def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
-    """Find the implementations whose content differs from that of another implementation.
-
-    The result maps each of them to the first implementation that differs from it, and to the difference.
-    """
+    """Map each implementation to the first one whose content differs from it, and to the difference."""
     out: dict[str, tuple[str, str]] = {}
     for name, other in permutations(answers, 2):
         found = differences(answers[name], answers[other])
@@ -125,10 +115,7 @@ class PairQuestion(FileQuestion):
     def blame_on_valid_twin(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
-        """Return the mistakes on the valid twin, or None if the subjects do not differ there in the same way.
-
-        If they do, the disputed part is not the cause: at least one subject misreads a valid file.
-        """
+        """Return the mistakes on the valid twin, or None if the subjects do not differ there in this way."""
         twin = self.twin
         if twin is None or self._on_twin(mistake, examiner) != "the same":
             return None

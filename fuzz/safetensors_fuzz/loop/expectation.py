@@ -200,10 +200,7 @@ class FileQuestion(Question):
 
 
 def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:
-    """Return the question about a file, including its required answer.
-
-    ``likely_valid`` tries the faster proving path first. The result is the same.
-    """
+    """Return the question about a file. ``likely_valid`` tries the faster proving path first."""
     if likely_valid:
         header = quick_header(data)
         if header is not None:

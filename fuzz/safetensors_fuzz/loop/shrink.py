@@ -39,11 +39,7 @@ def simplest(
     tries: int = MOST_TRIES,
     seconds: float = MAX_SECONDS,
 ) -> T:
-    """Return the simplest input found for which ``same`` returns True, starting from ``best``.
-
-    Each phase runs until it makes no more progress. All phases are repeated until none of them makes
-    progress.
-    """
+    """Return the simplest input found for which ``same`` returns True, starting from ``best``."""
     began, tried = time.monotonic(), {best}
 
     def is_over() -> bool:

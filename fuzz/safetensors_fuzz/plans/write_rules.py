@@ -1,7 +1,4 @@
-"""The expected result of a write: a rejection, a choice left to the writer, or a file.
-
-It depends only on the arguments: names, metadata, element types, sizes, and memory layouts of views.
-"""
+"""The expected result of a write: a rejection, a choice left to the writer, or a file."""
 
 from __future__ import annotations
 
@@ -38,9 +35,7 @@ SHOULD = {
 """The rule of each recommended property of a written file."""
 MUST = ("no-foreign-bytes", "target-unchanged")
 CANARY = b"foreign memory! " * 4
-"""Bytes placed around the arguments. If they appear in the file, the writer has read past the end of an
-argument.
-"""
+"""Bytes around the arguments. The file contains them if the writer reads past the end of an argument."""
 LARGEST = 48 << 10
 TARGETS = ("new", "file", "link", "input", "missing-folder")
 REFUSE_NAME = PlanFault(("WRT-10",), ("WRT_BAD_NAME",))
@@ -52,11 +47,7 @@ def has_lone_surrogate(text: str) -> bool:
 
 
 def ruling_on(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Ruling:
-    """Return the ruling for a plan. Raises PlanError if the rules do not decide.
-
-    ``memory`` maps storages to their bytes, including guards. The offsets of ``tensors`` refer to these
-    bytes.
-    """
+    """Return the ruling. ``memory`` contains the storages with their guards. Raises PlanError."""
     should = [SHOULD[name] for name in plan["properties"] if name in SHOULD]
     if faults := list(_faults(plan, tensors)):
         return replace(reject_ruling(faults), level="should") if should else reject_ruling(faults)
@@ -212,10 +203,7 @@ def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
-    """Return the bytes of each storage, including guards, and the tensors with offsets into these bytes.
-
-    Raises PlanError for an inconsistent plan.
-    """
+    """Return each storage with its guards, and the tensors with offsets into it. Raises PlanError."""
     _check(plan)
     own = {}
     for name, storage in plan["storages"].items():

@@ -57,10 +57,7 @@ def quoted(word: bytes) -> str:
 
 
 def seeds() -> dict[str, bytes]:
-    """Return small, distinct files from the corpus and the grammar, both valid and invalid, by name.
-
-    Raises ManifestError if the corpus cannot be read.
-    """
+    """Return small, distinct files from the corpus and the grammar by name. Raises ManifestError."""
     names: dict[bytes, str] = {}
     for name, data in (*_of_corpus(), *_of_grammar()):
         if 0 < len(data) <= LARGEST_SEED:

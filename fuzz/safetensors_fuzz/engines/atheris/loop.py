@@ -40,8 +40,7 @@ from . import CANNOT_START, INTERRUPTED
 from .mutator import Mutator
 
 HERE = "here:"
-"""Prefix of selectors whose implementation runs in this process. This is fast, but a crash kills the target.
-"""
+"""Prefix of selectors for implementations that run in this process, where a crash kills the target."""
 _OFFICIAL = "safetensors"
 _REFERENCE = "reference"
 
@@ -98,8 +97,7 @@ def subjects_of(
 ) -> list[Subject]:
     """Start all subjects. Raises StartError, SelectorError or ValueError.
 
-    Selectors have the same form as for ``--impl``. ``here:safetensors`` and ``here:MODULE_OR_FILE:FUNCTION``
-    run in this process; FUNCTION returns the content of a file in the form of the manifest or raises
+    In ``here:MODULE_OR_FILE:FUNCTION``, FUNCTION returns content in the form of the manifest or raises
     ``Refused``. ``reference`` runs only the proving path, because the explaining path judges the answers.
     """
     out: list[Subject] = []
@@ -159,8 +157,7 @@ def _official() -> CallSubject:
 
 POINTS = 1024
 REPORT_SECONDS = 0.5
-"""Seconds between two writes of the counts. The target writes them regularly so that they survive its death.
-"""
+"""Interval between two writes of the counts, which must survive the death of the target."""
 LIMITS = Limits(10.0)
 
 
@@ -299,10 +296,7 @@ def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # n
 
 
 def let_libfuzzer_interrupt() -> None:
-    """Restore the default Ctrl-C handler until the first input so that libFuzzer installs its own handler.
-
-    A ``-fork`` parent never runs Python code again, so Python's handler would swallow the signal.
-    """
+    """Restore the default Ctrl-C handler, because a ``-fork`` parent never runs Python's own handler."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -26,11 +26,7 @@ _MODEST = 1 << 16
 
 
 class Mutator:
-    """Mutates inputs with the grammar. Each output has at most ``MAX_FAULTS`` faults.
-
-    The same sequence of calls gives the same results. An input that is not cached is treated as having one
-    fault.
-    """
+    """Mutates inputs with the grammar. Each output has at most ``MAX_FAULTS`` faults."""
 
     def __init__(self, native: Native | None = None, *, cache: int = CACHE) -> None:
         self._rng = random.Random(0)  # noqa: S311 - reproducible on purpose
