@@ -83,7 +83,7 @@ class Finding:
 
     @property
     def slug(self) -> str:
-        """Name of the finding's folder: the first code or rule, and a digest of the input and the signature."""
+        """Name of the finding's folder: the first code or rule, and a digest of input and signature."""
         subject = self.codes[0] if self.codes else self.rules[0] if self.rules else "valid"
         both = hashlib.sha256(f"{self.digest} {self.signature}".encode(errors="surrogatepass"))
         return f"{subject.lower().replace('_', '-')}-{both.hexdigest()[:8]}"

@@ -83,6 +83,8 @@ class Campaign:
         ]
         self._proving = next(((number, step) for number, step, _ in self._steps if step == PROVE), None)
         self._began = 0.0
+        self.answers: dict[tuple[int, str], StepResult] = {}
+        """Answers to the latest file by number of the subject and step."""
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
         """Run files until the settings stop the run. The inputs ``start`` from an earlier run come first."""
@@ -173,7 +175,7 @@ class Campaign:
         tally = self.tally
         tally.execs += 1
         data, path = sample.data, sample.path
-        answers = {(number, step): ask(data, path, step) for number, step, ask in self._steps}
+        answers = self.answers = {(number, step): ask(data, path, step) for number, step, ask in self._steps}
         tally.outcomes[" / ".join([result.outcome for result in answers.values()])] += 1
         key = _kind(sample.file.faults, answers.values())
         earlier = None if key is None else self._rejected.get(key)

@@ -43,29 +43,25 @@ class _StopError(Exception):
     """Stops a Hypothesis run at the time limit or the first finding."""
 
 
-class StoreError(Exception):
-    """The folder is unusable. The message contains its path and the reason."""
-
-
 class Store:
     """A folder of inputs whose file names derive from their digests."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Create the folder if necessary. If it is None, nothing is stored. Raises StoreError."""
+        """Create the folder if necessary. If it is None, nothing is stored. Raises RunError."""
         self.folder = folder
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as err:
-                raise StoreError(f"{folder}: {err.strerror or err}") from err
+                raise RunError(f"{folder}: {err.strerror or err}") from err
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the inputs sorted by name, regardless of the order in the file system. Raises StoreError."""
+        """Yield the inputs sorted by name. Raises RunError."""
         for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
             try:
                 yield read_whole(path, LARGEST)
             except OSError as err:
-                raise StoreError(str(err)) from err
+                raise RunError(str(err)) from err
 
     def put(self, data: bytes) -> None:
         if self.folder is None:
@@ -79,7 +75,7 @@ class Store:
             temporary.write_bytes(data)
             temporary.replace(path)
         except OSError as err:
-            raise StoreError(f"{path}: {err.strerror or err}") from err
+            raise RunError(f"{path}: {err.strerror or err}") from err
 
 
 @dataclass
@@ -148,7 +144,7 @@ class Run:
                 campaign.run(store)
             if config.plan_steps:
                 campaign.plans(config.plan_steps, None if most is None else most // families, seconds)
-        except (StartError, StoreError, StepError) as err:
+        except (StartError, StepError) as err:
             raise RunError(str(err)) from err
         finally:
             for subject in subjects:

@@ -46,7 +46,7 @@ def valid_file(rng: random.Random) -> File:
 
 
 def pick(rng: random.Random, words: Sequence[T]) -> T:
-    """Return a random word. Hypothesis needs ``choice``, which is slower but does not favour the first word."""
+    """Return a random word. Only Hypothesis needs ``choice``, which is slower but never favours a word."""
     if type(rng) is not random.Random:
         return rng.choice(words)
     return words[int(rng.random() * len(words))]

@@ -14,12 +14,10 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 
 from ..finding import AGREEMENT
-from .expectation import FileQuestion, kind_of_part
-from .question import Cause, Examiner, Mistake, Question, unknown
+from .expectation import DIFFERENT_CONTENT, FileQuestion, kind_of_part
+from .question import Cause, Examiner, Keys, Mistake, Question, unknown
 from .subjects import Subject
 from .twin import valid_twin
-
-VECTOR = {"a": "accept:0", "b": "accept:1"}
 
 
 def difference_of(one: StepResult, other: StepResult) -> Difference | None:
@@ -144,17 +142,10 @@ class PairQuestion(FileQuestion):
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:  # noqa: ARG002
         return again.kind == mistake.kind
 
-    def dedup_key(self, step: str, name: str, mistake: Mistake) -> str:  # noqa: ARG002
-        return f"{'+'.join(self.choices)}: {self.signature(name, mistake)}"
-
-    def signature(self, name: str, mistake: Mistake) -> str:
-        return f"{signature_of(self.subject, VECTOR, {'a': name, 'b': self.second.plain})} [{mistake.kind}]"
-
-    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
+    def keys(self, examiner: Examiner, mistake: Mistake) -> Keys:
+        names = {"a": examiner.subject.plain, "b": self.second.plain}
+        signature = f"{signature_of(self.subject, DIFFERENT_CONTENT, names)} [{mistake.kind}]"
+        return Keys(signature, f"{'+'.join(self.choices)}: {signature}")
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
         if self._on_twin(mistake, examiner) not in ("none", "another"):

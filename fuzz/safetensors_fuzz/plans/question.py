@@ -26,7 +26,7 @@ from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import without_folders
 
 from ..finding import ADAPTER_ERROR, ENTRY
-from ..loop.question import Cause, Examiner, Mistake, Question, unknown
+from ..loop.question import Cause, Examiner, Keys, Mistake, Question, unknown
 from ..loop.shrink import simplest
 from .simplification import Simpler, ways
 from .values import Dice, Plan
@@ -152,17 +152,13 @@ class PlanQuestion(Question):
         assert isinstance(other, PlanQuestion)
         return mistake.kind == again.kind and mistake.reports <= again.reports and other.parts <= self.parts
 
-    def signature(self, name: str, mistake: Mistake) -> str:
-        return self._signature(self.subject, name, mistake)
-
-    def _signature(self, subject: str, name: str, mistake: Mistake) -> str:
+    def keys(self, examiner: Examiner, mistake: Mistake) -> Keys:
         wanted = "choice" if "choice" in self.expectation else self.expectation["outcome"]
         vector = {"expected": wanted, "answer": mistake.kind}
-        return signature_of(subject, vector, {"expected": "expected", "answer": f"{name} ({self.step})"})
-
-    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+        names = {"expected": "expected", "answer": f"{examiner.subject.plain} ({self.step})"}
         subjects = (self.subject, *sorted(self.parts - {self.subject}))
-        return tuple(self._signature(subject, name, mistake) for subject in subjects)
+        signatures = tuple(signature_of(subject, vector, names) for subject in subjects)
+        return Keys(signatures[0], f"{self.step} {signatures[0]}", covered_by=signatures)
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
         """Return the rules that the judge names, or those without which the answer becomes right."""
@@ -188,7 +184,7 @@ class PlanQuestion(Question):
 
 
 def mistake_of(judged: StepVerdict) -> Mistake | None:
-    """Return the mistake in an answer, if any. The type of an exception depends on the call and is ignored."""
+    """Return the mistake in an answer, if any. Exception types depend on the call, so they are ignored."""
     if not fails(judged.verdict) or judged.verdict == "deviation:exception":
         return None
     result = judged.result

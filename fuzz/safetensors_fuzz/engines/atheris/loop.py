@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from safetensors_conformance.implementations.selectors import SelectorError, resolve
-from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.author.file import tensor_row
@@ -175,7 +174,7 @@ class Loop:
         self.tally = Tally()
         self._points = _points(atheris)
         self._campaign: Campaign | None = None
-        self._subjects: list[_Watched] = []
+        self._subjects: list[Subject] = []
         self._slots: Slots | None = None
         self._distrust = False
         self._began = self._written = time.monotonic()
@@ -184,12 +183,15 @@ class Loop:
         campaign = self._campaign or self._start()
         assert self._slots is not None
         count = len(self.tally.findings)
-        for subject in self._subjects:
-            subject.said = 0
         campaign.run_one(data, self._slots, self._tree(data))
-        for subject in self._subjects:
-            if subject.said:
-                self._points[subject.said % POINTS]()
+        for number, subject in enumerate(self._subjects):
+            said = 0
+            for step in subject.steps:
+                result = campaign.answers[number, step]
+                text = f"{subject.name}|{step}|{result.outcome}|{class_of(result.message)}|{said}"
+                said = zlib.crc32(text.encode("utf-8", "replace")) or 1
+            if said:
+                self._points[said % POINTS]()  # the answers count as coverage
         if self.tally.execs % 64 == 0 and time.monotonic() - self._written > REPORT_SECONDS:
             self.write_counts()
         if self.config.raises and len(self.tally.findings) > count:
@@ -223,15 +225,14 @@ class Loop:
         config = self.config
         limits = replace(LIMITS, confinement=Confinement(config.env))
         try:
-            subjects = subjects_of(config.impls, config.steps, config.profile, limits)
+            self._subjects = subjects_of(config.impls, config.steps, config.profile, limits)
         except (StartError, SelectorError, ValueError) as err:
             sys.stderr.write(f"stc-fuzz-target: {err}\n")
             sys.stderr.flush()
             os._exit(CANNOT_START)  # libFuzzer would report any other exit as a crash
-        self._distrust = any(isinstance(subject, ProveSubject) for subject in subjects)
-        reads_files = any(not isinstance(subject, (CallSubject, ProveSubject)) for subject in subjects)
+        self._distrust = any(isinstance(subject, ProveSubject) for subject in self._subjects)
+        reads_files = any(not isinstance(subject, (CallSubject, ProveSubject)) for subject in self._subjects)
         self._slots = Slots(2 if reads_files else 0)
-        self._subjects = [_Watched(subject) for subject in subjects]
         known: set[str] = set()
         stored = None if config.raises else config.output
         for path in stored.glob(f"*/{folder.DOCUMENT}") if stored is not None else ():
@@ -298,35 +299,6 @@ def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # n
 def let_libfuzzer_interrupt() -> None:
     """Restore the default Ctrl-C handler, because a ``-fork`` parent never runs Python's own handler."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-class _Watched(Subject):
-    """A subject whose answers count as coverage."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self.name, self.plain, self.version = subject.name, subject.plain, subject.version
-        self.lacks, self.steps = subject.lacks, subject.steps
-        self.said = 0
-        self._left = 0
-
-    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
-        self._left = len(self.steps)
-        self._subject.announce(inputs)
-
-    def answer(self, data: bytes, path: str, step: str) -> StepResult:
-        result = self._subject.answer(data, path, step)
-        if self._left > 0:
-            self._left -= 1
-            text = f"{self.name}|{step}|{result.outcome}|{class_of(result.message)}|{self.said}"
-            self.said = zlib.crc32(text.encode("utf-8", "replace")) or 1
-        return result
-
-    def renew(self) -> None:
-        self._subject.renew()
-
-    def close(self) -> None:
-        self._subject.close()
 
 
 def _points(atheris: Any) -> list[Callable[[], None]]:
