@@ -61,7 +61,6 @@ class Campaign:
         store: Callable[[bytes], None] = lambda _: None,
         tally: Tally | None = None,
     ) -> None:
-        """Create a campaign that calls ``keep`` with every finding and ``store`` with every base."""
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings

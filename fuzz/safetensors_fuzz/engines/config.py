@@ -48,7 +48,6 @@ class FuzzConfig:
 
     @property
     def note(self) -> str:
-        """Note on an unusual effect of the options, or an empty string."""
         limited = (
             self.engine == "atheris" and "reference" in self.impls and not set(INNER).issuperset(self.steps)
         )

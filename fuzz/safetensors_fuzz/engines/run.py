@@ -56,7 +56,6 @@ class Store:
                 raise RunError(f"{folder}: {err.strerror or err}") from err
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the inputs sorted by name. Raises RunError."""
         for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
             try:
                 yield read_whole(path, LARGEST)
@@ -91,7 +90,6 @@ class Run:
     _problems: list[str] = field(default_factory=list)
 
     def do(self) -> None:
-        """Execute the run. Raises RunError."""
         config, targets = self.config, self.config.targets()
         if config.max_execs is not None:
             if config.max_execs < config.families:

@@ -20,7 +20,6 @@ def within(data: bytes) -> tuple[Feature, ...]:
 
 
 def without(data: bytes, features: Iterable[Feature]) -> bytes | None:
-    """Return a valid file without these features, or None if there is no such file."""
     features = tuple(features)
     for _ in range(ROUNDS):
         left = [feature for feature in features if feature.within(data)]

@@ -25,8 +25,6 @@ _ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
 """Matches parts of names that some programs treat as a path, pattern, number, code or inherited property."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
-# ---- layout ----
-
 
 def _unescape(members: list[list[Value]], place: int) -> bool:
     def escaped(member: list[Value]) -> bool:
@@ -95,8 +93,6 @@ HEADER = (
     Feature("spaces after the header object", "HDR-03", _padding),
     Feature("a header length that is not a multiple of 8", "FRM-08", _odd_length),
 )
-
-# ---- strings ----
 
 
 class Unit(NamedTuple):

@@ -165,7 +165,6 @@ def name_of_test(finding: Finding) -> str:
 
 
 def drawn(finding: Finding) -> str | None:
-    """Draw the first file with a fault, or else the entry file. Returns None if there are no files."""
     names = [n for n in (finding.entry, *sorted(finding.files)) if n in finding.files]
     names = [n for n in dict.fromkeys(names) if not n.endswith(".json")]
     faulty = (n for n in names if explain(finding.files[n]).faults)

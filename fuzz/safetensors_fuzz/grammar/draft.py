@@ -21,7 +21,6 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
 
 
 def decode_string(raw: Value) -> str:
-    """Decode a raw string, including its quotes and any whitespace around them."""
     assert type(raw) is bytes
     text = json.loads(raw.decode())
     assert isinstance(text, str)
@@ -33,7 +32,6 @@ def written(text: str) -> bytes:
 
 
 def fold_name(name: str) -> str:
-    """Normalize the case and the Unicode normal form of a name."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
@@ -195,7 +193,6 @@ class Draft:
         self.members.remove(row.member)
 
     def add(self, at: int, dtype: str, shape: list[int]) -> None:
-        """Insert a zero-filled tensor at index ``at``."""
         fields = Obj([[b'"dtype"', written(dtype)], [b'"shape"', numbers()], [b'"data_offsets"', numbers()]])
         member: list[Value] = [self.free("a"), fields]
         row = Row(member, dtype, [], b"")

@@ -19,7 +19,6 @@ class NoPlaceError(Exception):
 
 
 def one(rng: random.Random, items: Sequence[T]) -> T:
-    """Return a random item. Raises NoPlaceError if there is none."""
     if not items:
         raise NoPlaceError
     return rng.choice(items)
@@ -237,7 +236,6 @@ def leaves(file: File) -> list[tuple[list[Value], int]]:
 
 
 def some_leaf(rng: random.Random, file: File) -> tuple[list[Value], int, bytes]:
-    """Return a random leaf as (list, index, text). Raises NoPlaceError."""
     holder, place = one(rng, leaves(file))
     value = holder[place]
     assert type(value) is bytes

@@ -62,14 +62,11 @@ def company() -> tuple[Mutation, ...]:
     return tuple(m for m in allowed() for _ in range(1 if m.rare else RARELY))
 
 
-def early(rule: str) -> bool:
-    """Return whether a violation of the rule stops a reader before the first entry."""
-    return rule.startswith(_EARLY)
-
-
 @cache
 def _weighed() -> tuple[tuple[Mutation, ...], ...]:
-    return tuple(found for rule, found in faults_by_rule().items() for _ in range(1 if early(rule) else 3))
+    return tuple(
+        found for rule, found in faults_by_rule().items() for _ in range(1 if rule.startswith(_EARLY) else 3)
+    )
 
 
 class Grammar:
@@ -77,15 +74,13 @@ class Grammar:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self._rules = _weighed()
-        self._allowed = company()
         self._bases: list[File] = []
         self._given = 0
 
     def fresh(self) -> File:
         file = valid_file(self.rng)
         for _ in range(self.rng.choice((0, 0, 1, 1, 2, 3))):
-            self.rng.choice(self._allowed).apply(self.rng, file)
+            self.rng.choice(company()).apply(self.rng, file)
         return file
 
     def base(self) -> File:
@@ -111,7 +106,7 @@ class Grammar:
         for _ in range(more):
             self.break_one(file)
         if file.faults and rng.random() < 0.15:
-            pick(rng, self._allowed).apply(rng, file)  # combine the fault with a variation
+            pick(rng, company()).apply(rng, file)  # combine the fault with a variation
         return file
 
     def alone(self) -> File:
@@ -126,7 +121,7 @@ class Grammar:
         rng = self.rng
         for _ in range(_TRIES):
             generic = rng.random() < GENERIC_SHARE
-            mutation = pick(rng, GENERIC) if generic else pick(rng, pick(rng, self._rules))
+            mutation = pick(rng, GENERIC) if generic else pick(rng, pick(rng, _weighed()))
             if mutation.apply(rng, file):
                 file.faults = (*file.faults, mutation.name)
                 return

@@ -43,7 +43,6 @@ class FileQuestion(Question):
     """Required answer, or ``open`` if the format leaves it to the reader."""
     faults: tuple[Fault, ...]
     choices: tuple[str, ...]
-    """Open choices that affect the answer."""
     header: Header | None
     """Header of the file if it is valid under the profile."""
     profile: ProfileName | None = None
@@ -64,13 +63,11 @@ class FileQuestion(Question):
         return "+".join(self.codes) or "valid"
 
     def content(self) -> dict[str, Any]:
-        """The required content of a valid file, in the form of the manifest."""
         if self.header is None:
             raise ValueError("a file with faults has no content")
         return content(self.data, self.header)
 
     def demand(self, outcome: str) -> Demand:
-        """Return the expectation for the judge, including the content if the reader must accept the file."""
         if self.required == "reject":
             # Violations of the format itself come first.
             rules = sorted(self.rules, key=lambda rule: rule_book().rules[rule].basis != "text")
@@ -109,7 +106,6 @@ class FileQuestion(Question):
         )
 
     def mistake_in(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
-        """Return the mistake in an answer, or None if the answer is right."""
         if self.required == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
             return None
         if result.outcome == self.required == "reject":

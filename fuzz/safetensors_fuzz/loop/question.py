@@ -20,7 +20,6 @@ class Mistake:
     verdict: str
     text: str
     kind: str
-    """Classification in one word."""
     rules: tuple[str, ...] = ()
     """Rules that the answer violates according to the judge."""
     outcome: str = ""

@@ -27,7 +27,6 @@ class Tally:
     """Number of plans that raised PlanError."""
     seconds: float = 0.0
     stages: Counter[str] = field(default_factory=Counter)
-    """Number of inputs that passed each stage."""
     rules: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     """Number of inputs for each combination of outcomes or, for plans, for each step and verdict."""
@@ -37,7 +36,6 @@ class Tally:
     unstable: dict[str, int] = field(default_factory=dict)
     """For each signature, the number of fresh processes that repeated the answer."""
     kept: int = 0
-    """Number of inputs that became bases."""
 
     def sum_up(self, parts: Iterable[Tally]) -> None:
         """Replace the counts with sums over several processes. The findings stay as they are."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
 from typing import TypeVar
 
-from ..grammar.entries import TensorEntry, entries, metadata, resize, shift, size
+from ..grammar.entries import TensorEntry, entries, metadata, resize, shift, size, trees
 from ..grammar.model import Arr, File, Obj, Value, parse
 from ..grammar.vocabulary import BITS
 
@@ -245,16 +245,11 @@ def _texts(file: File) -> Iterator[File]:
 
 def _slots(file: File) -> list[tuple[list[Value], int]]:
     out: list[tuple[list[Value], int]] = []
-    todo: list[Value] = [file.root]
-    while todo:
-        value = todo.pop()
-        if type(value) is Obj:
-            for member in value.members:
-                out += [(member, 0), (member, 1)]
-                todo.append(member[1])
-        elif type(value) is Arr:
-            out += [(value.items, at) for at in range(len(value.items))]
-            todo += value.items
+    for tree in trees(file):
+        if type(tree) is Obj:
+            out += [(member, place) for member in tree.members for place in (0, 1)]
+        elif type(tree) is Arr:
+            out += [(tree.items, at) for at in range(len(tree.items))]
     return out
 
 

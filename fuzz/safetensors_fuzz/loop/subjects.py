@@ -60,7 +60,6 @@ class Slots:
         self._next = 0
 
     def put(self, data: bytes) -> str:
-        """Write an input into the oldest slot, and return its path."""
         if not self.paths:
             return ""
         slot = self._next
@@ -91,7 +90,6 @@ class Subject:
     """Name without the version, for signatures."""
     version: str
     lacks: frozenset[str] = frozenset()
-    """Features that the implementation declares as missing."""
     steps: tuple[str, ...]
     """Steps that run on files."""
     plan_steps: tuple[str, ...] = ()
@@ -173,7 +171,6 @@ class WorkerSubject(Subject):
         return run_case(self._worker, self._implementation, case, step, profile)
 
     def renew(self) -> None:
-        """Start a fresh process. Raises StartError."""
         self._worker.start()
 
     def close(self) -> None:
@@ -215,7 +212,6 @@ class CallSubject(Subject):
 
 
 def content(data: bytes, header: Header) -> dict[str, Any]:
-    """Return the content of a file that has this header, in the form of the manifest."""
     start = header.data_start
     rows = [
         tensor_row(t.name, t.dtype, t.shape, data[start + t.begin : start + t.end])

@@ -229,9 +229,6 @@ def _tensor(rng: Dice, name: str) -> dict[str, Any]:
     return {"name": name, "dtype": dtype, "shape": shape}
 
 
-# Unusual checkpoints that a loader must accept
-
-
 def _rename(rng: Dice, out: Plan) -> None:
     shard, name = rng.choice(out["shards"]), rng.choice(BARE)
     if any(other["name"] == name for other in out["shards"]):
@@ -264,9 +261,6 @@ def _strays(rng: Dice, out: Plan) -> None:
         out["others"].append(rng.choice((["extra.safetensors", "junk"], ["config.json", "object"])))
 
 
-# Choices
-
-
 def _spelled(rng: Dice, out: Plan) -> None:
     names = {shard["name"]: shard for shard in out["shards"]}
     pairs = [pair for pair in out["map"] if pair[1] in names]
@@ -297,9 +291,6 @@ def _second_index(rng: Dice, out: Plan) -> None:
     name = rng.choice(("other", "model.fp16", "a")) + ".safetensors.index.json"
     out["others"].append([name if rng.random() < 0.7 else "pytorch_model.bin.index.json", "index"])
     out["shards"].append(_shard("other.safetensors", *(_tensor(rng, name) for name in "ab")))
-
-
-# Faults
 
 
 def _leads(rng: Dice, out: Plan, value: Any) -> None:

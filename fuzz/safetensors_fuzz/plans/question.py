@@ -89,7 +89,6 @@ def choice_ruling(
     level: str = "may",
     beside: Iterable[str] = (),
 ) -> Ruling:
-    """Return the ruling if ``choice`` decides. The choices in ``beside`` may also apply."""
     rules = tuple(dict.fromkeys((rule_book().choices[choice].rule, *rules)))
     return Ruling(rules, (), choice, options, level, frozenset({choice, *beside}))
 

@@ -34,7 +34,6 @@ class Dice(random.Random):
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """Dtypes with whole-byte elements, except BOOL."""
         return tuple(dtype for dtype in self.dtypes if dtype not in PACKED and dtype != "BOOL")
 
 

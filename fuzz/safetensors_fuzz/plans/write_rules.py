@@ -32,7 +32,6 @@ SHOULD = {
     "keeps-link": "WRT-15",
     "compact-json": "WRT-18",
 }
-"""The rule of each recommended property of a written file."""
 MUST = ("no-foreign-bytes", "target-unchanged")
 CANARY = b"foreign memory! " * 4
 """Bytes around the arguments. The file contains them if the writer reads past the end of an argument."""
@@ -262,7 +261,6 @@ ELEMENTS = 16_384
 
 
 def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
-    """Check that a tensor fits into its memory. Raises PlanError."""
     shape = tensor["shape"]
     if min(shape, default=0) < 0 or not 0 <= tensor["offset"] <= len(memory):
         raise PlanError("invalid shape or offset")
@@ -305,7 +303,6 @@ def _check_view(tensor: Mapping[str, Any], memory: bytes) -> None:
 def check_foreign(
     action: Mapping[str, Any], memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Check that no argument looks like foreign memory. Raises PlanError."""
     windows = foreign_windows(action)
     for tensor in tensors:
         whole = memory[tensor["storage"]]
@@ -315,7 +312,6 @@ def check_foreign(
 
 
 def check_limit(limit: int, tensors: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the file exceeds the limit. Raises PlanError."""
     needed = sum(prod(t["shape"]) * DTYPE_BITS.get(t["dtype"], 0) // 8 for t in tensors)
     if not 0 < limit < needed < WRAPS:
         raise PlanError("the file may fit on the disk")

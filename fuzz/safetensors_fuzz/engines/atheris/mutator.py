@@ -36,7 +36,6 @@ class Mutator:
         self._trees: dict[bytes, File] = {}
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """Mutate an input. This method is libFuzzer's custom mutator."""
         rng = self._rng
         _seed(rng, seed)
         roll = rng.random()
@@ -47,7 +46,6 @@ class Mutator:
         return self._fitting(self._changed(self.tree(data)), max_size)
 
     def cross(self, data: bytes, other: bytes, max_size: int, seed: int) -> bytes:
-        """Combine two inputs. This method is libFuzzer's custom crossover function."""
         rng = self._rng
         _seed(rng, seed)
         first, second = self.tree(data), self.tree(other)

@@ -104,7 +104,6 @@ def shape_of_other_size(rng: random.Random, file: File) -> bool:
 
 
 def _bits(entry: TensorEntry) -> int:
-    """Return the number of bits in an element. Raises NoPlaceError for an unknown dtype."""
     if entry.dtype not in BITS:
         raise NoPlaceError
     return BITS[entry.dtype]
