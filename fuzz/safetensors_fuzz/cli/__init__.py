@@ -236,7 +236,7 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
         where = f"  {places[signature]}" if signature in places else ""
         lines.append(f"  {finding.verdict:<13} {visible(signature, 160)}  {finding.size:,} bytes{where}")
     lines += [
-        (f"  unstable, omitted: {visible(signature, 160)}: {count} of 3 fresh processes gave the same answer")
+        f"  unstable, omitted: {visible(signature, 160)}: {count} of 3 fresh processes gave the same answer"
         for signature, count in tally.unstable.items()
     ]
     if tally.findings and not places:

@@ -23,13 +23,6 @@ class RunError(Exception):
     """The run is impossible. The message gives the reason and a remedy."""
 
 
-PROVING_PATH = (
-    "this engine runs only the proving path of the reference, in its own process; the outcome "
-    "'unsupported' means that the path proved nothing; the other engines run the whole reference in a "
-    "worker"
-)
-
-
 @dataclass(frozen=True)
 class FuzzConfig:
     """Configuration of a run."""
@@ -48,10 +41,13 @@ class FuzzConfig:
 
     @property
     def note(self) -> str:
-        limited = (
-            self.engine == "atheris" and "reference" in self.impls and not set(INNER).issuperset(self.steps)
+        if self.engine != "atheris" or "reference" not in self.impls or set(self.steps) <= set(INNER):
+            return ""
+        return (
+            "this engine runs only the proving path of the reference, in its own process; the outcome "
+            "'unsupported' means that the path proved nothing; the other engines run the whole reference in "
+            "a worker"
         )
-        return PROVING_PATH if limited else ""
 
     @property
     def plan_steps(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import permutations
-from typing import Any, Literal
+from typing import Any
 
 from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
@@ -86,7 +86,7 @@ class PairQuestion(FileQuestion):
         if self.required != "open":
             return None
         mistake = self.compare(*self._answers(self.data, examiner))
-        return None if mistake is None or self._on_twin(mistake, examiner) == "the same" else mistake
+        return None if mistake is None or self._recurs_on_twin(mistake, examiner) else mistake
 
     def _answers(self, data: bytes, examiner: Examiner) -> tuple[StepResult, StepResult]:
         path = examiner.path(data)
@@ -99,23 +99,22 @@ class PairQuestion(FileQuestion):
         twin = None if data is None else super().about(data)
         return twin if twin is not None and twin.required == "accept" else None
 
-    def _on_twin(self, mistake: Mistake, examiner: Examiner) -> Literal["the same", "another", "none", ""]:
+    def _recurs_on_twin(self, mistake: Mistake, examiner: Examiner) -> bool | None:
+        """Return whether the valid twin shows the same difference, or None if there is nothing to compare."""
         if self.twin is None:
-            return ""
+            return None
         one, other = self._answers(self.twin.data, examiner)
         if one.outcome != "accept" or other.outcome != "accept":
-            return ""
+            return None
         again = self.compare(one, other)
-        if again is None:
-            return "none"
-        return "the same" if again.kind == mistake.kind else "another"
+        return again is not None and again.kind == mistake.kind
 
     def blame_on_valid_twin(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
         """Return the mistakes on the valid twin, or None if the subjects do not differ there in this way."""
         twin = self.twin
-        if twin is None or self._on_twin(mistake, examiner) != "the same":
+        if twin is None or not self._recurs_on_twin(mistake, examiner):
             return None
         out = []
         for subject, answer in zip(examiner.subjects, self._answers(twin.data, examiner), strict=True):
@@ -148,7 +147,7 @@ class PairQuestion(FileQuestion):
         return Keys(signature, f"{'+'.join(self.choices)}: {signature}")
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        if self._on_twin(mistake, examiner) not in ("none", "another"):
+        if self._recurs_on_twin(mistake, examiner) is not False:
             return unknown("there is no similar valid file that both accept and that could be compared")
         rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
         return Cause(rules, "the two do not differ in this way on the most similar valid file")

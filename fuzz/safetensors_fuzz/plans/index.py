@@ -189,23 +189,11 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda name: name.replace("/", "\\"),
     lambda name: name.replace("/", "//"),
     lambda name: name.replace("..", "...."),
-    lambda name: name.upper(),
-    lambda name: f"./{name}",
-    lambda name: f"sub/../{name}",
-    lambda name: f"@ROOT@/model/{name}",
-    lambda name: f"file://@ROOT@/model/{name}",
-    lambda name: f"https://localhost/{name}",
-    lambda name: f"~/{name}",
-    lambda name: f" {name}",
-    lambda name: f"{name} ",
-    lambda name: f"{name}.",
-    lambda name: f"{name}\0",
-    lambda name: f"{name}\n",
-    lambda name: f"{name}/",
-    lambda name: f"{name}?a",
-    lambda name: f"{name}#a",
-    lambda name: f"{name}\0{name}",
-)
+    str.upper,
+    "./{}".format, "sub/../{}".format, "@ROOT@/model/{}".format, "file://@ROOT@/model/{}".format,
+    "https://localhost/{}".format, "~/{}".format, " {}".format, "{} ".format, "{}.".format, "{}\0".format,
+    "{}\n".format, "{}/".format, "{}?a".format, "{}#a".format, "{0}\0{0}".format,
+)  # fmt: skip
 """Spellings of a path that lead to the shard only if a loader decodes, normalizes or truncates paths."""
 ODD_VALUES: tuple[Any, ...] = (None, 2, True, 1.5, ["x.safetensors"], {"file": "x.safetensors"})
 METADATA = (

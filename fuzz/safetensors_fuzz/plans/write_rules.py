@@ -37,7 +37,6 @@ CANARY = b"foreign memory! " * 4
 """Bytes around the arguments. The file contains them if the writer reads past the end of an argument."""
 LARGEST = 48 << 10
 TARGETS = ("new", "file", "link", "input", "missing-folder")
-REFUSE_NAME = PlanFault(("WRT-10",), ("WRT_BAD_NAME",))
 REFUSE_METADATA = PlanFault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
 
 
@@ -64,7 +63,7 @@ def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[PlanFa
     for tensor in tensors:
         name = tensor["name"]
         if not isinstance(name, str) or has_lone_surrogate(name):
-            yield REFUSE_NAME
+            yield PlanFault(("WRT-10",), ("WRT_BAD_NAME",))
         elif name == RESERVED:
             yield PlanFault(("WRT-06",), ("WRT_BAD_NAME", "MET_NOT_MAP"))
         yield from _size_faults(tensor)

@@ -37,7 +37,7 @@ class Mutator:
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
         rng = self._rng
-        _seed(rng, seed)
+        super(random.Random, rng).seed(seed)
         roll = rng.random()
         if self._native is not None and roll < NATIVE_SHARE:
             return self._native(data, max_size)[:max_size]
@@ -47,7 +47,7 @@ class Mutator:
 
     def cross(self, data: bytes, other: bytes, max_size: int, seed: int) -> bytes:
         rng = self._rng
-        _seed(rng, seed)
+        super(random.Random, rng).seed(seed)
         first, second = self.tree(data), self.tree(other)
         crossed = _CROSSINGS[int(rng.random() * len(_CROSSINGS))](rng, first, second)
         if crossed is None:
@@ -163,7 +163,3 @@ def _dress(rng: random.Random, file: File, other: File) -> File | None:  # noqa:
 
 
 _CROSSINGS: tuple[Crossing, ...] = (_join, _join, _join, _graft, _graft, _dress)
-
-
-def _seed(rng: random.Random, seed: int) -> None:
-    super(random.Random, rng).seed(seed)
