@@ -159,11 +159,7 @@ class Campaign:
             return []
         if self.settings.first and self.tally.findings:
             return []
-        out = []
-        for data in start:
-            out.append(Sample(_base(data), data, slots.put(data)))
-            if len(out) == count:
-                return out
+        out = [Sample(_base(data), data, slots.put(data)) for data in itertools.islice(start, count)]
         while len(out) < count:
             file = self._grammar.input(self._pool)
             data = file.render()

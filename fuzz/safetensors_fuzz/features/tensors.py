@@ -67,8 +67,7 @@ def _unaligned(draft: Draft) -> bool:
 
 def _disorder(draft: Draft) -> bool:
     disorderly = not draft.orderly
-    if disorderly:
-        draft.sort()
+    draft.sort()
     return disorderly
 
 

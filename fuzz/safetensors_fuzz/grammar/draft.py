@@ -131,6 +131,7 @@ class Draft:
         assert type(file.root) is Obj
         self._file = file
         self.root = file.root
+        self.members = file.root.members
         self.rows = rows
         self.spaces = len(file.padding)
         self.bare = False
@@ -153,10 +154,6 @@ class Draft:
                 rows.append((tensor.begin, tensor.end, row))
         rows.sort(key=lambda row: row[:2])
         return cls(file, [row for _, _, row in rows])
-
-    @property
-    def members(self) -> list[list[Value]]:
-        return self.root.members
 
     @property
     def metadata(self) -> list[Value] | None:

@@ -106,10 +106,7 @@ def entries(file: File) -> list[TensorEntry]:
 
 
 def whole(file: File) -> tuple[list[TensorEntry], list[list[Value]]]:
-    """Return all entries of a file, and the members of its header.
-
-    Raises NoPlaceError if a member has an unusual spelling, because a change could then break the layout.
-    """
+    """Return all entries and members. Raises NoPlaceError if a member has an unusual spelling."""
     found = entries(file)
     if type(file.root) is not Obj or len(found) + (metadata(file) is not None) != len(members(file)):
         raise NoPlaceError

@@ -8,16 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from . import extent, variations
-from .faults import MUTATIONS, Mutation
-from .faults import entries as faults_entries
-from .faults import ranges as faults_ranges
-from .faults import text as faults_text
+from . import extent  # noqa: F401 - the import registers its mutations
+from .faults import MUTATIONS, Mutation, entries, ranges, text  # noqa: F401
 from .model import File
 from .valid import pick, valid_file
 from .variations import GENERIC
 
-_MODULES = (faults_text, faults_entries, faults_ranges, variations, extent)
 MAX_FAULTS = 2
 """Maximum number of faults in one input. With more faults, the cause of an answer would be unclear."""
 GENERIC_SHARE = 0.12
@@ -36,7 +32,6 @@ _EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "H
 
 @cache
 def mutations() -> tuple[Mutation, ...]:
-    assert all(_MODULES)
     assert len({m.name for m in MUTATIONS}) == len(MUTATIONS)
     return tuple(sorted(MUTATIONS, key=lambda m: m.name))
 
@@ -130,5 +125,5 @@ _RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
 def reported_rules() -> tuple[str, ...]:
     """Return the rules that the strict reader reports, extracted from its source code."""
     root = files("safetensors_reference.header")
-    texts = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
-    return tuple(sorted({rule for text in texts for rule in _RULE.findall(text)}))
+    sources = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
+    return tuple(sorted({rule for source in sources for rule in _RULE.findall(source)}))

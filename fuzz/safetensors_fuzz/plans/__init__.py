@@ -1,7 +1,4 @@
-"""Fuzzing of slices, writes and indexes with plans, i.e. JSON values that describe a question.
-
-Shrinking changes the plan, and the rules then compute the expectation again. The reference is not an oracle.
-"""
+"""Fuzzing of slices, writes and indexes with plans, i.e. JSON values that describe a question."""
 
 from __future__ import annotations
 

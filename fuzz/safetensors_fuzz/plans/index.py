@@ -22,16 +22,7 @@ from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, break_shar
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .index_rules import (
-    CHOICES,
-    FAULTY,
-    LAYOUTS,
-    SHARD_FAULTS,
-    IndexParts,
-    judge_checkpoint,
-    metadata_text,
-    resolve_shard,
-)
+from . import index_rules
 from .question import PlanError, PlanFault, PlanKind, PlanQuestion, build_question
 from .simplification import dtypes, each, fewer, field, fixed, rows, shapes, texts, ways
 from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
@@ -52,7 +43,7 @@ def _check(plan: Plan) -> None:
     names = [shard["name"] for shard in plan["shards"]] + [name for name, _ in plan["others"]]
     if len({*names, INDEX_NAME}) != len(names) + 1:
         raise PlanError("two files have the same path")
-    if plan["text"] not in {*LAYOUTS, *CHOICES, *FAULTY}:
+    if plan["text"] not in index_rules.RENDERERS:
         raise PlanError(f"unknown text {plan['text']!r}")
     for shard in plan["shards"]:
         if not _is_path(shard["name"]):
@@ -60,7 +51,7 @@ def _check(plan: Plan) -> None:
         tensors = [tensor["name"] for tensor in shard["tensors"]]
         if len({*tensors, RESERVED, FAULTY_NAME}) != len(tensors) + 2:
             raise PlanError("a shard has a duplicate or reserved tensor name")
-        if shard["fault"] is not None and shard["fault"] not in SHARD_FAULTS:
+        if shard["fault"] is not None and shard["fault"] not in index_rules.SHARD_FAULTS:
             raise PlanError(f"unknown fault {shard['fault']!r}")
     for name, kind in plan["others"]:
         if not _is_path(name) or kind not in OTHERS:
@@ -85,7 +76,7 @@ def _total(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> int:
             if bits % 8 or min(tensor["shape"], default=0) < 0 or prod(tensor["shape"]) > LARGEST:
                 raise PlanError(f"invalid shape for a small file: {tensor['shape']}")
             sizes[name, tensor["name"]] = bits // 8
-    where = {(tensor, str(name)): resolve_shard(name, shards) for tensor, name in plan["map"]}
+    where = {(tensor, str(name)): index_rules.resolve_shard(name, shards) for tensor, name in plan["map"]}
     return sum(sizes.get((w[0], t), 0) for (t, _), w in where.items() if not isinstance(w, PlanFault))
 
 
@@ -356,17 +347,17 @@ def _repeat(rng: Dice, out: Plan) -> None:
 
 
 def _broken_shard(rng: Dice, out: Plan) -> None:
-    rng.choice(out["shards"])["fault"] = rng.choice(tuple(SHARD_FAULTS))
+    rng.choice(out["shards"])["fault"] = rng.choice(tuple(index_rules.SHARD_FAULTS))
 
 
-_layout = drawing("text", tuple(LAYOUTS))
+_layout = drawing("text", tuple(index_rules.LAYOUTS))
 _metadata = drawing("metadata", METADATA)
-_bad_text = drawing("text", tuple(FAULTY))
+_bad_text = drawing("text", tuple(index_rules.FAULTY))
 UNUSUAL: tuple[Twist, ...] = (
     _rename, _tensor_names, _shard_metadata, _layout, _layout, setting(metadata=MORE), _strays,
 )  # fmt: skip
 CHOOSING: tuple[Twist, ...] = (
-    _spelled, _metadata, _metadata, drawing("text", tuple(CHOICES)),
+    _spelled, _metadata, _metadata, drawing("text", tuple(index_rules.CHOICES)),
     lambda rng, out: rng.choice(out["shards"])["tensors"].append(
         _tensor(rng, rng.choice(("surplus", "a.weight", "A")))
     ),
@@ -416,17 +407,15 @@ class Indexes(PlanKind):
         _check(plan)
         shards = {shard["name"]: shard for shard in plan["shards"]}
         total = _total(plan, shards)
-        loaded = judge_checkpoint(plan, shards, total)
+        loaded = index_rules.judge_checkpoint(plan, shards, total)
         builder = IndexBuilder()
         for name, shard in shards.items():
             _add_shard(builder, name, shard)
         for name, kind in plan["others"]:
             builder.file(name, OTHERS[kind])
-        parts = IndexParts(
-            [(tensor, name) for tensor, name in plan["map"]], metadata_text(plan, total), total
-        )
-        renderers = {**LAYOUTS, **CHOICES, **{name: render for name, (_, render) in FAULTY.items()}}
-        text = renderers[plan["text"]](parts)
+        pairs = [(tensor, name) for tensor, name in plan["map"]]
+        parts = index_rules.IndexParts(pairs, index_rules.metadata_text(plan, total), total)
+        text = index_rules.RENDERERS[plan["text"]](parts)
         mark = ROOT_MARK.decode() in str(plan["map"])
         builder.index(dict(loaded.found), raw=text, template=mark)
         builder.expect(*loaded.found)

@@ -144,6 +144,7 @@ FAULTY: dict[str, tuple[PlanFault, Callable[[IndexParts], str | bytes]]] = {
     "two-maps-other-first": (TWICE, lambda p: _maps(p, _turned(p.pairs), p.pairs)),
     "two-maps-split": (TWICE, lambda p: _maps(p, p.pairs[:1], p.pairs[1:])),
 }
+RENDERERS = {**LAYOUTS, **CHOICES, **{name: render for name, (_, render) in FAULTY.items()}}
 
 
 def metadata_choice(text: str | None, total: int) -> str | None:

@@ -55,14 +55,8 @@ Twist = Callable[[Dice, Plan], None]
 
 
 def drawing(key: str, values: Sequence[Any]) -> Twist:
-    def twist(rng: Dice, out: Plan) -> None:
-        out[key] = copy.deepcopy(rng.choice(values))
-
-    return twist
+    return lambda rng, out: out.update({key: copy.deepcopy(rng.choice(values))})
 
 
 def setting(**values: Any) -> Twist:
-    def twist(_: Dice, out: Plan) -> None:
-        out |= copy.deepcopy(values)
-
-    return twist
+    return lambda _, out: out.update(copy.deepcopy(values))

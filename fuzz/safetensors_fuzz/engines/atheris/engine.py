@@ -84,12 +84,9 @@ class AtherisRun:
         known: Callable[[str], bool] = lambda _: False,
         output: Path | None = None,
     ) -> None:
-        """Prepare the run without starting processes.
+        """Prepare a run, which is reproducible with ``max_execs``, a single job and no existing corpus.
 
-        ``reference`` and selectors with the prefix ``here:`` run inside the target. The run is reproducible
-        if it has a limit ``max_execs``, only one job and no existing corpus. The folder ``deaths`` in
-        ``output`` receives the inputs that killed targets. The run omits findings that ``output`` already
-        contains.
+        The folder ``deaths`` in ``output`` receives the inputs that killed targets.
         """
         self.config, self.scratch, self.tally, self.deaths = config, scratch, tally, list[TargetDeath]()
         self._keep, self._progress, self._known = keep, progress, known

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import functools
 import gc
 import importlib
 import importlib.util
@@ -257,10 +256,7 @@ class Loop:
         return self._campaign
 
     def _tree(self, data: bytes) -> File | None:
-        """Return the tree of the input if it is cached.
-
-        A tree without faults counts as broken, because the proving path would otherwise judge its own answer.
-        """
+        """Return the cached tree. It counts as broken if the proving path would judge its own answer."""
         file = self.mutator.known(data)
         if file is None or file.faults or not self._distrust:
             return file
@@ -275,25 +271,25 @@ class Loop:
 
     def _close_at_exit(self) -> None:
         """Call ``close`` at every exit except SIGKILL."""
+
+        def leave(_number: int, _frame: types.FrameType | None) -> None:
+            for other in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(other, signal.SIG_IGN)
+            self.close()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+
         atexit.register(self.close)
         # libFuzzer calls the C function exit, which does not run Python's exit handlers.
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self.close())
         _CALLBACKS.append(call)
         ctypes.CDLL(None)["__cxa_atexit"](call, None, None)
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, functools.partial(_leave, self))
+            signal.signal(number, leave)
 
 
 _CALLBACKS: list[object] = []
 """Callbacks that C code may call. This list prevents Python from freeing them."""
-
-
-def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001
-    for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, signal.SIG_IGN)
-    loop.close()
-    sys.stderr.flush()
-    os._exit(INTERRUPTED)
 
 
 def let_libfuzzer_interrupt() -> None:
