@@ -33,12 +33,10 @@ class Finding:
         verdict: a failing key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
         signature: key for deduplication; it begins like a signature of ``stc diff``.
         rules: ids of the rules that the input or the answer breaks, the main rule first; empty if unknown.
-        got: answer of each selector, in one line.
         files: content of each file by its path in the input's folder; empty for a write.
         expectation: in the form of the manifest. With the outcome ``open``, any orderly answer is right, but
             with ``agree``, all implementations that accept the input must report the same content.
         where: byte range of ``entry`` that breaks the first rule, if known.
-        execs: number of the input in its run.
         replays: number of attempts that confirmed the finding, at most ``REPLAYS``.
         cause: why ``rules`` were chosen, or why they are unknown, in one line; empty if this is obvious.
     """

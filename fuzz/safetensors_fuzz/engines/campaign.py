@@ -268,9 +268,8 @@ def class_of(message: str) -> str:
 def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
     """Return a key for an invalid input that every subject rejected, or None for any other input.
 
-    Explaining a file takes most of the time, so the campaign explains only the first input of each key and a
-    sample of the others. The key of an input with several faults consists of the messages only, because most
-    pairs of faults occur only once and never become bases.
+    Explaining a file takes most of the time, so the campaign explains only the first input of each key and
+    some of the others. The key ignores pairs of faults, because most pairs occur only once.
     """
     if not faults or faults == EARLIER:
         return None

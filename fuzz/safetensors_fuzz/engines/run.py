@@ -253,11 +253,10 @@ def run_hypothesis(campaign: Campaign) -> None:
 
         from ..grammar.strategies import files
     except ModuleNotFoundError as err:
-        text = (
+        raise RunError(
             "the engine hypothesis needs an optional dependency; install it with: pip install "
             "'safetensors-conformance[fuzz]'"
-        )
-        raise RunError(text) from err
+        ) from err
     began = time.monotonic()
     settings, tally = campaign.settings, campaign.tally
 

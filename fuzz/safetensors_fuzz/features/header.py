@@ -110,10 +110,6 @@ class Unit(NamedTuple):
         return self.char in '"\\'
 
     @property
-    def wide(self) -> bool:
-        return self.char > "~"
-
-    @property
     def escaped(self) -> bool:
         return self.raw != self.char
 
@@ -243,7 +239,7 @@ _NAMES = (
     Feature(
         "a character outside printable ASCII in a name",
         "ENT-08",
-        _respell(_names, lambda u: u.wide, _escaped_a),
+        _respell(_names, lambda u: u.char > "~", _escaped_a),
     ),
     Feature("an empty name", "ENT-07", _reword(_names, lambda name: not name, lambda _: "a")),
     Feature("a long name", "ENT-10", _reword(_names, lambda name: len(name) > LONG, lambda name: name[:4])),
@@ -272,7 +268,7 @@ _METADATA = (
     Feature(
         "a character outside printable ASCII in the metadata",
         "MET-04",
-        _respell(_metadata, lambda u: u.wide, _escaped_a),
+        _respell(_metadata, lambda u: u.char > "~", _escaped_a),
     ),
     Feature(
         "an empty string in the metadata", "MET-04", _reword(_metadata, lambda text: not text, lambda _: "a")

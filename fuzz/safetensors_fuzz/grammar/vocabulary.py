@@ -75,8 +75,7 @@ WORDS = (
 """One or more JSON values of each type."""
 BAD_WORDS = (
     b"", b"nul", b"NULL", b"None", b"True", b"tRue", b"undefined", b"'x'", b"x", b"//c", b"/*c*/0",
-    b"nan",
-    b'"', b'"x', b"[", b"]", b"{", b"}", b"[}", b"{]", b",", b":", b"`x`", b"0 0", b'"x" "y"', b"@",
+    b"nan", b'"', b'"x', b"[", b"]", b"{", b"}", b"[}", b"{]", b",", b":", b"`x`", b"0 0", b'"x" "y"', b"@",
 )  # fmt: skip
 """Invalid JSON values (HDR-07)."""
 

@@ -29,9 +29,7 @@ def cause_of_refusal(
 ) -> Cause:
     """Find the features without which a reader accepts a valid file that it rejects.
 
-    If removing a single feature never helps, the search adds each feature alone to the plainest file, and
-    finally looks for a minimal combination. It calls ``accepts``, which runs the reader, at most
-    ``questions`` times.
+    The search calls ``accepts``, which runs the reader, at most ``questions`` times.
     """
     search = _Search(accepts, questions)
     try:

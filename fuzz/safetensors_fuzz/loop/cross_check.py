@@ -60,13 +60,6 @@ def disagreement_text(difference: str, other: str) -> str:
     return f"{difference} (as {other} reads it)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContentDisagreement(Mistake):
-    """Different contents of one file, with the difference from the viewpoint of each subject."""
-
-    differences: tuple[Difference, Difference]
-
-
 @dataclass
 class PairQuestion(FileQuestion):
     """A file that two subjects may reject. If both accept it, they must return the same content."""
@@ -127,7 +120,7 @@ class PairQuestion(FileQuestion):
         both = differences(one, other)
         if both is None:
             return None
-        return ContentDisagreement("deviation:content", "", kind_of_part(both[1].part), differences=both)
+        return Mistake("deviation:content", "", kind_of_part(both[1].part), differences=both)
 
     @property
     def expected(self) -> str:
@@ -153,7 +146,6 @@ class PairQuestion(FileQuestion):
         return Cause(rules, "the two do not differ in this way on the most similar valid file")
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
-        assert isinstance(mistake, ContentDisagreement)
         (one, other), second = mistake.differences, self.second.name
         return {
             name: f"accept, but {disagreement_text(one.text, second)}",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from safetensors_corpus.judging.content import Difference
 from safetensors_reference.rules.book import ProfileName
 
 from ..finding import NOT_KNOWN
@@ -26,6 +27,8 @@ class Mistake:
     """Outcome of the answer, unless ``kind`` already determines it."""
     reports: bool = False
     """Whether the implementation accepted the input and reported content."""
+    differences: tuple[Difference, ...] = ()
+    """Difference between two implementations from the viewpoint of each."""
 
 
 @dataclass(frozen=True)

@@ -159,14 +159,13 @@ BAD = (
     "@ROOT@/model/x.safetensors", "x.safetensors/", "..\\outside\\x.safetensors", "sub\\y.safetensors",
     "..\\outside/x.safetensors", "C:\\outside\\x.safetensors", "\\\\localhost\\outside\\x.safetensors",
     "%2e%2e/outside/x.safetensors", "%2e%2e%2foutside%2fx.safetensors",
-    "%252e%252e%252foutside%252fx.safetensors",
-    "\uff0e\uff0e\uff0foutside\uff0fx.safetensors", "~/x.safetensors", "x.safetensors\0",
-    "x.safetensors\0.safetensors", "x.safetensors\n", "https://localhost/owner/repository/x.safetensors",
-    "file://@ROOT@/outside/x.safetensors", "owner/repository/x.safetensors",
-    "../../owner/repository/resolve/main/x.safetensors", "owner:x.safetensors", "", ".", "..", "sub",
-    INDEX_NAME,
-    "x.safetensors.", "x.safetensors ", "x.safetensors?download=true", "x.safetensors#b", "x.safetensor",
-    "x.SAFETENSORS", "x.*", "*.safetensors", "?.safetensors", "y.safetensors", "sub//y.safetensors",
+    "%252e%252e%252foutside%252fx.safetensors", "\uff0e\uff0e\uff0foutside\uff0fx.safetensors",
+    "~/x.safetensors", "x.safetensors\0", "x.safetensors\0.safetensors", "x.safetensors\n",
+    "https://localhost/owner/repository/x.safetensors", "file://@ROOT@/outside/x.safetensors",
+    "owner/repository/x.safetensors", "../../owner/repository/resolve/main/x.safetensors",
+    "owner:x.safetensors", "", ".", "..", "sub", INDEX_NAME, "x.safetensors.", "x.safetensors ",
+    "x.safetensors?download=true", "x.safetensors#b", "x.safetensor", "x.SAFETENSORS", "x.*", "*.safetensors",
+    "?.safetensors", "y.safetensors", "sub//y.safetensors",
 )  # fmt: skip
 WIDE = str.maketrans({chr(c): chr(c + 0xFEE0) for c in range(0x21, 0x7F)})
 SPELLINGS: tuple[Callable[[str], str], ...] = (
@@ -361,8 +360,7 @@ CHOOSING: tuple[Twist, ...] = (
     lambda rng, out: rng.choice(out["shards"])["tensors"].append(
         _tensor(rng, rng.choice(("surplus", "a.weight", "A")))
     ),
-    _twice, _twice,
-    setting(map=[]), _second_index,
+    _twice, _twice, setting(map=[]), _second_index,
 )  # fmt: skip
 FAULTS: tuple[Twist, ...] = (
     *(_bad_name,) * 7, *(_bad_text,) * 5, *(_missing,) * 2, *(_repeat,) * 2, *(_broken_shard,) * 2,

@@ -264,8 +264,7 @@ def _unknown(rng: Dice, out: Plan, _tensor: Tensor) -> None:
 TWISTS: tuple[Twist, ...] = (
     _bound, _bound, _bound, _reversed, _reversed, _step, _step,
     lambda rng, out, _: out["index"].insert(rng.randint(0, len(out["index"])), None),
-    _list, _truth, _zero_step,
-    _outside, _outside, _extra, _strange, _dots,
+    _list, _truth, _zero_step, _outside, _outside, _extra, _strange, _dots,
     lambda rng, out, _: out.update(fault=rng.choice(tuple(BROKEN))), _unknown,
 )  # fmt: skip
 """Changes to a valid index. The first ten mostly lead to choices, and the others to faults."""

@@ -249,8 +249,7 @@ class Loop:
         self._campaign = Campaign(self._subjects, settings, keep=self._keep, tally=self.tally)
         self._close_at_exit()
         self.write_counts()
-        # Trees of inputs contain no reference cycles, and the search for cycles would take a tenth of the run
-        # time.
+        # Trees contain no reference cycles, and the search for cycles would take a tenth of the run time.
         gc.freeze()
         gc.set_threshold(100_000, 20, 100)
         return self._campaign
