@@ -83,7 +83,7 @@ class Campaign:
         self._proving = next(((number, step) for number, step, _ in self._steps if step == PROVE), None)
         self._began = 0.0
         self.answers: dict[tuple[int, str], StepResult] = {}
-        """Answers to the latest file by number of the subject and step."""
+        """Answers to the latest file, by subject number and step."""
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
         """Run files until the settings stop the run. The inputs ``start`` from an earlier run come first."""

@@ -55,7 +55,7 @@ class FuzzConfig:
 
     @property
     def families(self) -> int:
-        """Number of groups that share the limit on inputs. The groups are files and plans."""
+        """Number of groups (files and plans) that share the limit on inputs."""
         return bool(self.plan_steps) + (len(self.plan_steps) < len(self.steps))
 
     def targets(self) -> list[Target]:

@@ -74,7 +74,7 @@ def _disorder(draft: Draft) -> bool:
 def _nothing(draft: Draft) -> bool:
     empty = not draft.rows
     if empty:
-        draft.add(0, "U8", [1])  # such a dtype is aligned at every position
+        draft.add(0, "U8", [1])  # U8 is aligned at every position
     return empty
 
 

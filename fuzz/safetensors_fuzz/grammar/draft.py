@@ -43,10 +43,6 @@ def exchange(member: list[Value], place: int, raw: bytes) -> None:
     member[place] = old[:at] + raw + old[at + len(bare) :]
 
 
-def _is_plain(name: str) -> bool:
-    return bool(_NAME.fullmatch(name)) and name not in SPECIAL_NAMES
-
-
 class Row:
     """One tensor of a draft. ``member`` is its ``[key, value]`` pair in the header object."""
 
@@ -245,8 +241,8 @@ class Draft:
             if other == raw or b"\\" in other:
                 continue
             old, new = row.name, decode_string(other)
-            alone = taken[fold_name(old)] == 1 and not taken[fold_name(new)]
-            if alone and _is_plain(old) and _is_plain(new):
+            plain = all(_NAME.fullmatch(name) and name not in SPECIAL_NAMES for name in (old, new))
+            if plain and taken[fold_name(old)] == 1 and not taken[fold_name(new)]:
                 row.member[0] = other
                 return True
         return False

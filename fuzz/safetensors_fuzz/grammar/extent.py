@@ -31,14 +31,13 @@ PAGES = (504, 512, 1016, 1024, 4088, 4089, 4096, 4097, 8192)
 """Lengths with which the header, with or without the length prefix, ends at the end of a block."""
 WIDE = (2**31, 2**32, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 3, 2**60 + 1)
 """Dimensions near or above 32 bits, or near or above the 53 bits of a double."""
-TWINS = 6
 FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC", "NFKD")
 ACCENTS = ("\u00e9", "e\u0301", "\u212b", "\ufb01", "\ud55c")
 """Strings that change when they are converted to another Unicode normal form."""
 
 
 def _alike(rng: random.Random, name: str) -> str:
-    match rng.randrange(TWINS):
+    match rng.randrange(6):
         case 0:
             return name + rng.choice(("", "b", " ", "\0", ".weight", "_1", "é", "e\u0301"))
         case 1:

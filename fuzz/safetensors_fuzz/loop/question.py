@@ -49,7 +49,7 @@ class Keys:
 
     signature: str
     answer: str
-    """Key of the answer to the original question. A run shrinks only one question with the same key."""
+    """Key of the answer before shrinking. A run shrinks only the first answer with the same key."""
     covers: tuple[str, ...] = ()
     covered_by: tuple[str, ...] = ()
     """Signatures, or keys in ``covers``, of findings that make this mistake redundant."""

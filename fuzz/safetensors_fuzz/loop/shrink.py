@@ -15,7 +15,7 @@ MOST_TRIES = 4000
 MAX_SECONDS = 1.0
 LEAST_TRIES = 300
 """Number of tries after which the time limit applies even to a slow reader."""
-MIN_TRIES = 10
+OVERTIME = 10
 """Factor by which a slow reader may exceed the time limit."""
 _WORDS = (b"0", b"1", b'""', b'"a"')
 
@@ -44,7 +44,7 @@ def simplest(
 
     def is_over() -> bool:
         took = time.monotonic() - began
-        late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= MIN_TRIES * seconds)
+        late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= OVERTIME * seconds)
         return late or len(tried) > tries
 
     progress = True

@@ -31,6 +31,7 @@ from safetensors_reference.rules.book import ProfileName
 from ...finding import Finding
 from ...findings import folder
 from ...grammar.model import File
+from ...loop.expectation import REFERENCE
 from ...loop.recorder import Settings, Tally
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete
 from ..campaign import Campaign, class_of
@@ -40,7 +41,6 @@ from .mutator import Mutator
 HERE = "here:"
 """Prefix of selectors for implementations that run in this process, where a crash kills the target."""
 _OFFICIAL = "safetensors"
-_REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TargetConfig:
         if profile not in ("", *PROFILES):
             raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is not one of {', '.join(PROFILES)}")
         return cls(
-            impls=tuple(line.strip() for line in (get("IMPLS") or _REFERENCE).splitlines() if line.strip()),
+            impls=tuple(line.strip() for line in (get("IMPLS") or REFERENCE).splitlines() if line.strip()),
             steps=tuple(step.strip() for step in (get("STEPS") or "read").split(",") if step.strip()),
             profile=cast("ProfileName", profile) if profile else None,
             output=Path(get("OUTPUT")) if get("OUTPUT") else None,
@@ -101,7 +101,7 @@ def subjects_of(
     out: list[Subject] = []
     outer = [step for step in steps if step not in INNER]
     for selector in selectors if outer else ():
-        if selector == _REFERENCE:
+        if selector == REFERENCE:
             steps = (*steps, "prove")
         elif selector.startswith(HERE):
             out.append(_here(selector.removeprefix(HERE)))

@@ -29,7 +29,7 @@ from typing import Any
 from . import CANNOT_START
 
 RULES_LAYER = ("header.layout",)
-"""Modules that provide branch coverage. More or fewer of them find fewer outcome tuples in the same time."""
+"""Modules with branch coverage. With more or fewer modules, a run finds fewer outcome tuples per second."""
 _PACKAGE = "safetensors_reference"
 
 
