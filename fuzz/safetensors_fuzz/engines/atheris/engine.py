@@ -113,7 +113,7 @@ class AtherisRun:
         self.began = time.monotonic()
 
     def do(self) -> None:
-        """Run the targets. Raises RunError if a target does not start, and SystemExit if atheris is missing."""
+        """Run the targets. Raises RunError if one does not start, and SystemExit if atheris is missing."""
         load_atheris()
         for path in (self.output, self.tallies, self.corpus):
             path.mkdir(parents=True, exist_ok=True)
