@@ -1,7 +1,4 @@
-"""A finding: an input for which an implementation gives a wrong answer or terminates abnormally.
-
-Engines produce findings, ``folder`` stores them, and ``replay`` runs them again.
-"""
+"""A finding: an input for which an implementation gives a wrong answer or terminates abnormally."""
 
 from __future__ import annotations
 
@@ -16,9 +13,7 @@ REPLAYS = 3
 ANY_ANSWER = "any orderly answer"
 """Expected answer if the format leaves it open."""
 AGREEMENT = "the same content from all implementations that accept it"
-"""Expected answer if a reader may accept or reject the file, but all accepting readers must agree on the
-content.
-"""
+"""Expected answer if a reader may reject the file, but all that accept it must agree on the content."""
 ADAPTER_ERROR = "adapter-error"
 """Outcome that appears in a signature if the adapter failed. Other missing answers have no outcome."""
 
@@ -38,16 +33,10 @@ class Finding:
         verdict: a failing key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
         signature: key for deduplication; it begins like a signature of ``stc diff``.
         rules: ids of the rules that the input or the answer breaks, the main rule first; empty if unknown.
-        got: answer of each selector, in one line.
-        files: content of each file by its path in the input's folder; empty for a write, which has only an
-            ``action``.
-        action: in the form of the manifest.
-        expectation: in the form of the manifest. With the outcome ``open``, any orderly answer is right. If
-            ``agree`` is set too, all implementations in ``got`` that accept the input must report the same
-            content.
+        files: content of each file by its path in the input's folder; empty for a write.
+        expectation: in the form of the manifest. With the outcome ``open``, any orderly answer is right, but
+            with ``agree``, all implementations that accept the input must report the same content.
         where: byte range of ``entry`` that breaks the first rule, if known.
-        execs: number of the input in its run.
-        size_found: size of the input before shrinking, in bytes.
         replays: number of attempts that confirmed the finding, at most ``REPLAYS``.
         cause: why ``rules`` were chosen, or why they are unknown, in one line; empty if this is obvious.
     """
@@ -92,10 +81,7 @@ class Finding:
 
     @property
     def slug(self) -> str:
-        """Name of the finding's folder, which combines the first code or rule with eight digits of a digest.
-
-        The digest covers the signature too, because several implementations may fail on the same input.
-        """
+        """Name of the finding's folder: the first code or rule, and a digest of input and signature."""
         subject = self.codes[0] if self.codes else self.rules[0] if self.rules else "valid"
         both = hashlib.sha256(f"{self.digest} {self.signature}".encode(errors="surrogatepass"))
         return f"{subject.lower().replace('_', '-')}-{both.hexdigest()[:8]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import click
 from rich.console import Console
@@ -16,10 +16,9 @@ from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reference import PROFILES
 from safetensors_reference.main import SecondsRange
-from safetensors_reference.rules.book import ProfileName
 from safetensors_reports.text import visible, visible_lines
 
-from ..engines.config import ENGINES, STEPS, Engine, FuzzConfig, RunError
+from ..engines.config import ENGINES, STEPS, FuzzConfig, RunError
 from ..engines.run import Run
 from ..finding import Finding
 from ..findings.folder import FindingError, write
@@ -112,20 +111,17 @@ MAX_JOBS = 64
 @click.pass_context
 def fuzz(
     context: click.Context,
+    /,
     impls: tuple[str, ...],
     steps: str,
     max_execs: int | None,
     seconds: float | None,
-    engine: str,
     jobs: int | None,
-    seed: int,
-    profile: str | None,
     output: Path | None,
-    corpus: Path | None,
-    triage: Path | None,
     time_limit: float,
     memory_limit: int,
     confinement: Confinement,
+    **options: Any,
 ) -> None:
     """Generate inputs from the rules of the format, and report wrong answers.
 
@@ -153,15 +149,11 @@ def fuzz(
     config = FuzzConfig(
         impls=impls or ("reference",),
         steps=tuple(dict.fromkeys(step.strip() for step in steps.split(",") if step.strip())),
-        engine=cast("Engine", engine),
-        seed=seed,
         max_execs=max_execs,
         seconds=seconds,
-        profile=cast("ProfileName | None", profile),
         limits=Limits(time_limit, memory_limit << 20, confinement),
-        corpus=corpus,
-        triage=triage,
         jobs=jobs,
+        **options,
     )
     tally = Tally()
     places: dict[str, Path] = {}
@@ -236,7 +228,7 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
         where = f"  {places[signature]}" if signature in places else ""
         lines.append(f"  {finding.verdict:<13} {visible(signature, 160)}  {finding.size:,} bytes{where}")
     lines += [
-        (f"  unstable, omitted: {visible(signature, 160)}: {count} of 3 fresh processes gave the same answer")
+        f"  unstable, omitted: {visible(signature, 160)}: {count} of 3 fresh processes gave the same answer"
         for signature, count in tally.unstable.items()
     ]
     if tally.findings and not places:

@@ -1,9 +1,7 @@
-"""A campaign generates questions, runs every implementation, and records wrong answers.
+"""A campaign generates files and plans, runs every implementation, and records wrong answers.
 
-Files come from the outcome-tuple engine or an external engine. After the files, the campaign runs plans. A
-file becomes a base for others if its outcome tuple, i.e. the set of rules that it breaks and all answers, is
-new. This process generates and judges files while the implementations read other files in their own
-processes.
+A file becomes a base for others if its outcome tuple, i.e. the set of rules that it breaks and all answers,
+is new. This process works on some files while the implementations read others in their own processes.
 """
 
 from __future__ import annotations
@@ -63,7 +61,6 @@ class Campaign:
         store: Callable[[bytes], None] = lambda _: None,
         tally: Tally | None = None,
     ) -> None:
-        """Create a campaign that calls ``keep`` with every finding and ``store`` with every base."""
         self.tally = tally if tally is not None else Tally()
         self._subjects = subjects
         self.settings = settings
@@ -85,6 +82,8 @@ class Campaign:
         ]
         self._proving = next(((number, step) for number, step, _ in self._steps if step == PROVE), None)
         self._began = 0.0
+        self.answers: dict[tuple[int, str], StepResult] = {}
+        """Answers to the latest file, by subject number and step."""
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
         """Run files until the settings stop the run. The inputs ``start`` from an earlier run come first."""
@@ -108,11 +107,7 @@ class Campaign:
                 self.tally.seconds = time.monotonic() - self._began
 
     def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
-        """Run plans for each step in turn until the limit on their number or time is reached.
-
-        The seed determines the plans. Raises StepError for a step without plans, or if no subject supports
-        any of the steps.
-        """
+        """Run plans for each step in turn until the limit on number or time. Raises StepError."""
         if lacking := [step for step in steps if step not in PLAN_KINDS]:
             raise StepError(
                 f"no plans for step {', '.join(lacking)}; the steps with plans are: {', '.join(PLAN_KINDS)}"
@@ -149,10 +144,7 @@ class Campaign:
         return tally
 
     def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
-        """Run an input of an external engine, and return whether it became a base.
-
-        ``file`` is the tree of the input, if there is one.
-        """
+        """Run an input of an external engine, and return whether it became a base."""
         before = self.tally.kept
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
         for subject in self._subjects:
@@ -167,11 +159,7 @@ class Campaign:
             return []
         if self.settings.first and self.tally.findings:
             return []
-        out = []
-        for data in start:
-            out.append(Sample(_base(data), data, slots.put(data)))
-            if len(out) == count:
-                return out
+        out = [Sample(_base(data), data, slots.put(data)) for data in itertools.islice(start, count)]
         while len(out) < count:
             file = self._grammar.input(self._pool)
             data = file.render()
@@ -182,7 +170,7 @@ class Campaign:
         tally = self.tally
         tally.execs += 1
         data, path = sample.data, sample.path
-        answers = {(number, step): ask(data, path, step) for number, step, ask in self._steps}
+        answers = self.answers = {(number, step): ask(data, path, step) for number, step, ask in self._steps}
         tally.outcomes[" / ".join([result.outcome for result in answers.values()])] += 1
         key = _kind(sample.file.faults, answers.values())
         earlier = None if key is None else self._rejected.get(key)
@@ -262,10 +250,7 @@ class Campaign:
 
 @contextlib.contextmanager
 def scratch(step: str) -> Iterator[None]:
-    """Create the temporary folders of a plan in memory, because removing them from a disk is slow.
-
-    Written files have no size limit, so they go to the disk.
-    """
+    """Create the temporary folders of a plan in memory, except for writes, whose files may be large."""
     before, where = tempfile.tempdir, None if step == "write" else folder_in_memory()
     if where is not None:
         tempfile.tempdir = str(where)
@@ -283,10 +268,8 @@ def class_of(message: str) -> str:
 def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
     """Return a key for an invalid input that every subject rejected, or None for any other input.
 
-    Rejecting an invalid file is right, and explaining the file takes most of the time. The campaign therefore
-    explains only the first input of each key and a sample of the others. Inputs with one fault have the same
-    key if they have the same fault and messages. For inputs with more faults, the key consists of the
-    messages only, because most pairs of faults occur only once and never become bases.
+    Explaining a file takes most of the time, so the campaign explains only the first input of each key and
+    some of the others. The key ignores pairs of faults, because most pairs occur only once.
     """
     if not faults or faults == EARLIER:
         return None

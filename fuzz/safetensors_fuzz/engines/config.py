@@ -23,13 +23,6 @@ class RunError(Exception):
     """The run is impossible. The message gives the reason and a remedy."""
 
 
-PROVING_PATH = (
-    "this engine runs only the proving path of the reference, in its own process; the outcome "
-    "'unsupported' means that the path proved nothing; the other engines run the whole reference in a "
-    "worker"
-)
-
-
 @dataclass(frozen=True)
 class FuzzConfig:
     """Configuration of a run."""
@@ -48,11 +41,13 @@ class FuzzConfig:
 
     @property
     def note(self) -> str:
-        """Note on an unusual effect of the options, or an empty string."""
-        limited = (
-            self.engine == "atheris" and "reference" in self.impls and not set(INNER).issuperset(self.steps)
+        if self.engine != "atheris" or "reference" not in self.impls or set(self.steps) <= set(INNER):
+            return ""
+        return (
+            "this engine runs only the proving path of the reference, in its own process; the outcome "
+            "'unsupported' means that the path proved nothing; the other engines run the whole reference in "
+            "a worker"
         )
-        return PROVING_PATH if limited else ""
 
     @property
     def plan_steps(self) -> tuple[str, ...]:
@@ -60,7 +55,7 @@ class FuzzConfig:
 
     @property
     def families(self) -> int:
-        """Number of groups that share the limit on inputs. The groups are files and plans."""
+        """Number of groups (files and plans) that share the limit on inputs."""
         return bool(self.plan_steps) + (len(self.plan_steps) < len(self.steps))
 
     def targets(self) -> list[Target]:

@@ -43,29 +43,24 @@ class _StopError(Exception):
     """Stops a Hypothesis run at the time limit or the first finding."""
 
 
-class StoreError(Exception):
-    """The folder is unusable. The message contains its path and the reason."""
-
-
 class Store:
     """A folder of inputs whose file names derive from their digests."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Create the folder if necessary. If it is None, nothing is stored. Raises StoreError."""
+        """Create the folder if necessary. If it is None, nothing is stored. Raises RunError."""
         self.folder = folder
         if folder is not None:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as err:
-                raise StoreError(f"{folder}: {err.strerror or err}") from err
+                raise RunError(f"{folder}: {err.strerror or err}") from err
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the inputs sorted by name, regardless of the order in the file system. Raises StoreError."""
         for path in sorted(self.folder.glob("*.safetensors")) if self.folder is not None else ():
             try:
                 yield read_whole(path, LARGEST)
             except OSError as err:
-                raise StoreError(str(err)) from err
+                raise RunError(str(err)) from err
 
     def put(self, data: bytes) -> None:
         if self.folder is None:
@@ -79,7 +74,7 @@ class Store:
             temporary.write_bytes(data)
             temporary.replace(path)
         except OSError as err:
-            raise StoreError(f"{path}: {err.strerror or err}") from err
+            raise RunError(f"{path}: {err.strerror or err}") from err
 
 
 @dataclass
@@ -95,7 +90,6 @@ class Run:
     _problems: list[str] = field(default_factory=list)
 
     def do(self) -> None:
-        """Execute the run. Raises RunError."""
         config, targets = self.config, self.config.targets()
         if config.max_execs is not None:
             if config.max_execs < config.families:
@@ -148,7 +142,7 @@ class Run:
                 campaign.run(store)
             if config.plan_steps:
                 campaign.plans(config.plan_steps, None if most is None else most // families, seconds)
-        except (StartError, StoreError, StepError) as err:
+        except (StartError, StepError) as err:
             raise RunError(str(err)) from err
         finally:
             for subject in subjects:
@@ -252,21 +246,17 @@ def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str
 
 
 def run_hypothesis(campaign: Campaign) -> None:
-    """Draw and judge inputs until the settings stop the run. The seed determines the inputs.
-
-    Raises RunError if Hypothesis is not installed.
-    """
+    """Judge inputs that Hypothesis draws until the settings stop the run. Raises RunError."""
     try:
         # Import Hypothesis here, because the import takes half a second.
         import hypothesis
 
         from ..grammar.strategies import files
     except ModuleNotFoundError as err:
-        text = (
+        raise RunError(
             "the engine hypothesis needs an optional dependency; install it with: pip install "
             "'safetensors-conformance[fuzz]'"
-        )
-        raise RunError(text) from err
+        ) from err
     began = time.monotonic()
     settings, tally = campaign.settings, campaign.tally
 

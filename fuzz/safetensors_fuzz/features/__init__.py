@@ -10,9 +10,7 @@ from .header import HEADER, TEXTS
 from .tensors import TENSORS
 
 FEATURES: tuple[Feature, ...] = (*HEADER, *TEXTS, *TENSORS)
-"""Features of the header layout, of strings, and of tensors. Reports list them in this order, which starts
-with the most specific feature.
-"""
+"""All features. Reports list them in this order, which starts with the most specific feature."""
 ROUNDS = 4
 """Maximum number of rounds. Removing one feature can restore another, which the next round removes."""
 
@@ -22,7 +20,6 @@ def within(data: bytes) -> tuple[Feature, ...]:
 
 
 def without(data: bytes, features: Iterable[Feature]) -> bytes | None:
-    """Return a valid file without these features, or None if there is no such file."""
     features = tuple(features)
     for _ in range(ROUNDS):
         left = [feature for feature in features if feature.within(data)]

@@ -25,8 +25,6 @@ _ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
 """Matches parts of names that some programs treat as a path, pattern, number, code or inherited property."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.]+")
 
-# ---- layout ----
-
 
 def _unescape(members: list[list[Value]], place: int) -> bool:
     def escaped(member: list[Value]) -> bool:
@@ -96,8 +94,6 @@ HEADER = (
     Feature("a header length that is not a multiple of 8", "FRM-08", _odd_length),
 )
 
-# ---- strings ----
-
 
 class Unit(NamedTuple):
     """One character of a string in its raw and its decoded form."""
@@ -112,10 +108,6 @@ class Unit(NamedTuple):
     @property
     def syntax(self) -> bool:
         return self.char in '"\\'
-
-    @property
-    def wide(self) -> bool:
-        return self.char > "~"
 
     @property
     def escaped(self) -> bool:
@@ -247,7 +239,7 @@ _NAMES = (
     Feature(
         "a character outside printable ASCII in a name",
         "ENT-08",
-        _respell(_names, lambda u: u.wide, _escaped_a),
+        _respell(_names, lambda u: u.char > "~", _escaped_a),
     ),
     Feature("an empty name", "ENT-07", _reword(_names, lambda name: not name, lambda _: "a")),
     Feature("a long name", "ENT-10", _reword(_names, lambda name: len(name) > LONG, lambda name: name[:4])),
@@ -276,7 +268,7 @@ _METADATA = (
     Feature(
         "a character outside printable ASCII in the metadata",
         "MET-04",
-        _respell(_metadata, lambda u: u.wide, _escaped_a),
+        _respell(_metadata, lambda u: u.char > "~", _escaped_a),
     ),
     Feature(
         "an empty string in the metadata", "MET-04", _reword(_metadata, lambda text: not text, lambda _: "a")

@@ -67,15 +67,14 @@ def _unaligned(draft: Draft) -> bool:
 
 def _disorder(draft: Draft) -> bool:
     disorderly = not draft.orderly
-    if disorderly:
-        draft.sort()
+    draft.sort()
     return disorderly
 
 
 def _nothing(draft: Draft) -> bool:
     empty = not draft.rows
     if empty:
-        draft.add(0, "U8", [1])  # such a dtype is aligned at every position
+        draft.add(0, "U8", [1])  # U8 is aligned at every position
     return empty
 
 

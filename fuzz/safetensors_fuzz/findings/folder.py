@@ -1,7 +1,4 @@
-"""The folder of a finding, with its input, description, drawing, test and README.
-
-The content depends only on the finding, so writing the same finding twice produces the same bytes.
-"""
+"""The folder of a finding. Writing the same finding twice produces the same bytes."""
 
 from __future__ import annotations
 
@@ -49,7 +46,13 @@ def write(finding: Finding, root: Path) -> Path:
         FindingError: JSON cannot represent the finding, or one of its paths leads out of the folder.
         OSError: the folder cannot be written.
     """
-    contents = _contents(finding)
+    document, drawing, test = describe(finding), drawn(finding), name_of_test(finding)
+    contents = {stored_path(finding, path): data for path, data in finding.files.items()}
+    contents[DOCUMENT] = (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
+    contents[test] = text_of_test(finding, stored_path).encode()
+    contents[README] = readme_text(finding, document, test, DRAWING if drawing else None).encode()
+    if drawing is not None:
+        contents[DRAWING] = drawing.encode()
     root.mkdir(parents=True, exist_ok=True)
     target = root / finding.slug
     # Create the temporary folder next to the target so that the rename is atomic.
@@ -78,18 +81,6 @@ def _install(temporary: Path, target: Path) -> None:
         if not (target / path.name).exists():
             path.rename(target / path.name)
     shutil.rmtree(old)
-
-
-def _contents(finding: Finding) -> dict[str, bytes]:
-    document = describe(finding)
-    out = {stored_path(finding, path): data for path, data in finding.files.items()}
-    out[DOCUMENT] = (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
-    drawing = drawn(finding)
-    if drawing is not None:
-        out[DRAWING] = drawing.encode()
-    out[name_of_test(finding)] = text_of_test(finding, stored_path).encode()
-    out[README] = readme_text(finding, document, name_of_test(finding), DRAWING if drawing else None).encode()
-    return out
 
 
 def describe(finding: Finding) -> dict[str, Any]:
@@ -168,7 +159,6 @@ def name_of_test(finding: Finding) -> str:
 
 
 def drawn(finding: Finding) -> str | None:
-    """Draw the first file with a fault, or else the entry file. Returns None if there are no files."""
     names = [n for n in (finding.entry, *sorted(finding.files)) if n in finding.files]
     names = [n for n in dict.fromkeys(names) if not n.endswith(".json")]
     faulty = (n for n in names if explain(finding.files[n]).faults)

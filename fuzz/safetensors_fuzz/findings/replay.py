@@ -1,7 +1,4 @@
-"""Replay of findings.
-
-``stc fuzz replay`` calls ``replay``; the tests in the folders of findings call ``failure``.
-"""
+"""Replay of findings by ``stc fuzz replay`` and by the tests in the folders of findings."""
 
 from __future__ import annotations
 
@@ -44,18 +41,15 @@ class Answer:
     version: str = ""
     verdicts: tuple[StepVerdict, ...] = ()
     problem: str = ""
-    """Reason why the implementation cannot run, or an empty string."""
 
     @property
     def state(self) -> State:
-        """State of the finding. A single wrong answer makes the state ``still wrong``."""
         if self.problem:
             return "cannot be run"
         return "still wrong" if any(is_wrong(v) for v in self.verdicts) else "as expected"
 
     @property
     def got(self) -> str:
-        """The worst answer in one line, with its count if the attempts differ."""
         if self.problem:
             return self.problem
         verdict = worst(v.verdict for v in self.verdicts)
@@ -73,17 +67,12 @@ def is_wrong(judged: StepVerdict) -> bool:
 
 
 def finding_case(finding: Finding, folder: Path) -> Case:
-    """Write the input of a finding into ``folder`` and return the case. Raises like ``case_from``."""
     f = finding
     return case_from(f.step, f.files, f.entry, f.action, f.expectation, f.rules, folder)
 
 
 def run_finding(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
-    """Run the case of a finding in a fresh process, and judge the answer.
-
-    If the implementation lacks the step, the outcome is ``unsupported``. Raises StartError, ValueError or
-    OSError.
-    """
+    """Run the case once in a fresh process and judge the answer. Raises StartError, ValueError or OSError."""
     with tempfile.TemporaryDirectory(prefix="stc-fuzz-") as folder:
         case = finding_case(finding, Path(folder))
         worker = make_worker(target, limits, profile)
@@ -179,7 +168,6 @@ def _run_once(target: Target, finding: Finding, limits: Limits, profile: str | N
 
 
 def exit_status(answers: Sequence[Answer]) -> int:
-    """Return 1 if an answer is still wrong, 2 if an implementation could not run, and 0 otherwise."""
     states = {answer.state for answer in answers}
     return 1 if "still wrong" in states else 2 if "cannot be run" in states or not states else 0
 

@@ -18,8 +18,7 @@ from ..finding import NOT_KNOWN, Finding
 EMBEDDED = 4096
 """Size in bytes of the largest input that the test embeds. The test reads larger inputs from the folder."""
 SPELLED = 512
-"""Size in bytes of the largest input that the test embeds in hexadecimal. It embeds larger inputs in base64.
-"""
+"""Size in bytes of the largest input that the test embeds in hexadecimal instead of base64."""
 ANSWERS = 6
 
 
@@ -37,10 +36,7 @@ def disagreeing_selector(finding: Finding) -> str:
 
 
 def reason(finding: Finding) -> tuple[str, str] | None:
-    """Return a label and an explanation of why these rules were chosen or why they are unknown.
-
-    Returns None if the explanation is obvious.
-    """
+    """Return a label and a reason why the rules were chosen or are unknown, or None if it is obvious."""
     if finding.rules:
         return ("why this rule", finding.cause) if finding.cause else None
     return "rule", finding.cause or f"{NOT_KNOWN}: the cause in the input could not be determined"
@@ -84,10 +80,7 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
 
 
 def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -> str:
-    """Return the source of the test.
-
-    ``stored_path`` maps a file of the input to its path relative to the test.
-    """
+    """Return the source of the test. ``stored_path`` returns an input file's path relative to the test."""
     embedded = finding.size <= EMBEDDED
     imports = [] if embedded else ["from pathlib import Path", ""]
     if embedded and any(len(data) > SPELLED for data in finding.files.values()):

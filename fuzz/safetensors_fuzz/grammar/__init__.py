@@ -1,6 +1,1 @@
-"""The grammar describes files as trees. The files are valid or have deliberate faults.
-
-``model`` defines the tree, ``valid`` generates valid files to start from, and ``vocabulary`` contains all
-words. ``faults``, ``extent`` and ``variations`` contain the mutations. Each mutation names the rules that it
-targets, except for generic mutations, which target no rule.
-"""
+"""The grammar describes valid files and files with deliberate faults as trees, and mutates them."""

@@ -1,8 +1,4 @@
-"""A valid file, decomposed so that one property can change while everything else keeps its spelling.
-
-Rendering computes offsets and data from the tensors. It preserves the header length modulo 8, so that no
-change affects the alignment of the data by accident.
-"""
+"""A valid file, decomposed so that one property can change while everything else keeps its spelling."""
 
 from __future__ import annotations
 
@@ -25,7 +21,6 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
 
 
 def decode_string(raw: Value) -> str:
-    """Decode a raw string, including its quotes and any whitespace around them."""
     assert type(raw) is bytes
     text = json.loads(raw.decode())
     assert isinstance(text, str)
@@ -37,7 +32,6 @@ def written(text: str) -> bytes:
 
 
 def fold_name(name: str) -> str:
-    """Normalize the case and the Unicode normal form of a name."""
     return unicodedata.normalize("NFKC", name).casefold()
 
 
@@ -47,10 +41,6 @@ def exchange(member: list[Value], place: int, raw: bytes) -> None:
     bare = old.strip(_BLANKS)
     at = old.index(bare)
     member[place] = old[:at] + raw + old[at + len(bare) :]
-
-
-def _is_plain(name: str) -> bool:
-    return bool(_NAME.fullmatch(name)) and name not in SPECIAL_NAMES
 
 
 class Row:
@@ -127,19 +117,17 @@ def _header(data: bytes) -> Header | None:
 
 
 class Draft:
-    """A valid file that is being changed.
+    """A valid file that is being changed. ``rows`` are its tensors in data order.
 
-    Attributes:
-        rows: tensors in data order.
-        spaces: number of spaces after the header object.
-        bare: whether to avoid such spaces.
-        rest: header length modulo 8.
+    Rendering preserves the header length modulo 8, which is ``rest``, so that no change affects the alignment
+    of the data by accident. ``spaces`` counts the spaces after the header object, which ``bare`` forbids.
     """
 
     def __init__(self, file: File, rows: list[Row]) -> None:
         assert type(file.root) is Obj
         self._file = file
         self.root = file.root
+        self.members = file.root.members
         self.rows = rows
         self.spaces = len(file.padding)
         self.bare = False
@@ -162,10 +150,6 @@ class Draft:
                 rows.append((tensor.begin, tensor.end, row))
         rows.sort(key=lambda row: row[:2])
         return cls(file, [row for _, _, row in rows])
-
-    @property
-    def members(self) -> list[list[Value]]:
-        return self.root.members
 
     @property
     def metadata(self) -> list[Value] | None:
@@ -202,7 +186,6 @@ class Draft:
         self.members.remove(row.member)
 
     def add(self, at: int, dtype: str, shape: list[int]) -> None:
-        """Insert a zero-filled tensor at index ``at``."""
         fields = Obj([[b'"dtype"', written(dtype)], [b'"shape"', numbers()], [b'"data_offsets"', numbers()]])
         member: list[Value] = [self.free("a"), fields]
         row = Row(member, dtype, [], b"")
@@ -258,8 +241,8 @@ class Draft:
             if other == raw or b"\\" in other:
                 continue
             old, new = row.name, decode_string(other)
-            alone = taken[fold_name(old)] == 1 and not taken[fold_name(new)]
-            if alone and _is_plain(old) and _is_plain(new):
+            plain = all(_NAME.fullmatch(name) and name not in SPECIAL_NAMES for name in (old, new))
+            if plain and taken[fold_name(old)] == 1 and not taken[fold_name(new)]:
                 row.member[0] = other
                 return True
         return False

@@ -19,7 +19,6 @@ class NoPlaceError(Exception):
 
 
 def one(rng: random.Random, items: Sequence[T]) -> T:
-    """Return a random item. Raises NoPlaceError if there is none."""
     if not items:
         raise NoPlaceError
     return rng.choice(items)
@@ -107,10 +106,7 @@ def entries(file: File) -> list[TensorEntry]:
 
 
 def whole(file: File) -> tuple[list[TensorEntry], list[list[Value]]]:
-    """Return all entries of a file, and the members of its header.
-
-    Raises NoPlaceError if a member has an unusual spelling, because a change could then break the layout.
-    """
+    """Return all entries and members. Raises NoPlaceError if a member has an unusual spelling."""
     found = entries(file)
     if type(file.root) is not Obj or len(found) + (metadata(file) is not None) != len(members(file)):
         raise NoPlaceError
@@ -132,10 +128,7 @@ def metadata(file: File) -> list[Value] | None:
 
 
 def size(dtype: bytes, shape: list[int]) -> int | None:
-    """Return the size of a tensor in bytes.
-
-    Returns None if the dtype is unknown or the bits do not fill whole bytes.
-    """
+    """Return the size in bytes, or None if the dtype is unknown or the bits do not fill whole bytes."""
     bits = BITS.get(dtype)
     if bits is None:
         return None
@@ -144,10 +137,7 @@ def size(dtype: bytes, shape: list[int]) -> int | None:
 
 
 def shift(file: File, position: int, by: int, *, but: TensorEntry | None = None) -> None:
-    """Move every range that begins at ``position`` or later.
-
-    A reversed range keeps its length. It never ends below zero, because that would be another fault.
-    """
+    """Move every range that begins at ``position`` or later. No range may end below zero."""
     for entry in entries(file):
         if entry.begin >= position and (but is None or entry.member is not but.member):
             far = by if entry.end < 0 else max(by, -entry.end)
@@ -243,7 +233,6 @@ def leaves(file: File) -> list[tuple[list[Value], int]]:
 
 
 def some_leaf(rng: random.Random, file: File) -> tuple[list[Value], int, bytes]:
-    """Return a random leaf as (list, index, text). Raises NoPlaceError."""
     holder, place = one(rng, leaves(file))
     value = holder[place]
     assert type(value) is bytes

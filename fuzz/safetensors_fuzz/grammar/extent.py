@@ -1,8 +1,4 @@
-"""Variations with similar names, and with large strings, tensors and headers.
-
-They reach rare code paths of readers, e.g. prefix comparisons, buffers, and one-byte counters. Large files
-take time, so the grammar uses these variations rarely.
-"""
+"""Variations with similar names, and with large strings, tensors and headers, which reach rare code paths."""
 
 from __future__ import annotations
 
@@ -32,19 +28,16 @@ COUNTS = (255, 256, 257, 300)
 HEADERS = (65535, 65536, 65537, 99_992, 100_000, 100_001)
 """Lengths of long headers in bytes, near the 16-bit limit and near a typical fetch size of 100,000 bytes."""
 PAGES = (504, 512, 1016, 1024, 4088, 4089, 4096, 4097, 8192)
-"""Header lengths in bytes with which the header, with or without the length prefix, ends at the end of a
-block.
-"""
+"""Lengths with which the header, with or without the length prefix, ends at the end of a block."""
 WIDE = (2**31, 2**32, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 3, 2**60 + 1)
 """Dimensions near or above 32 bits, or near or above the 53 bits of a double."""
-TWINS = 6
 FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC", "NFKD")
 ACCENTS = ("\u00e9", "e\u0301", "\u212b", "\ufb01", "\ud55c")
 """Strings that change when they are converted to another Unicode normal form."""
 
 
 def _alike(rng: random.Random, name: str) -> str:
-    match rng.randrange(TWINS):
+    match rng.randrange(6):
         case 0:
             return name + rng.choice(("", "b", " ", "\0", ".weight", "_1", "é", "e\u0301"))
         case 1:
@@ -198,10 +191,7 @@ def hundreds_of_tensors(rng: random.Random, file: File) -> None:
 
 @variation("SHP-08", "SHP-04")
 def wide_dimension(rng: random.Random, file: File) -> None:
-    """Add an empty tensor with one dimension near or above 32 or 53 bits.
-
-    The size of the tensor in bits would fit in 64 bits even if the zero dimension were omitted.
-    """
+    """Add an empty tensor with one dimension near or above 32 or 53 bits."""
     found, rows = whole(file)
     dtype = rng.choice((b"U8", b"F32", b"F4", b"BOOL"))
     wide = rng.choice([dim for dim in WIDE if dim * words.BITS[dtype] < words.U64])

@@ -8,16 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from . import extent, variations
-from .faults import MUTATIONS, Mutation
-from .faults import entries as faults_entries
-from .faults import ranges as faults_ranges
-from .faults import text as faults_text
+from . import extent  # noqa: F401 - the import registers its mutations
+from .faults import MUTATIONS, Mutation, entries, ranges, text  # noqa: F401
 from .model import File
 from .valid import pick, valid_file
 from .variations import GENERIC
 
-_MODULES = (faults_text, faults_entries, faults_ranges, variations, extent)
 MAX_FAULTS = 2
 """Maximum number of faults in one input. With more faults, the cause of an answer would be unclear."""
 GENERIC_SHARE = 0.12
@@ -36,13 +32,7 @@ _EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "H
 
 @cache
 def mutations() -> tuple[Mutation, ...]:
-    """Return all mutations that target a rule, sorted by name. Raises ValueError for duplicate names."""
-    assert all(_MODULES)
-    names = [m.name for m in MUTATIONS]
-    if len(set(names)) != len(names):
-        raise ValueError(
-            f"there are two mutations with the name {next(n for n in names if names.count(n) > 1)}"
-        )
+    assert len({m.name for m in MUTATIONS}) == len(MUTATIONS)
     return tuple(sorted(MUTATIONS, key=lambda m: m.name))
 
 
@@ -62,14 +52,11 @@ def company() -> tuple[Mutation, ...]:
     return tuple(m for m in allowed() for _ in range(1 if m.rare else RARELY))
 
 
-def early(rule: str) -> bool:
-    """Return whether a violation of the rule stops a reader before the first entry."""
-    return rule.startswith(_EARLY)
-
-
 @cache
 def _weighed() -> tuple[tuple[Mutation, ...], ...]:
-    return tuple(found for rule, found in faults_by_rule().items() for _ in range(1 if early(rule) else 3))
+    return tuple(
+        found for rule, found in faults_by_rule().items() for _ in range(1 if rule.startswith(_EARLY) else 3)
+    )
 
 
 class Grammar:
@@ -77,15 +64,13 @@ class Grammar:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self._rules = _weighed()
-        self._allowed = company()
         self._bases: list[File] = []
         self._given = 0
 
     def fresh(self) -> File:
         file = valid_file(self.rng)
         for _ in range(self.rng.choice((0, 0, 1, 1, 2, 3))):
-            self.rng.choice(self._allowed).apply(self.rng, file)
+            self.rng.choice(company()).apply(self.rng, file)
         return file
 
     def base(self) -> File:
@@ -101,10 +86,7 @@ class Grammar:
         return pick(self.rng, self._bases)
 
     def input(self, pool: Sequence[File] = ()) -> File:
-        """Return an input with at most ``MAX_FAULTS`` faults. Some inputs start from a file in the pool.
-
-        The caller must not change the returned file, because other inputs may be copied from it.
-        """
+        """Return an input with at most ``MAX_FAULTS`` faults, which the caller must not change."""
         rng = self.rng
         file = pick(rng, pool) if pool and rng.random() < POOL_SHARE else self.base()
         more = min(pick(rng, _ADVERSE), MAX_FAULTS - len(file.faults))
@@ -114,7 +96,7 @@ class Grammar:
         for _ in range(more):
             self.break_one(file)
         if file.faults and rng.random() < 0.15:
-            pick(rng, self._allowed).apply(rng, file)  # combine the fault with a variation
+            pick(rng, company()).apply(rng, file)  # combine the fault with a variation
         return file
 
     def alone(self) -> File:
@@ -129,7 +111,7 @@ class Grammar:
         rng = self.rng
         for _ in range(_TRIES):
             generic = rng.random() < GENERIC_SHARE
-            mutation = pick(rng, GENERIC) if generic else pick(rng, pick(rng, self._rules))
+            mutation = pick(rng, GENERIC) if generic else pick(rng, pick(rng, _weighed()))
             if mutation.apply(rng, file):
                 file.faults = (*file.faults, mutation.name)
                 return
@@ -143,5 +125,5 @@ _RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
 def reported_rules() -> tuple[str, ...]:
     """Return the rules that the strict reader reports, extracted from its source code."""
     root = files("safetensors_reference.header")
-    texts = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
-    return tuple(sorted({rule for text in texts for rule in _RULE.findall(text)}))
+    sources = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
+    return tuple(sorted({rule for source in sources for rule in _RULE.findall(source)}))

@@ -1,13 +1,13 @@
-"""A tree that represents a file and preserves the spelling of its unchanged parts.
-
-The leaves are raw bytes and may be invalid.
-"""
+"""A tree that represents a file and preserves its spelling. The leaves are raw bytes and may be invalid."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, TypeAlias, TypeVar
 
+T = TypeVar("T")
 Value: TypeAlias = "bytes | Obj | Arr"
 """A JSON value or its replacement, as a tree or as raw text that includes any whitespace around it."""
 
@@ -27,30 +27,26 @@ DEPTH = 64
 """Maximum nesting depth of a tree. Deeper values remain raw text."""
 
 
+@dataclass(slots=True, eq=False)
 class Obj:
     """A JSON object. Its members are lists ``[key, value]`` with raw keys."""
 
-    __slots__ = ("foot", "head", "members")
-
-    def __init__(self, members: list[list[Value]], head: bytes = b"{", foot: bytes = b"}") -> None:
-        self.members = members
-        self.head = head
-        self.foot = foot
+    members: list[list[Value]]
+    head: bytes = b"{"
+    foot: bytes = b"}"
 
     @property
     def parts(self) -> list[Any]:
         return self.members
 
 
+@dataclass(slots=True, eq=False)
 class Arr:
     """A JSON array."""
 
-    __slots__ = ("foot", "head", "items")
-
-    def __init__(self, items: list[Value], head: bytes = b"[", foot: bytes = b"]") -> None:
-        self.items = items
-        self.head = head
-        self.foot = foot
+    items: list[Value]
+    head: bytes = b"["
+    foot: bytes = b"]"
 
     @property
     def parts(self) -> list[Any]:
@@ -89,38 +85,23 @@ def copy(value: Value) -> Value:
     return Arr(items, value.head, value.foot)
 
 
+@dataclass(slots=True, eq=False)
 class File:
     """A file in a form that mutations can change.
 
-    Attributes:
-        root: header object, or arbitrary bytes.
-        padding: bytes after the header object, within the header.
-        data: bytes after the header.
-        length: declared header length; None stands for the actual length.
-        raw: the whole file if it has no usable framing; overrides the other fields.
-        faults: names of the deliberate faults, in order.
-        modest: whether all offsets and sizes are small; None if not yet computed.
+    ``root`` is the header object or arbitrary bytes, and ``padding`` follows it. ``length`` is the declared
+    header length, or None for the actual length. ``raw`` is the whole file if it has no usable framing.
+    ``faults`` names the deliberate faults. ``modest`` caches whether all offsets and sizes are small.
     """
 
-    __slots__ = ("data", "faults", "length", "modest", "padding", "raw", "root")
-
-    def __init__(
-        self,
-        root: Value,
-        data: bytes = b"",
-        *,
-        padding: bytes = b"",
-        length: int | None = None,
-        raw: bytes | None = None,
-        faults: tuple[str, ...] = (),
-    ) -> None:
-        self.root = root
-        self.data = data
-        self.padding = padding
-        self.length = length
-        self.raw = raw
-        self.faults = faults
-        self.modest: bool | None = None
+    root: Value
+    data: bytes = b""
+    _: KW_ONLY
+    padding: bytes = b""
+    length: int | None = None
+    raw: bytes | None = None
+    faults: tuple[str, ...] = ()
+    modest: bool | None = None
 
     def header(self) -> bytes:
         return text(self.root) + self.padding
@@ -203,40 +184,37 @@ def _raw_value(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _object(data: bytes, opening: re.Match[bytes], depth: int) -> tuple[Obj, int]:
-    out = Obj([], opening.group())
-    at = opening.end()
-    closing = _CLOSE_OBJECT.match(data, at)
-    while closing is None:
+    def member(at: int) -> tuple[list[Value], int]:
         key = _STRING.match(data, at)
         if key is None or data[key.end() : key.end() + 1] != b":":
             raise _NoTreeError
         item, at = _value(data, key.end() + 1, depth + 1)
-        out.members.append([key.group(), item])
-        closing = _CLOSE_OBJECT.match(data, at)
-        if closing is None:
-            if data[at : at + 1] != b",":
-                raise _NoTreeError
-            at += 1
-            if _CLOSE_OBJECT.match(data, at):
-                raise _NoTreeError  # the tree cannot represent an extra comma
+        return [key.group(), item], at
+
+    members, closing = _list(data, opening.end(), _CLOSE_OBJECT, member)
     # Whitespace after the outermost object is padding, not part of the tree.
-    out.foot = b"}" if depth == 0 else closing.group()
-    return out, closing.start() + len(out.foot)
+    foot = b"}" if depth == 0 else closing.group()
+    return Obj(members, opening.group(), foot), closing.start() + len(foot)
 
 
 def _array(data: bytes, opening: re.Match[bytes], depth: int) -> tuple[Arr, int]:
-    out = Arr([], opening.group())
-    at = opening.end()
-    closing = _CLOSE_ARRAY.match(data, at)
+    items, closing = _list(data, opening.end(), _CLOSE_ARRAY, lambda at: _value(data, at, depth + 1))
+    return Arr(items, opening.group(), closing.group()), closing.end()
+
+
+def _list(
+    data: bytes, at: int, close: re.Pattern[bytes], parse_part: Callable[[int], tuple[T, int]]
+) -> tuple[list[T], re.Match[bytes]]:
+    out: list[T] = []
+    closing = close.match(data, at)
     while closing is None:
-        item, at = _value(data, at, depth + 1)
-        out.items.append(item)
-        closing = _CLOSE_ARRAY.match(data, at)
+        part, at = parse_part(at)
+        out.append(part)
+        closing = close.match(data, at)
         if closing is None:
             if data[at : at + 1] != b",":
                 raise _NoTreeError
             at += 1
-            if _CLOSE_ARRAY.match(data, at):
-                raise _NoTreeError
-    out.foot = closing.group()
-    return out, closing.end()
+            if close.match(data, at):
+                raise _NoTreeError  # the tree cannot represent an extra comma
+    return out, closing

@@ -19,8 +19,6 @@ The strategies use the grammar of this package and shrink towards fewer tensors.
 
 from __future__ import annotations
 
-import random
-
 from hypothesis import assume
 from hypothesis import strategies as st
 
@@ -30,22 +28,19 @@ from .grammar import Grammar, faults_by_rule, reported_rules
 from .model import File
 
 REPORTED = frozenset(reported_rules())
+_RANDOMS = st.randoms(use_true_random=False)
 
 
 @st.composite
 def files(draw: st.DrawFn) -> File:
     """Draw the tree of a file with at most two faults. Its method ``render()`` returns the bytes."""
-    return Grammar(draw(_randoms())).alone()
-
-
-def _randoms() -> st.SearchStrategy[random.Random]:
-    return st.randoms(use_true_random=False)
+    return Grammar(draw(_RANDOMS)).alone()
 
 
 @st.composite
 def valid_files(draw: st.DrawFn) -> bytes:
     """Draw the bytes of a file that is valid under the profile ``hardened``."""
-    data = Grammar(draw(_randoms())).fresh().render()
+    data = Grammar(draw(_RANDOMS)).fresh().render()
     assume(explain(data, "hardened").valid)
     return data
 
@@ -59,7 +54,7 @@ def broken_files(draw: st.DrawFn, rule: str | None = None) -> bytes:
     """
     if rule is not None and rule not in faults_by_rule():
         raise ValueError(f"no fault targets {rule!r}; available rules: {', '.join(faults_by_rule())}")
-    rng = draw(_randoms())
+    rng = draw(_RANDOMS)
     grammar = Grammar(rng)
     file = grammar.fresh()
     if rule is None:

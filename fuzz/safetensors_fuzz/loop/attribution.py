@@ -1,8 +1,4 @@
-"""Finds the feature of a valid file that causes a reader to reject it.
-
-The reader's message may be misleading, so it is ignored. Instead, the search removes features from the file
-one at a time and observes the answers.
-"""
+"""Finds the feature of a valid file that causes a reader to reject it. The reader's message is ignored."""
 
 from __future__ import annotations
 
@@ -31,13 +27,9 @@ def cause_of_refusal(
     *,
     questions: int = MAX_RUNS,
 ) -> Cause:
-    """Find the features of a valid file that make a reader reject it.
+    """Find the features without which a reader accepts a valid file that it rejects.
 
-    A feature is a cause if the reader accepts the file without it. If removing a single feature never helps,
-    the search adds each feature alone to the plainest file, and finally looks for a minimal combination.
-
-    The file must be valid under the profile, which is ``hardened`` by default. The function calls
-    ``accepts``, which runs the reader, at most ``questions`` times.
+    The search calls ``accepts``, which runs the reader, at most ``questions`` times.
     """
     search = _Search(accepts, questions)
     try:
@@ -76,55 +68,52 @@ class _Search:
         return Cause(rules, "accepted without the parts that the profile tolerates")
 
     def cause(self, data: bytes) -> Cause:
-        variants = _variants(data)
-        present, contained = tuple(variants), _contained(variants)
+        parts = _Parts(data)
         if not self.accepts(plainest(data)):
             return unknown("the reader does not accept the plainest form of the file either")
         if self.accepts(longer(data)):
             return unknown("the answer changes if only the length of the file changes")
-        causes = _closest([f for f, v in variants.items() if self.accepts(v)], contained)
+        causes = parts.closest([f for f, variant in parts.variants.items() if self.accepts(variant)])
         if not causes:
-            return self._alone(data, present, contained)
-        answers = {variants[cause]: True for cause in causes[:MAX_CAUSES]}
+            return self._alone(parts)
+        answers = {parts.variants[cause]: True for cause in causes[:MAX_CAUSES]}
         if not self._stays({data: False, **answers}):
             return unknown("the answers vary")
-        only = _only(data, causes, present, contained)
+        only = parts.only(causes)
         if only is not None and self.accepts(only):
-            return self._smallest(data, present)
+            return self._smallest(parts)
         return _cause_of(causes)
 
-    def _alone(
-        self, data: bytes, present: Collection[Feature], contained: Mapping[Feature, Collection[Feature]]
-    ) -> Cause:
+    def _alone(self, parts: _Parts) -> Cause:
         refused: dict[Feature, bytes] = {}
         seen: dict[bytes, bool] = {}
-        for feature in present:
-            only = _only(data, [feature], present, contained)
+        for feature in parts.variants:
+            only = parts.only([feature])
             if only is None:
                 continue
             if only not in seen:
                 seen[only] = self.accepts(only)
             if not seen[only]:
                 refused[feature] = only
-        causes = [f for f in refused if not any(g in refused for g in refused if _holds(contained, g, f))]
+        causes = [f for f in refused if not any(parts.holds(g, f) for g in refused)]
         if not causes:
-            return self._smallest(data, present)
+            return self._smallest(parts)
         if not self._stays({refused[cause]: False for cause in causes[:MAX_CAUSES]}):
             return unknown("the answers vary")
         return _cause_of(causes, "not accepted with")
 
-    def _smallest(self, data: bytes, present: Collection[Feature]) -> Cause:
+    def _smallest(self, parts: _Parts) -> Cause:
         """Find a minimal set of features with which the reader still rejects the file."""
-        for feature in reversed(tuple(present)):
+        data = parts.data
+        for feature in reversed(parts.variants):
             fewer = without(data, [feature])
             if fewer is not None and fewer != data and not self.accepts(fewer):
                 data = fewer
-        variants = _variants(data)
-        needed = [feature for feature, variant in variants.items() if self.accepts(variant)]
-        causes = _closest(needed, _contained(variants))
+        parts = _Parts(data)
+        causes = parts.closest([f for f, variant in parts.variants.items() if self.accepts(variant)])
         if not causes or len(causes) > MAX_CAUSES:
             return unknown("neither a single feature nor a pair of features explains the rejection")
-        if not self._stays({data: False, variants[causes[0]]: True}):
+        if not self._stays({data: False, parts.variants[causes[0]]: True}):
             return unknown("the answers vary")
         return _cause_of(causes)
 
@@ -133,41 +122,35 @@ class _Search:
         return all(self.accepts(data) == answer for data, answer in again)
 
 
-def _variants(data: bytes) -> dict[Feature, bytes]:
-    made = {feature: feature.without(data) for feature in within(data)}
-    return {feature: variant for feature, variant in made.items() if variant is not None}
+class _Parts:
+    """The features of a file, each with a variant of the file without it and the features it contains."""
 
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        made = {feature: feature.without(data) for feature in within(data)}
+        self.variants = {feature: variant for feature, variant in made.items() if variant is not None}
+        self._contained = {
+            feature: [f for f in self.variants if f is not feature and not f.within(variant)]
+            for feature, variant in self.variants.items()
+        }
 
-def _contained(variants: Mapping[Feature, bytes]) -> dict[Feature, frozenset[Feature]]:
-    return {
-        feature: frozenset(f for f in variants if f is not feature and not f.within(variant))
-        for feature, variant in variants.items()
-    }
+    def holds(self, outer: Feature, inner: Feature) -> bool:
+        return inner in self._contained[outer] and outer not in self._contained[inner]
 
+    def closest(self, causes: Collection[Feature]) -> list[Feature]:
+        out: list[Feature] = []
+        for cause in causes:
+            if any(self.holds(cause, other) for other in causes):
+                continue
+            if not any(cause in self._contained[kept] and kept in self._contained[cause] for kept in out):
+                out.append(cause)
+        return out
 
-def _holds(contained: Mapping[Feature, Collection[Feature]], outer: Feature, inner: Feature) -> bool:
-    return inner in contained.get(outer, ()) and outer not in contained.get(inner, ())
-
-
-def _closest(causes: Collection[Feature], contained: Mapping[Feature, Collection[Feature]]) -> list[Feature]:
-    out: list[Feature] = []
-    for cause in causes:
-        if any(_holds(contained, cause, other) for other in causes):
-            continue
-        if not any(cause in contained[kept] and kept in contained[cause] for kept in out):
-            out.append(cause)
-    return out
-
-
-def _only(
-    data: bytes,
-    features: Collection[Feature],
-    present: Collection[Feature],
-    contained: Mapping[Feature, Collection[Feature]],
-) -> bytes | None:
-    kept = {*features, *(f for f, inner in contained.items() if any(g in inner for g in features))}
-    made = without(data, [feature for feature in present if feature not in kept])
-    return made if made is not None and all(feature.within(made) for feature in features) else None
+    def only(self, features: Collection[Feature]) -> bytes | None:
+        """Return the file with only these features and those that contain them, if there is such a file."""
+        kept = {*features, *(f for f, inner in self._contained.items() if any(g in inner for g in features))}
+        made = without(self.data, [feature for feature in self.variants if feature not in kept])
+        return made if made is not None and all(feature.within(made) for feature in features) else None
 
 
 def _cause_of(causes: Iterable[Feature], how: str = "accepted without") -> Cause:

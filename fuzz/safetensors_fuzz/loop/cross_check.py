@@ -1,8 +1,4 @@
-"""Comparison of two implementations that both accept a file that readers may reject.
-
-If the content of the file is unambiguous, the strict reader judges each answer. Otherwise, the answers can
-only be compared with each other.
-"""
+"""Comparison of two implementations that both accept a file that readers may reject."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import permutations
-from typing import Any, Literal
+from typing import Any
 
 from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
@@ -18,19 +14,14 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 
 from ..finding import AGREEMENT
-from .expectation import FileQuestion, kind_of_part
-from .question import Cause, Examiner, Mistake, Question, unknown
+from .expectation import DIFFERENT_CONTENT, FileQuestion, kind_of_part
+from .question import Cause, Examiner, Keys, Mistake, Question, unknown
 from .subjects import Subject
 from .twin import valid_twin
 
-VECTOR = {"a": "accept:0", "b": "accept:1"}
-
 
 def difference_of(one: StepResult, other: StepResult) -> Difference | None:
-    """Return the first difference between ``one`` and ``other`` if both accept the file, or None.
-
-    The comparison ignores properties that one of the answers does not report.
-    """
+    """Return the first difference in the properties that both accepting answers report, or None."""
     content, against = one.content, other.content
     if content is None or against is None:
         return None
@@ -56,10 +47,7 @@ def differences(one: StepResult, other: StepResult) -> tuple[Difference, Differe
 
 
 def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
-    """Find the implementations whose content differs from that of another implementation.
-
-    The result maps each of them to the first implementation that differs from it, and to the difference.
-    """
+    """Map each implementation to the first one whose content differs from it, and to the difference."""
     out: dict[str, tuple[str, str]] = {}
     for name, other in permutations(answers, 2):
         found = differences(answers[name], answers[other])
@@ -70,13 +58,6 @@ def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str
 
 def disagreement_text(difference: str, other: str) -> str:
     return f"{difference} (as {other} reads it)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContentDisagreement(Mistake):
-    """Different contents of one file, with the difference from the viewpoint of each subject."""
-
-    differences: tuple[Difference, Difference]
 
 
 @dataclass
@@ -98,7 +79,7 @@ class PairQuestion(FileQuestion):
         if self.required != "open":
             return None
         mistake = self.compare(*self._answers(self.data, examiner))
-        return None if mistake is None or self._on_twin(mistake, examiner) == "the same" else mistake
+        return None if mistake is None or self._recurs_on_twin(mistake, examiner) else mistake
 
     def _answers(self, data: bytes, examiner: Examiner) -> tuple[StepResult, StepResult]:
         path = examiner.path(data)
@@ -111,26 +92,22 @@ class PairQuestion(FileQuestion):
         twin = None if data is None else super().about(data)
         return twin if twin is not None and twin.required == "accept" else None
 
-    def _on_twin(self, mistake: Mistake, examiner: Examiner) -> Literal["the same", "another", "none", ""]:
+    def _recurs_on_twin(self, mistake: Mistake, examiner: Examiner) -> bool | None:
+        """Return whether the valid twin shows the same difference, or None if there is nothing to compare."""
         if self.twin is None:
-            return ""
+            return None
         one, other = self._answers(self.twin.data, examiner)
         if one.outcome != "accept" or other.outcome != "accept":
-            return ""
+            return None
         again = self.compare(one, other)
-        if again is None:
-            return "none"
-        return "the same" if again.kind == mistake.kind else "another"
+        return again is not None and again.kind == mistake.kind
 
     def blame_on_valid_twin(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
-        """Return the mistakes on the valid twin, or None if the subjects do not differ there in the same way.
-
-        If they do, the disputed part is not the cause: at least one subject misreads a valid file.
-        """
+        """Return the mistakes on the valid twin, or None if the subjects do not differ there in this way."""
         twin = self.twin
-        if twin is None or self._on_twin(mistake, examiner) != "the same":
+        if twin is None or not self._recurs_on_twin(mistake, examiner):
             return None
         out = []
         for subject, answer in zip(examiner.subjects, self._answers(twin.data, examiner), strict=True):
@@ -143,7 +120,7 @@ class PairQuestion(FileQuestion):
         both = differences(one, other)
         if both is None:
             return None
-        return ContentDisagreement("deviation:content", "", kind_of_part(both[1].part), differences=both)
+        return Mistake("deviation:content", "", kind_of_part(both[1].part), differences=both)
 
     @property
     def expected(self) -> str:
@@ -157,26 +134,18 @@ class PairQuestion(FileQuestion):
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:  # noqa: ARG002
         return again.kind == mistake.kind
 
-    def dedup_key(self, step: str, name: str, mistake: Mistake) -> str:  # noqa: ARG002
-        return f"{'+'.join(self.choices)}: {self.signature(name, mistake)}"
-
-    def signature(self, name: str, mistake: Mistake) -> str:
-        return f"{signature_of(self.subject, VECTOR, {'a': name, 'b': self.second.plain})} [{mistake.kind}]"
-
-    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
+    def keys(self, examiner: Examiner, mistake: Mistake) -> Keys:
+        names = {"a": examiner.subject.plain, "b": self.second.plain}
+        signature = f"{signature_of(self.subject, DIFFERENT_CONTENT, names)} [{mistake.kind}]"
+        return Keys(signature, f"{'+'.join(self.choices)}: {signature}")
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        if self._on_twin(mistake, examiner) not in ("none", "another"):
+        if self._recurs_on_twin(mistake, examiner) is not False:
             return unknown("there is no similar valid file that both accept and that could be compared")
         rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
         return Cause(rules, "the two do not differ in this way on the most similar valid file")
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
-        assert isinstance(mistake, ContentDisagreement)
         (one, other), second = mistake.differences, self.second.name
         return {
             name: f"accept, but {disagreement_text(one.text, second)}",

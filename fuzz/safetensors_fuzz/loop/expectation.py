@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
@@ -24,11 +24,12 @@ from safetensors_reports.text import message_class
 
 from ..finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY
 from .attribution import cause_of_refusal
-from .question import Cause, Examiner, Mistake, Question, unknown
+from .question import Cause, Examiner, Keys, Mistake, Question, unknown
 from .shrink import shrink
 from .subjects import content, quick_header
 
 REFERENCE = "reference"
+DIFFERENT_CONTENT = {"a": "accept:0", "b": "accept:1"}
 Expected = Literal["accept", "reject", "open"]
 HIGH_RANK = 8
 """Highest number of dimensions that every reader must support (SHP-10, choice ``high-rank``)."""
@@ -43,7 +44,6 @@ class FileQuestion(Question):
     """Required answer, or ``open`` if the format leaves it to the reader."""
     faults: tuple[Fault, ...]
     choices: tuple[str, ...]
-    """Open choices that affect the answer."""
     header: Header | None
     """Header of the file if it is valid under the profile."""
     profile: ProfileName | None = None
@@ -64,22 +64,19 @@ class FileQuestion(Question):
         return "+".join(self.codes) or "valid"
 
     def content(self) -> dict[str, Any]:
-        """The required content of a valid file, in the form of the manifest."""
         if self.header is None:
             raise ValueError("a file with faults has no content")
         return content(self.data, self.header)
 
     def demand(self, outcome: str) -> Demand:
-        """Return the expectation for the judge, including the content if the reader must accept the file."""
         if self.required == "reject":
             # Violations of the format itself come first.
             rules = sorted(self.rules, key=lambda rule: rule_book().rules[rule].basis != "text")
             return Demand(tuple(rules), Expectation("reject", None, self.codes))
         content = self.content() if outcome == "accept" and self.header is not None else {"tensors": []}
-        return Demand((), Expectation("accept", content, ()), features=tuple(self.features()))
-
-    def features(self) -> list[str]:
-        return [] if self.header is None else dtype_features(t.dtype for t in self.header.tensors.values())
+        tensors = () if self.header is None else self.header.tensors.values()
+        features = tuple(dtype_features(tensor.dtype for tensor in tensors))
+        return Demand((), Expectation("accept", content, ()), features=features)
 
     @property
     def files(self) -> Mapping[str, bytes]:
@@ -110,7 +107,6 @@ class FileQuestion(Question):
         )
 
     def mistake_in(self, result: StepResult, lacks: frozenset[str]) -> Mistake | None:
-        """Return the mistake in an answer, or None if the answer is right."""
         if self.required == "open" and result.outcome not in UNSAFE and result.outcome != "harness-error":
             return None
         if result.outcome == self.required == "reject":
@@ -132,7 +128,9 @@ class FileQuestion(Question):
         else:
             message = message_class(result.message, names)
             kind = f"{result.outcome} {message}".strip() if effect == "unsafe" else message
-        text = told(result) if effect in ("unsafe", "reject") else worst.detail
+        text = worst.detail
+        if effect in ("unsafe", "reject"):
+            text = f"{result.outcome}: {result.message}" if result.message else result.outcome
         return Mistake(worst.verdict, text, kind, (worst.rule,) if worst.rule else ())
 
     def shrink(self, same: Callable[[Question], bool], seconds: float) -> FileQuestion:
@@ -147,33 +145,25 @@ class FileQuestion(Question):
             return set(other.rules) <= set(self.rules)
         return again.kind == mistake.kind and (again.verdict == "unsafe" or other.subject == self.subject)
 
-    def signature(self, name: str, mistake: Mistake) -> str:
-        effect = effect_of(mistake.verdict)
-        tokens = {"accept": "accept", "reject": "reject", "harness-error": ADAPTER_ERROR}
-        vector = {
-            "a": tokens.get(effect) or mistake.kind.split()[0],
-            "b": "reject" if self.header is None else "accept",
-        }
-        if effect == "content":
-            vector = {"a": "accept:0", "b": "accept:1"}
+    def keys(self, examiner: Examiner, mistake: Mistake) -> Keys:
+        name, effect = examiner.subject.plain, effect_of(mistake.verdict)
+        vector = DIFFERENT_CONTENT
+        if effect != "content":
+            tokens = {"accept": "accept", "reject": "reject", "harness-error": ADAPTER_ERROR}
+            token = tokens.get(effect) or mistake.kind.split()[0]
+            vector = {"a": token, "b": "reject" if self.header is None else "accept"}
         strict = REFERENCE if name != REFERENCE else "rules"
-        text = signature_of(self.subject, vector, {"a": name, "b": strict})
-        return f"{text} [{mistake.kind}]" if mistake.kind else text
-
-    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the keys of the single faults in a combination of faults that the reader accepts.
-
-        A fault that a reader also accepts by itself may hide the others, so the combination is redundant.
-        """
-        together = effect_of(mistake.verdict) == "accept" and len(self.rules) > 1
-        return tuple(f"{name} accepts {rule}" for rule in self.rules) if together else ()
-
-    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        alone = effect_of(mistake.verdict) == "accept" and len(self.rules) == 1
-        return (f"{name} accepts {self.rules[0]}",) if alone else ()
-
-    def flaky_key(self, mistake: Mistake) -> str:
-        return mistake.kind if mistake.verdict == "unsafe" else ""
+        signature = signature_of(self.subject, vector, {"a": name, "b": strict})
+        signature += f" [{mistake.kind}]" if mistake.kind else ""
+        accepted = tuple(f"{name} accepts {rule}" for rule in self.rules) if effect == "accept" else ()
+        return Keys(
+            signature,
+            f"{examiner.step} {signature}",
+            accepted if len(accepted) == 1 else (),
+            # In a combination, a fault that the reader also accepts by itself may hide the others.
+            accepted if len(accepted) > 1 else (),
+            mistake.kind if mistake.verdict == "unsafe" else "",
+        )
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
         return self.cause_of(mistake, examiner.accepts)
@@ -201,19 +191,16 @@ class FileQuestion(Question):
 
 
 def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:
-    """Return the question about a file, including its required answer.
-
-    ``likely_valid`` tries the faster proving path first. The result is the same.
-    """
-    if likely_valid:
-        header = quick_header(data)
-        if header is not None:
-            return _of_valid(data, header, profile)
-    explanation = explain(data, profile or "hardened")
-    faults = explanation.faults
+    """Return the question about a file. ``likely_valid`` tries the faster proving path first."""
+    header = quick_header(data) if likely_valid else None
+    faults: Sequence[Fault] = ()
+    if header is None:
+        explanation = explain(data, profile or "hardened")
+        header, faults = explanation.header, explanation.faults
     if not faults:
-        assert explanation.header is not None
-        return _of_valid(data, explanation.header, profile)
+        assert header is not None
+        points = tuple(c for c in _points(data, header) if _open(c, profile))
+        return FileQuestion(data, "open" if points else "accept", (), points, header, profile)
     open_choices = {f.choice for f in faults if f.choice is not None and _open(f.choice, profile)}
     binding = [f for f in faults if f.choice not in open_choices]
     required: Expected = "reject" if binding else "open"
@@ -225,11 +212,6 @@ def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bo
 @cache
 def _open(choice: str, profile: str | None) -> bool:
     return rule_book().choices[choice].expected(profile) is None
-
-
-def _of_valid(data: bytes, header: Header, profile: ProfileName | None) -> FileQuestion:
-    choices = tuple(c for c in _points(data, header) if _open(c, profile))
-    return FileQuestion(data, "open" if choices else "accept", (), choices, header, profile)
 
 
 def _points(data: bytes, header: Header) -> Iterable[str]:
@@ -248,7 +230,3 @@ def _points(data: bytes, header: Header) -> Iterable[str]:
 
 def kind_of_part(part: str) -> str:
     return "other bytes" if part == "bytes" else part
-
-
-def told(result: StepResult) -> str:
-    return f"{result.outcome}: {result.message}" if result.message else result.outcome

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from safetensors_corpus.judging.content import Difference
 from safetensors_reference.rules.book import ProfileName
 
 from ..finding import NOT_KNOWN
@@ -20,13 +21,14 @@ class Mistake:
     verdict: str
     text: str
     kind: str
-    """Classification in one word."""
     rules: tuple[str, ...] = ()
     """Rules that the answer violates according to the judge."""
     outcome: str = ""
     """Outcome of the answer, unless ``kind`` already determines it."""
     reports: bool = False
     """Whether the implementation accepted the input and reported content."""
+    differences: tuple[Difference, ...] = ()
+    """Difference between two implementations from the viewpoint of each."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,20 @@ class Cause:
 
 def unknown(why: str) -> Cause:
     return Cause((), f"{NOT_KNOWN}: {why}")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys by which a run recognizes repeated and redundant mistakes."""
+
+    signature: str
+    answer: str
+    """Key of the answer before shrinking. A run shrinks only the first answer with the same key."""
+    covers: tuple[str, ...] = ()
+    covered_by: tuple[str, ...] = ()
+    """Signatures, or keys in ``covers``, of findings that make this mistake redundant."""
+    termination: str = ""
+    """Key of an abnormal termination. A run examines only a few terminations with the same key."""
 
 
 class Question(ABC):
@@ -89,28 +105,10 @@ class Question(ABC):
         """Return whether another question with the same verdict shows the same bug."""
 
     @abstractmethod
-    def signature(self, name: str, mistake: Mistake) -> str:
-        """Return the key for the deduplication of findings. ``name`` is the name of the implementation."""
-
-    def dedup_key(self, step: str, name: str, mistake: Mistake) -> str:
-        return f"{step} {self.signature(name, mistake)}"
+    def keys(self, examiner: Examiner, mistake: Mistake) -> Keys: ...
 
     def got(self, name: str, mistake: Mistake) -> dict[str, str]:
         return {name: mistake.text}
-
-    @abstractmethod
-    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
-        """Return the keys (signatures or results of ``subsumes``) that make this mistake redundant."""
-
-    def subsumes(self, name: str, mistake: Mistake) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def flaky_key(self, mistake: Mistake) -> str:  # noqa: ARG002
-        """Return a key for similar abnormal terminations, or ``""``.
-
-        A run examines only a few terminations with the same key.
-        """
-        return ""
 
     @abstractmethod
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause: ...

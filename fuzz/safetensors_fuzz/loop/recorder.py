@@ -11,7 +11,7 @@ from safetensors_conformance.worker.worker import StartError
 from safetensors_reference.rules.book import ProfileName
 
 from ..finding import REPLAYS, Finding, bare
-from .question import Examiner, Mistake, Question
+from .question import Examiner, Keys, Mistake, Question
 
 MAX_ABNORMAL = 4
 """Maximum number of similar abnormal terminations to examine for each implementation."""
@@ -27,7 +27,6 @@ class Tally:
     """Number of plans that raised PlanError."""
     seconds: float = 0.0
     stages: Counter[str] = field(default_factory=Counter)
-    """Number of inputs that passed each stage."""
     rules: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     """Number of inputs for each combination of outcomes or, for plans, for each step and verdict."""
@@ -37,7 +36,6 @@ class Tally:
     unstable: dict[str, int] = field(default_factory=dict)
     """For each signature, the number of fresh processes that repeated the answer."""
     kept: int = 0
-    """Number of inputs that became bases."""
 
     def sum_up(self, parts: Iterable[Tally]) -> None:
         """Replace the counts with sums over several processes. The findings stay as they are."""
@@ -95,15 +93,18 @@ class Recorder:
         self._repeated: Counter[tuple[str, str]] = Counter()
 
     def record(self, examiner: Examiner, question: Question, mistake: Mistake) -> None:
-        name = examiner.subject.plain
-        dedup_key = question.dedup_key(examiner.step, name, mistake)
-        if self._is_covered(name, question, mistake) or dedup_key in self._handled:
+        keys = question.keys(examiner, mistake)
+        if self._is_covered(keys) or keys.answer in self._handled:
             return
-        self._handled.add(dedup_key)
-        if kind := question.flaky_key(mistake):
-            self._repeated[examiner.subject.name, kind] += 1
-            if self._repeated[examiner.subject.name, kind] > MAX_ABNORMAL:
+        self._handled.add(keys.answer)
+        if keys.termination:
+            self._repeated[examiner.subject.name, keys.termination] += 1
+            if self._repeated[examiner.subject.name, keys.termination] > MAX_ABNORMAL:
                 return
+        if len(question.rules) <= 1 and self._is_known(keys.signature):
+            # If the input breaks several rules, one of the faults may be a new finding on its own.
+            self._marks.update(keys.covers)
+            return
         try:
             self._settle(examiner, question, mistake)
         finally:
@@ -116,20 +117,16 @@ class Recorder:
                 return False
             return question.same_bug(mistake, other, again)
 
-        name = examiner.subject.plain
-        if len(question.rules) <= 1 and self._is_known(question.signature(name, mistake)):
-            # If the input breaks several rules, one of the faults may be a new finding on its own.
-            self._marks.update(question.subsumes(name, mistake))
-            return
         small = question.shrink(same, self._settings.shrink_seconds)
         again = small.examine(examiner)
         if again is None:  # the wrong answer depended on the state of the process
             small, again = question, mistake
-        signature, marks = small.signature(name, again), small.subsumes(name, again)
+        keys = small.keys(examiner, again)
+        signature = keys.signature
         if self._is_known(signature):
-            self._marks.update(marks)
+            self._marks.update(keys.covers)
             return
-        if signature in self._tally.findings or self._is_covered(name, small, again):
+        if signature in self._tally.findings or self._is_covered(keys):
             return
         replays = sum(self._is_repeated(examiner, small, again) for _ in range(REPLAYS))
         if replays < REPLAYS:  # an unstable finding is not kept, so its cause is irrelevant
@@ -158,7 +155,7 @@ class Recorder:
             replays=REPLAYS,
         )
         self._tally.findings[signature] = finding
-        self._marks.update(marks)
+        self._marks.update(keys.covers)
         self._keep(finding)
 
     def _is_repeated(self, examiner: Examiner, question: Question, mistake: Mistake) -> bool:
@@ -176,8 +173,8 @@ class Recorder:
         self._tally.known[signature] += 1
         return True
 
-    def _is_covered(self, name: str, question: Question, mistake: Mistake) -> bool:
+    def _is_covered(self, keys: Keys) -> bool:
         return any(
-            mark in self._marks or mark in self._tally.findings or self._is_known(mark)
-            for mark in question.subsumed_by(name, mistake)
+            key in self._marks or key in self._tally.findings or self._is_known(key)
+            for key in keys.covered_by
         )

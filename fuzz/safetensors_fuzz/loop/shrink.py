@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
 from typing import TypeVar
 
-from ..grammar.entries import TensorEntry, entries, metadata, resize, shift, size
+from ..grammar.entries import TensorEntry, entries, metadata, resize, shift, size, trees
 from ..grammar.model import Arr, File, Obj, Value, parse
 from ..grammar.vocabulary import BITS
 
@@ -15,7 +15,7 @@ MOST_TRIES = 4000
 MAX_SECONDS = 1.0
 LEAST_TRIES = 300
 """Number of tries after which the time limit applies even to a slow reader."""
-MIN_TRIES = 10
+OVERTIME = 10
 """Factor by which a slow reader may exceed the time limit."""
 _WORDS = (b"0", b"1", b'""', b'"a"')
 
@@ -39,16 +39,12 @@ def simplest(
     tries: int = MOST_TRIES,
     seconds: float = MAX_SECONDS,
 ) -> T:
-    """Return the simplest input found for which ``same`` returns True, starting from ``best``.
-
-    Each phase runs until it makes no more progress. All phases are repeated until none of them makes
-    progress.
-    """
+    """Return the simplest input found for which ``same`` returns True, starting from ``best``."""
     began, tried = time.monotonic(), {best}
 
     def is_over() -> bool:
         took = time.monotonic() - began
-        late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= MIN_TRIES * seconds)
+        late = took >= seconds and (len(tried) > min(tries, LEAST_TRIES) or took >= OVERTIME * seconds)
         return late or len(tried) > tries
 
     progress = True
@@ -249,16 +245,11 @@ def _texts(file: File) -> Iterator[File]:
 
 def _slots(file: File) -> list[tuple[list[Value], int]]:
     out: list[tuple[list[Value], int]] = []
-    todo: list[Value] = [file.root]
-    while todo:
-        value = todo.pop()
-        if type(value) is Obj:
-            for member in value.members:
-                out += [(member, 0), (member, 1)]
-                todo.append(member[1])
-        elif type(value) is Arr:
-            out += [(value.items, at) for at in range(len(value.items))]
-            todo += value.items
+    for tree in trees(file):
+        if type(tree) is Obj:
+            out += [(member, place) for member in tree.members for place in (0, 1)]
+        elif type(tree) is Arr:
+            out += [(tree.items, at) for at in range(len(tree.items))]
     return out
 
 

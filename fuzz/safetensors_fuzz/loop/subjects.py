@@ -33,8 +33,7 @@ PROVE = "prove"
 INNER = (PROVE, "check")
 """Steps that only the reference supports. They run its proving path and ``stc check``."""
 SARIF_EVERY = 16
-"""The SARIF log is created for about one in this many inputs, because it takes ten times as long as the rest.
-"""
+"""A SARIF log is created for one in this many inputs, because it takes ten times as long as the rest."""
 
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108
 """Folder for inputs, if it exists. Writing a file there takes only 2 µs."""
@@ -45,18 +44,12 @@ class StepError(ValueError):
 
 
 def folder_in_memory() -> Path | None:
-    """Return an in-memory folder for temporary files, or None for the default folder.
-
-    Programs in a sandbox see only the folder of the run, so it takes precedence.
-    """
+    """Return an in-memory folder for temporary files, or None. A sandbox only shows the folder of the run."""
     return run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
 
 
 class Slots:
-    """A ring of input files. Reusing the files avoids creating a new one for each input.
-
-    For subjects that read no files, the ring has no files, and its folder and paths are empty.
-    """
+    """A ring of reused input files. For subjects that read no files, its folder and paths are empty."""
 
     def __init__(self, count: int) -> None:
         self.folder = ""
@@ -68,7 +61,6 @@ class Slots:
         self._next = 0
 
     def put(self, data: bytes) -> str:
-        """Write an input into the oldest slot, and return its path."""
         if not self.paths:
             return ""
         slot = self._next
@@ -99,7 +91,6 @@ class Subject:
     """Name without the version, for signatures."""
     version: str
     lacks: frozenset[str] = frozenset()
-    """Features that the implementation declares as missing."""
     steps: tuple[str, ...]
     """Steps that run on files."""
     plan_steps: tuple[str, ...] = ()
@@ -181,7 +172,6 @@ class WorkerSubject(Subject):
         return run_case(self._worker, self._implementation, case, step, profile)
 
     def renew(self) -> None:
-        """Start a fresh process. Raises StartError."""
         self._worker.start()
 
     def close(self) -> None:
@@ -189,10 +179,7 @@ class WorkerSubject(Subject):
 
 
 class CallSubject(Subject):
-    """A function that returns content in the form of the manifest, or raises an exception.
-
-    An exception in ``rejections`` counts as a rejection. Any other exception counts as a crash.
-    """
+    """A function in this process. Exceptions in ``rejections`` are rejections, and all others are crashes."""
 
     def __init__(
         self,
@@ -226,7 +213,6 @@ class CallSubject(Subject):
 
 
 def content(data: bytes, header: Header) -> dict[str, Any]:
-    """Return the content of a file that has this header, in the form of the manifest."""
     start = header.data_start
     rows = [
         tensor_row(t.name, t.dtype, t.shape, data[start + t.begin : start + t.end])

@@ -1,8 +1,4 @@
-"""The valid twin of a file that readers may reject. The twin differs only in the disputed part.
-
-Order, whitespace, escapes, names, bytes and the header length stay the same. If a subject reads the twin
-correctly, none of these properties is the reason why it misreads the original.
-"""
+"""The valid file most similar to a file that readers may reject. Only the disputed part differs."""
 
 from __future__ import annotations
 
@@ -92,10 +88,7 @@ def _entry(file: File, fields: dict[str, list[Value]]) -> None:
 
 
 def _shape(shape: list[int], size: int, width: int) -> list[int]:
-    """Return a shape with few dimensions (SHP-10), all of them small in an empty tensor (SHP-06, SHP-08).
-
-    If a shape with a zero also overflows, its size is ambiguous. A non-empty range then decides the size.
-    """
+    """Return a shape with few dimensions (SHP-10), all of them small in an empty tensor (SHP-06, SHP-08)."""
     if 0 in shape and size > 0:
         return [size // width]
     surplus = max(len(shape) - MAX_RANK, 0)

@@ -1,9 +1,4 @@
-"""Fuzzing of slices, writes and loading through an index, based on plans.
-
-A *plan* is a JSON value that describes a question. Shrinking changes the plan; the corpus builders and the
-rules then compute the expectation again. The reference is not an oracle here: it runs like any other
-implementation.
-"""
+"""Fuzzing of slices, writes and indexes with plans, i.e. JSON values that describe a question."""
 
 from __future__ import annotations
 

@@ -22,16 +22,7 @@ from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, break_shar
 from safetensors_corpus.manifest import ROOT_MARK
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from .index_rules import (
-    CHOICES,
-    FAULTY,
-    LAYOUTS,
-    SHARD_FAULTS,
-    IndexParts,
-    judge_checkpoint,
-    metadata_text,
-    resolve_shard,
-)
+from . import index_rules
 from .question import PlanError, PlanFault, PlanKind, PlanQuestion, build_question
 from .simplification import dtypes, each, fewer, field, fixed, rows, shapes, texts, ways
 from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
@@ -52,7 +43,7 @@ def _check(plan: Plan) -> None:
     names = [shard["name"] for shard in plan["shards"]] + [name for name, _ in plan["others"]]
     if len({*names, INDEX_NAME}) != len(names) + 1:
         raise PlanError("two files have the same path")
-    if plan["text"] not in {*LAYOUTS, *CHOICES, *FAULTY}:
+    if plan["text"] not in index_rules.RENDERERS:
         raise PlanError(f"unknown text {plan['text']!r}")
     for shard in plan["shards"]:
         if not _is_path(shard["name"]):
@@ -60,7 +51,7 @@ def _check(plan: Plan) -> None:
         tensors = [tensor["name"] for tensor in shard["tensors"]]
         if len({*tensors, RESERVED, FAULTY_NAME}) != len(tensors) + 2:
             raise PlanError("a shard has a duplicate or reserved tensor name")
-        if shard["fault"] is not None and shard["fault"] not in SHARD_FAULTS:
+        if shard["fault"] is not None and shard["fault"] not in index_rules.SHARD_FAULTS:
             raise PlanError(f"unknown fault {shard['fault']!r}")
     for name, kind in plan["others"]:
         if not _is_path(name) or kind not in OTHERS:
@@ -85,7 +76,7 @@ def _total(plan: Plan, shards: Mapping[str, Mapping[str, Any]]) -> int:
             if bits % 8 or min(tensor["shape"], default=0) < 0 or prod(tensor["shape"]) > LARGEST:
                 raise PlanError(f"invalid shape for a small file: {tensor['shape']}")
             sizes[name, tensor["name"]] = bits // 8
-    where = {(tensor, str(name)): resolve_shard(name, shards) for tensor, name in plan["map"]}
+    where = {(tensor, str(name)): index_rules.resolve_shard(name, shards) for tensor, name in plan["map"]}
     return sum(sizes.get((w[0], t), 0) for (t, _), w in where.items() if not isinstance(w, PlanFault))
 
 
@@ -168,14 +159,13 @@ BAD = (
     "@ROOT@/model/x.safetensors", "x.safetensors/", "..\\outside\\x.safetensors", "sub\\y.safetensors",
     "..\\outside/x.safetensors", "C:\\outside\\x.safetensors", "\\\\localhost\\outside\\x.safetensors",
     "%2e%2e/outside/x.safetensors", "%2e%2e%2foutside%2fx.safetensors",
-    "%252e%252e%252foutside%252fx.safetensors",
-    "\uff0e\uff0e\uff0foutside\uff0fx.safetensors", "~/x.safetensors", "x.safetensors\0",
-    "x.safetensors\0.safetensors", "x.safetensors\n", "https://localhost/owner/repository/x.safetensors",
-    "file://@ROOT@/outside/x.safetensors", "owner/repository/x.safetensors",
-    "../../owner/repository/resolve/main/x.safetensors", "owner:x.safetensors", "", ".", "..", "sub",
-    INDEX_NAME,
-    "x.safetensors.", "x.safetensors ", "x.safetensors?download=true", "x.safetensors#b", "x.safetensor",
-    "x.SAFETENSORS", "x.*", "*.safetensors", "?.safetensors", "y.safetensors", "sub//y.safetensors",
+    "%252e%252e%252foutside%252fx.safetensors", "\uff0e\uff0e\uff0foutside\uff0fx.safetensors",
+    "~/x.safetensors", "x.safetensors\0", "x.safetensors\0.safetensors", "x.safetensors\n",
+    "https://localhost/owner/repository/x.safetensors", "file://@ROOT@/outside/x.safetensors",
+    "owner/repository/x.safetensors", "../../owner/repository/resolve/main/x.safetensors",
+    "owner:x.safetensors", "", ".", "..", "sub", INDEX_NAME, "x.safetensors.", "x.safetensors ",
+    "x.safetensors?download=true", "x.safetensors#b", "x.safetensor", "x.SAFETENSORS", "x.*", "*.safetensors",
+    "?.safetensors", "y.safetensors", "sub//y.safetensors",
 )  # fmt: skip
 WIDE = str.maketrans({chr(c): chr(c + 0xFEE0) for c in range(0x21, 0x7F)})
 SPELLINGS: tuple[Callable[[str], str], ...] = (
@@ -189,23 +179,11 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda name: name.replace("/", "\\"),
     lambda name: name.replace("/", "//"),
     lambda name: name.replace("..", "...."),
-    lambda name: name.upper(),
-    lambda name: f"./{name}",
-    lambda name: f"sub/../{name}",
-    lambda name: f"@ROOT@/model/{name}",
-    lambda name: f"file://@ROOT@/model/{name}",
-    lambda name: f"https://localhost/{name}",
-    lambda name: f"~/{name}",
-    lambda name: f" {name}",
-    lambda name: f"{name} ",
-    lambda name: f"{name}.",
-    lambda name: f"{name}\0",
-    lambda name: f"{name}\n",
-    lambda name: f"{name}/",
-    lambda name: f"{name}?a",
-    lambda name: f"{name}#a",
-    lambda name: f"{name}\0{name}",
-)
+    str.upper,
+    "./{}".format, "sub/../{}".format, "@ROOT@/model/{}".format, "file://@ROOT@/model/{}".format,
+    "https://localhost/{}".format, "~/{}".format, " {}".format, "{} ".format, "{}.".format, "{}\0".format,
+    "{}\n".format, "{}/".format, "{}?a".format, "{}#a".format, "{0}\0{0}".format,
+)  # fmt: skip
 """Spellings of a path that lead to the shard only if a loader decodes, normalizes or truncates paths."""
 ODD_VALUES: tuple[Any, ...] = (None, 2, True, 1.5, ["x.safetensors"], {"file": "x.safetensors"})
 METADATA = (
@@ -227,9 +205,6 @@ def _tensor(rng: Dice, name: str) -> dict[str, Any]:
     shape = [rng.choice((0, 1, 2, 2, 3, 4)) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
     whole_bytes(shape, dtype)
     return {"name": name, "dtype": dtype, "shape": shape}
-
-
-# Unusual checkpoints that a loader must accept
 
 
 def _rename(rng: Dice, out: Plan) -> None:
@@ -264,9 +239,6 @@ def _strays(rng: Dice, out: Plan) -> None:
         out["others"].append(rng.choice((["extra.safetensors", "junk"], ["config.json", "object"])))
 
 
-# Choices
-
-
 def _spelled(rng: Dice, out: Plan) -> None:
     names = {shard["name"]: shard for shard in out["shards"]}
     pairs = [pair for pair in out["map"] if pair[1] in names]
@@ -297,9 +269,6 @@ def _second_index(rng: Dice, out: Plan) -> None:
     name = rng.choice(("other", "model.fp16", "a")) + ".safetensors.index.json"
     out["others"].append([name if rng.random() < 0.7 else "pytorch_model.bin.index.json", "index"])
     out["shards"].append(_shard("other.safetensors", *(_tensor(rng, name) for name in "ab")))
-
-
-# Faults
 
 
 def _leads(rng: Dice, out: Plan, value: Any) -> None:
@@ -377,22 +346,21 @@ def _repeat(rng: Dice, out: Plan) -> None:
 
 
 def _broken_shard(rng: Dice, out: Plan) -> None:
-    rng.choice(out["shards"])["fault"] = rng.choice(tuple(SHARD_FAULTS))
+    rng.choice(out["shards"])["fault"] = rng.choice(tuple(index_rules.SHARD_FAULTS))
 
 
-_layout = drawing("text", tuple(LAYOUTS))
+_layout = drawing("text", tuple(index_rules.LAYOUTS))
 _metadata = drawing("metadata", METADATA)
-_bad_text = drawing("text", tuple(FAULTY))
+_bad_text = drawing("text", tuple(index_rules.FAULTY))
 UNUSUAL: tuple[Twist, ...] = (
     _rename, _tensor_names, _shard_metadata, _layout, _layout, setting(metadata=MORE), _strays,
 )  # fmt: skip
 CHOOSING: tuple[Twist, ...] = (
-    _spelled, _metadata, _metadata, drawing("text", tuple(CHOICES)),
+    _spelled, _metadata, _metadata, drawing("text", tuple(index_rules.CHOICES)),
     lambda rng, out: rng.choice(out["shards"])["tensors"].append(
         _tensor(rng, rng.choice(("surplus", "a.weight", "A")))
     ),
-    _twice, _twice,
-    setting(map=[]), _second_index,
+    _twice, _twice, setting(map=[]), _second_index,
 )  # fmt: skip
 FAULTS: tuple[Twist, ...] = (
     *(_bad_name,) * 7, *(_bad_text,) * 5, *(_missing,) * 2, *(_repeat,) * 2, *(_broken_shard,) * 2,
@@ -437,17 +405,15 @@ class Indexes(PlanKind):
         _check(plan)
         shards = {shard["name"]: shard for shard in plan["shards"]}
         total = _total(plan, shards)
-        loaded = judge_checkpoint(plan, shards, total)
+        loaded = index_rules.judge_checkpoint(plan, shards, total)
         builder = IndexBuilder()
         for name, shard in shards.items():
             _add_shard(builder, name, shard)
         for name, kind in plan["others"]:
             builder.file(name, OTHERS[kind])
-        parts = IndexParts(
-            [(tensor, name) for tensor, name in plan["map"]], metadata_text(plan, total), total
-        )
-        renderers = {**LAYOUTS, **CHOICES, **{name: render for name, (_, render) in FAULTY.items()}}
-        text = renderers[plan["text"]](parts)
+        pairs = [(tensor, name) for tensor, name in plan["map"]]
+        parts = index_rules.IndexParts(pairs, index_rules.metadata_text(plan, total), total)
+        text = index_rules.RENDERERS[plan["text"]](parts)
         mark = ROOT_MARK.decode() in str(plan["map"])
         builder.index(dict(loaded.found), raw=text, template=mark)
         builder.expect(*loaded.found)

@@ -39,7 +39,6 @@ class IndexParts:
 
     @property
     def first(self) -> str:
-        """The first tensor's name as a JSON string. Raises PlanError if the map is empty."""
         if not self.pairs:
             raise PlanError("the map has no tensor to change")
         return json_text(self.pairs[0][0])
@@ -91,7 +90,6 @@ CHOICES: dict[str, Callable[[IndexParts], str]] = {
     "index-flat-map": lambda p: p.map(),
     "index-unknown-members": lambda p: p.whole(members=['"version":1', '"files":["x",{"a":"b"}]']),
 }
-"""Layouts that a loader may accept or reject."""
 
 
 def _append_to_name(p: IndexParts, junk: bytes) -> bytes:
@@ -146,7 +144,7 @@ FAULTY: dict[str, tuple[PlanFault, Callable[[IndexParts], str | bytes]]] = {
     "two-maps-other-first": (TWICE, lambda p: _maps(p, _turned(p.pairs), p.pairs)),
     "two-maps-split": (TWICE, lambda p: _maps(p, p.pairs[:1], p.pairs[1:])),
 }
-"""Invalid index texts. Each has a fault and a function that renders the text."""
+RENDERERS = {**LAYOUTS, **CHOICES, **{name: render for name, (_, render) in FAULTY.items()}}
 
 
 def metadata_choice(text: str | None, total: int) -> str | None:
@@ -192,7 +190,6 @@ CODES = {
     "index-flat-map": "IDX_NO_WEIGHT_MAP",
     "index-total-size": "IDX_SIZE_MISMATCH",
 }
-"""Error code for each choice that has its own code."""
 Pair = tuple[str, str]
 
 

@@ -26,7 +26,7 @@ from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import without_folders
 
 from ..finding import ADAPTER_ERROR, ENTRY
-from ..loop.question import Cause, Examiner, Mistake, Question, unknown
+from ..loop.question import Cause, Examiner, Keys, Mistake, Question, unknown
 from ..loop.shrink import simplest
 from .simplification import Simpler, ways
 from .values import Dice, Plan
@@ -50,9 +50,7 @@ class Ruling:
     """Required behaviour for each option. Without a choice, the only key is ``""``."""
     level: str
     parts: frozenset[str]
-    """The code and rule of each fault. Without faults, the names of all choices that apply; without choices,
-    the first rule.
-    """
+    """Code and rule of each fault. Without faults, the choices that apply, or else the first rule."""
 
     @property
     def subject(self) -> str:
@@ -91,7 +89,6 @@ def choice_ruling(
     level: str = "may",
     beside: Iterable[str] = (),
 ) -> Ruling:
-    """Return the ruling if ``choice`` decides. The choices in ``beside`` may also apply."""
     rules = tuple(dict.fromkeys((rule_book().choices[choice].rule, *rules)))
     return Ruling(rules, (), choice, options, level, frozenset({choice, *beside}))
 
@@ -150,31 +147,20 @@ class PlanQuestion(Question):
         return simplest(self, same, (PlanQuestion.smaller,), seconds=seconds)
 
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
-        """Return whether another plan with a subset of the parts shows the same bug.
-
-        If the wrong answer contains content, the other answer must contain content too.
-        """
+        """Return whether another plan with a subset of the parts shows the same bug."""
         assert isinstance(other, PlanQuestion)
         return mistake.kind == again.kind and mistake.reports <= again.reports and other.parts <= self.parts
 
-    def signature(self, name: str, mistake: Mistake) -> str:
-        return self._signature(self.subject, name, mistake)
-
-    def _signature(self, subject: str, name: str, mistake: Mistake) -> str:
+    def keys(self, examiner: Examiner, mistake: Mistake) -> Keys:
         wanted = "choice" if "choice" in self.expectation else self.expectation["outcome"]
         vector = {"expected": wanted, "answer": mistake.kind}
-        return signature_of(subject, vector, {"expected": "expected", "answer": f"{name} ({self.step})"})
-
-    def subsumed_by(self, name: str, mistake: Mistake) -> tuple[str, ...]:
+        names = {"expected": "expected", "answer": f"{examiner.subject.plain} ({self.step})"}
         subjects = (self.subject, *sorted(self.parts - {self.subject}))
-        return tuple(self._signature(subject, name, mistake) for subject in subjects)
+        signatures = tuple(signature_of(subject, vector, names) for subject in subjects)
+        return Keys(signatures[0], f"{self.step} {signatures[0]}", covered_by=signatures)
 
     def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        """Return the rules that explain the answer.
-
-        If a valid request was rejected, the judge does not name a rule. This method then simplifies the plan.
-        A rule is a cause if the answer becomes right as soon as the rule no longer applies.
-        """
+        """Return the rules that the judge names, or those without which the answer becomes right."""
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed; the implementation itself may be right")
         if "choice" in self.expectation or self.expectation["outcome"] == "reject":
@@ -197,10 +183,7 @@ class PlanQuestion(Question):
 
 
 def mistake_of(judged: StepVerdict) -> Mistake | None:
-    """Return the mistake in an answer, or None if the answer is right.
-
-    A wrong exception type is not a mistake here, because it depends on the call and the corpus covers it.
-    """
+    """Return the mistake in an answer, if any. Exception types depend on the call, so they are ignored."""
     if not fails(judged.verdict) or judged.verdict == "deviation:exception":
         return None
     result = judged.result
@@ -314,10 +297,7 @@ def case_from(
     rules: tuple[str, ...],
     folder: Path,
 ) -> Case:
-    """Write the files into ``folder`` and return the case that opens them.
-
-    Raises ValueError if the step is unknown or the expectation or action is malformed, and OSError.
-    """
+    """Write the files into ``folder`` and return the case that opens them. Raises ValueError and OSError."""
     if step not in CASE_KINDS:
         raise ValueError(
             f"step {step!r} does not support inputs; the steps that do are: {', '.join(CASE_KINDS)}"

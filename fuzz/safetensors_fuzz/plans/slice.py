@@ -251,10 +251,6 @@ def _list(rng: Dice, out: Plan, tensor: Tensor) -> None:
     out["index"][at] = places
 
 
-def _truth(rng: Dice, out: Plan, _tensor: Tensor) -> None:
-    out["index"] = [rng.random() < 0.5, *([_range()] if rng.random() < 0.2 else [])]
-
-
 def _unknown(rng: Dice, out: Plan, _tensor: Tensor) -> None:
     name = rng.choice(out["tensors"])["name"]
     like = (name.upper(), name[:-1], name + ".weight", name + " ", " " + name, "__metadata__", "")
@@ -264,8 +260,9 @@ def _unknown(rng: Dice, out: Plan, _tensor: Tensor) -> None:
 TWISTS: tuple[Twist, ...] = (
     _bound, _bound, _bound, _reversed, _reversed, _step, _step,
     lambda rng, out, _: out["index"].insert(rng.randint(0, len(out["index"])), None),
-    _list, _truth, _zero_step,
-    _outside, _outside, _extra, _strange, _dots,
+    _list,
+    lambda rng, out, _: out.update(index=[rng.random() < 0.5, *([_range()] if rng.random() < 0.2 else [])]),
+    _zero_step, _outside, _outside, _extra, _strange, _dots,
     lambda rng, out, _: out.update(fault=rng.choice(tuple(BROKEN))), _unknown,
 )  # fmt: skip
 """Changes to a valid index. The first ten mostly lead to choices, and the others to faults."""

@@ -1,8 +1,4 @@
-"""The expected result of a slice: a rejection, a choice left to the reader, or NumPy's selection.
-
-The rules API-02 to API-09 and the choices of the rule book define which requests a reader may reject, and how
-packed elements behave.
-"""
+"""The expected result of a slice: a rejection, a choice left to the reader, or NumPy's selection."""
 
 from __future__ import annotations
 
@@ -151,10 +147,7 @@ def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
 def ruling_on(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[PlanFault]
 ) -> tuple[Ruling, dict[str | None, Part]]:
-    """Return the ruling, and the result for each accepting option. Without a choice, the key is None.
-
-    ``broken`` contains the faults outside the index. Raises PlanError if the rules do not decide.
-    """
+    """Return the ruling, and the result for each accepting option, or for None. Raises PlanError."""
     found = analyse_index(shape, items)
     faults = [*broken, *found.faults]
     if faults:
@@ -199,10 +192,7 @@ def _truth(
 
 
 def pick(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:
-    """Return the elements that NumPy selects, or None if they begin or end inside a byte. Raises PlanError.
-
-    NumPy selects element numbers instead of elements, so this also works for packed elements.
-    """
+    """Return what NumPy selects, or None if it begins or ends inside a byte. Raises PlanError."""
     numbers = np.arange(prod(shape)).reshape(shape)
     index = tuple(np.array(item, np.int64) if isinstance(item, list) else item for item in items)
     try:

@@ -11,9 +11,7 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 Plan = dict[str, Any]
-"""A question as a JSON value. Each kind of plan documents its keys. Finished plans are immutable and share
-parts.
-"""
+"""A question as a JSON value. Each kind of plan documents its keys. Finished plans share parts."""
 
 RESERVED = "__metadata__"
 FAULTY_NAME = "\u00a7"
@@ -27,10 +25,7 @@ BASIC = ("U8", "I64", "F16", "F32")
 
 
 class Dice(random.Random):
-    """A random generator with its own selection of dtypes.
-
-    Most frameworks do not support all dtypes, so a plan with many unsupported dtypes would test little else.
-    """
+    """A random generator with a selection of dtypes, because most frameworks do not support all of them."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng.getrandbits(64))
@@ -39,7 +34,6 @@ class Dice(random.Random):
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """Dtypes with whole-byte elements, except BOOL."""
         return tuple(dtype for dtype in self.dtypes if dtype not in PACKED and dtype != "BOOL")
 
 
@@ -61,14 +55,8 @@ Twist = Callable[[Dice, Plan], None]
 
 
 def drawing(key: str, values: Sequence[Any]) -> Twist:
-    def twist(rng: Dice, out: Plan) -> None:
-        out[key] = copy.deepcopy(rng.choice(values))
-
-    return twist
+    return lambda rng, out: out.update({key: copy.deepcopy(rng.choice(values))})
 
 
 def setting(**values: Any) -> Twist:
-    def twist(_: Dice, out: Plan) -> None:
-        out |= copy.deepcopy(values)
-
-    return twist
+    return lambda _, out: out.update(copy.deepcopy(values))

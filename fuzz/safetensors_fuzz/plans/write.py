@@ -120,7 +120,6 @@ def _row_major(shape: list[int], width: int) -> list[int]:
 
 
 def contiguous(rng: Dice, out: Plan) -> None:
-    """Add a contiguous view of a larger storage, sometimes with explicit strides."""
     dtype = rng.choice(rng.whole)
     width = DTYPE_BITS[dtype] // 8
     shape = [rng.choice((0, 1, 1, 2, 3)) for _ in range(rng.randint(0, 4))]
@@ -190,7 +189,6 @@ def big_endian(rng: Dice, out: Plan) -> None:
 
 
 def parts(rng: Dice, out: Plan) -> None:
-    """Add tensors that use different bytes of the same storage."""
     dtype = rng.choice(rng.whole)
     width = DTYPE_BITS[dtype] // 8
     lengths = [rng.randint(0, 3) for _ in range(rng.randint(2, 3))]
@@ -214,7 +212,6 @@ def shared(rng: Dice, out: Plan) -> None:
 
 
 def shape_for(rng: Dice, dtype: str, rank: int | None = None) -> list[int]:
-    """Return a small shape. Packed elements fill whole bytes."""
     rank = rng.choice((0, 1, 1, 1, 2, 2, 3, 4, 7, 8)) if rank is None else rank
     shape = [rng.choice((0, 1, 2, 2, 3, 3, 4, 5) if rank < 4 else (1, 1, 2, 3)) for _ in range(rank)]
     whole_bytes(shape, dtype)
@@ -225,9 +222,6 @@ def _ordinary(rng: Dice, out: Plan, name: Any) -> None:
     dtype = rng.choice(rng.dtypes)
     shape = shape_for(rng, dtype)
     _add_own(out, name, dtype, shape, prod(shape) * DTYPE_BITS[dtype] // 8)
-
-
-# Unusual arguments that a writer must accept
 
 
 def _names(rng: Dice, out: Plan) -> None:
@@ -308,9 +302,6 @@ def _recommended(rng: Dice, out: Plan) -> None:
         out["metadata"] = None
     elif name == "one-file" and rng.random() < 0.4:
         _disk_full(rng, out)
-
-
-# Faults
 
 
 def _bad_name(rng: Dice, out: Plan) -> None:

@@ -1,7 +1,4 @@
-"""The expected result of a write: a rejection, a choice left to the writer, or a file.
-
-It depends only on the arguments: names, metadata, element types, sizes, and memory layouts of views.
-"""
+"""The expected result of a write: a rejection, a choice left to the writer, or a file."""
 
 from __future__ import annotations
 
@@ -35,15 +32,11 @@ SHOULD = {
     "keeps-link": "WRT-15",
     "compact-json": "WRT-18",
 }
-"""The rule of each recommended property of a written file."""
 MUST = ("no-foreign-bytes", "target-unchanged")
 CANARY = b"foreign memory! " * 4
-"""Bytes placed around the arguments. If they appear in the file, the writer has read past the end of an
-argument.
-"""
+"""Bytes around the arguments. The file contains them if the writer reads past the end of an argument."""
 LARGEST = 48 << 10
 TARGETS = ("new", "file", "link", "input", "missing-folder")
-REFUSE_NAME = PlanFault(("WRT-10",), ("WRT_BAD_NAME",))
 REFUSE_METADATA = PlanFault(("WRT-10", "MET-01"), ("WRT_BAD_METADATA",))
 
 
@@ -52,11 +45,7 @@ def has_lone_surrogate(text: str) -> bool:
 
 
 def ruling_on(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) -> Ruling:
-    """Return the ruling for a plan. Raises PlanError if the rules do not decide.
-
-    ``memory`` maps storages to their bytes, including guards. The offsets of ``tensors`` refer to these
-    bytes.
-    """
+    """Return the ruling. ``memory`` contains the storages with their guards. Raises PlanError."""
     should = [SHOULD[name] for name in plan["properties"] if name in SHOULD]
     if faults := list(_faults(plan, tensors)):
         return replace(reject_ruling(faults), level="should") if should else reject_ruling(faults)
@@ -74,7 +63,7 @@ def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[PlanFa
     for tensor in tensors:
         name = tensor["name"]
         if not isinstance(name, str) or has_lone_surrogate(name):
-            yield REFUSE_NAME
+            yield PlanFault(("WRT-10",), ("WRT_BAD_NAME",))
         elif name == RESERVED:
             yield PlanFault(("WRT-06",), ("WRT_BAD_NAME", "MET_NOT_MAP"))
         yield from _size_faults(tensor)
@@ -212,10 +201,7 @@ def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
-    """Return the bytes of each storage, including guards, and the tensors with offsets into these bytes.
-
-    Raises PlanError for an inconsistent plan.
-    """
+    """Return each storage with its guards, and the tensors with offsets into it. Raises PlanError."""
     _check(plan)
     own = {}
     for name, storage in plan["storages"].items():
@@ -274,7 +260,6 @@ ELEMENTS = 16_384
 
 
 def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
-    """Check that a tensor fits into its memory. Raises PlanError."""
     shape = tensor["shape"]
     if min(shape, default=0) < 0 or not 0 <= tensor["offset"] <= len(memory):
         raise PlanError("invalid shape or offset")
@@ -317,7 +302,6 @@ def _check_view(tensor: Mapping[str, Any], memory: bytes) -> None:
 def check_foreign(
     action: Mapping[str, Any], memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Check that no argument looks like foreign memory. Raises PlanError."""
     windows = foreign_windows(action)
     for tensor in tensors:
         whole = memory[tensor["storage"]]
@@ -327,7 +311,6 @@ def check_foreign(
 
 
 def check_limit(limit: int, tensors: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the file exceeds the limit. Raises PlanError."""
     needed = sum(prod(t["shape"]) * DTYPE_BITS.get(t["dtype"], 0) // 8 for t in tensors)
     if not 0 < limit < needed < WRAPS:
         raise PlanError("the file may fit on the disk")

@@ -1,7 +1,4 @@
-"""The atheris engine runs libFuzzer targets in separate processes and collects their findings.
-
-When a target dies, the engine reports the death and starts a new target.
-"""
+"""The atheris engine. It runs libFuzzer targets in processes and replaces those that die."""
 
 from __future__ import annotations
 
@@ -58,9 +55,7 @@ def tally_of(path: Path) -> tuple[Tally, str]:
 
 
 MAX_RESTARTS = 20
-"""Maximum number of times that the engine replaces a target. Further replacements would only die in the same
-way.
-"""
+"""Maximum number of replacements for a target. Further replacements would only die in the same way."""
 POLL_SECONDS = 0.1
 EXIT_SECONDS = 20.0
 INPUT_SECONDS = 60
@@ -89,15 +84,9 @@ class AtherisRun:
         known: Callable[[str], bool] = lambda _: False,
         output: Path | None = None,
     ) -> None:
-        """Prepare the run without starting processes.
+        """Prepare a run, which is reproducible with ``max_execs``, a single job and no existing corpus.
 
-        ``reference`` and selectors with the prefix ``here:`` run inside the target. The run is reproducible
-        if it has a limit ``max_execs``, only one job and no existing corpus.
-
-        ``tally`` receives the counts and the smallest finding of each signature, even after Ctrl-C. At the
-        end, the run calls ``keep`` with each finding. ``output`` is the folder for findings; its subfolder
-        ``deaths`` receives the inputs that killed targets. The run omits findings that ``output`` already
-        contains.
+        The folder ``deaths`` in ``output`` receives the inputs that killed targets.
         """
         self.config, self.scratch, self.tally, self.deaths = config, scratch, tally, list[TargetDeath]()
         self._keep, self._progress, self._known = keep, progress, known
@@ -124,10 +113,7 @@ class AtherisRun:
         self.began = time.monotonic()
 
     def do(self) -> None:
-        """Run the targets and collect their findings, even after Ctrl-C.
-
-        Raises RunError if a target does not start, and SystemExit if atheris is not installed.
-        """
+        """Run the targets. Raises RunError if one does not start, and SystemExit if atheris is missing."""
         load_atheris()
         for path in (self.output, self.tallies, self.corpus):
             path.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ under the names that OSS-Fuzz and ClusterFuzzLite expect.
 from __future__ import annotations
 
 import random
+import re
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,6 @@ _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def dictionary() -> tuple[bytes, ...]:
-    """Return all words of the vocabulary that libFuzzer accepts, sorted and without duplicates."""
     sets: tuple[Sequence[bytes], ...] = (
         words.FIELDS, (words.RESERVED,), words.NO_DTYPES, words.TOO_BIG, words.WORDS, words.BAD_WORDS,
         words.SPACES, words.NO_SPACES, words.NOT_UTF8, words.CONTROLS, words.BAD_ESCAPES, words.BOMS,
@@ -44,23 +44,12 @@ def dictionary() -> tuple[bytes, ...]:
 
 
 def quoted(word: bytes) -> str:
-    out = ""
-    for byte in word:
-        char = chr(byte)
-        if char in '\\"':
-            out += "\\" + char
-        elif 0x20 <= byte < 0x7F:
-            out += char
-        else:
-            out += f"\\x{byte:02X}"
-    return f'"{out}"'
+    text = re.sub(r'["\\]', r"\\\g<0>", word.decode("latin-1"))
+    return '"' + re.sub("[^ -~]", lambda match: f"\\x{ord(match[0]):02X}", text) + '"'
 
 
 def seeds() -> dict[str, bytes]:
-    """Return small, distinct files from the corpus and the grammar, both valid and invalid, by name.
-
-    Raises ManifestError if the corpus cannot be read.
-    """
+    """Return small, distinct files from the corpus and the grammar by name. Raises ManifestError."""
     names: dict[bytes, str] = {}
     for name, data in (*_of_corpus(), *_of_grammar()):
         if 0 < len(data) <= LARGEST_SEED:
@@ -95,7 +84,6 @@ def _of_grammar() -> Iterator[tuple[str, bytes]]:
 
 
 def write_seeds(folder: Path, most: int | None = None) -> list[Path]:
-    """Write at most ``most`` seeds to a folder and return their paths. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(seeds().items())
     if most is not None and most < len(rows):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import functools
 import gc
 import importlib
 import importlib.util
@@ -22,7 +21,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from safetensors_conformance.implementations.selectors import SelectorError, resolve
-from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.author.file import tensor_row
@@ -33,6 +31,7 @@ from safetensors_reference.rules.book import ProfileName
 from ...finding import Finding
 from ...findings import folder
 from ...grammar.model import File
+from ...loop.expectation import REFERENCE
 from ...loop.recorder import Settings, Tally
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete
 from ..campaign import Campaign, class_of
@@ -40,10 +39,8 @@ from . import CANNOT_START, INTERRUPTED
 from .mutator import Mutator
 
 HERE = "here:"
-"""Prefix of selectors whose implementation runs in this process. This is fast, but a crash kills the target.
-"""
+"""Prefix of selectors for implementations that run in this process, where a crash kills the target."""
 _OFFICIAL = "safetensors"
-_REFERENCE = "reference"
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class TargetConfig:
         if profile not in ("", *PROFILES):
             raise ValueError(f"STC_FUZZ_PROFILE: {profile!r} is not one of {', '.join(PROFILES)}")
         return cls(
-            impls=tuple(line.strip() for line in (get("IMPLS") or _REFERENCE).splitlines() if line.strip()),
+            impls=tuple(line.strip() for line in (get("IMPLS") or REFERENCE).splitlines() if line.strip()),
             steps=tuple(step.strip() for step in (get("STEPS") or "read").split(",") if step.strip()),
             profile=cast("ProfileName", profile) if profile else None,
             output=Path(get("OUTPUT")) if get("OUTPUT") else None,
@@ -98,14 +95,13 @@ def subjects_of(
 ) -> list[Subject]:
     """Start all subjects. Raises StartError, SelectorError or ValueError.
 
-    Selectors have the same form as for ``--impl``. ``here:safetensors`` and ``here:MODULE_OR_FILE:FUNCTION``
-    run in this process; FUNCTION returns the content of a file in the form of the manifest or raises
+    In ``here:MODULE_OR_FILE:FUNCTION``, FUNCTION returns content in the form of the manifest or raises
     ``Refused``. ``reference`` runs only the proving path, because the explaining path judges the answers.
     """
     out: list[Subject] = []
     outer = [step for step in steps if step not in INNER]
     for selector in selectors if outer else ():
-        if selector == _REFERENCE:
+        if selector == REFERENCE:
             steps = (*steps, "prove")
         elif selector.startswith(HERE):
             out.append(_here(selector.removeprefix(HERE)))
@@ -159,8 +155,7 @@ def _official() -> CallSubject:
 
 POINTS = 1024
 REPORT_SECONDS = 0.5
-"""Seconds between two writes of the counts. The target writes them regularly so that they survive its death.
-"""
+"""Interval between two writes of the counts, which must survive the death of the target."""
 LIMITS = Limits(10.0)
 
 
@@ -178,7 +173,7 @@ class Loop:
         self.tally = Tally()
         self._points = _points(atheris)
         self._campaign: Campaign | None = None
-        self._subjects: list[_Watched] = []
+        self._subjects: list[Subject] = []
         self._slots: Slots | None = None
         self._distrust = False
         self._began = self._written = time.monotonic()
@@ -187,12 +182,15 @@ class Loop:
         campaign = self._campaign or self._start()
         assert self._slots is not None
         count = len(self.tally.findings)
-        for subject in self._subjects:
-            subject.said = 0
         campaign.run_one(data, self._slots, self._tree(data))
-        for subject in self._subjects:
-            if subject.said:
-                self._points[subject.said % POINTS]()
+        for number, subject in enumerate(self._subjects):
+            said = 0
+            for step in subject.steps:
+                result = campaign.answers[number, step]
+                text = f"{subject.name}|{step}|{result.outcome}|{class_of(result.message)}|{said}"
+                said = zlib.crc32(text.encode("utf-8", "replace")) or 1
+            if said:
+                self._points[said % POINTS]()  # the answers count as coverage
         if self.tally.execs % 64 == 0 and time.monotonic() - self._written > REPORT_SECONDS:
             self.write_counts()
         if self.config.raises and len(self.tally.findings) > count:
@@ -226,15 +224,14 @@ class Loop:
         config = self.config
         limits = replace(LIMITS, confinement=Confinement(config.env))
         try:
-            subjects = subjects_of(config.impls, config.steps, config.profile, limits)
+            self._subjects = subjects_of(config.impls, config.steps, config.profile, limits)
         except (StartError, SelectorError, ValueError) as err:
             sys.stderr.write(f"stc-fuzz-target: {err}\n")
             sys.stderr.flush()
             os._exit(CANNOT_START)  # libFuzzer would report any other exit as a crash
-        self._distrust = any(isinstance(subject, ProveSubject) for subject in subjects)
-        reads_files = any(not isinstance(subject, (CallSubject, ProveSubject)) for subject in subjects)
+        self._distrust = any(isinstance(subject, ProveSubject) for subject in self._subjects)
+        reads_files = any(not isinstance(subject, (CallSubject, ProveSubject)) for subject in self._subjects)
         self._slots = Slots(2 if reads_files else 0)
-        self._subjects = [_Watched(subject) for subject in subjects]
         known: set[str] = set()
         stored = None if config.raises else config.output
         for path in stored.glob(f"*/{folder.DOCUMENT}") if stored is not None else ():
@@ -252,17 +249,13 @@ class Loop:
         self._campaign = Campaign(self._subjects, settings, keep=self._keep, tally=self.tally)
         self._close_at_exit()
         self.write_counts()
-        # Trees of inputs contain no reference cycles, and the search for cycles would take a tenth of the run
-        # time.
+        # Trees contain no reference cycles, and the search for cycles would take a tenth of the run time.
         gc.freeze()
         gc.set_threshold(100_000, 20, 100)
         return self._campaign
 
     def _tree(self, data: bytes) -> File | None:
-        """Return the tree of the input if it is cached.
-
-        A tree without faults counts as broken, because the proving path would otherwise judge its own answer.
-        """
+        """Return the cached tree. It counts as broken if the proving path would judge its own answer."""
         file = self.mutator.known(data)
         if file is None or file.faults or not self._distrust:
             return file
@@ -277,62 +270,30 @@ class Loop:
 
     def _close_at_exit(self) -> None:
         """Call ``close`` at every exit except SIGKILL."""
+
+        def leave(_number: int, _frame: types.FrameType | None) -> None:
+            for other in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(other, signal.SIG_IGN)
+            self.close()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+
         atexit.register(self.close)
         # libFuzzer calls the C function exit, which does not run Python's exit handlers.
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self.close())
         _CALLBACKS.append(call)
         ctypes.CDLL(None)["__cxa_atexit"](call, None, None)
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, functools.partial(_leave, self))
+            signal.signal(number, leave)
 
 
 _CALLBACKS: list[object] = []
 """Callbacks that C code may call. This list prevents Python from freeing them."""
 
 
-def _leave(loop: Loop, number: int, frame: types.FrameType | None) -> None:  # noqa: ARG001
-    for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, signal.SIG_IGN)
-    loop.close()
-    sys.stderr.flush()
-    os._exit(INTERRUPTED)
-
-
 def let_libfuzzer_interrupt() -> None:
-    """Restore the default Ctrl-C handler until the first input so that libFuzzer installs its own handler.
-
-    A ``-fork`` parent never runs Python code again, so Python's handler would swallow the signal.
-    """
+    """Restore the default Ctrl-C handler, because a ``-fork`` parent never runs Python's own handler."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-class _Watched(Subject):
-    """A subject whose answers count as coverage."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self.name, self.plain, self.version = subject.name, subject.plain, subject.version
-        self.lacks, self.steps = subject.lacks, subject.steps
-        self.said = 0
-        self._left = 0
-
-    def announce(self, inputs: Sequence[tuple[bytes, str]]) -> None:
-        self._left = len(self.steps)
-        self._subject.announce(inputs)
-
-    def answer(self, data: bytes, path: str, step: str) -> StepResult:
-        result = self._subject.answer(data, path, step)
-        if self._left > 0:
-            self._left -= 1
-            text = f"{self.name}|{step}|{result.outcome}|{class_of(result.message)}|{self.said}"
-            self.said = zlib.crc32(text.encode("utf-8", "replace")) or 1
-        return result
-
-    def renew(self) -> None:
-        self._subject.renew()
-
-    def close(self) -> None:
-        self._subject.close()
 
 
 def _points(atheris: Any) -> list[Callable[[], None]]:

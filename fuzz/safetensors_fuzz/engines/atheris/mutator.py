@@ -26,11 +26,7 @@ _MODEST = 1 << 16
 
 
 class Mutator:
-    """Mutates inputs with the grammar. Each output has at most ``MAX_FAULTS`` faults.
-
-    The same sequence of calls gives the same results. An input that is not cached is treated as having one
-    fault.
-    """
+    """Mutates inputs with the grammar. Each output has at most ``MAX_FAULTS`` faults."""
 
     def __init__(self, native: Native | None = None, *, cache: int = CACHE) -> None:
         self._rng = random.Random(0)  # noqa: S311 - reproducible on purpose
@@ -40,9 +36,8 @@ class Mutator:
         self._trees: dict[bytes, File] = {}
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
-        """Mutate an input. This method is libFuzzer's custom mutator."""
         rng = self._rng
-        _seed(rng, seed)
+        super(random.Random, rng).seed(seed)
         roll = rng.random()
         if self._native is not None and roll < NATIVE_SHARE:
             return self._native(data, max_size)[:max_size]
@@ -51,9 +46,8 @@ class Mutator:
         return self._fitting(self._changed(self.tree(data)), max_size)
 
     def cross(self, data: bytes, other: bytes, max_size: int, seed: int) -> bytes:
-        """Combine two inputs. This method is libFuzzer's custom crossover function."""
         rng = self._rng
-        _seed(rng, seed)
+        super(random.Random, rng).seed(seed)
         first, second = self.tree(data), self.tree(other)
         crossed = _CROSSINGS[int(rng.random() * len(_CROSSINGS))](rng, first, second)
         if crossed is None:
@@ -169,7 +163,3 @@ def _dress(rng: random.Random, file: File, other: File) -> File | None:  # noqa:
 
 
 _CROSSINGS: tuple[Crossing, ...] = (_join, _join, _join, _graft, _graft, _dress)
-
-
-def _seed(rng: random.Random, seed: int) -> None:
-    super(random.Random, rng).seed(seed)

@@ -29,12 +29,7 @@ from typing import Any
 from . import CANNOT_START
 
 RULES_LAYER = ("header.layout",)
-"""Modules of the reference that provide branch coverage, in addition to the answers of the subjects.
-
-In the same processor time, a run finds 1,770 outcome tuples with this module, 1,540 with this module and
-``explain``, 1,390 with these two and ``entries``, and 1,230 without any module. Covering the JSON parser
-would cost more than covering all of them.
-"""
+"""Modules with branch coverage. With more or fewer modules, a run finds fewer outcome tuples per second."""
 _PACKAGE = "safetensors_reference"
 
 

@@ -10,9 +10,7 @@ from ..entries import NoPlaceError
 from ..model import File
 
 Change = Callable[[random.Random, File], bool | None]
-"""Changes a file in place. Raises NoPlaceError or returns False if it does not apply to the file. A mutation
-that returns None applies to every file with framing.
-"""
+"""Changes a file in place. Raises NoPlaceError or returns False if it does not apply to the file."""
 
 
 @dataclass(frozen=True)

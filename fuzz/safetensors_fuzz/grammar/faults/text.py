@@ -64,9 +64,8 @@ def length_over_limit(rng: random.Random, file: File) -> None:
 
 
 @fault("FRM-02")
-def length_big_endian(rng: random.Random, file: File) -> None:
+def length_big_endian(rng: random.Random, file: File) -> None:  # noqa: ARG001
     """Write the header length in big-endian order."""
-    del rng  # unused, but all mutations have the same signature
     file.length = int.from_bytes(len(file.header()).to_bytes(8, "little"), "big")
 
 
