@@ -24,7 +24,7 @@ from safetensors_corpus.judging.content import FIELDS
 from safetensors_corpus.judging.judge import excuse
 from safetensors_reference import UnreadableError, explain, rule_book
 from safetensors_reference.check.inputs import find_inputs
-from safetensors_reference.model.names import is_index
+from safetensors_reference.files.names import is_index
 from safetensors_reports.differences.signatures import InputInfo
 from safetensors_reports.record.run import RunRecord
 

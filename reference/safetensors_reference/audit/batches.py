@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..model.names import is_index
+from ..files.names import is_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

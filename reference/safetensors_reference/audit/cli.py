@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from ..buffers import cores
+from ..arrays.buffers import cores
+from ..files.progress import AuditBar
+from ..files.walk import SourceError, find_folders, is_address
 from ..rules.faults import shown_name
 from .batches import make_batches
 from .engine import Dask, EngineError, Pool, run
-from .progress import AuditBar
 from .results import ProcessedFiles, ResultsError, open_results
 from .row import NOT_READ
-from .sources import SourceError, find_folders, is_address
 from .work import AuditOptions
 
 if TYPE_CHECKING:

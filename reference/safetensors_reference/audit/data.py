@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..files.reading import Requests, with_retries
 from ..header.model import rows
-from .reading import Requests, with_retries
 from .row import NotReadError
 
 if TYPE_CHECKING:
+    from ..files.reading import Fetcher
     from ..header.model import Header
     from .batches import AuditInput
-    from .reading import Fetcher
     from .row import Row
 
 BLOCK = 8 << 20

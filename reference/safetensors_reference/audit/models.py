@@ -6,9 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..header.json_text import Abandon
+from ..model.index import INDEX_CAP, FaultCollector, IndexText, read_index_text
+from ..model.shards import check_contents
 from ..rules.faults import Fault, quote
-from ..sharded.contents import check_contents
-from ..sharded.index import INDEX_CAP, FaultCollector, IndexText, read_index_text
 from .row import LARGEST, Head, NotReadError, Profiles, Row, Tally, fault_fields, now, verdict_of
 
 if TYPE_CHECKING:

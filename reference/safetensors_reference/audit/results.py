@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..files.reading import listed
 from ..rules.faults import quote, shown_name
 from ..writing.atomic import NotSavedError, write_file
-from .reading import listed
 from .row import Row, row_address, unicode
 
 if TYPE_CHECKING:

@@ -9,19 +9,19 @@ from urllib.parse import quote as percent
 
 import msgspec
 
+from ..files.reading import LocalFetcher, Result, confirm_unchanged, listed
+from ..files.stores import fetcher_of
 from .batches import AuditInput
 from .data import read_data
 from .models import ModelIndex, model_row, whole_index
-from .reading import LocalFetcher, Result, confirm_unchanged, listed
 from .row import NotReadError, Row, encode_row, file_row, unread_row
-from .stores import fetcher_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
+    from ..files.reading import Fetcher
     from .batches import Batch
     from .models import ShardRow
-    from .reading import Fetcher
 
 Thing = TypeVar("Thing")
 SLOW_SECONDS = 10.0

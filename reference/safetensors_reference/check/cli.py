@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from ..model.names import is_index
-from ..remote import is_remote
+from ..files.names import is_index
+from ..files.remote import is_remote
 from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName
 from ..rules.faults import shown_name
 from ..source import UnreadableError

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ..model.names import MODEL_FILES, find_models, is_index, is_model_file
-from ..remote import HUB, is_remote, remote_names
+from ..files.names import MODEL_FILES, find_models, is_index, is_model_file
+from ..files.remote import HUB, is_remote, remote_names
+from ..model.index import SUFFIX
 from ..rules.faults import without_name
-from ..sharded.index import SUFFIX
 from ..source import UnreadableError
 
 if TYPE_CHECKING:

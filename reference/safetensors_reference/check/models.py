@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..model.names import find_models, is_index
-from ..remote import is_remote
+from ..files.names import find_models, is_index
+from ..files.remote import is_remote
 from ..rules.faults import without_name
 from .inputs import CheckInput
 from .result import CheckResult, check_input
@@ -17,11 +17,11 @@ from .result import CheckResult, check_input
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..files.names import ModelFiles
     from ..header.explain import Explanation
     from ..model.judge import ModelFinding, ModelJudgement
-    from ..model.names import ModelFiles
+    from ..model.shards import Shard
     from ..rules.book import ProfileName
-    from ..sharded.contents import Shard
     from .inputs import ModelInput
     from .result import Status
 
@@ -130,7 +130,7 @@ class FolderModels:
 
 
 def _shard(result: CheckResult) -> Shard:
-    from ..sharded.contents import Shard, shard_of
+    from ..model.shards import Shard, shard_of
 
     if result.error is not None:
         return Shard(unread=without_name(result.error, result.name))

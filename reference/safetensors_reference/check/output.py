@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from ..files.remote import is_remote, open_remote
 from ..header.layout import draw_layout
 from ..hexview import hexview
-from ..remote import is_remote, open_remote
+from ..model.index import IndexNote
 from ..rules.book import rule_book
 from ..rules.faults import render_path, shown_name
-from ..sharded.index import IndexNote
 from ..source import UnreadableError, open_source
 from ..text import printable, shorten
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..files.remote import beside, open_remote
 from ..header.read import examine_source
-from ..remote import beside, open_remote
+from ..model.read import explain_index_source
+from ..model.shards import ABSENT, Shard, shard_of
 from ..rules.faults import without_name
-from ..sharded.contents import ABSENT, Shard, shard_of
-from ..sharded.read import explain_index_source
 from ..source import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..header.explain import Explanation
+    from ..model.read import IndexExplanation
     from ..rules.book import ProfileName
-    from ..sharded.read import IndexExplanation
 
 
 def examine_remote(address: str, profile: ProfileName) -> Explanation:

@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from ..files.names import is_index
+from ..files.remote import is_remote
 from ..header.model import rows
 from ..header.read import examine
-from ..model.names import is_index
-from ..remote import is_remote
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import quote, render_path
 from ..source import UnreadableError
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from ..header.explain import Explanation
     from ..header.model import Header
+    from ..model.index import IndexNote
+    from ..model.read import IndexExplanation
     from ..rules.book import ProfileName
     from ..rules.faults import Fault
-    from ..sharded.index import IndexNote
-    from ..sharded.read import IndexExplanation
     from .inputs import CheckInput
 
 Status = Literal["valid", "invalid", "unreadable"]
@@ -173,7 +173,7 @@ def check_input(
 
 def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanation] | None) -> CheckResult:
     # This import is deferred because most files are not an index.
-    from ..sharded.read import explain_index
+    from ..model.read import explain_index
 
     seen = explain_index(name, profile, known)
     return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, index=seen)

@@ -10,8 +10,8 @@ import msgspec
 from safetensors_reference.audit.batches import make_batches
 from safetensors_reference.audit.engine import Engine, run
 from safetensors_reference.audit.row import Row
-from safetensors_reference.audit.sources import find_folders
 from safetensors_reference.audit.work import AuditOptions
+from safetensors_reference.files.walk import find_folders
 
 from .. import support
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from safetensors_reference.audit.cli import audit
-from safetensors_reference.audit.progress import AuditBar
+from safetensors_reference.files.progress import AuditBar
 from safetensors_reference.main import main
 
 from .support import BROKEN, MODEL, VALID, read_row, write_tree

@@ -97,7 +97,7 @@ def test_a_file_that_kills_workers_of_dask_is_named(tmp_path: Path, cluster: Any
 
 def batches(tree: Path) -> Iterator[Batch]:
     from safetensors_reference.audit.batches import make_batches
-    from safetensors_reference.audit.sources import find_folders
+    from safetensors_reference.files.walk import find_folders
 
     return make_batches(find_folders([str(tree)], []), 2, lambda _: False)
 

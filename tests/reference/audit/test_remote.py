@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
-from safetensors_reference.audit import reading
 from safetensors_reference.audit.work import AuditOptions
+from safetensors_reference.files import reading
 
 from ..support import entry, make
 from .support import BROKEN, VALID, long_file, rows_of

@@ -11,12 +11,12 @@ import pytest
 
 from safetensors_reference.audit import batches
 from safetensors_reference.audit.batches import AuditInput
-from safetensors_reference.audit.reading import LocalFetcher
 from safetensors_reference.audit.row import MAX_KEYS, Head, Tally, Writer, encode_row, file_row
 from safetensors_reference.audit.work import AuditOptions, _BatchAuditor
+from safetensors_reference.files.reading import LocalFetcher
 from safetensors_reference.header.read import examine
+from safetensors_reference.model.read import explain_index
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reference.sharded.read import explain_index
 
 from ..support import entry, make
 from .support import INDEX, MODEL, VALID, alike, read_row, rows_of, write_tree

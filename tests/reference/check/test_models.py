@@ -18,8 +18,8 @@ from safetensors.numpy import save_file
 from safetensors_reference.check.cli import check
 from safetensors_reference.check.inputs import CheckInput, ModelInput, expand_paths, find_inputs
 from safetensors_reference.check.result import check_input
-from safetensors_reference.model.names import find_models
-from safetensors_reference.sharded.index import shard_name
+from safetensors_reference.files.names import find_models
+from safetensors_reference.model.index import shard_name
 
 from .test_sarif import check_structure
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote as quote_address
 from urllib.parse import urlsplit
 
-from .rules.faults import quote, shown_name
-from .source import Uncopied, UnreadableError, shorter
+from ..rules.faults import quote, shown_name
+from ..source import Uncopied, UnreadableError, shorter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .audit.reading import FileRange
+    from .reading import FileRange
 
 HUB = "hf://"
 SCHEMES = (HUB, "https://", "http://")
@@ -145,9 +145,9 @@ def _web(address: str) -> Callable[[int, int], FileRange]:
     import aiohttp  # noqa: F401 - name the missing module
     import fsspec  # noqa: F401
 
-    from .audit.batches import AuditInput
-    from .audit.row import NotReadError
-    from .audit.stores import fetcher_of
+    from ..audit.batches import AuditInput
+    from ..audit.row import NotReadError
+    from .stores import fetcher_of
 
     fetcher, loop = fetcher_of("https://")
 

@@ -14,10 +14,10 @@ from safetensors_reference.audit.batches import AuditInput
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.models import ModelIndex, model_row
 from safetensors_reference.audit.row import LARGEST, Head, NotReadError, file_row
-from safetensors_reference.audit.stores import WebFetcher, fetcher_of
-from safetensors_reference.audit.web import Web
+from safetensors_reference.files.stores import WebFetcher, fetcher_of
+from safetensors_reference.files.web import Web
 
-from .support import VALID, long_file
+from ..audit.support import VALID, long_file
 from .web import Tree, serve
 
 

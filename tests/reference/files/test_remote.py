@@ -13,15 +13,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
-from safetensors_reference import remote
 from safetensors_reference.check.cli import check
-from safetensors_reference.remote import FIRST, beside
-from safetensors_reference.sharded.index import shard_name
+from safetensors_reference.files import remote
+from safetensors_reference.files.remote import FIRST, beside
+from safetensors_reference.model.index import shard_name
 
 from ..audit.support import BROKEN, VALID, long_file
-from ..audit.web import Tree, serve
 from ..support import make
 from .hub import REPO, Hub, served
+from .web import Tree, serve
 
 pytest.importorskip("fsspec")
 pytest.importorskip("huggingface_hub")

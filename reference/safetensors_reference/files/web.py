@@ -11,8 +11,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+from ..audit.row import NotReadError
 from .reading import TransientError, time_for
-from .row import NotReadError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

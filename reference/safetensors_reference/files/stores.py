@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from ..audit.row import LARGEST, Head, NotReadError
 from .reading import Fetcher, FileRange, TransientError, bytes_needed, time_for
-from .row import LARGEST, Head, NotReadError
-from .sources import SourceError, file_system, tag_of
+from .walk import SourceError, file_system, tag_of
 from .web import RequestTarget, Web, check_status, client
 
 if TYPE_CHECKING:
-    from .batches import AuditInput
+    from ..audit.batches import AuditInput
 
 STORE_SECONDS = 120.0
 """Maximum wait for a store in seconds, including its own retries."""

@@ -16,9 +16,9 @@ import threading
 from contextlib import suppress
 from typing import Literal
 
+from ..rules.errors import AccessError
+from ..source import PathSource, Source, UnreadableError, shorter
 from .pages import HUGE, HUGE_FROM, Pages
-from .rules.errors import AccessError
-from .source import PathSource, Source, UnreadableError, shorter
 
 Mode = Literal["copy", "mmap"]
 

@@ -17,16 +17,16 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from safetensors_reference import Explanation, InvalidFileError, UnreadableError, rule_book
-from safetensors_reference.rules.errors import InvalidError
-from safetensors_reference.rules.faults import Fault, render_path
-from safetensors_reference.sharded import index as shard_index
-from safetensors_reference.sharded.read import (
+from safetensors_reference.model import index as shard_index
+from safetensors_reference.model.read import (
     IndexExplanation,
     InvalidIndexError,
     check_index,
     explain_index,
     open_index,
 )
+from safetensors_reference.rules.errors import InvalidError
+from safetensors_reference.rules.faults import Fault, render_path
 
 A, B = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -483,7 +483,7 @@ def test_an_index_above_the_cap_is_not_read(tmp_path: Path, size: int) -> None:
 
 
 def test_an_index_of_exactly_the_cap_is_read(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    from safetensors_reference.sharded import read as shards
+    from safetensors_reference.model import read as shards
 
     monkeypatch.setattr(shards, "INDEX_CAP", model.write().stat().st_size)
     assert check_index(model.path) == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .sources import local_files
+from .walk import local_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

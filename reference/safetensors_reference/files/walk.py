@@ -11,11 +11,11 @@ from functools import cache, partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from ..model.names import MODEL_FILES, is_index, is_model_file
+from ..audit.batches import MAX_MODEL_FOLDER, AuditInput, Folder
+from ..audit.row import LARGEST, NotReadError
 from ..rules.faults import quote, shown_name
-from .batches import MAX_MODEL_FOLDER, AuditInput, Folder
+from .names import MODEL_FILES, is_index, is_model_file
 from .reading import with_retries
-from .row import LARGEST, NotReadError
 from .web import MAX_ADDRESS, Web, archive_client, client
 
 if TYPE_CHECKING:

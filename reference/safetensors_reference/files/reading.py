@@ -8,14 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ..audit.row import Head, NotReadError, Verdict
 from ..rules.book import HEADER_CAP
 from ..source import PathSource, UnreadableError
-from .row import Head, NotReadError, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from .batches import AuditInput
+    from ..audit.batches import AuditInput
 
 Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
