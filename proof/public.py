@@ -19,7 +19,7 @@ DOCUMENTED: dict[str, tuple[str, ...] | None] = {
     "safetensors_reference.device": None,
     "safetensors_reference.device.ranks.model": None,
     "safetensors_reference.model.read": ("explain_index", "open_index"),
-    "safetensors_reference.model.shards": ("Shard", "shard_of"),
+    "safetensors_reference.sharded.contents": ("Shard", "shard_of"),
     "safetensors_reference.model.judge": ("judge_model",),
     "safetensors_reference.files.names": ("find_models",),
     "safetensors_corpus": None,

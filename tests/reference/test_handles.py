@@ -158,6 +158,7 @@ NOTHING_OF_THEIR_OWN = {
     "CpuLane",
     "CudaLane",
     "InterruptGate",
+    "ProgressBar",
     "_FileReplacement",
 }
 """Parts of one call, which no caller ever holds."""

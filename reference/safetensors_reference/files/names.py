@@ -1,4 +1,4 @@
-"""Finds models in a folder by their file names only (IDX-15, IDX-16).
+"""Names and addresses of files: models, their indexes and shards (IDX-15, IDX-16), and remote files.
 
 A model of several files has an index, or numbered names such as ``model-00001-of-00003.safetensors``.
 """
@@ -9,16 +9,67 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
+from urllib.parse import quote, urlsplit
 
-from ..model.index import SUFFIX
-
+SUFFIX = ".safetensors"
+INDEX_SUFFIX = ".safetensors.index.json"
+MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
+CONSOLIDATED = "consolidated"
+HUB = "hf://"
+WEB = ("https://", "http://")
 _NUMBERED = re.compile(
     r"(?P<stem>.+)-(?P<number>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})\.safetensors", re.DOTALL
 )
 # Diffusers puts the variant after the word "index", but in the names of shards it precedes the number.
 _INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
-CONSOLIDATED = "consolidated"
-MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
+
+
+class FileInput(NamedTuple):
+    """One file to read. A local file has an empty ``path``. If there is no file, ``problem`` says why."""
+
+    address: str
+    path: str = ""  # path in its store
+    size: int | None = None
+    tag: str = ""
+    problem: str = ""
+
+    @property
+    def is_index(self) -> bool:
+        return is_index(self.path or self.address)
+
+    def beside(self, name: str) -> FileInput:
+        """Return the file ``name`` in the same folder."""
+        return FileInput(beside(self.address, name), self.path and beside(self.path, name))
+
+
+def is_remote(name: str) -> bool:
+    """Return whether ``stc check`` reads this name from the Hub or from a web server."""
+    return name.startswith((HUB, *WEB))
+
+
+def is_address(name: str) -> bool:
+    """Return whether fsspec opens this name in an audit."""
+    return "://" in name or "::" in name
+
+
+def beside(address: str, name: str) -> str:
+    """Return the path or address of the file ``name`` in the folder of ``address``.
+
+    On a web server, the name is percent-encoded, and the query of the address is dropped.
+    """
+    first, chained, rest = address.partition("::") if "://" in address else (address, "", "")
+    if chained and "://" not in first:
+        return f"{first}::{beside(rest, name)}"
+    if not first.startswith(WEB):
+        folder, slash, _ = first.rpartition("/")
+        return f"{folder}{slash}{name}{chained}{rest}"
+    parts = urlsplit(first)
+    path = f"{parts.path.rpartition('/')[0]}/{quote(name)}"
+    return parts._replace(path=path, query="", fragment="").geturl() + chained + rest
+
+
+def shard_name(stem: str, number: int, count: int) -> str:
+    return f"{stem}-{number:05d}-of-{count:05d}{SUFFIX}"
 
 
 class ShardNumber(NamedTuple):
@@ -59,7 +110,7 @@ def is_model_file(name: str) -> bool:
 
 def is_index(name: str) -> bool:
     """Return whether a path or address is an index, such as ``pytorch_model.bin.index.json``."""
-    if name.startswith(("http://", "https://")):
+    if name.startswith(WEB):
         name = name.partition("#")[0].partition("?")[0]
     return name.endswith(".json") and (name.endswith(".index.json") or index_stem(name) is not None)
 

@@ -1,21 +1,26 @@
-"""Reads the beginning of a file with one local read, or with at most two range requests."""
+"""Reads the beginning of a file with one local read, or with at most two range requests.
+
+A fetcher reads ranges of files in one store. Its methods are coroutines because an audit reads many files at
+once. ``RemoteSource`` in ``stores`` lets code that reads one file after another use the same fetchers.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from ..audit.row import Head, NotReadError, Verdict
 from ..rules.book import HEADER_CAP
+from ..rules.errors import PortableError
 from ..source import PathSource, UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from ..audit.batches import AuditInput
+    from .names import FileInput
 
 Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
@@ -32,6 +37,37 @@ MIN_BYTES_PER_SECOND = 256 << 10
 FILE_SECONDS = 600.0
 MEMORY_BUDGET = 128 << 20
 """Maximum number of bytes in flight in one process, not counting the first request of each file."""
+
+
+LARGEST = (1 << 63) - 1
+"""Largest file size that a server or store may report. Results of an audit cannot store larger numbers."""
+NotRead = Literal["missing", "refused", "unreachable", "changed", "no-ranges", "unreadable", "kills-worker"]
+
+
+class NotReadError(PortableError):
+    """The validity of a file is unknown. ``verdict`` gives the reason."""
+
+    def __init__(self, verdict: NotRead, note: str, requests: int = 0, received: int = 0) -> None:
+        super().__init__(note)
+        self.verdict, self.note, self.requests, self.received = verdict, note, requests, received
+
+
+@dataclass(slots=True)
+class Head:
+    """The beginning of a file: its length prefix and header, or less if the header length is impossible."""
+
+    name: str
+    size: int
+    data: bytes
+    tag: str = ""
+    requests: int = 1
+    received: int = 0
+    held: int = 0  # bytes reserved in the memory budget
+
+    def read(self, start: int, count: int) -> bytes:
+        if start + count > len(self.data):
+            raise UnreadableError(f"{self.name}: byte {start + count - 1:,} was not fetched")
+        return self.data[start : start + count]
 
 
 def time_for(count: int) -> float:
@@ -58,7 +94,7 @@ def bytes_needed(data: bytes, size: int) -> int:
     return 8 + length if size >= 8 and 0 < length <= min(HEADER_CAP, size - 8) else min(8, size)
 
 
-def listed(item: AuditInput) -> tuple[int | None, str]:
+def listed(item: FileInput) -> tuple[int | None, str]:
     """Return size and tag from the listing or the file system, before the file is read."""
     if item.path or item.problem:
         return item.size, item.tag
@@ -98,15 +134,15 @@ class Fetcher:
     waits = True
     budget = MemoryBudget()
 
-    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
+    async def part(self, item: FileInput, start: int, count: int) -> FileRange:
         """Return ``count`` bytes, or fewer at the end of the file. Raises NotReadError or TransientError."""
         raise NotImplementedError
 
-    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
+    async def is_unchanged(self, item: FileInput, head: Head) -> bool:
         """Return whether a file with faults has kept its version and size. Raises as ``part`` does."""
         raise NotImplementedError
 
-    async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
+    async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:
         requests = Requests(self, item)
         try:
             head = await with_timeout(FILE_SECONDS, with_retries(partial(requests.head, need)))
@@ -122,7 +158,7 @@ class LocalFetcher(Fetcher):
 
     waits = False
 
-    async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
+    async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:
         source = _open(item)
         try:
             size = source.size
@@ -137,7 +173,7 @@ class LocalFetcher(Fetcher):
         finally:
             source.close()
 
-    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
+    async def part(self, item: FileInput, start: int, count: int) -> FileRange:
         source = _open(item)
         try:
             data = source.read(start, max(0, min(count, source.size - start)))
@@ -147,11 +183,11 @@ class LocalFetcher(Fetcher):
         finally:
             source.close()
 
-    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
+    async def is_unchanged(self, item: FileInput, head: Head) -> bool:
         return listed(item) == (head.size, head.tag)
 
 
-def _open(item: AuditInput) -> PathSource:
+def _open(item: FileInput) -> PathSource:
     try:
         return PathSource(item.address)
     except UnreadableError as err:
@@ -159,7 +195,7 @@ def _open(item: AuditInput) -> PathSource:
 
 
 def _outcome(err: UnreadableError) -> NotReadError:
-    verdict: Verdict = "unreadable"
+    verdict: NotRead = "unreadable"
     if err.code == "API_TRUNCATED":
         verdict = "changed"
     elif isinstance(err.__cause__, FileNotFoundError | NotADirectoryError):
@@ -172,7 +208,7 @@ def _outcome(err: UnreadableError) -> NotReadError:
 class Requests:
     """Sends and counts the range requests for one file."""
 
-    def __init__(self, fetcher: Fetcher, item: AuditInput) -> None:
+    def __init__(self, fetcher: Fetcher, item: FileInput) -> None:
         self.fetcher, self.item = fetcher, item
         self.count = self.received = 0
 
@@ -207,7 +243,7 @@ class Requests:
         return Head(self.item.address, first.size, data, self.item.tag or first.tag, held=held)
 
 
-async def confirm_unchanged(fetcher: Fetcher, item: AuditInput, head: Head) -> None:
+async def confirm_unchanged(fetcher: Fetcher, item: FileInput, head: Head) -> None:
     head.requests += fetcher.waits
     try:
         check = with_retries(partial(fetcher.is_unchanged, item, head))

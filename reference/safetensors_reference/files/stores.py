@@ -1,24 +1,108 @@
-"""Fetchers for files in stores. They use either fsspec or plain HTTP."""
+"""Stores behind addresses: file systems of fsspec, their fetchers, and a source that reads one file."""
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..audit.row import LARGEST, Head, NotReadError
-from .reading import Fetcher, FileRange, TransientError, bytes_needed, time_for
-from .walk import SourceError, file_system, tag_of
-from .web import RequestTarget, Web, check_status, client
+from ..rules.faults import quote, shown_name
+from ..source import Uncopied, UnreadableError, shorter
+from .names import HUB, WEB, FileInput, is_remote
+from .reading import (
+    LARGEST,
+    Fetcher,
+    FileRange,
+    NotReadError,
+    TransientError,
+    confirm_unchanged,
+    time_for,
+    with_retries,
+)
+from .web import Web, WebFetcher, archive_client, client
 
 if TYPE_CHECKING:
-    from ..audit.batches import AuditInput
+    from collections.abc import Coroutine, Iterator, Mapping
 
+    from .reading import Head
+
+Result = TypeVar("Result")
+WEB_STORE = "https://"
+NEEDED = "needs the extra remote: pip install 'safetensors-conformance[remote]'"
+CACHED_FILES = 4
+_ARCHIVES = ("zip", "tar", "libarchive")
 STORE_SECONDS = 120.0
 """Maximum wait for a store in seconds, including its own retries."""
-WEB = ("https://", "hf://")
 THREADS = 64
+_TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
+         "last_modified", "updated", "modified", "created")  # fmt: skip
+
+
+class SourceError(Exception):
+    """A source cannot be used. The message is a single line and names the source."""
+
+
+@cache
+def file_system(store: str, **options: Any) -> Any:
+    return open_store(store, **options)[1]
+
+
+def open_store(address: str, **options: Any) -> tuple[str, Any, str]:
+    """Return the store of an address, its file system and the path in it. Raises SourceError."""
+    try:
+        from fsspec.core import url_to_fs
+
+        for scheme in ("http", "https"):
+            if f"::{scheme}://" in address:
+                options[scheme] = {"get_client": archive_client}
+        # A cache of listings would grow with the number of names.
+        fs, path = url_to_fs(address, use_listings_cache=False, **options)
+    except Exception as err:  # implementations may raise any exception class
+        text = error_text(err)
+        if isinstance(err, ImportError) and (err.name or is_remote(address)):
+            text = f"{NEEDED} ({text})"
+        raise SourceError(f"{shown_name(address)}: {text}") from err
+    first, chained, rest = address.partition("::")
+    protocol = first.partition("://")[0]
+    return f"{protocol}::{rest}" if chained else f"{protocol}://", fs, str(path)
+
+
+def error_text(err: Exception) -> str:
+    cause = err.__cause__ if isinstance(err.__cause__, PermissionError) else err
+    return quote(str(cause) or type(cause).__name__, 300)[1:-1]
+
+
+def address_of(store: str, fs: Any, path: str) -> str:
+    protocol, chained, rest = store.partition("::")
+    if chained and protocol in _ARCHIVES:
+        return f"{protocol}://{path}::{rest}"
+    address = str(fs.unstrip_protocol(path))
+    return f"{protocol}::{address}" if chained else address
+
+
+def listed_input(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> FileInput:
+    """Return a file with the size and version in ``about``, which comes from a listing."""
+    address = address_of(store, fs, path)
+    try:
+        # The file system of the Hub is synchronous and sends several requests per file.
+        place = str(fs.url(path)) if store == HUB else path
+    except Exception as err:  # implementations may raise any exception class
+        return FileInput(address, problem=error_text(err))
+    size = about.get("size")
+    known = isinstance(size, int) and 0 <= size <= LARGEST
+    return FileInput(address, place, size if known else None, tag_of(about))
+
+
+def tag_of(about: Mapping[str, Any]) -> str:
+    """Return the version of a file in a listing, or an empty string if there is none."""
+    value = next((about[key] for key in _TAGS if about.get(key)), "")
+    if isinstance(value, dict):  # a large file on the Hub
+        value = value.get("sha256") or value.get("oid") or ""
+    if not isinstance(value, str | int | float):
+        value = getattr(value, "timestamp", lambda: "")()
+    return str(value).strip('"')
 
 
 class UnreachableStore(Fetcher):
@@ -29,7 +113,7 @@ class UnreachableStore(Fetcher):
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:  # noqa: ARG002
+    async def part(self, item: FileInput, start: int, count: int) -> FileRange:  # noqa: ARG002
         raise NotReadError("unreachable", self._reason)
 
 
@@ -57,7 +141,7 @@ class StoreFetcher(Fetcher):
         except Exception as err:  # implementations may raise any exception class
             raise TransientError("unreachable", f"{type(err).__name__}: {err}") from err
 
-    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
+    async def part(self, item: FileInput, start: int, count: int) -> FileRange:
         size, tag = item.size, item.tag
         if size is None:
             about = await self._call("info", item.path)
@@ -77,91 +161,91 @@ class StoreFetcher(Fetcher):
             )
         return FileRange(data, size, tag)
 
-    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
+    async def is_unchanged(self, item: FileInput, head: Head) -> bool:
         about = await self._call("info", item.path)
         return about.get("size") == head.size and tag_of(about) == (head.tag or tag_of(about))
 
 
-class WebFetcher(Fetcher):
-    """Reads ranges over HTTP and checks each response (NET-01), unlike the file system of fsspec."""
-
-    def __init__(self, web: Web) -> None:
-        self.web = web
-        self._redirected: dict[str, RequestTarget] = {}
-
-    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
-        place = RequestTarget(item.path, item.path)
-        if start:  # use the address to which the first request was redirected
-            place = self._redirected.pop(item.path, place)
-        fields = {"Range": f"bytes={start}-{start + count - 1}", "Accept-Encoding": "identity"}
-        async with self.web.get(place, fields, count) as (answer, target):
-            part = await _read_range(answer, start, count)
-            if target != place and start == 0 and bytes_needed(part.data, part.size) > len(part.data):
-                self._redirected[item.path] = target
-            return part
-        raise AssertionError
-
-    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
-        if not head.size:
-            return True
-        part = await self.part(item, head.size - 1, 1)
-        return part.size == head.size and part.tag in (head.tag, item.tag, "")
-
-
-async def _read_range(answer: Any, start: int, count: int) -> FileRange:
-    status, fields = answer.status, answer.headers
-    check_status(answer)
-    content_range = fields.get("Content-Range", "")
-    if status == 416 and content_range == "bytes */0":
-        return FileRange(b"", 0, fields.get("ETag", "").strip('"'))
-    if status in (200, 416):
-        raise NotReadError(
-            "no-ranges", f"status {status} for a range request: the server sends only whole files"
-        )
-    if status != 206:
-        raise NotReadError("unreachable", f"status {status}")
-    if fields.get("Content-Encoding", "identity") != "identity" or "multipart" in fields.get(
-        "Content-Type", ""
-    ):
-        raise NotReadError("no-ranges", "the response is compressed or has several parts")
-    first, last, size = _parse_content_range(content_range)
-    if first != start or last != min(start + count, size) - 1:
-        raise NotReadError(
-            "no-ranges",
-            f"the response has Content-Range {content_range[:80]}, but bytes {start}-{start + count - 1} "
-            "were requested",
-        )
-    data = await answer.content.readexactly(last - first + 1)
-    if await answer.content.read(1):
-        raise NotReadError("no-ranges", "the response has more bytes than requested")
-    tag = fields.get("ETag") or fields.get("Last-Modified") or ""
-    return FileRange(data, size, tag.strip('"'))
-
-
-def _parse_content_range(text: str) -> tuple[int, int, int]:
-    unit, _, rest = text.partition(" ")
-    span, _, size = rest.partition("/")
-    first, _, last = span.partition("-")
-    numbers = [number.strip() for number in (first, last, size)]
-    if unit != "bytes" or not all(n.isascii() and n.isdecimal() and len(n) < 20 for n in numbers):
-        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} does not give a byte range")
-    if int(numbers[2]) > LARGEST:
-        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} contains an impossible file size")
-    return int(numbers[0]), int(numbers[1]), int(numbers[2])
-
-
 @cache
 def fetcher_of(store: str) -> tuple[Fetcher, Any]:
+    """Return the fetcher of a store and the event loop in which it must run."""
+    plain = store in (WEB_STORE, HUB)
     try:
         # One session serves all hosts, because a session of fsspec is limited to 100 connections.
-        fs = file_system("https://", get_client=client) if store in WEB else file_system(store)
+        fs = file_system(WEB_STORE, get_client=client) if plain else file_system(store)
     except SourceError as err:
         return UnreachableStore(str(err)), None
     from fsspec.asyn import get_loop
 
     headers: dict[str, str] = {}
-    if store == "hf://":
+    if store == HUB:
         from huggingface_hub.utils import build_hf_headers
 
         headers = dict(build_hf_headers())
-    return WebFetcher(Web(fs, headers)) if store in WEB else StoreFetcher(fs), get_loop()
+    return WebFetcher(Web(fs, headers)) if plain else StoreFetcher(fs), get_loop()
+
+
+class RemoteSource(Uncopied):
+    """Source of one file on the Hub or on a web server, read with the retries and limits of an audit."""
+
+    def __init__(self, address: str) -> None:
+        self.name = address
+        with self._unreadable():
+            store, fs, path = open_store(address)
+            web = address.startswith(WEB)
+            self._item = FileInput(address, address) if web else listed_input(store, fs, path, {})
+            if self._item.problem:
+                raise NotReadError("unreadable", self._item.problem)
+            self._fetcher, self._loop = fetcher_of(WEB_STORE if web else store)
+            self._head = self._wait(self._begin())
+        self.size = self._head.size
+
+    async def _begin(self) -> Head:
+        head = await self._fetcher.head(self._item)
+        self._fetcher.budget.release(head.held)
+        return head
+
+    def read(self, start: int, count: int) -> bytes:
+        data = self._head.data[start : start + count]
+        if len(data) == count:
+            return data
+        start, count = start + len(data), count - len(data)
+        with self._unreadable():
+            part = self._wait(with_retries(partial(self._fetcher.part, self._item, start, count)))
+        if (part.size, part.tag) != (self.size, self._head.tag):
+            text = f"{shown_name(self.name)}: the file changed while it was read"
+            raise UnreadableError(text, "API_TRUNCATED", "API-11")
+        if len(part.data) < count:
+            raise shorter(shown_name(self.name), start + len(part.data))
+        return data + part.data
+
+    def confirm(self) -> None:
+        """Raise UnreadableError if a file with faults has changed on its web server."""
+        if not self.name.startswith(HUB):
+            with self._unreadable():
+                self._wait(confirm_unchanged(self._fetcher, self._item, self._head))
+
+    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @contextmanager
+    def _unreadable(self) -> Iterator[None]:
+        name = shown_name(self.name)
+        try:
+            yield
+        except SourceError as err:
+            raise UnreadableError(str(err)) from err
+        except NotReadError as err:
+            if err.verdict == "missing":
+                raise UnreadableError(f"{name}: No such file or directory") from FileNotFoundError(name)
+            reason = ("API_TRUNCATED", "API-11") if err.verdict == "changed" else ()
+            raise UnreadableError(f"{name}: {quote(err.note, 300)[1:-1]}", *reason) from err
+        except FileNotFoundError as err:
+            raise UnreadableError(f"{name}: No such file or directory") from err
+        except Exception as err:  # may be any exception class, with text from the server
+            raise UnreadableError(f"{name}: {error_text(err)}") from err
+
+
+@lru_cache(CACHED_FILES)
+def open_remote(address: str) -> RemoteSource:
+    return RemoteSource(address)

@@ -1,51 +1,67 @@
-"""Sources of an audit: directories, lists and addresses that fsspec can open, searched folder by folder."""
+"""Walks directories, stores and web pages, and yields their files folder by folder."""
 
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
 import stat
 import sys
 from collections import deque
-from functools import cache, partial
+from functools import partial
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..audit.batches import MAX_MODEL_FOLDER, AuditInput, Folder
-from ..audit.row import LARGEST, NotReadError
-from ..rules.faults import quote, shown_name
-from .names import MODEL_FILES, is_index, is_model_file
-from .reading import with_retries
-from .web import MAX_ADDRESS, Web, archive_client, client
+from ..rules.faults import shown_name, without_name
+from .names import (
+    HUB,
+    MODEL_FILES,
+    SUFFIX,
+    WEB,
+    FileInput,
+    beside,
+    is_address,
+    is_index,
+    is_model_file,
+    is_remote,
+)
+from .reading import NotReadError, with_retries
+from .stores import WEB_STORE, SourceError, address_of, error_text, file_system, listed_input, open_store
+from .web import MAX_ADDRESS, Web, client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+MAX_MODEL_FOLDER = 10_000
+"""Maximum number of files in a folder with an index that is audited as one batch."""
 NO_MODEL_FILES = f"contains no {MODEL_FILES}"
-_TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
-         "last_modified", "updated", "modified", "created")  # fmt: skip
-WEB = "https://"
 MAX_DEPTH = 64
 TOO_DEEP = f"more than {MAX_DEPTH} nested folders; give deeper folders on the command line"
 MAX_PAGES = 100_000
 MAX_FAILED_PAGES = 10
 MAX_LINE = 8192
 """Maximum length of a line in a list, in characters. Paths and addresses are shorter."""
-_ARCHIVES = ("zip", "tar", "libarchive")
 
 
-class SourceError(Exception):
-    """A source cannot be used. The message is a single line and names the source."""
+class Folder(NamedTuple):
+    """Files of one folder, sorted by name.
 
+    ``store`` is None for local files. ``listed`` is True if the items are all model files in the folder.
+    """
 
-def is_address(name: str) -> bool:
-    return "://" in name or "::" in name
+    store: str | None
+    items: Iterable[FileInput]
+    has_index: bool
+    listed: bool = False
 
 
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
-    """Yield the files of all sources, grouped by folder and sorted."""
+    """Yield the files of all sources of an audit, grouped by folder and sorted.
+
+    A source is a file, a directory or an address that fsspec can open. Raises SourceError.
+    """
     for source in filter(is_address, sources):
-        _open_store(source)  # reports an unusable address before any work begins
+        open_store(source)  # reports an unusable address before any work begins
     for name in lists:
         try:
             if name != "-" and not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
@@ -58,12 +74,7 @@ def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folde
 
 def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
     for source in sources:
-        if is_address(source):
-            yield from _remote(source)
-        elif os.path.isdir(source):  # noqa: PTH112 - keep the spelling
-            yield from _walk(source)
-        else:
-            yield _folder(None, [AuditInput(source)])
+        yield from _remote(source) if is_address(source) else _local(source)
     for name in lists:
         pairs = map(_item, _lines(name))
         for (store, _), group in groupby(
@@ -74,8 +85,62 @@ def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
                 yield _folder(store, part)
 
 
-def _folder(store: str | None, items: list[AuditInput]) -> Folder:
-    return Folder(store, items, any(item.is_index for item in items))
+def expand_paths(arguments: Sequence[str]) -> Iterator[tuple[Folder, list[FileInput]]]:
+    """Yield the folders that the arguments of ``stc check`` stand for, each with its new files.
+
+    The arguments are expanded lazily and in order, and each file is yielded only once. A directory stands for
+    every file below it that ``is_model_file`` accepts, in sorted order. Links to files are followed, but
+    links to directories are not. A pattern (``*``, ``?``, ``[...]``, ``**``) is expanded if no file has
+    exactly that name. An argument that matches no files yields a problem, because a file that was not checked
+    must never look valid.
+    """
+    # A single argument never yields the same file twice, so a tree of millions of files needs no set.
+    seen: set[tuple[str, str]] | None = set() if len(arguments) > 1 else None
+    for argument in arguments:
+        for folder in _expand(argument):
+            items = list(folder.items)
+            new = items
+            if seen is not None:
+                place = beside(items[0].address, ""), ""
+                if folder.listed and place in seen:
+                    continue
+                new = [item for item in items if (item.address, item.problem) not in seen]
+                seen.update((item.address, item.problem) for item in new)
+                if folder.listed:
+                    seen.add(place)
+            yield folder._replace(items=items), new
+
+
+def find_inputs(arguments: Sequence[str]) -> Iterator[FileInput]:
+    return (item for _, items in expand_paths(arguments) for item in items)
+
+
+def _expand(argument: str) -> Iterator[Folder]:
+    if is_remote(argument):
+        hub = argument.startswith(HUB) and not argument.endswith(SUFFIX) and not is_index(argument)
+        try:
+            yield from _remote(argument) if hub else [_folder(WEB_STORE, [FileInput(argument)])]
+        except SourceError as err:
+            yield _problem(argument, without_name(str(err), argument))
+        return
+    if os.path.lexists(argument) or not any(sign in argument for sign in "*?["):
+        yield from _local(argument)
+        return
+    names = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 - also absolute
+    for name in names:
+        yield from _local(name)
+    if not names:
+        yield _problem(argument, "no file matches this pattern")
+
+
+def _folder(store: str | None, items: list[FileInput], *, listed: bool = False) -> Folder:
+    return Folder(store, items, any(item.is_index for item in items), listed)
+
+
+def _local(name: str) -> Iterator[Folder]:
+    if os.path.isdir(name):  # noqa: PTH112 - keep the spelling, "./" included
+        return _walk(name)
+    return iter([_folder(None, [FileInput(name)])])
 
 
 def _walk(top: str) -> Iterator[Folder]:
@@ -101,13 +166,13 @@ def _walk(top: str) -> Iterator[Folder]:
             names.sort()
             has_index = any(map(is_index, names))
             # Map lazily, because a folder may contain a million names.
-            yield Folder(None, map(AuditInput, names), has_index)
+            yield Folder(None, map(FileInput, names), has_index, listed=True)
     if empty:
         yield _problem(top, NO_MODEL_FILES)
 
 
 def _problem(address: str, why: str) -> Folder:
-    return Folder(None, [AuditInput(address, problem=why)], False)
+    return Folder(None, [FileInput(address, problem=why)], False)
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -126,57 +191,33 @@ def _lines(name: str) -> Iterator[str]:
         raise SourceError(f"{shown_name(name)}: {err.strerror or err}") from err
 
 
-def _item(line: str) -> tuple[str | None, AuditInput]:
+def _item(line: str) -> tuple[str | None, FileInput]:
     if not is_address(line):
-        return None, AuditInput(line)
-    if line.startswith(("http://", "https://")) and "::" not in line:
-        return WEB, AuditInput(line, line)
+        return None, FileInput(line)
+    if line.startswith(WEB) and "::" not in line:
+        return WEB_STORE, FileInput(line, line)
     try:
-        store, fs, path = _open_store(line)
-        return store, _remote_item(store, fs, path, {})
+        store, fs, path = open_store(line)
+        return store, listed_input(store, fs, path, {})
     except SourceError as err:
-        return None, AuditInput(line, problem=str(err))
-
-
-@cache
-def file_system(store: str, **options: Any) -> Any:
-    return _open_store(store, **options)[1]
-
-
-def _open_store(address: str, **options: Any) -> tuple[str, Any, str]:
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError as err:
-        text = "addresses need fsspec: pip install 'safetensors-conformance[remote]'"
-        raise SourceError(f"{shown_name(address)}: {text}") from err
-    try:
-        for scheme in ("http", "https"):
-            if f"::{scheme}://" in address:
-                options[scheme] = {"get_client": archive_client}
-        # A cache of listings would grow with the number of names.
-        fs, path = url_to_fs(address, use_listings_cache=False, **options)
-    except Exception as err:  # implementations may raise any exception class
-        raise SourceError(f"{shown_name(address)}: {_error_text(err)}") from err
-    first, chained, rest = address.partition("::")
-    protocol = first.partition("://")[0]
-    return f"{protocol}::{rest}" if chained else f"{protocol}://", fs, str(path)
+        return None, FileInput(line, problem=str(err))
 
 
 def _remote(address: str) -> Iterator[Folder]:
-    if address.startswith(("http://", "https://")) and "::" not in address:
+    if address.startswith(WEB) and "::" not in address:
         # On a web server, only a trailing slash identifies a folder.
         yield from (
-            _pages(address) if address.endswith("/") else [_folder(WEB, [AuditInput(address, address)])]
+            _pages(address) if address.endswith("/") else [_folder(WEB_STORE, [FileInput(address, address)])]
         )
         return
-    store, fs, path = _open_store(address)
+    store, fs, path = open_store(address)
     try:
         about = fs.info(path)
         if about.get("type") == "file":
-            yield _folder(store, [_remote_item(store, fs, str(about["name"]), about)])
+            yield _folder(store, [listed_input(store, fs, str(about["name"]), about)])
             return
     except Exception as err:  # implementations may raise any exception class
-        yield _problem(address, _error_text(err))
+        yield _problem(address, error_text(err))
         return
     places, empty = deque([path]), True
     while places:
@@ -185,7 +226,7 @@ def _remote(address: str) -> Iterator[Folder]:
             entries = sorted(fs.ls(place, detail=True), key=lambda entry: str(entry["name"]))
         except Exception as err:
             empty = False
-            yield _problem(_address(store, fs, place), _error_text(err))
+            yield _problem(address_of(store, fs, place), error_text(err))
             continue
         inside = place.rstrip("/") + "/" if place.strip("/") else place
         # A page may link to files outside the folder.
@@ -193,17 +234,17 @@ def _remote(address: str) -> Iterator[Folder]:
         below = [str(entry["name"]) for entry in entries if entry["type"] == "directory"]
         below = [name for name in below if name.rstrip("/") != place.rstrip("/")]
         if below and place.count("/") - path.count("/") >= MAX_DEPTH:
-            yield _problem(_address(store, fs, place), TOO_DEEP)
+            yield _problem(address_of(store, fs, place), TOO_DEEP)
         else:
             places.extendleft(reversed(below))
         items = [
-            _remote_item(store, fs, str(entry["name"]), entry)
+            listed_input(store, fs, str(entry["name"]), entry)
             for entry in entries
             if entry["type"] == "file" and is_model_file(str(entry["name"]))
         ]
         if items:
             empty = False
-            yield _folder(store, items)
+            yield _folder(store, items, listed=True)
     if empty:
         yield _problem(address, NO_MODEL_FILES)
 
@@ -212,7 +253,7 @@ def _pages(top: str) -> Iterator[Folder]:
     """Yield the files linked from the pages of a web server, which may generate pages without end."""
     from fsspec.asyn import get_loop
 
-    web = Web(file_system(WEB, get_client=client))
+    web = Web(file_system(WEB_STORE, get_client=client))
     places, empty, count, lost = deque([top]), True, 1, 0
     while places:
         place = places.popleft()
@@ -221,7 +262,7 @@ def _pages(top: str) -> Iterator[Folder]:
             links, long = asyncio.run_coroutine_threadsafe(request, get_loop()).result()
         except Exception as err:  # libraries may raise any exception class
             empty = False
-            yield _problem(place, _error_text(err))
+            yield _problem(place, error_text(err))
             lost = lost + 1 if isinstance(err, NotReadError) and err.verdict == "unreachable" else 0
             if lost == MAX_FAILED_PAGES and places:
                 yield _problem(
@@ -231,7 +272,7 @@ def _pages(top: str) -> Iterator[Folder]:
             continue
         lost = 0
         below = [link for link in links if link.endswith("/")]
-        items = [AuditInput(link, link) for link in links if is_model_file(link)]
+        items = [FileInput(link, link) for link in links if is_model_file(link)]
         problems = [f"it links to addresses with more than {MAX_ADDRESS:,} characters"] if long else []
         if below and place.count("/") - top.count("/") >= MAX_DEPTH:
             problems.append(TOO_DEEP)
@@ -245,44 +286,11 @@ def _pages(top: str) -> Iterator[Folder]:
         places.extendleft(reversed(below))
         empty &= not (items or problems)
         if items:
-            yield _folder(WEB, items)
+            yield _folder(WEB_STORE, items)
         for problem in problems:
             yield _problem(place, problem)
     if empty:
         yield _problem(top, NO_MODEL_FILES)
-
-
-def _error_text(err: Exception) -> str:
-    cause = err.__cause__ if isinstance(err.__cause__, PermissionError) else err
-    return quote(str(cause) or type(cause).__name__, 300)[1:-1]
-
-
-def _address(store: str, fs: Any, path: str) -> str:
-    protocol, chained, rest = store.partition("::")
-    if chained and protocol in _ARCHIVES:
-        return f"{protocol}://{path}::{rest}"
-    address = str(fs.unstrip_protocol(path))
-    return f"{protocol}::{address}" if chained else address
-
-
-def _remote_item(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> AuditInput:
-    address = _address(store, fs, path)
-    # The file system of the Hub is synchronous and sends several requests per file.
-    place = str(fs.url(path)) if store == "hf://" else path
-    size = about.get("size")
-    return AuditInput(
-        address, place, size if isinstance(size, int) and 0 <= size <= LARGEST else None, tag_of(about)
-    )
-
-
-def tag_of(about: Mapping[str, Any]) -> str:
-    """Return the version of a file in a listing, or an empty string if there is none."""
-    value = next((about[key] for key in _TAGS if about.get(key)), "")
-    if isinstance(value, dict):  # a large file on the Hub
-        value = value.get("sha256") or value.get("oid") or ""
-    if not isinstance(value, str | int | float):
-        value = getattr(value, "timestamp", lambda: "")()
-    return str(value).strip('"')
 
 
 def local_files(sources: Sequence[str]) -> int:

@@ -11,12 +11,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ..files.names import index_stem, missing_numbers, parse_shard_number, sibling_name
+from ..files.names import SUFFIX, index_stem, missing_numbers, parse_shard_number, sibling_name
 from ..rules.faults import Fault, quote, quote_some, render_path
 from ..source import MemorySource
-from .index import SUFFIX, IndexNote
-from .read import IndexExplanation, explain_index_source
-from .shards import ABSENT, Shard
+from .index import IndexNote
+from .read import ABSENT, IndexExplanation, Shard, explain_index_source
 
 if TYPE_CHECKING:
     from ..files.names import ModelFiles

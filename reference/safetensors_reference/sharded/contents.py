@@ -1,5 +1,5 @@
-"""Old location of ``safetensors_reference.model.shards``, which works for one more release."""
+"""Old location of ``safetensors_reference.model.read``, which works for one more release."""
 
-from ..model.shards import Shard, shard_of
+from ..model.read import Shard, shard_of
 
 __all__ = ["Shard", "shard_of"]

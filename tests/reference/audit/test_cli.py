@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from safetensors_reference.audit.cli import audit
-from safetensors_reference.files.progress import AuditBar
+from safetensors_reference.files.progress import ProgressBar
 from safetensors_reference.main import main
 
 from .support import BROKEN, MODEL, VALID, read_row, write_tree
@@ -95,10 +95,11 @@ def test_a_list_from_standard_input(tmp_path: Path) -> None:
 def test_the_bar_tells_files_rate_and_time_left(tmp_path: Path) -> None:
     write_tree(tmp_path, {f"{n}.safetensors": VALID for n in range(4)})
     console = Console(force_terminal=True, width=80, record=True)
-    with AuditBar([str(tmp_path)], console) as bar:
+    with ProgressBar([str(tmp_path)], console) as bar:
         bar._count()
         bar._drawn -= 10
         bar.advance(3)
+        assert bar._bar is not None
         assert bar._bar.tasks[0].total == 4
     text = console.export_text()
     assert "3 files" in text

@@ -16,7 +16,7 @@ import torch
 
 from safetensors_reference.arrays import buffers
 from safetensors_reference.arrays import torch as torch_views
-from safetensors_reference.arrays.pages import Pages
+from safetensors_reference.arrays.buffers import Pages
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine, CpuLane

@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference.audit import work
-from safetensors_reference.audit.batches import make_batches
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import run
 from safetensors_reference.audit.row import Row
-from safetensors_reference.audit.work import AuditOptions
-from safetensors_reference.files import reading, walk, web
+from safetensors_reference.audit.work import AuditOptions, make_batches
+from safetensors_reference.files import reading, stores, walk, web
 from safetensors_reference.files.reading import MemoryBudget
-from safetensors_reference.files.walk import SourceError, find_folders
+from safetensors_reference.files.stores import SourceError
+from safetensors_reference.files.walk import find_folders
 
 from ..audit.support import VALID, long_file, read_row, rows_of
 from .web import Tree, serve
@@ -373,7 +373,7 @@ def whole(data: bytes) -> Answer:
 def forget() -> None:
     from safetensors_reference.files.stores import fetcher_of
 
-    walk.file_system.cache_clear()
+    stores.file_system.cache_clear()
     fetcher_of.cache_clear()
 
 

@@ -18,9 +18,9 @@ from safetensors_reference.files.names import (
     is_model_file,
     missing_numbers,
     parse_shard_number,
+    shard_name,
     sibling_name,
 )
-from safetensors_reference.model.index import shard_name
 
 A, B, C = (shard_name("model", n, 3) for n in (1, 2, 3))
 INDEX = "model.safetensors.index.json"

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from safetensors_reference.files import reading
-from safetensors_reference.files.stores import fetcher_of
-from safetensors_reference.files.walk import file_system
+from safetensors_reference.files.stores import fetcher_of, file_system
 
 from ..audit.support import BROKEN, MODEL, VALID, alike, long_file, rows_of, write_tree
 from .web import Tree, serve

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from safetensors_reference.model.index import name_faults, shard_name
+from safetensors_reference.files.names import shard_name
+from safetensors_reference.model.index import name_faults
 from safetensors_reference.model.read import explain_index
 
 INDEX = "model.safetensors.index.json"

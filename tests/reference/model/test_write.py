@@ -220,7 +220,7 @@ def test_endless_metadata_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_index_above_the_cap_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from safetensors_reference.sharded import write as shard_write
+    from safetensors_reference.model import write as shard_write
 
     size = write_index(tmp_path, {"a": "x.safetensors"}, 0).stat().st_size
     monkeypatch.setattr(shard_write, "INDEX_CAP", size)

@@ -24,8 +24,8 @@ from safetensors_conformance.worker.process import (
 )
 from safetensors_corpus.typed import MisfitError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
-from safetensors_reference.audit.row import NotReadError
 from safetensors_reference.device.ranks.consensus import RankError
+from safetensors_reference.files.reading import NotReadError
 from safetensors_reference.model.read import InvalidIndexError, explain_index, open_index
 from safetensors_reference.rules.errors import InvalidError, SafetensorsError
 from safetensors_reference.torch import StateMismatchError
