@@ -134,15 +134,18 @@ def check(
     """
     written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
     _check_options(paths, written, digests_path)
-    session = Session(
-        cast("ProfileName", profile),
-        as_json,
-        quiet,
-        None if show_all else MAX_FAULTS,
-        None if sarif_path is None else _new_log(profile),
-        None if digests_path is None else _digests(digests_path, paths),
-        None if intoto_path is None and cyclonedx_path is None else _new_checked(profile),
-    )
+    session = Session(cast("ProfileName", profile), as_json, quiet, None if show_all else MAX_FAULTS)
+    # Most runs need no log and no record, so their modules are imported only here.
+    if sarif_path is not None:
+        from .sarif import SarifLog
+
+        session.log = SarifLog(profile)
+    if digests_path is not None:
+        session.digests = _digests(digests_path, paths)
+    if intoto_path is not None or cyclonedx_path is not None:
+        from .statement import CheckRecord
+
+        session.checked = CheckRecord(session.profile)
     interrupted = False
     try:
         session.run(paths)
@@ -181,19 +184,6 @@ def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], dige
             from .bom import NEEDED
 
             raise click.UsageError(f"--cyclonedx {NEEDED}") from err
-
-
-def _new_log(profile: str) -> SarifLog:
-    # Most runs need no log, so its modules are imported only here.
-    from .sarif import SarifLog
-
-    return SarifLog(profile)
-
-
-def _new_checked(profile: str) -> CheckRecord:
-    from .statement import CheckRecord
-
-    return CheckRecord(cast("ProfileName", profile))
 
 
 def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:

@@ -12,12 +12,11 @@ import click
 
 from ..files.names import is_remote
 from ..header.layout import draw_layout
-from ..hexview import hexview
 from ..model.index import IndexNote
 from ..rules.book import rule_book
 from ..rules.faults import render_path, shown_name
 from ..source import UnreadableError, open_source
-from ..text import printable, shorten
+from ..text import hexview, printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -50,10 +50,6 @@ class Alignment:
         }
 
     def __str__(self) -> str:
-        if not self.tensors:
-            return f"data starts at {self.data_start:,}; no tensors"
-        if not self.unaligned:
-            return f"data starts at {self.data_start:,}; all tensors aligned"
         return f"data starts at {self.data_start:,}; {self.unaligned:,} of {self.tensors:,} tensors unaligned"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +30,7 @@ FIRST = 64 << 10
 """Number of bytes in the first request. Most headers are shorter, so a larger request would read data too."""
 LOCAL_FIRST = 32 << 10
 ATTEMPTS = 5
+FIRST_WAIT = 0.1
 LONGEST_WAIT = 30.0
 """Maximum number of seconds between two attempts, regardless of what the server requests."""
 SECONDS = 30.0
@@ -264,29 +266,14 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
 
 
 async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    try:
-        return await ask()
-    except TransientError as first:
-        from tenacity import (
-            AsyncRetrying,
-            retry_if_exception_type,
-            stop_after_attempt,
-            wait_random_exponential,
-        )
-
-        backoff = wait_random_exponential(multiplier=0.2, max=LONGEST_WAIT)
-
-        def wait(state: Any) -> float:
-            return float(max(backoff(state), min(state.outcome.exception().after, LONGEST_WAIT)))
-
-        await asyncio.sleep(min(max(0.1, first.after), LONGEST_WAIT))
-        again = AsyncRetrying(
-            stop=stop_after_attempt(ATTEMPTS - 1),
-            wait=wait,
-            retry=retry_if_exception_type(TransientError),
-            reraise=True,
-        )
-        async for attempt in again:
-            with attempt:
-                return await ask()
-        raise
+    """Await ``ask()`` again after a TransientError, at most ``ATTEMPTS`` times with growing random pauses."""
+    attempt = 1
+    while True:
+        try:
+            return await ask()
+        except TransientError as err:
+            if attempt >= ATTEMPTS:
+                raise
+            pause = max(FIRST_WAIT, random.uniform(0, FIRST_WAIT * 2**attempt), err.after)  # noqa: S311
+        await asyncio.sleep(min(pause, LONGEST_WAIT))
+        attempt += 1

@@ -94,8 +94,9 @@ def expand_paths(arguments: Sequence[str]) -> Iterator[tuple[Folder, list[FileIn
     exactly that name. An argument that matches no files yields a problem, because a file that was not checked
     must never look valid.
     """
-    # A single argument never yields the same file twice, so a tree of millions of files needs no set.
-    seen: set[tuple[str, str]] | None = set() if len(arguments) > 1 else None
+    # A single directory never yields the same file twice, so a tree of millions of files needs no set.
+    single = len(arguments) == 1 and os.path.isdir(arguments[0])  # noqa: PTH112
+    seen: set[tuple[str, str]] | None = None if single else set()
     for argument in arguments:
         for folder in _expand(argument):
             items = list(folder.items)
@@ -117,7 +118,7 @@ def find_inputs(arguments: Sequence[str]) -> Iterator[FileInput]:
 
 def _expand(argument: str) -> Iterator[Folder]:
     if is_remote(argument):
-        hub = argument.startswith(HUB) and not argument.endswith(SUFFIX) and not is_index(argument)
+        hub = argument.startswith(HUB) and not (argument.endswith(SUFFIX) or is_index(argument))
         try:
             yield from _remote(argument) if hub else [_folder(WEB_STORE, [FileInput(argument)])]
         except SourceError as err:

@@ -12,7 +12,6 @@ from ..support import entry, make
 from .support import BROKEN, VALID, long_file, rows_of
 
 pytest.importorskip("aiohttp")
-pytest.importorskip("tenacity")
 
 LARGE_HEADER = long_file()
 GOOD: set[Behaviour] = {"ranges", "chunked", "no-head", "redirect", "changed"}

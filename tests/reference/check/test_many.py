@@ -127,6 +127,12 @@ def test_what_is_reached_twice_is_checked_once_and_the_order_is_the_one_asked_fo
     ]
 
 
+def test_a_pattern_that_matches_folders_and_their_files_yields_each_file_once(tree: Path) -> None:
+    names = found(f"{tree}/**")
+    assert len(names) == len(set(names))
+    assert set(found(tree)) < set(names)
+
+
 def test_a_file_named_outright_needs_no_suffix(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").write_bytes(VALID)
     assert run(tmp_path / "weights.bin").exit_code == 0

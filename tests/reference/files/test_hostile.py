@@ -30,7 +30,6 @@ from ..audit.support import VALID, long_file, read_row, rows_of
 from .web import Tree, serve
 
 pytest.importorskip("aiohttp")
-pytest.importorskip("tenacity")
 
 Answer = Callable[[Tree], object]
 
