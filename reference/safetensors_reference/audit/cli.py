@@ -13,9 +13,8 @@ import click
 import msgspec
 
 from ..arrays.buffers import cores
-from ..files.names import is_address
+from ..files.names import SourceError, is_address
 from ..files.progress import ProgressBar
-from ..files.stores import SourceError
 from ..files.walk import find_folders
 from ..rules.faults import shown_name
 from .engine import Dask, EngineError, Pool, run
@@ -26,7 +25,7 @@ from .work import AuditOptions, make_batches
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..files.walk import Folder
+    from ..files.names import Folder
     from .engine import Engine
     from .results import JsonlResults, ParquetResults
 

@@ -29,8 +29,8 @@ from .row import ModelIndex, encode_row, file_row, model_row, unread_row, whole_
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
+    from ..files.names import Folder
     from ..files.reading import Fetcher
-    from ..files.walk import Folder
     from ..header.model import Header
     from .row import Row, ShardRow
 

@@ -17,8 +17,7 @@ from ..source import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..files.names import ModelFiles
-    from ..files.walk import Folder
+    from ..files.names import Folder, ModelFiles
     from ..header.explain import Explanation
     from ..header.model import Header
     from ..model.index import IndexNote

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
+NO_MODEL_FILES = f"contains no {MODEL_FILES}"
 CONSOLIDATED = "consolidated"
 HUB = "hf://"
 WEB = ("https://", "http://")
@@ -40,6 +41,31 @@ class FileInput(NamedTuple):
     def beside(self, name: str) -> FileInput:
         """Return the file ``name`` in the same folder."""
         return FileInput(beside(self.address, name), self.path and beside(self.path, name))
+
+
+class Folder(NamedTuple):
+    """Files of one folder, sorted by name.
+
+    ``store`` is None for local files. ``listed`` is True if the items are all model files in the folder.
+    """
+
+    store: str | None
+    items: Iterable[FileInput]
+    has_index: bool
+    listed: bool = False
+
+    @classmethod
+    def of(cls, items: list[FileInput], store: str | None = None, *, listed: bool = False) -> Folder:
+        return cls(store, items, any(item.is_index for item in items), listed)
+
+    @classmethod
+    def problem(cls, address: str, why: str) -> Folder:
+        """Return a folder with one file that says why ``address`` cannot be read."""
+        return cls(None, [FileInput(address, problem=why)], False)
+
+
+class SourceError(Exception):
+    """A source cannot be used. The message is a single line and names the source."""
 
 
 def is_remote(name: str) -> bool:

@@ -1,8 +1,9 @@
-"""Stores behind addresses: file systems of fsspec, their fetchers, and a source that reads one file."""
+"""Stores behind addresses: walking them, fetchers that read ranges, and a source that reads one file."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, lru_cache, partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..rules.faults import quote, shown_name
 from ..source import Uncopied, UnreadableError, shorter
-from .names import HUB, WEB, FileInput, is_remote
+from .names import HUB, NO_MODEL_FILES, WEB, FileInput, Folder, SourceError, is_model_file, is_remote
 from .reading import (
     LARGEST,
     Fetcher,
@@ -21,7 +22,7 @@ from .reading import (
     time_for,
     with_retries,
 )
-from .web import Web, WebFetcher, archive_client, client
+from .web import MAX_ADDRESS, Web, WebFetcher, archive_client, client
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 WEB_STORE = "https://"
 NEEDED = "needs the extra remote: pip install 'safetensors-conformance[remote]'"
-CACHED_FILES = 4
+MAX_DEPTH = 64
+TOO_DEEP = f"more than {MAX_DEPTH} nested folders; give deeper folders on the command line"
+MAX_PAGES = 100_000
+MAX_FAILED_PAGES = 10
+CACHED_FILES = 2
 _ARCHIVES = ("zip", "tar", "libarchive")
 STORE_SECONDS = 120.0
 """Maximum wait for a store in seconds, including its own retries."""
 THREADS = 64
 _TAGS = ("ETag", "etag", "lfs", "blob_id", "sha256", "md5Hash", "generation", "mtime", "LastModified",
          "last_modified", "updated", "modified", "created")  # fmt: skip
-
-
-class SourceError(Exception):
-    """A source cannot be used. The message is a single line and names the source."""
 
 
 @cache
@@ -103,6 +104,108 @@ def tag_of(about: Mapping[str, Any]) -> str:
     if not isinstance(value, str | int | float):
         value = getattr(value, "timestamp", lambda: "")()
     return str(value).strip('"')
+
+
+def find_remote(address: str) -> Iterator[Folder]:
+    """Yield the model files behind an address, grouped by folder and sorted. Raises SourceError."""
+    if address.startswith(WEB) and "::" not in address:
+        if address.endswith("/"):  # on a web server, only a trailing slash identifies a folder
+            yield from _pages(address)
+        else:
+            yield Folder.of([FileInput(address, address)], WEB_STORE)
+        return
+    store, fs, path = open_store(address)
+    try:
+        about = fs.info(path)
+        if about.get("type") == "file":
+            yield Folder.of([listed_input(store, fs, str(about["name"]), about)], store)
+            return
+    except Exception as err:  # implementations may raise any exception class
+        yield Folder.problem(address, error_text(err))
+        return
+    places, empty = deque([path]), True
+    while places:
+        place = places.popleft()
+        try:
+            entries = sorted(fs.ls(place, detail=True), key=lambda entry: str(entry["name"]))
+        except Exception as err:
+            empty = False
+            yield Folder.problem(address_of(store, fs, place), error_text(err))
+            continue
+        inside = place.rstrip("/") + "/" if place.strip("/") else place
+        # A page may link to files outside the folder.
+        entries = [entry for entry in entries if str(entry["name"]).startswith(inside)]
+        below = [str(entry["name"]) for entry in entries if entry["type"] == "directory"]
+        below = [name for name in below if name.rstrip("/") != place.rstrip("/")]
+        if below and place.count("/") - path.count("/") >= MAX_DEPTH:
+            yield Folder.problem(address_of(store, fs, place), TOO_DEEP)
+        else:
+            places.extendleft(reversed(below))
+        items = [
+            listed_input(store, fs, str(entry["name"]), entry)
+            for entry in entries
+            if entry["type"] == "file" and is_model_file(str(entry["name"]))
+        ]
+        if items:
+            empty = False
+            yield Folder.of(items, store, listed=True)
+    if empty:
+        yield Folder.problem(address, NO_MODEL_FILES)
+
+
+def _pages(top: str) -> Iterator[Folder]:
+    """Yield the files linked from the pages of a web server, which may generate pages without end."""
+    from fsspec.asyn import get_loop
+
+    web = Web(file_system(WEB_STORE, get_client=client))
+    places, empty, count, lost = deque([top]), True, 1, 0
+    while places:
+        place = places.popleft()
+        request = with_retries(partial(web.links, place))
+        try:
+            links, long = asyncio.run_coroutine_threadsafe(request, get_loop()).result()
+        except Exception as err:  # libraries may raise any exception class
+            empty = False
+            yield Folder.problem(place, error_text(err))
+            lost = lost + 1 if isinstance(err, NotReadError) and err.verdict == "unreachable" else 0
+            if lost == MAX_FAILED_PAGES and places:
+                yield Folder.problem(
+                    top, f"{lost} consecutive pages could not be read; the other pages were skipped"
+                )
+                return
+            continue
+        lost = 0
+        below = [link for link in links if link.endswith("/")]
+        items = [FileInput(link, link) for link in links if is_model_file(link)]
+        problems = [f"it links to addresses with more than {MAX_ADDRESS:,} characters"] if long else []
+        if below and place.count("/") - top.count("/") >= MAX_DEPTH:
+            problems.append(TOO_DEEP)
+            below = []
+        if count + len(below) > MAX_PAGES:
+            problems.append(
+                f"{top} has more than {MAX_PAGES:,} folders; give the other folders on the command line"
+            )
+            below = below[: MAX_PAGES - count]
+        count += len(below)
+        places.extendleft(reversed(below))
+        empty &= not (items or problems)
+        if items:
+            yield Folder.of(items, WEB_STORE)
+        for problem in problems:
+            yield Folder.problem(place, problem)
+    if empty:
+        yield Folder.problem(top, NO_MODEL_FILES)
+
+
+def remote_input(line: str) -> tuple[str | None, FileInput]:
+    """Return the store of an address and the file there."""
+    if line.startswith(WEB) and "::" not in line:
+        return WEB_STORE, FileInput(line, line)
+    try:
+        store, fs, path = open_store(line)
+        return store, listed_input(store, fs, path, {})
+    except SourceError as err:
+        return None, FileInput(line, problem=str(err))
 
 
 class UnreachableStore(Fetcher):

@@ -1,58 +1,37 @@
-"""Walks directories, stores and web pages, and yields their files folder by folder."""
+"""Finds the files that arguments, lists and directories stand for, folder by folder."""
 
 from __future__ import annotations
 
-import asyncio
 import glob
 import os
 import stat
 import sys
 from collections import deque
-from functools import partial
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..rules.faults import shown_name, without_name
 from .names import (
     HUB,
-    MODEL_FILES,
+    NO_MODEL_FILES,
     SUFFIX,
-    WEB,
     FileInput,
+    Folder,
+    SourceError,
     beside,
     is_address,
     is_index,
     is_model_file,
     is_remote,
 )
-from .reading import NotReadError, with_retries
-from .stores import WEB_STORE, SourceError, address_of, error_text, file_system, listed_input, open_store
-from .web import MAX_ADDRESS, Web, client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 MAX_MODEL_FOLDER = 10_000
 """Maximum number of files in a folder with an index that is audited as one batch."""
-NO_MODEL_FILES = f"contains no {MODEL_FILES}"
-MAX_DEPTH = 64
-TOO_DEEP = f"more than {MAX_DEPTH} nested folders; give deeper folders on the command line"
-MAX_PAGES = 100_000
-MAX_FAILED_PAGES = 10
 MAX_LINE = 8192
 """Maximum length of a line in a list, in characters. Paths and addresses are shorter."""
-
-
-class Folder(NamedTuple):
-    """Files of one folder, sorted by name.
-
-    ``store`` is None for local files. ``listed`` is True if the items are all model files in the folder.
-    """
-
-    store: str | None
-    items: Iterable[FileInput]
-    has_index: bool
-    listed: bool = False
 
 
 def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
@@ -61,6 +40,8 @@ def find_folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folde
     A source is a file, a directory or an address that fsspec can open. Raises SourceError.
     """
     for source in filter(is_address, sources):
+        from .stores import open_store
+
         open_store(source)  # reports an unusable address before any work begins
     for name in lists:
         try:
@@ -82,7 +63,7 @@ def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
         ):
             items = (item for _, item in group)
             while part := list(islice(items, MAX_MODEL_FOLDER)):
-                yield _folder(store, part)
+                yield Folder.of(part, store)
 
 
 def expand_paths(arguments: Sequence[str]) -> Iterator[tuple[Folder, list[FileInput]]]:
@@ -120,9 +101,9 @@ def _expand(argument: str) -> Iterator[Folder]:
     if is_remote(argument):
         hub = argument.startswith(HUB) and not (argument.endswith(SUFFIX) or is_index(argument))
         try:
-            yield from _remote(argument) if hub else [_folder(WEB_STORE, [FileInput(argument)])]
+            yield from _remote(argument) if hub else [Folder.of([FileInput(argument)])]
         except SourceError as err:
-            yield _problem(argument, without_name(str(err), argument))
+            yield Folder.problem(argument, without_name(str(err), argument))
         return
     if os.path.lexists(argument) or not any(sign in argument for sign in "*?["):
         yield from _local(argument)
@@ -131,17 +112,20 @@ def _expand(argument: str) -> Iterator[Folder]:
     for name in names:
         yield from _local(name)
     if not names:
-        yield _problem(argument, "no file matches this pattern")
+        yield Folder.problem(argument, "no file matches this pattern")
 
 
-def _folder(store: str | None, items: list[FileInput], *, listed: bool = False) -> Folder:
-    return Folder(store, items, any(item.is_index for item in items), listed)
+def _remote(address: str) -> Iterator[Folder]:
+    # Most runs need no address, and the modules for stores take longer to import than a file to check.
+    from .stores import find_remote
+
+    return find_remote(address)
 
 
 def _local(name: str) -> Iterator[Folder]:
     if os.path.isdir(name):  # noqa: PTH112 - keep the spelling, "./" included
         return _walk(name)
-    return iter([_folder(None, [FileInput(name)])])
+    return iter([Folder.of([FileInput(name)])])
 
 
 def _walk(top: str) -> Iterator[Folder]:
@@ -159,7 +143,7 @@ def _walk(top: str) -> Iterator[Folder]:
                         names.append(entry.path)
         except OSError as err:
             empty = False
-            yield _problem(place, err.strerror or str(err))
+            yield Folder.problem(place, err.strerror or str(err))
             continue
         places.extendleft(sorted(below, reverse=True))
         if names:
@@ -169,11 +153,7 @@ def _walk(top: str) -> Iterator[Folder]:
             # Map lazily, because a folder may contain a million names.
             yield Folder(None, map(FileInput, names), has_index, listed=True)
     if empty:
-        yield _problem(top, NO_MODEL_FILES)
-
-
-def _problem(address: str, why: str) -> Folder:
-    return Folder(None, [FileInput(address, problem=why)], False)
+        yield Folder.problem(top, NO_MODEL_FILES)
 
 
 def _lines(name: str) -> Iterator[str]:
@@ -195,103 +175,9 @@ def _lines(name: str) -> Iterator[str]:
 def _item(line: str) -> tuple[str | None, FileInput]:
     if not is_address(line):
         return None, FileInput(line)
-    if line.startswith(WEB) and "::" not in line:
-        return WEB_STORE, FileInput(line, line)
-    try:
-        store, fs, path = open_store(line)
-        return store, listed_input(store, fs, path, {})
-    except SourceError as err:
-        return None, FileInput(line, problem=str(err))
+    from .stores import remote_input
 
-
-def _remote(address: str) -> Iterator[Folder]:
-    if address.startswith(WEB) and "::" not in address:
-        # On a web server, only a trailing slash identifies a folder.
-        yield from (
-            _pages(address) if address.endswith("/") else [_folder(WEB_STORE, [FileInput(address, address)])]
-        )
-        return
-    store, fs, path = open_store(address)
-    try:
-        about = fs.info(path)
-        if about.get("type") == "file":
-            yield _folder(store, [listed_input(store, fs, str(about["name"]), about)])
-            return
-    except Exception as err:  # implementations may raise any exception class
-        yield _problem(address, error_text(err))
-        return
-    places, empty = deque([path]), True
-    while places:
-        place = places.popleft()
-        try:
-            entries = sorted(fs.ls(place, detail=True), key=lambda entry: str(entry["name"]))
-        except Exception as err:
-            empty = False
-            yield _problem(address_of(store, fs, place), error_text(err))
-            continue
-        inside = place.rstrip("/") + "/" if place.strip("/") else place
-        # A page may link to files outside the folder.
-        entries = [entry for entry in entries if str(entry["name"]).startswith(inside)]
-        below = [str(entry["name"]) for entry in entries if entry["type"] == "directory"]
-        below = [name for name in below if name.rstrip("/") != place.rstrip("/")]
-        if below and place.count("/") - path.count("/") >= MAX_DEPTH:
-            yield _problem(address_of(store, fs, place), TOO_DEEP)
-        else:
-            places.extendleft(reversed(below))
-        items = [
-            listed_input(store, fs, str(entry["name"]), entry)
-            for entry in entries
-            if entry["type"] == "file" and is_model_file(str(entry["name"]))
-        ]
-        if items:
-            empty = False
-            yield _folder(store, items, listed=True)
-    if empty:
-        yield _problem(address, NO_MODEL_FILES)
-
-
-def _pages(top: str) -> Iterator[Folder]:
-    """Yield the files linked from the pages of a web server, which may generate pages without end."""
-    from fsspec.asyn import get_loop
-
-    web = Web(file_system(WEB_STORE, get_client=client))
-    places, empty, count, lost = deque([top]), True, 1, 0
-    while places:
-        place = places.popleft()
-        request = with_retries(partial(web.links, place))
-        try:
-            links, long = asyncio.run_coroutine_threadsafe(request, get_loop()).result()
-        except Exception as err:  # libraries may raise any exception class
-            empty = False
-            yield _problem(place, error_text(err))
-            lost = lost + 1 if isinstance(err, NotReadError) and err.verdict == "unreachable" else 0
-            if lost == MAX_FAILED_PAGES and places:
-                yield _problem(
-                    top, f"{lost} consecutive pages could not be read; the other pages were skipped"
-                )
-                return
-            continue
-        lost = 0
-        below = [link for link in links if link.endswith("/")]
-        items = [FileInput(link, link) for link in links if is_model_file(link)]
-        problems = [f"it links to addresses with more than {MAX_ADDRESS:,} characters"] if long else []
-        if below and place.count("/") - top.count("/") >= MAX_DEPTH:
-            problems.append(TOO_DEEP)
-            below = []
-        if count + len(below) > MAX_PAGES:
-            problems.append(
-                f"{top} has more than {MAX_PAGES:,} folders; give the other folders on the command line"
-            )
-            below = below[: MAX_PAGES - count]
-        count += len(below)
-        places.extendleft(reversed(below))
-        empty &= not (items or problems)
-        if items:
-            yield _folder(WEB_STORE, items)
-        for problem in problems:
-            yield _problem(place, problem)
-    if empty:
-        yield _problem(top, NO_MODEL_FILES)
+    return remote_input(line)
 
 
 def local_files(sources: Sequence[str]) -> int:

@@ -8,7 +8,6 @@ import pty
 import subprocess
 import sys
 import threading
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,12 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from safetensors.numpy import save
 
 from safetensors_reference import explain, read_header
 from safetensors_reference.check import cli
 from safetensors_reference.check import result as judged
 from safetensors_reference.check.result import CheckResult, alignment, check_input
-from safetensors_reference.files import progress
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.files.walk import find_inputs
 from safetensors_reference.rules.book import ProfileName
@@ -381,21 +378,6 @@ def test_on_one_terminal_the_bar_steps_aside_for_results(tree: Path) -> None:
     # Erased to the beginning of the line before the result begins.
     assert b"\x1b[2K" + os.fsencode(tree) + b"/sub/deep/c.safetensors: 2 faults" in terminal
     assert b"checked " in terminal
-
-
-@pytest.mark.parametrize(("pause", "drawn"), [(-1, True), (1000, False)])
-def test_the_bar_moves_but_not_for_every_file(
-    monkeypatch: pytest.MonkeyPatch, pause: float, drawn: bool
-) -> None:
-    monkeypatch.setattr(progress, "REFRESH", pause)
-    out = StringIO()
-    console = Console(file=out, force_terminal=True, color_system=None)
-    with progress.ProgressBar(console=console) as bar:
-        for _ in range(3):
-            bar.advance()
-    assert ("checked 2 files" in out.getvalue()) == drawn
-    assert ("checked 3 files" in out.getvalue()) == drawn
-    assert "checked 1 files" not in out.getvalue(), "it appears with the second file"
 
 
 def test_one_file_needs_no_bar(tree: Path) -> None:

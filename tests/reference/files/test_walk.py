@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from safetensors_reference.files.stores import SourceError, tag_of
+from safetensors_reference.files.names import SourceError
+from safetensors_reference.files.stores import tag_of
 from safetensors_reference.files.walk import local_files
 
 from ..audit.support import MODEL, VALID, read_row, rows_of, write_tree
