@@ -27,9 +27,9 @@ _WAYS = {
     "read": _OURS,
     "official": "from safetensors_reference import explain\ndef f(p): return explain(p, 'official')",
     "check": (
-        "from safetensors_reference.check.inputs import CheckInput\n"
+        "from safetensors_reference.files.names import FileInput\n"
         "from safetensors_reference.check.result import check_input\n"
-        "def f(p): return check_input(CheckInput(p), 'hardened').to_json()"
+        "def f(p): return check_input(FileInput(p), 'hardened').to_json()"
     ),
 }
 _CHILD = """

@@ -18,10 +18,9 @@ DOCUMENTED: dict[str, tuple[str, ...] | None] = {
     "safetensors_reference.torch": None,
     "safetensors_reference.device": None,
     "safetensors_reference.device.ranks.model": None,
-    "safetensors_reference.sharded.read": ("explain_index", "open_index"),
-    "safetensors_reference.sharded.contents": ("Shard", "shard_of"),
+    "safetensors_reference.model.read": ("Shard", "explain_index", "open_index", "shard_of"),
     "safetensors_reference.model.judge": ("judge_model",),
-    "safetensors_reference.model.names": ("find_models",),
+    "safetensors_reference.files.names": ("find_models",),
     "safetensors_corpus": None,
     "safetensors_fuzz.grammar.strategies": ("broken_files", "valid_files"),
     "safetensors_conformance.host.library": (

@@ -27,8 +27,8 @@ from safetensors_conformance.verdict.judge import judge
 from safetensors_conformance.worker import protocol
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_reference import safe_open
+from safetensors_reference.model.read import InvalidIndexError, explain_index, open_index
 from safetensors_reference.rules.errors import AccessError
-from safetensors_reference.sharded.read import InvalidIndexError, explain_index, open_index
 from safetensors_reference.writing.numpy import save_file
 from safetensors_reports.audit.build import build_report
 from safetensors_reports.audit.report import report_text

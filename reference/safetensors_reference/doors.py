@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from .arrays.buffers import Mode
 from .arrays.lazy import RawFramework, TensorFile
-from .buffers import Mode
 from .rules.book import ProfileName
 from .rules.errors import AccessError
 from .rules.faults import shown

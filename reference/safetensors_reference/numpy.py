@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .arrays.buffers import Mode
 from .arrays.lazy import TensorFile, load_all
 from .arrays.numpy import LoadedArray, NumpyFramework
-from .buffers import Mode
 from .rules.book import ProfileName
 from .source import SourceLike
 from .writing.numpy import save, save_file

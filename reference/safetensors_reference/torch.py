@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from .arrays.buffers import Mode
 from .arrays.lazy import TensorFile
 from .arrays.torch import Device, LoadedTensor, TorchFramework, make_views
-from .buffers import Mode
 from .header.model import rows
 from .rules.book import ProfileName
 from .rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError

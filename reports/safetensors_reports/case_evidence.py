@@ -16,8 +16,8 @@ from safetensors_corpus.judging.verdicts import fails
 from safetensors_corpus.typed import Count
 from safetensors_reference import Fault, explain, rule_book
 from safetensors_reference.header.layout import draw_layout
-from safetensors_reference.hexview import hexview
 from safetensors_reference.rules.faults import render_path
+from safetensors_reference.text import hexview
 
 from .text import digest, plural, visible
 

@@ -18,9 +18,9 @@ from safetensors_reference import numpy as numpy_door
 from safetensors_reference import torch as torch_door
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.header.explain import profile_options
+from safetensors_reference.model.read import check_index, explain_index, open_index
+from safetensors_reference.model.write import save_sharded, write_index
 from safetensors_reference.rules.errors import AccessError, SafetensorsError, WriteError
-from safetensors_reference.sharded.read import check_index, explain_index, open_index
-from safetensors_reference.sharded.write import save_sharded, write_index
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reference.writing.writer import TensorData, plan
 

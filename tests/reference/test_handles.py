@@ -24,9 +24,9 @@ from safetensors_reference import numpy as numpy_door
 from safetensors_reference import torch as torch_door
 from safetensors_reference.device.readers import DirectReader
 from safetensors_reference.header.read import examine
+from safetensors_reference.model.read import check_index, explain_index, open_index
+from safetensors_reference.model.write import save_sharded
 from safetensors_reference.rules.errors import SafetensorsError
-from safetensors_reference.sharded.read import check_index, explain_index, open_index
-from safetensors_reference.sharded.write import save_sharded
 from safetensors_reference.source import (
     FileSource,
     MemorySource,
@@ -158,6 +158,7 @@ NOTHING_OF_THEIR_OWN = {
     "CpuLane",
     "CudaLane",
     "InterruptGate",
+    "ProgressBar",
     "_FileReplacement",
 }
 """Parts of one call, which no caller ever holds."""

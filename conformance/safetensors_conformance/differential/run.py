@@ -19,8 +19,8 @@ from safetensors_corpus.author.file import dtype_features
 from safetensors_corpus.judging.content import FIELDS
 from safetensors_corpus.judging.judge import excuse
 from safetensors_reference import UnreadableError, explain, rule_book
-from safetensors_reference.check.inputs import find_inputs
-from safetensors_reference.model.names import is_index
+from safetensors_reference.files.names import is_index
+from safetensors_reference.files.walk import find_inputs
 from safetensors_reports.differences.signatures import InputInfo
 from safetensors_reports.record.run import RunRecord
 
@@ -56,12 +56,12 @@ def find_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
     """Return the files that the arguments name, and the problems, such as files that cannot be read."""
     files, problems = [], []
     for item in find_inputs(arguments):
-        problem = item.problem or _unreadable(item.name)
+        problem = item.problem or _unreadable(item.address)
         if problem:
-            problems.append(f"{item.name}: {problem}")
+            problems.append(f"{item.address}: {problem}")
             continue
-        kind = "index" if is_index(item.name) else "read"
-        files.append(GivenFile(item.name, kind, Path(item.name).absolute()))
+        kind = "index" if is_index(item.address) else "read"
+        files.append(GivenFile(item.address, kind, Path(item.address).absolute()))
     return files, problems
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from safetensors_reference.hexview import hexview
 from safetensors_reference.source import read_whole
+from safetensors_reference.text import hexview
 
 from .. import recipe
 from ..document import ManifestError

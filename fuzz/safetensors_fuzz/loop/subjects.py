@@ -20,9 +20,9 @@ from safetensors_conformance.worker.worker import Limits, Request, Worker
 from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.manifest import Case
-from safetensors_reference.check.inputs import CheckInput
 from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog
+from safetensors_reference.files.names import FileInput
 from safetensors_reference.header.model import Header
 from safetensors_reference.header.prove import prove
 from safetensors_reference.header.read import raw_header
@@ -250,7 +250,7 @@ class CheckSubject(Subject):
 
     def answer(self, data: bytes, path: str, step: str) -> StepResult:  # noqa: ARG002
         try:
-            result = check_input(CheckInput(path), "hardened")
+            result = check_input(FileInput(path), "hardened")
             result.to_json()
             if len(data) % SARIF_EVERY == 0:
                 log = SarifLog("hardened")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..buffers import Mode, check_unchanged, map_file, read_range
 from ..header.layout import show_shape
 from ..header.model import Header, TensorInfo
 from ..header.read import header_of
@@ -13,6 +12,7 @@ from ..rules.book import ProfileName
 from ..rules.errors import AccessError, NoSuchTensorError, memory_for
 from ..rules.faults import quote, quote_some, shown, shown_name
 from ..source import Opened, SourceLike, Uncopied, open_source
+from .buffers import Mode, check_unchanged, map_file, read_range
 
 T = TypeVar("T")
 Made_co = TypeVar("Made_co", covariant=True)

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from ..buffers import cores
+from ..arrays.buffers import cores
+from ..files.names import SourceError, is_address
+from ..files.progress import ProgressBar
+from ..files.walk import find_folders
 from ..rules.faults import shown_name
-from .batches import make_batches
 from .engine import Dask, EngineError, Pool, run
-from .progress import AuditBar
 from .results import ProcessedFiles, ResultsError, open_results
 from .row import NOT_READ
-from .sources import SourceError, find_folders, is_address
-from .work import AuditOptions
+from .work import AuditOptions, make_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .batches import Folder
+    from ..files.names import Folder
     from .engine import Engine
     from .results import JsonlResults, ParquetResults
 
@@ -54,7 +54,7 @@ class AuditCommand(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         if args[:1] == ["summary"]:
-            from .summary_cli import summary
+            from .summary import summary
 
             context: click.Context = summary.make_context(f"{info_name} summary", args[1:], parent, **extra)
             return context
@@ -205,7 +205,7 @@ class _AuditRun:
                 results = open_results(output)
                 results.load_processed(self.processed, retry)
             batches = make_batches(folders, self.batch, self.processed)
-            with AuditBar([] if len(self.processed) else local) as bar:
+            with ProgressBar([] if len(self.processed) else local) as bar:
                 for rows in run(batches, self.options, self.engine):
                     _write_rows(results, rows)
                     for row in map(_verdict, rows.splitlines()):

@@ -23,15 +23,15 @@ from urllib.request import urlopen
 
 import click
 
+from ..files.reading import NotReadError
 from ..rules.faults import shorten, shown_name
-from .batches import Batch
-from .row import NotReadError, encode_row, unread_row
-from .work import audit_batch
+from .row import encode_row, unread_row
+from .work import Batch, audit_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .batches import AuditInput
+    from ..files.names import FileInput
     from .work import AuditOptions, BatchResult
 
 BATCHES_PER_WORKER = 2
@@ -75,7 +75,7 @@ class _Scheduler:
         # The number is -1 for a batch that runs beside others.
         self.in_flight: dict[Any, tuple[Batch, int]] = {}
         self.left: deque[Batch] = deque()  # not started because slow files used all requests
-        self.slow: dict[str | None, list[AuditInput]] = {}
+        self.slow: dict[str | None, list[FileInput]] = {}
         self.exhausted = False
         self.done: SimpleQueue[Any] = SimpleQueue()
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..files.reading import listed
 from ..rules.faults import quote, shown_name
 from ..writing.atomic import NotSavedError, write_file
-from .reading import listed
 from .row import Row, row_address, unicode
 
 if TYPE_CHECKING:
-    from .batches import AuditInput
+    from ..files.names import FileInput
 
 PART_ROWS = 50_000
 RETRYABLE = ("unreachable", "changed", "kills-worker")
@@ -72,7 +72,7 @@ class ProcessedFiles:
                 verdict  # a file from a list of addresses has no size or tag
             )
 
-    def __call__(self, item: AuditInput) -> bool:
+    def __call__(self, item: FileInput) -> bool:
         """Return whether a file has a row with the same address, size and tag."""
         address = row_address(item.address)
         if self.seen is not None:

@@ -5,45 +5,34 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import msgspec
 
+from ..files.reading import LARGEST, NotRead, NotReadError
 from ..header.explain import explain_source
+from ..header.json_text import Abandon
 from ..header.model import Rows
 from ..header.read import examine_source
-from ..rules.errors import PortableError
+from ..model.index import INDEX_CAP, FaultCollector, read_index
+from ..model.read import ABSENT, Shard, check_shards
 from ..rules.faults import quote, shorten
-from ..source import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from ..files.reading import Head
     from ..header.model import Header
     from ..rules.faults import Fault
 
-Verdict = Literal[
-    "valid",
-    "invalid",
-    "per-profile",
-    "missing",
-    "refused",
-    "unreachable",
-    "changed",
-    "no-ranges",
-    "unreadable",
-    "kills-worker",
-]
-NOT_READ: tuple[Verdict, ...] = tuple(
-    verdict for verdict in get_args(Verdict) if verdict not in ("valid", "invalid", "per-profile")
-)
+Verdict = Literal["valid", "invalid", "per-profile", NotRead]
+NOT_READ = get_args(NotRead)
 Count = Annotated[int, msgspec.Meta(ge=0)]
 MAX_KEYS = 64
 MAX_PADDING = 4096
-LARGEST = (1 << 63) - 1
-"""Largest file size that a server or store may report. The results cannot store larger numbers."""
 MAX_TEXT = 200
 """Maximum number of characters of a metadata key, a `format` value or a note in a row."""
 
@@ -154,31 +143,6 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     requests: Count = 0
     read: Count = 0
     note: str = ""
-
-
-class Head(msgspec.Struct):
-    """The beginning of a file: its length prefix and header, or less if the header length is impossible."""
-
-    name: str
-    size: int
-    data: bytes
-    tag: str = ""
-    requests: int = 1
-    received: int = 0
-    held: int = 0  # bytes reserved in the memory budget
-
-    def read(self, start: int, count: int) -> bytes:
-        if start + count > len(self.data):
-            raise UnreadableError(f"{self.name}: byte {start + count - 1:,} was not fetched")
-        return self.data[start : start + count]
-
-
-class NotReadError(PortableError):
-    """The validity of a file is unknown. ``verdict`` gives the reason."""
-
-    def __init__(self, verdict: Verdict, note: str, requests: int = 0, received: int = 0) -> None:
-        super().__init__(note)
-        self.verdict, self.note, self.requests, self.received = verdict, note, requests, received
 
 
 _VALID = Profiles("valid", "valid", "valid")
@@ -340,3 +304,97 @@ def _first_entry(data: bytes, header: Header) -> tuple[str, bool]:
     start = data.rfind(b"{", 8, at)
     text = data[start : data.find(b"}", at) + 1]
     return ",".join(name.decode() for name in _FIELD.findall(text)), b'": ' not in text and b", " not in text
+
+
+ShardRow = tuple[Row, "Header | None"]
+"""Row of a shard and its header. The header is None if it has faults or was not read."""
+
+
+class ModelIndex:
+    """An index read as text; ``text`` is None if its contents cannot be interpreted."""
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.findings = FaultCollector()
+        self.text = read_index(head, self.findings)
+        head.data = b""  # the texts of many indexes would need too much memory
+
+    @property
+    def names(self) -> list[str]:
+        return [] if self.text is None else [name for name, m in self.text.shards.items() if m.usable]
+
+
+def whole_index(_: bytes, size: int) -> int:
+    return size if size <= INDEX_CAP else 0
+
+
+def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
+    """Return the row of a model.
+
+    ``shards`` maps names to all shards that may be opened, including missing ones.
+    """
+    for name, (row, _) in shards.items():
+        if row.profiles is None and row.verdict != "missing":
+            note = f"shard {quote(name)}: {row.note}"
+            raise NotReadError(cast("NotRead", row.verdict), note, index.head.requests, index.head.received)
+    faults = _index_faults(index, shards)
+    rows = [row for row, _ in shards.values()]
+    profiles = _model_profiles(bool(faults), rows)
+    about = fault_fields(faults)
+    for part in ("codes", "rules"):
+        about[part] = tuple(sorted({*about[part], *(word for row in rows for word in getattr(row, part))}))
+    about["faults"] = len(faults) + sum(row.faults for row in rows)
+    about["note"] = about["note"] or next((row.note for row in rows if row.codes), "")
+    head = index.head
+    if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # servers may report false sizes
+        raise NotReadError("unreachable", "the total size of the shards is impossible", head.requests)
+    sizes = [row.data_bytes for row in rows if row.data_bytes is not None]
+    return Row(
+        head.name,
+        now(),
+        verdict_of(profiles),
+        "model",
+        head.size,
+        head.tag,
+        profiles=profiles,
+        tensors=None if index.text is None else len(index.text.weight_map),
+        dtypes=_model_tallies(rows),
+        data_bytes=sum(sizes) if len(sizes) == len(rows) and index.text is not None else None,
+        shards=None if index.text is None else len(index.text.shards),
+        requests=head.requests,
+        read=head.received,
+        **about,
+    )
+
+
+def _index_faults(index: ModelIndex, shards: Mapping[str, ShardRow]) -> list[Fault]:
+    """Return the faults of an index without those inside its shards, which the rows of the shards contain."""
+
+    def lookup(name: str) -> Shard:
+        row, header = shards[name]
+        return ABSENT if row.verdict == "missing" else Shard(header)
+
+    if index.text is not None:
+        with suppress(Abandon):  # there are too many faults, so the rest is omitted
+            check_shards(index.text, lookup, index.findings)
+    return sorted(index.findings.faults, key=lambda fault: fault.start)
+
+
+def _model_profiles(broken: bool, rows: Iterable[Row]) -> Profiles:
+    profiles = [row.profiles for row in rows if row.profiles is not None]
+    return Profiles(
+        *(
+            "invalid" if broken or any(getattr(p, name) == "invalid" for p in profiles) else "valid"
+            for name in Profiles.__struct_fields__
+        )
+    )
+
+
+def _model_tallies(rows: Iterable[Row]) -> tuple[Tally, ...]:
+    tensors: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for row in rows:
+        for tally in row.dtypes:
+            tensors[tally.dtype] += tally.tensors
+            sizes[tally.dtype] += tally.bytes
+    return tuple(Tally(dtype, tensors[dtype], sizes[dtype]) for dtype in sorted(tensors))

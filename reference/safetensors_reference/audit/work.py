@@ -1,32 +1,97 @@
-"""Audits one batch of files and returns encoded rows. Never raises, whatever the files contain."""
+"""Groups files into batches, and audits one batch. Nothing here raises, whatever the files contain."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from urllib.parse import quote as percent
 
 import msgspec
 
-from .batches import AuditInput
-from .data import read_data
-from .models import ModelIndex, model_row, whole_index
-from .reading import LocalFetcher, Result, confirm_unchanged, listed
-from .row import NotReadError, Row, encode_row, file_row, unread_row
-from .stores import fetcher_of
+from ..files.names import FileInput
+from ..files.reading import (
+    LocalFetcher,
+    NotReadError,
+    Requests,
+    Result,
+    confirm_unchanged,
+    listed,
+    with_retries,
+)
+from ..files.stores import fetcher_of
+from ..files.walk import MAX_MODEL_FOLDER
+from ..header.model import rows
+from .row import ModelIndex, encode_row, file_row, model_row, unread_row, whole_index
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
-    from .batches import Batch
-    from .models import ShardRow
-    from .reading import Fetcher
+    from ..files.names import Folder
+    from ..files.reading import Fetcher
+    from ..header.model import Header
+    from .row import Row, ShardRow
 
 Thing = TypeVar("Thing")
 SLOW_SECONDS = 10.0
 """Seconds without a new row after which unfinished files count as slow."""
 LARGE_HEADER = 1 << 20
+BLOCK = 8 << 20
+_USUAL = bytes((0, 1))
+
+
+class Batch(NamedTuple):
+    """Files that one worker audits in one call."""
+
+    store: str | None
+    items: tuple[FileInput, ...]
+    known: frozenset[int] = frozenset()  # files that already have a row and are read only for their models
+    patient: bool = False  # wait for slow files until they are finished
+
+    def split(self) -> list[Batch]:
+        left = [item for number, item in enumerate(self.items) if number not in self.known]
+        return (
+            [Batch(self.store, (item,), patient=self.patient) for item in left] if len(self.items) > 1 else []
+        )
+
+
+def make_batches(
+    folders: Iterable[Folder], size: int, is_done: Callable[[FileInput], bool]
+) -> Iterator[Batch]:
+    """Yield batches of about ``size`` files.
+
+    A folder with an index becomes one batch, because its model needs all shards.
+    """
+    store: str | None = None
+    waiting: list[FileInput] = []
+    for folder in folders:
+        if waiting and folder.store != store:
+            yield Batch(store, tuple(waiting))
+            waiting = []
+        store = folder.store
+        if folder.has_index:
+            yield from _folder_batches(folder, size, is_done)
+            continue
+        items = (item for item in folder.items if not is_done(item))
+        while piece := list(islice(items, size - len(waiting))):
+            waiting += piece
+            if len(waiting) == size:
+                yield Batch(store, tuple(waiting))
+                waiting = []
+    if waiting:
+        yield Batch(store, tuple(waiting))
+
+
+def _folder_batches(folder: Folder, size: int, is_done: Callable[[FileInput], bool]) -> Iterator[Batch]:
+    items = tuple(folder.items)
+    known = frozenset(number for number, item in enumerate(items) if is_done(item))
+    if len(items) > MAX_MODEL_FOLDER:  # too many to keep in memory, so each index reads its shards again
+        left = [item for number, item in enumerate(items) if number not in known]
+        yield from (Batch(folder.store, tuple(left[at : at + size])) for at in range(0, len(left), size))
+    elif len(known) < len(items):
+        yield Batch(folder.store, items, known)
 
 
 class AuditOptions(NamedTuple):
@@ -34,7 +99,7 @@ class AuditOptions(NamedTuple):
 
     at_once: int = 64  # maximum number of concurrent requests per worker
     data: bool = False
-    before: Callable[[AuditInput], object] | None = None  # called before each audit, used by tests
+    before: Callable[[FileInput], object] | None = None  # called before each audit, used by tests
 
 
 class BatchResult(NamedTuple):
@@ -45,8 +110,8 @@ class BatchResult(NamedTuple):
     """
 
     rows: bytes
-    slow: tuple[AuditInput, ...] = ()
-    left: tuple[AuditInput, ...] = ()
+    slow: tuple[FileInput, ...] = ()
+    left: tuple[FileInput, ...] = ()
 
 
 def audit_batch(batch: Batch, options: AuditOptions) -> BatchResult:
@@ -79,7 +144,7 @@ class _BatchAuditor:
             return BatchResult(b"".join(await self._all(self._line, batch.items)))
         return await self._ready(batch.items)
 
-    async def _ready(self, items: Sequence[AuditInput]) -> BatchResult:
+    async def _ready(self, items: Sequence[FileInput]) -> BatchResult:
         clock = asyncio.get_running_loop().time
         lines: list[bytes | None] = [None] * len(items)
         begun: set[int] = set()
@@ -117,24 +182,24 @@ class _BatchAuditor:
 
         return await asyncio.gather(*map(one, items))
 
-    async def _line(self, item: AuditInput) -> bytes:
+    async def _line(self, item: FileInput) -> bytes:
         return encode_row((await self._file(item))[0])  # keeps only one header at a time
 
-    async def _file(self, item: AuditInput) -> ShardRow:
+    async def _file(self, item: FileInput) -> ShardRow:
         try:
             if self.options.before is not None:
                 self.options.before(item)
             if item.problem:
                 raise NotReadError("unreadable", item.problem)
             row, header = await self._judged(item)
-            return (await read_data(self.fetcher, item, row, header) if self.options.data else row), header
+            return (await _read_data(self.fetcher, item, row, header) if self.options.data else row), header
         except NotReadError as err:
             return unread_row(item.address, err, *listed(item)), None
         except Exception as err:  # one file must not stop the audit
             error = NotReadError("unreadable", f"this program failed: {type(err).__name__}: {err}")
             return unread_row(item.address, error, *listed(item)), None
 
-    async def _judged(self, item: AuditInput) -> ShardRow:
+    async def _judged(self, item: FileInput) -> ShardRow:
         head = await self.fetcher.head(item)
         try:
             # Other requests must continue while a large header is checked.
@@ -148,7 +213,7 @@ class _BatchAuditor:
         finally:
             self.fetcher.budget.release(head.held)
 
-    async def _index(self, item: AuditInput) -> ModelIndex | NotReadError:
+    async def _index(self, item: FileInput) -> ModelIndex | NotReadError:
         try:
             head = await self.fetcher.head(item, whole_index)
             try:
@@ -163,7 +228,7 @@ class _BatchAuditor:
         numbers = [n for n, item in enumerate(items) if item.is_index]
         indexes = dict(zip(numbers, await self._all(self._index, [items[n] for n in numbers]), strict=True))
         places = {
-            n: {name: _beside(items[n], name) for name in index.names}
+            n: {name: items[n].beside(name) for name in index.names}
             for n, index in indexes.items()
             if isinstance(index, ModelIndex)
         }
@@ -176,7 +241,7 @@ class _BatchAuditor:
         files = [n for n, item in enumerate(items) if not item.is_index]
         files = [n for n in files if n not in batch.known or items[n].address in named]
 
-        async def shard_row(item: AuditInput) -> ShardRow:
+        async def shard_row(item: FileInput) -> ShardRow:
             row, header = await self._file(item)
             return row, header if item.address in named else None  # keeps only the headers that models need
 
@@ -197,10 +262,47 @@ class _BatchAuditor:
         return rows
 
 
-def _beside(index: AuditInput, name: str) -> AuditInput:
-    first, chained, rest = index.address.partition("::")
-    web = "://" in index.path
-    folder, inside = first.rpartition("/"), index.path.rpartition("/")
-    last = percent(name) if web and first == index.path else name
-    path = f"{inside[0]}{inside[1]}{percent(name) if web else name}" if index.path else ""
-    return AuditInput(f"{folder[0]}{folder[1]}{last}{chained}{rest}", path)
+class _DataReader:
+    def __init__(self, header: Header | None) -> None:
+        self.digest = hashlib.sha256()
+        self.at = 0
+        self.odd = 0
+        start = 0 if header is None else header.data_start
+        tensors = () if header is None else rows(header.tensors)
+        self.bools = sorted(
+            (start + begin, start + end) for _, dtype, _, begin, end in tensors if dtype == "BOOL"
+        )
+
+    def update(self, block: bytes) -> None:
+        self.digest.update(block)
+        end = self.at + len(block)
+        for first, last in self.bools:
+            if first < end and last > self.at:
+                part = block[max(first - self.at, 0) : last - self.at]
+                self.odd += len(part.translate(None, _USUAL))
+        self.bools = [span for span in self.bools if span[1] > end]
+        self.at = end
+
+
+async def _read_data(fetcher: Fetcher, item: FileInput, row: Row, header: Header | None) -> Row:
+    data = _DataReader(header)
+    requests = Requests(fetcher, item)
+    size = row.size or 0
+    while data.at < size:
+        count = min(BLOCK, size - data.at)
+        held = await fetcher.budget.acquire(count) if fetcher.waits else 0
+        try:
+            part = await with_retries(partial(requests.part, data.at, count))
+            if part.size != size or len(part.data) != count or part.tag not in (row.tag, item.tag, ""):
+                text = "the file was replaced after its header was read"
+                raise NotReadError("changed", text, row.requests, row.read)
+            data.update(part.data)
+        finally:
+            fetcher.budget.release(held)
+    return msgspec.structs.replace(
+        row,
+        data_sha256=data.digest.hexdigest(),
+        odd_bools=None if header is None else data.odd,
+        requests=row.requests + requests.count,
+        read=row.read + data.at,
+    )

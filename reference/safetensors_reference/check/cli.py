@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
-from ..model.names import is_index
-from ..remote import is_remote
+from ..files.names import is_index, is_remote
+from ..files.progress import ProgressBar
+from ..files.walk import expand_paths
 from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName
-from ..rules.faults import shown_name
+from ..rules.faults import shown_name, without_name
 from ..source import UnreadableError
-from .output import final_line
-from .session import Session
+from .digests import DigestResult, sha256_of, state_of
+from .output import (
+    final_line,
+    print_brief,
+    print_brief_model,
+    print_line,
+    print_model,
+    print_result,
+    unread_model_line,
+    unreadable_line,
+)
+from .result import FolderModels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..files.names import FileInput
     from .digests import DigestList
+    from .result import CheckResult, ModelResult, Status
     from .sarif import SarifLog
     from .statement import CheckRecord
 
 MAX_FAULTS = 20
 INTERRUPTED = 130
 
+EXIT_STATUS = {"valid": 0, "invalid": 1, "unreadable": 2}
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -116,15 +134,18 @@ def check(
     """
     written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
     _check_options(paths, written, digests_path)
-    session = Session(
-        cast("ProfileName", profile),
-        as_json,
-        quiet,
-        None if show_all else MAX_FAULTS,
-        None if sarif_path is None else _new_log(profile),
-        None if digests_path is None else _digests(digests_path, paths),
-        None if intoto_path is None and cyclonedx_path is None else _new_checked(profile),
-    )
+    session = Session(cast("ProfileName", profile), as_json, quiet, None if show_all else MAX_FAULTS)
+    # Most runs need no log and no record, so their modules are imported only here.
+    if sarif_path is not None:
+        from .sarif import SarifLog
+
+        session.log = SarifLog(profile)
+    if digests_path is not None:
+        session.digests = _digests(digests_path, paths)
+    if intoto_path is not None or cyclonedx_path is not None:
+        from .statement import CheckRecord
+
+        session.checked = CheckRecord(session.profile)
     interrupted = False
     try:
         session.run(paths)
@@ -165,19 +186,6 @@ def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], dige
             raise click.UsageError(f"--cyclonedx {NEEDED}") from err
 
 
-def _new_log(profile: str) -> SarifLog:
-    # Most runs need no log, so its modules are imported only here.
-    from .sarif import SarifLog
-
-    return SarifLog(profile)
-
-
-def _new_checked(profile: str) -> CheckRecord:
-    from .statement import CheckRecord
-
-    return CheckRecord(cast("ProfileName", profile))
-
-
 def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:
     from .digests import DigestList, DigestListError
 
@@ -213,3 +221,109 @@ def _write(path: Path, text: str) -> None:
     except NotSavedError as err:
         click.echo(f"{shown_name(str(err))} (IO_ERROR)", err=True)
         raise SystemExit(2) from err
+
+
+@dataclass
+class Session:
+    """Options and running totals of one run of ``stc check``."""
+
+    profile: ProfileName
+    as_json: bool = False
+    quiet: bool = False
+    limit: int | None = None  # maximum number of faults to print per file
+    log: SarifLog | None = None
+    digests: DigestList | None = None
+    checked: CheckRecord | None = None
+    statuses: Counter[Status] = field(default_factory=Counter)
+    models: Counter[Status] = field(default_factory=Counter)
+
+    def run(self, paths: Sequence[str]) -> None:
+        with ProgressBar(() if any(map(is_remote, paths)) else paths) as bar:
+            for folder, items in expand_paths(paths):
+                models = FolderModels(folder, self.profile)
+                for item in items:
+                    self._file(item, models, bar)
+                    bar.advance()
+                for model in models.judge():
+                    self._model(model, bar)
+            if self.digests is not None:
+                for result in self.digests.rest():
+                    self._digest(result, bar)
+
+    @property
+    def exit_status(self) -> int:
+        status = max(EXIT_STATUS[s] for s in (*self.statuses, *self.models, "valid"))
+        answers = Counter() if self.digests is None else self.digests.answers
+        if answers["unreadable"]:
+            return 2
+        return max(status, int(answers.total() > answers["as listed"]))
+
+    def _file(self, item: FileInput, models: FolderModels, bar: ProgressBar) -> None:
+        hashing = self.digests is not None or self.checked is not None
+        state = state_of(item.address) if hashing else None
+        result = models.check(item)
+        self.statuses[result.status] += 1
+        if self.log is not None:
+            self.log.add(result)
+        if self.as_json or not self.quiet or result.status != "valid":
+            with bar.hidden(to_stderr=result.status == "unreadable"):
+                if self.as_json:
+                    click.echo(result.to_json())
+                elif result.status == "unreadable":
+                    click.echo(unreadable_line(result), err=True)
+                elif self.quiet:
+                    print_brief(print_line, result)
+                else:
+                    print_result(print_line, result, self.limit)
+        if hashing and not item.problem:
+            self._hash(result, state, bar)
+
+    def _hash(self, result: CheckResult, state: tuple[int, int, int, int] | None, bar: ProgressBar) -> None:
+        found = why = None
+        try:
+            found = sha256_of(result.name, state)
+        except UnreadableError as err:
+            why = without_name(str(err), result.name)
+        if self.checked is not None:
+            self.checked.add_file(result, found)
+            if why is not None and result.status != "unreadable" and self.digests is None:
+                self._digest(DigestResult(result.name, "unreadable", why=why), bar)
+                self.statuses["unreadable"] += 1
+        if self.digests is not None:
+            self._digest(self.digests.compare(result.name, found, why), bar)
+
+    def _digest(self, result: DigestResult, bar: ProgressBar) -> None:
+        wrong = result.answer != "as listed"
+        if wrong and self.log is not None:
+            self.log.add_digest(result)
+        if wrong and self.checked is not None:
+            self.checked.failed.append(result.name)
+        if not self.as_json and not wrong:
+            return
+        unreadable = result.answer == "unreadable"
+        with bar.hidden(to_stderr=unreadable):
+            if self.as_json:
+                click.echo(result.to_json())
+            else:
+                text = shown_name(f"{result}")
+                click.echo(f"{shown_name(result.name)}: {text}{' (IO_ERROR)' * unreadable}", err=unreadable)
+
+    def _model(self, result: ModelResult, bar: ProgressBar) -> None:
+        self.models[result.status] += 1
+        if self.log is not None:
+            self.log.add_model(result)
+        if self.checked is not None:
+            self.checked.add_model(result)
+        # With --quiet, the faults of files are not printed a second time.
+        own = any(finding.kind == "fault" for finding in result.model_only)
+        if self.quiet and not self.as_json and not own and result.status != "unreadable":
+            return
+        with bar.hidden(to_stderr=result.status == "unreadable"):
+            if self.as_json:
+                click.echo(result.to_json())
+            elif result.status == "unreadable":
+                click.echo(unread_model_line(result), err=True)
+            elif self.quiet:
+                print_brief_model(print_line, result)
+            else:
+                print_model(print_line, result, self.limit)

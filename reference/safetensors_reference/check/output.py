@@ -1,41 +1,34 @@
-"""Text output and progress bar of ``stc check``."""
+"""Text output of ``stc check``."""
 
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Self
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import click
 
+from ..files.names import is_remote
 from ..header.layout import draw_layout
-from ..hexview import hexview
-from ..remote import is_remote, open_remote
+from ..model.index import IndexNote
 from ..rules.book import rule_book
 from ..rules.faults import render_path, shown_name
-from ..sharded.index import IndexNote
 from ..source import UnreadableError, open_source
-from ..text import printable, shorten
+from ..text import hexview, printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from rich.console import Console
-    from rich.progress import Progress
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
     from ..rules.faults import Fault
-    from .models import ModelResult
-    from .result import CheckResult, Status
+    from ..source import Source
+    from .result import CheckResult, ModelResult, Status
 
 STATUSES: tuple[Status, ...] = ("valid", "invalid", "unreadable")
 
 MAX_NOTES = 3
-REFRESH = 0.1
-
 
 PrintLine = Callable[[str], object]
 
@@ -169,12 +162,20 @@ def _print_fault(write: PrintLine, name: str, fault: Fault) -> None:
 
 def _bytes_around(name: str, fault: Fault) -> str:
     try:
-        with nullcontext(open_remote(name)) if is_remote(name) else open_source(name) as source:
+        with _open(name) as source:
             base = max(fault.start - 16, 0) // 16 * 16
             data = source.read(base, max(min(source.size, fault.end + 16, base + 96) - base, 0))
     except UnreadableError:
         return ""
     return hexview(data, fault.start, fault.end, base=base, limit=80)
+
+
+def _open(name: str) -> AbstractContextManager[Source]:
+    if not is_remote(name):
+        return open_source(name)
+    from ..files.stores import open_remote
+
+    return nullcontext(open_remote(name))
 
 
 def final_line(
@@ -188,68 +189,3 @@ def final_line(
     words = zip(STATUSES, ("whole", "not whole", "unknown"), strict=True)
     counts_of_models = ", ".join(f"{models[status]:,} {word}" for status, word in words)
     return f"{text}; {plural(models.total(), 'model')}: {counts_of_models}"
-
-
-class ProgressBar:
-    """Shows the number of checked files on standard error. Results must be printed inside ``hidden``."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console
-        self._terminal = sys.stderr.isatty() if console is None else console.is_terminal
-        self._bar: Progress | None = None
-        self._done = 0
-        self._drawn = time.monotonic()
-
-    @property
-    def enabled(self) -> bool:
-        return self._bar is not None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    @contextmanager
-    def hidden(self, *, to_stderr: bool = False) -> Iterator[None]:
-        if self._bar is None or not (to_stderr or sys.stdout.isatty()):
-            yield
-            return
-        self._bar.stop()
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            self._bar.start()
-
-    def advance(self) -> None:
-        """Count one checked file. The bar appears with the second file."""
-        self._done += 1
-        if not self._terminal or time.monotonic() - self._drawn < REFRESH:
-            return
-        if self._bar is None and self._done > 1:
-            self._bar = _bar(self._console)
-            self._bar.start()
-        if self._bar is not None:
-            self._drawn = time.monotonic()
-            self._bar.update(self._bar.task_ids[0], completed=self._done, refresh=True)
-
-
-def _bar(console: Console | None) -> Progress:
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    # By default, rich redirects standard output to standard error, even if standard output is a file.
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description} {task.completed:,} files", markup=False),
-        TimeElapsedColumn(),
-        console=console or Console(stderr=True),
-        transient=True,
-        auto_refresh=False,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    bar.add_task("checked", total=None)
-    return bar

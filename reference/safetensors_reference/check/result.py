@@ -1,29 +1,30 @@
-"""Result of checking one file."""
+"""Checks files and the models that they form, and describes the results."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from ..files.names import FileInput, beside, find_models, is_index, is_remote
 from ..header.model import rows
-from ..header.read import examine
-from ..model.names import is_index
-from ..remote import is_remote
+from ..header.read import examine, examine_source
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.faults import quote, render_path
+from ..rules.faults import quote, render_path, without_name
 from ..source import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from ..files.names import Folder, ModelFiles
     from ..header.explain import Explanation
     from ..header.model import Header
+    from ..model.index import IndexNote
+    from ..model.judge import ModelFinding, ModelJudgement
+    from ..model.read import IndexExplanation, Shard
     from ..rules.book import ProfileName
     from ..rules.faults import Fault
-    from ..sharded.index import IndexNote
-    from ..sharded.read import IndexExplanation
-    from .inputs import CheckInput
 
 Status = Literal["valid", "invalid", "unreadable"]
 
@@ -48,10 +49,6 @@ class Alignment:
         }
 
     def __str__(self) -> str:
-        if not self.tensors:
-            return f"data starts at {self.data_start:,}; no tensors"
-        if not self.unaligned:
-            return f"data starts at {self.data_start:,}; all tensors aligned"
         return f"data starts at {self.data_start:,}; {self.unaligned:,} of {self.tensors:,} tensors unaligned"
 
 
@@ -151,44 +148,179 @@ def _note(note: IndexNote) -> dict[str, object]:
 
 
 def check_input(
-    item: CheckInput, profile: ProfileName, known: Mapping[str, Explanation] | None = None
+    item: FileInput, profile: ProfileName, known: Mapping[str, Explanation] | None = None
 ) -> CheckResult:
     """Check one input. Never raises.
 
     ``known`` contains the explanations of files beside an index that were already read.
     """
-    name = item.name
-    if item.problem is not None:
+    name = item.address
+    if item.problem:
         return CheckResult(name, profile, error=f"{name}: {item.problem}")
     try:
-        if is_remote(name):
-            return _check_remote(name, profile, known)
         if is_index(name):
-            return _check_index(name, profile, known)
-        seen = examine(name, profile)
+            return _check_index(name, profile, known or {})
+        seen = _examine_remote(name, profile) if is_remote(name) else examine(name, profile)
     except UnreadableError as err:
         return CheckResult(name, profile, error=str(err), code=err.code)
     return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, explanation=seen)
 
 
-def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanation] | None) -> CheckResult:
+def _examine_remote(address: str, profile: ProfileName) -> Explanation:
+    from ..files.stores import open_remote
+
+    source = open_remote(address)
+    out = examine_source(source, profile)
+    if out.faults or out.tolerated:
+        source.confirm()
+    return out
+
+
+def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanation]) -> CheckResult:
     # This import is deferred because most files are not an index.
-    from ..sharded.read import explain_index
+    from ..model.read import explain_index
 
-    seen = explain_index(name, profile, known)
-    return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, index=seen)
+    explain = _explain_remote_index if is_remote(name) else explain_index
+    seen = explain(name, profile, known)
+    error = None
+    if seen.unread and not seen.faults:
+        # Without this shard, the model is neither valid nor invalid.
+        shard, why = next(iter(seen.unread.items()))
+        error = f"{name}: shard {quote(shard)} cannot be read: {why}"
+    return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, index=seen, error=error)
 
 
-def _check_remote(name: str, profile: ProfileName, known: Mapping[str, Explanation] | None) -> CheckResult:
-    from .remote import examine_remote, explain_remote_index
+def _explain_remote_index(
+    address: str, profile: ProfileName, known: Mapping[str, Explanation]
+) -> IndexExplanation:
+    """Explain a remote index. ``unread`` of the result contains the shards that could not be fetched.
 
-    if is_index(name):
-        index = explain_remote_index(name, profile, known or {})
-        error = None
-        if index.unread and not index.faults:
-            # Without this shard, the model is neither valid nor invalid.
-            shard, why = next(iter(index.unread.items()))
-            error = f"{name}: shard {quote(shard)} cannot be read: {why}"
-        return CheckResult(name, profile, index.size, index.faults, index.tolerated, index=index, error=error)
-    seen = examine_remote(name, profile)
-    return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, explanation=seen)
+    Raises UnreadableError if the index itself cannot be read.
+    """
+    from ..files.stores import open_remote
+    from ..model.read import ABSENT, Shard, explain_index_source, shard_of
+
+    shards: dict[str, Explanation] = {}
+
+    def lookup(name: str) -> Shard:
+        place = beside(address, name)
+        try:
+            shards[name] = seen = known.get(name) or _examine_remote(place, profile)
+        except UnreadableError as err:
+            if isinstance(err.__cause__, FileNotFoundError):
+                return ABSENT
+            return Shard(unread=without_name(str(err), place))
+        return shard_of(seen)
+
+    source = open_remote(address)
+    out = explain_index_source(source, profile, lookup)
+    if out.faults:
+        source.confirm()
+    out.shards = shards
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResult:
+    """Result of checking one model. Its name consists of folder and stem, such as ``models/llama/model``."""
+
+    name: str
+    folder: str
+    profile: ProfileName
+    judgement: ModelJudgement
+
+    @property
+    def status(self) -> Status:
+        return self.judgement.status
+
+    @property
+    def model_only(self) -> list[ModelFinding]:
+        return [f for f in self.judgement.findings if not f.inner]
+
+    @property
+    def codes(self) -> Counter[str]:
+        return Counter(f.code or "" for f in self.judgement.of("fault"))
+
+    def path_of(self, file: str) -> str:
+        return f"{self.folder}/{file}"
+
+    def to_dict(self) -> dict[str, object]:
+        judged = self.judgement
+        return {
+            "model": self.name,
+            "kind": "model",
+            "readable": self.status != "unreadable",
+            "valid": self.status == "valid",
+            "profile": self.profile,
+            "index": judged.index,
+            "shards": len(judged.shards),
+            "tensors": judged.tensors,
+            "data_size": judged.data_size,
+            "complete": judged.complete,
+            "unread": judged.unread,
+            "findings": [finding.to_dict() for finding in judged.findings],
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+
+class FolderModels:
+    """Checks the files of one folder and then their models, so that each file is read only once."""
+
+    def __init__(self, folder: Folder, profile: ProfileName) -> None:
+        self._profile = profile
+        items = folder.items if folder.listed else ()
+        self._files = {item.address.rpartition("/")[2]: item for item in items}
+        self._models = find_models(self._files)
+        self._names = {name for model in self._models for name in model.files}
+        self._results: dict[str, CheckResult] = {}
+
+    def check(self, item: FileInput) -> CheckResult:
+        result = check_input(item, self._profile, self._explanations() if is_index(item.address) else None)
+        name = item.address.rpartition("/")[2]
+        if name in self._names:
+            self._results[name] = result
+        return result
+
+    def judge(self) -> Iterator[ModelResult]:
+        named: set[str] = set()
+        for files in self._models:
+            if files.index is None and named.issuperset(files.numbers):
+                continue  # an index with another name covers these files
+            judged = self._judge(files)
+            if files.index is not None:
+                named.update(judged.shards)
+            folder = self._files[min(files.files)].address.rpartition("/")[0]
+            yield ModelResult(f"{folder}/{files.stem}", folder, self._profile, judged)
+
+    def _explanations(self) -> dict[str, Explanation]:
+        return {name: r.explanation for name, r in self._results.items() if r.explanation is not None}
+
+    def _judge(self, files: ModelFiles) -> ModelJudgement:
+        # This import is deferred because most runs have no model with several files.
+        from ..model.judge import ModelJudgement, judge_model
+
+        wanted = [n for n in files.numbers if files.index is None or n in self._results]
+        wanted += [n for n in files.rivals if n in self._results]
+        shards = {name: _shard(self._result(name)) for name in wanted}
+        if files.index is None:
+            return judge_model(files, None, shards, self._names, self._profile)
+        index = self._result(files.index)
+        if index.index is None:
+            why = without_name(index.error or "it was not read", index.name)
+            return ModelJudgement(files.stem, files.index, unread={files.index: why})
+        return judge_model(files, index.index, shards, self._names, self._profile)
+
+    def _result(self, name: str) -> CheckResult:
+        if name not in self._results:
+            self._results[name] = check_input(self._files[name], self._profile, self._explanations())
+        return self._results[name]
+
+
+def _shard(result: CheckResult) -> Shard:
+    from ..model.read import Shard, shard_of
+
+    if result.error is not None:
+        return Shard(unread=without_name(result.error, result.name))
+    return Shard() if result.explanation is None else shard_of(result.explanation)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_from_bytes
 
-from ..remote import is_remote
+from ..files.names import is_remote
 from ..rules.book import rule_book
 from ..rules.cwe import weaknesses_of
 from ..rules.faults import Fault, render_path
@@ -30,11 +30,10 @@ from ..rules.sarif import (
 )
 
 if TYPE_CHECKING:
+    from ..model.index import IndexNote
     from ..rules.faults import JsonPath
-    from ..sharded.index import IndexNote
     from .digests import DigestResult
-    from .models import ModelResult
-    from .result import CheckResult
+    from .result import CheckResult, ModelResult
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "brokenRuleInFile/v1"

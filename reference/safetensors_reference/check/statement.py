@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from ..rules.book import ProfileName
-    from .models import ModelResult
-    from .result import CheckResult, Status
+    from .result import CheckResult, ModelResult, Status
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..pages import Pages
+from ..arrays.buffers import Pages
 from ..rules.errors import AccessError, SafetensorsError
 
 PAGE = 4096

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import torch
 
+from ..arrays.buffers import check_unchanged, cores
 from ..arrays.numpy import PackedTensor
 from ..arrays.torch import TORCH_DTYPES, TorchTensor, make, make_views, torch_dtype
-from ..buffers import check_unchanged, cores
 from ..header.model import Header, TensorRow
 from ..header.read import header_of
 from ..rules.book import ProfileName

@@ -11,17 +11,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from ..files.names import SUFFIX, index_stem, missing_numbers, parse_shard_number, sibling_name
 from ..rules.faults import Fault, quote, quote_some, render_path
-from ..sharded.contents import ABSENT, Shard
-from ..sharded.index import SUFFIX, IndexNote
-from ..sharded.read import IndexExplanation, explain_index_source
 from ..source import MemorySource
-from .names import index_stem, missing_numbers, parse_shard_number, sibling_name
+from .index import IndexNote
+from .read import ABSENT, IndexExplanation, Shard, explain_index_source
 
 if TYPE_CHECKING:
+    from ..files.names import ModelFiles
     from ..header.model import Header
     from ..rules.book import ProfileName
-    from .names import ModelFiles
 
 Kind = Literal["fault", "tolerated", "note"]
 ModelStatus = Literal["valid", "invalid", "unreadable"]

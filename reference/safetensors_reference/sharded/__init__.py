@@ -1,1 +1,1 @@
-"""Sharded models, which consist of an index and the files that it names."""
+"""Old location of ``safetensors_reference.model``, which works for one more release."""

@@ -17,8 +17,8 @@ from safetensors_corpus import Case, Manifest
 from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import safe_open
+from safetensors_reference.model.read import open_index
 from safetensors_reference.rules.book import rule_book
-from safetensors_reference.sharded.read import open_index
 
 from .kinds import cannot_fail, is_caught, of_kind
 

@@ -11,8 +11,8 @@ from proof.broken.correct.sharder import SmallSharder
 from proof.broken.sharders import VARIANTS
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.in_process import GivenTensor
+from safetensors_reference.model.write import save_sharded
 from safetensors_reference.rules.errors import SafetensorsError
-from safetensors_reference.sharded.write import save_sharded
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reference.writing.writer import TensorData, plan
 

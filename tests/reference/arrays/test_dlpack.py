@@ -13,7 +13,7 @@ import torch
 from safetensors.numpy import save_file
 
 from safetensors_reference import safe_open
-from safetensors_reference.buffers import Mode
+from safetensors_reference.arrays.buffers import Mode
 
 VALUES = np.arange(4096, dtype=np.float32)
 # The official library's tensors are here for comparison: what holds for ours shall hold for them.

@@ -19,9 +19,9 @@ from hypothesis import given
 
 from safetensors_corpus import load_manifest
 from safetensors_reference import InvalidFileError, UnreadableError, safe_open
-from safetensors_reference import buffers as buffers_module
 from safetensors_reference import numpy as with_numpy
 from safetensors_reference import torch as with_torch
+from safetensors_reference.arrays import buffers as buffers_module
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.dtypes import DTYPE_BITS

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from safetensors_reference.audit.batches import make_batches
 from safetensors_reference.audit.engine import Engine, run
 from safetensors_reference.audit.row import Row
-from safetensors_reference.audit.sources import find_folders
-from safetensors_reference.audit.work import AuditOptions
+from safetensors_reference.audit.work import AuditOptions, make_batches
+from safetensors_reference.files.walk import find_folders
 
 from .. import support
 

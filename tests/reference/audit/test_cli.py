@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from rich.console import Console
 
 from safetensors_reference.audit.cli import audit
-from safetensors_reference.audit.progress import AuditBar
 from safetensors_reference.main import main
 
 from .support import BROKEN, MODEL, VALID, read_row, write_tree
@@ -90,16 +88,3 @@ def test_a_list_from_standard_input(tmp_path: Path) -> None:
             [sys.executable, "-c", code], stdin=names, capture_output=True, text=True, check=False
         )
     assert (run.returncode, run.stderr) == (0, "1 file: 1 valid\n")
-
-
-def test_the_bar_tells_files_rate_and_time_left(tmp_path: Path) -> None:
-    write_tree(tmp_path, {f"{n}.safetensors": VALID for n in range(4)})
-    console = Console(force_terminal=True, width=80, record=True)
-    with AuditBar([str(tmp_path)], console) as bar:
-        bar._count()
-        bar._drawn -= 10
-        bar.advance(3)
-        assert bar._bar.tasks[0].total == 4
-    text = console.export_text()
-    assert "3 files" in text
-    assert "/s" in text

@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_reference.audit import engine as engines
-from safetensors_reference.audit.batches import AuditInput, Batch
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import Dask, EngineError, Pool, run
-from safetensors_reference.audit.work import AuditOptions, BatchResult
+from safetensors_reference.audit.work import AuditOptions, Batch, BatchResult
+from safetensors_reference.files.names import FileInput
 
 from .support import BROKEN, DISPUTED, MODEL, VALID, alike, long_file, rows_of, write_tree
 
@@ -50,7 +50,7 @@ def cluster() -> Iterator[Any]:
         yield made
 
 
-def kill_at_bad(item: AuditInput) -> None:
+def kill_at_bad(item: FileInput) -> None:
     """Stand for a file that ends whoever reads it."""
     if "bad" in item.address:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -96,8 +96,8 @@ def test_a_file_that_kills_workers_of_dask_is_named(tmp_path: Path, cluster: Any
 
 
 def batches(tree: Path) -> Iterator[Batch]:
-    from safetensors_reference.audit.batches import make_batches
-    from safetensors_reference.audit.sources import find_folders
+    from safetensors_reference.audit.work import make_batches
+    from safetensors_reference.files.walk import find_folders
 
     return make_batches(find_folders([str(tree)], []), 2, lambda _: False)
 
@@ -226,7 +226,7 @@ def test_few_batches_are_taken_ahead_of_the_workers() -> None:
         for n in range(500):
             taken += 1
             assert taken - given <= engine.capacity + 1
-            yield Batch(None, (AuditInput(str(n)),))
+            yield Batch(None, (FileInput(str(n)),))
 
     for part in run(endless(), AuditOptions(), engine):
         given += part.count(b"\n")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
-from safetensors_reference.audit import reading
 from safetensors_reference.audit.work import AuditOptions
+from safetensors_reference.files import reading
 
 from ..support import entry, make
 from .support import BROKEN, VALID, long_file, rows_of
 
 pytest.importorskip("aiohttp")
-pytest.importorskip("tenacity")
 
 LARGE_HEADER = long_file()
 GOOD: set[Behaviour] = {"ranges", "chunked", "no-head", "redirect", "changed"}
@@ -104,9 +103,9 @@ def test_an_empty_file_is_too_short() -> None:
 def test_data_are_read_in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     import hashlib
 
-    from safetensors_reference.audit import data
+    from safetensors_reference.audit import work
 
-    monkeypatch.setattr(data, "BLOCK", 50_000)
+    monkeypatch.setattr(work, "BLOCK", 50_000)
     with FileServer(LARGE_HEADER) as server:
         (row,) = rows_of([server.url], options=AuditOptions(data=True))
     assert row.data_sha256 == hashlib.sha256(LARGE_HEADER).hexdigest()

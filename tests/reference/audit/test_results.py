@@ -320,7 +320,7 @@ def test_a_part_that_is_a_pipe_is_not_waited_for(summing: bool, tree: Path, tmp_
     (tmp_path / "rows").mkdir()
     os.mkfifo(tmp_path / "rows" / "part-000001.parquet")
     if summing:
-        from safetensors_reference.audit.summary_cli import summary
+        from safetensors_reference.audit.summary import summary
 
         found = CliRunner().invoke(summary, [str(tmp_path / "rows")])
     else:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from safetensors_reference.audit import batches
-from safetensors_reference.audit.batches import AuditInput
-from safetensors_reference.audit.reading import LocalFetcher
-from safetensors_reference.audit.row import MAX_KEYS, Head, Tally, Writer, encode_row, file_row
+from safetensors_reference.audit import work
+from safetensors_reference.audit.row import MAX_KEYS, Tally, Writer, encode_row, file_row
 from safetensors_reference.audit.work import AuditOptions, _BatchAuditor
+from safetensors_reference.files.names import FileInput
+from safetensors_reference.files.reading import Head, LocalFetcher
 from safetensors_reference.header.read import examine
+from safetensors_reference.model.read import explain_index
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reference.sharded.read import explain_index
 
 from ..support import entry, make
 from .support import INDEX, MODEL, VALID, alike, read_row, rows_of, write_tree
@@ -157,7 +157,7 @@ def test_a_model_without_a_shard_is_invalid_and_one_whose_shard_cannot_be_read_i
 def test_a_folder_of_very_many_files_is_taken_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = write_tree(tmp_path, MODEL | {f"{n}.safetensors": VALID for n in range(9)})
     whole = rows_of([tree])
-    monkeypatch.setattr(batches, "MAX_MODEL_FOLDER", 5)
+    monkeypatch.setattr(work, "MAX_MODEL_FOLDER", 5)
     assert list(map(alike, rows_of([tree]))) == list(map(alike, whole))
     assert len(whole) == 12
 
@@ -178,7 +178,7 @@ def test_a_file_that_is_written_to_is_changed_and_not_invalid(tmp_path: Path) ->
             return head
 
     with pytest.raises(StopIteration) as end:
-        _BatchAuditor(Late(), AuditOptions())._file(AuditInput(str(path))).send(None)
+        _BatchAuditor(Late(), AuditOptions())._file(FileInput(str(path))).send(None)
     assert end.value.value[0].verdict == "changed"
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from safetensors.numpy import save_file
 
 from safetensors_reference.check.cli import check
-from safetensors_reference.sharded.read import check_index
+from safetensors_reference.model.read import check_index
 
 from .test_sarif import check_structure
 
@@ -110,7 +110,7 @@ def test_a_fault_in_a_shard_makes_the_index_invalid_too(model: Path) -> None:
 
 
 def test_an_index_with_too_many_faults_says_so(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safetensors_reference.sharded.index.FAULT_LIMIT", 2)
+    monkeypatch.setattr("safetensors_reference.model.index.FAULT_LIMIT", 2)
     write_index(model.parent, {f"x{n}": f"{n}.bin" for n in range(9)})
     assert "the reader stopped here" in run(model).stdout
     assert only(run("--json", model))["complete"] is False

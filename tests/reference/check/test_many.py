@@ -8,7 +8,6 @@ import pty
 import subprocess
 import sys
 import threading
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from safetensors.numpy import save
 
 from safetensors_reference import explain, read_header
-from safetensors_reference.check import cli, output
-from safetensors_reference.check import models as judged
-from safetensors_reference.check.inputs import CheckInput, find_inputs
+from safetensors_reference.check import cli
+from safetensors_reference.check import result as judged
 from safetensors_reference.check.result import CheckResult, alignment, check_input
+from safetensors_reference.files.names import FileInput
+from safetensors_reference.files.walk import find_inputs
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.text import printable
 
@@ -66,8 +65,8 @@ def tree(tmp_path: Path) -> Path:
 
 def found(*arguments: str | Path) -> list[str]:
     inputs = list(find_inputs([str(a) for a in arguments]))
-    assert all(item.problem is None for item in inputs), inputs
-    return [item.name for item in inputs]
+    assert not any(item.problem for item in inputs), inputs
+    return [item.address for item in inputs]
 
 
 def below(folder: Path, *names: str) -> list[str]:
@@ -125,6 +124,12 @@ def test_what_is_reached_twice_is_checked_once_and_the_order_is_the_one_asked_fo
     ]
 
 
+def test_a_pattern_that_matches_folders_and_their_files_yields_each_file_once(tree: Path) -> None:
+    names = found(f"{tree}/**")
+    assert len(names) == len(set(names))
+    assert set(found(tree)) < set(names)
+
+
 def test_a_file_named_outright_needs_no_suffix(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").write_bytes(VALID)
     assert run(tmp_path / "weights.bin").exit_code == 0
@@ -157,8 +162,8 @@ def test_a_directory_that_cannot_be_listed_is_reported(tree: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "scandir", guarded)
     inputs = list(find_inputs([str(tree)]))
-    assert CheckInput(str(tree / "sub" / "deep"), "Permission denied") in inputs
-    assert str(tree / "a.safetensors") in [item.name for item in inputs]
+    assert FileInput(str(tree / "sub" / "deep"), problem="Permission denied") in inputs
+    assert str(tree / "a.safetensors") in [item.address for item in inputs]
     assert run(tree).exit_code == 2
 
 
@@ -281,10 +286,10 @@ def test_sizes_of_an_invalid_file_are_told_as_far_as_they_are_known(tmp_path: Pa
 def test_ctrl_c_gives_the_count_so_far(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def interrupted(item: CheckInput, profile: ProfileName, known: object) -> CheckResult:
+    def interrupted(item: FileInput, profile: ProfileName, known: object) -> CheckResult:
         if len(seen) == 3:
             raise KeyboardInterrupt
-        seen.append(item.name)
+        seen.append(item.address)
         return check_input(item, profile)
 
     monkeypatch.setattr(judged, "check_input", interrupted)
@@ -297,15 +302,15 @@ def test_ctrl_c_gives_the_count_so_far(tree: Path, monkeypatch: pytest.MonkeyPat
 def test_a_real_interrupt_of_the_real_program_gives_the_count_too(tree: Path) -> None:
     code = """
 import os, signal
-from safetensors_reference.check import models
+from safetensors_reference.check import result
 from safetensors_reference.main import main
-check, left = models.check_input, [2]
+check, left = result.check_input, [2]
 def slow(item, profile, known):
     left[0] -= 1
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGINT)
     return check(item, profile)
-models.check_input = slow
+result.check_input = slow
 main()
 """
     args = [sys.executable, "-c", code, "check", "--json", str(tree)]
@@ -321,9 +326,9 @@ def on_terminal(args: list[str], stdout_too: bool) -> tuple[bytes, bytes]:
     env = {**os.environ, "TERM": "xterm-256color"}
     env.pop("NO_COLOR", None)
     code = """
-from safetensors_reference.check import output
+from safetensors_reference.files import progress
 from safetensors_reference.main import main
-output.REFRESH = -1
+progress.REFRESH = -1
 main()
 """
     program = [sys.executable, "-c", code, *args]
@@ -373,21 +378,6 @@ def test_on_one_terminal_the_bar_steps_aside_for_results(tree: Path) -> None:
     # Erased to the beginning of the line before the result begins.
     assert b"\x1b[2K" + os.fsencode(tree) + b"/sub/deep/c.safetensors: 2 faults" in terminal
     assert b"checked " in terminal
-
-
-@pytest.mark.parametrize(("pause", "drawn"), [(-1, True), (1000, False)])
-def test_the_bar_moves_but_not_for_every_file(
-    monkeypatch: pytest.MonkeyPatch, pause: float, drawn: bool
-) -> None:
-    monkeypatch.setattr(output, "REFRESH", pause)
-    out = StringIO()
-    console = Console(file=out, force_terminal=True, color_system=None)
-    with output.ProgressBar(console) as bar:
-        for _ in range(3):
-            bar.advance()
-    assert ("checked 2 files" in out.getvalue()) == drawn
-    assert ("checked 3 files" in out.getvalue()) == drawn
-    assert "checked 1 files" not in out.getvalue(), "it appears with the second file"
 
 
 def test_one_file_needs_no_bar(tree: Path) -> None:
@@ -448,13 +438,13 @@ def test_a_tree_is_checked_while_it_is_walked(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "scandir", watched)
     first = next(find_inputs([str(tmp_path)]))
-    assert first.name.endswith("d0/a.safetensors")
+    assert first.address.endswith("d0/a.safetensors")
     assert "d2" not in entered
 
 
 def test_one_result_is_what_the_reader_says(tree: Path) -> None:
     name = str(tree / "sub/deep/c.safetensors")
-    result = check_input(CheckInput(name), "hardened")
+    result = check_input(FileInput(name), "hardened")
     assert result.faults == explain(name).faults
     assert (result.status, result.index, result.notes) == ("invalid", None, [])
 

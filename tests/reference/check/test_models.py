@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.inputs import CheckInput, ModelInput, expand_paths, find_inputs
 from safetensors_reference.check.result import check_input
-from safetensors_reference.model.names import find_models
-from safetensors_reference.sharded.index import shard_name
+from safetensors_reference.files.names import find_models, shard_name
+from safetensors_reference.files.walk import expand_paths, find_inputs
 
 from .test_sarif import check_structure
 
@@ -214,10 +213,11 @@ def test_a_folder_without_index_or_numbers_is_no_model(names: list[str]) -> None
 
 
 def test_a_model_comes_after_its_files(model: Path) -> None:
-    items = list(expand_paths([str(model)]))
-    assert isinstance(items[-1], ModelInput)
-    assert items[-1].names == (A, B, C, INDEX)
-    assert all(isinstance(item, CheckInput) and item.member for item in items[:-1])
+    ((folder, items),) = expand_paths([str(model)])
+    assert folder.listed
+    assert [os.path.basename(item.address) for item in items] == [A, B, C, INDEX]
+    kinds = [json.loads(line).get("kind") for line in run("--json", model).stdout.splitlines()]
+    assert kinds == ["file", "file", "file", "index", "model"]
 
 
 @pytest.mark.parametrize("area", ["index", "sharded"])

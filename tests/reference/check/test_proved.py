@@ -8,10 +8,10 @@ import pytest
 
 from safetensors_corpus import load_manifest
 from safetensors_reference import PROFILES, explain
-from safetensors_reference.check.inputs import CheckInput
 from safetensors_reference.check.output import print_brief, print_result
 from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.check.sarif import SarifLog
+from safetensors_reference.files.names import FileInput
 from safetensors_reference.header import read
 from safetensors_reference.rules.book import ProfileName
 
@@ -45,7 +45,7 @@ def test_the_whole_corpus_is_answered_as_by_the_explaining_path(
         path.write_bytes(case.read_input())
         seen = explain(path, profile)
         explained = CheckResult(str(path), profile, seen.size, seen.faults, seen.tolerated, explanation=seen)
-        result = check_input(CheckInput(str(path)), profile)
+        result = check_input(FileInput(str(path)), profile)
         valid += seen.valid
         # What has a fault is explained twice; its many lines need not be drawn to be told apart.
         assert result.to_json() == explained.to_json(), case.id
@@ -61,7 +61,7 @@ def test_a_valid_file_is_not_explained(tmp_path: Path, monkeypatch: pytest.Monke
         raise AssertionError("a valid file was explained")
 
     monkeypatch.setattr(read, "explain_source", explained)
-    assert check_input(CheckInput(str(path)), "hardened").status == "valid"
+    assert check_input(FileInput(str(path)), "hardened").status == "valid"
     path.write_bytes(make(f' {{"w":{W}}}', ABCD))
     with pytest.raises(AssertionError, match="explained"):
-        check_input(CheckInput(str(path)), "hardened")
+        check_input(FileInput(str(path)), "hardened")

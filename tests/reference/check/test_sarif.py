@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from safetensors_corpus import load_manifest
 from safetensors_reference import Fault, explain, rule_book
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.inputs import CheckInput
 from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.check.sarif import DIGEST, FINGERPRINT, SarifLog, artifact_uri
+from safetensors_reference.files.names import FileInput
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
 from safetensors_reference.rules.sarif import message_text
@@ -72,7 +72,7 @@ def log_of(*results: CheckResult, status: int = 1) -> dict[str, Any]:
 
 
 def of_file(path: Path, profile: ProfileName = "hardened") -> CheckResult:
-    return check_input(CheckInput(str(path)), profile)
+    return check_input(FileInput(str(path)), profile)
 
 
 def of_bytes(data: bytes, name: str = "a.safetensors", profile: ProfileName = "hardened") -> CheckResult:
@@ -294,12 +294,12 @@ def test_an_interrupted_run_leaves_a_log_of_what_it_did(
     for name in "abc":
         (tmp_path / f"{name}.safetensors").write_bytes(BROKEN)
 
-    def interrupted(item: CheckInput, profile: ProfileName, known: object) -> CheckResult:
-        if "b.safe" in item.name:
+    def interrupted(item: FileInput, profile: ProfileName, known: object) -> CheckResult:
+        if "b.safe" in item.address:
             raise KeyboardInterrupt
         return check_input(item, profile)
 
-    monkeypatch.setattr("safetensors_reference.check.models.check_input", interrupted)
+    monkeypatch.setattr("safetensors_reference.check.result.check_input", interrupted)
     assert run("--sarif", tmp_path / "out.sarif", tmp_path).exit_code == 130
     log = json.loads((tmp_path / "out.sarif").read_text(encoding="ascii"))
     check_structure(log)

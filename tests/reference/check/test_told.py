@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.check.cli import check
-from safetensors_reference.sharded.index import shard_name
+from safetensors_reference.files.names import shard_name
 
 from ..audit.support import BROKEN, VALID
 from ..support import ABCD, W, make

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import torch
 
-from safetensors_reference import buffers
+from safetensors_reference.arrays import buffers
 from safetensors_reference.arrays import torch as torch_views
+from safetensors_reference.arrays.buffers import Pages
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine, CpuLane
 from safetensors_reference.device.transfer import Ring
-from safetensors_reference.pages import Pages
 
 from .support import data_of, file_of, install, raw_bytes
 

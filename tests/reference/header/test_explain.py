@@ -21,9 +21,9 @@ from safetensors_reference import (
     rule_book,
 )
 from safetensors_reference.header.explain import FAULT_LIMIT
+from safetensors_reference.model.read import explain_index
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError
-from safetensors_reference.sharded.read import explain_index
 
 from .. import naive
 from ..naive import Content

@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 
 from benchmarks.headers import KINDS, written
 from benchmarks.memory import memory
-from safetensors_reference import InvalidFileError, buffers, explain, read_header, safe_open, source
+from safetensors_reference import InvalidFileError, explain, read_header, safe_open, source
+from safetensors_reference.arrays import buffers
 from safetensors_reference.header import entries
 from safetensors_reference.header import json_text as jsontext
 from safetensors_reference.header import read as parse
 from safetensors_reference.header.texts import Names, Strings, Texts
+from safetensors_reference.model.read import explain_index
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError
-from safetensors_reference.sharded.read import explain_index
 
 from ..strategies import FEWER, mutants
 from ..support import W, make
@@ -201,7 +202,7 @@ def test_a_header_that_there_is_no_memory_for_is_an_answer(
     index.write_text('{"metadata":{},"weight_map":{"w":"a.safetensors"}}')
     assert explain_index(index).valid
     monkeypatch.setattr(entries.EntryReader, "entry", no_memory)
-    monkeypatch.setattr("safetensors_reference.sharded.read.examine", explain)  # as what is not proved
+    monkeypatch.setattr("safetensors_reference.model.read.examine", explain)  # as what is not proved
     (fault,) = explain(data).faults
     assert (fault.code, fault.rule) == ("LIM_MEMORY", "LIM-06")
     (fault,) = explain_index(index).faults

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference import explain
+from safetensors_reference.files.names import find_models, shard_name
 from safetensors_reference.model.judge import MAX_DUPLICATES, ModelJudgement, judge_model
-from safetensors_reference.model.names import find_models
+from safetensors_reference.model.read import Shard, shard_of
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.errors import AccessError
-from safetensors_reference.sharded.contents import Shard, shard_of
-from safetensors_reference.sharded.index import shard_name
 
 from ..support import make
 

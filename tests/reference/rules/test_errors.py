@@ -24,10 +24,10 @@ from safetensors_conformance.programs.process import (
 from safetensors_conformance.protocol_check.conversation import BreachError
 from safetensors_corpus.typed import MisfitError
 from safetensors_reference import InvalidFileError, UnreadableError, explain, read_header
-from safetensors_reference.audit.row import NotReadError
 from safetensors_reference.device.ranks.consensus import RankError
+from safetensors_reference.files.reading import NotReadError
+from safetensors_reference.model.read import InvalidIndexError, explain_index, open_index
 from safetensors_reference.rules.errors import InvalidError, SafetensorsError
-from safetensors_reference.sharded.read import InvalidIndexError, explain_index, open_index
 from safetensors_reference.torch import StateMismatchError
 from safetensors_reference.writing.atomic import NotSavedError, write_file
 

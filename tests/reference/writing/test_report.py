@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from safetensors_reference.audit.summary_cli import summary
+from safetensors_reference.audit.summary import summary
 from safetensors_reference.check.cli import check
 from safetensors_reference.writing.atomic import NotSavedError
 from safetensors_reference.writing.report import write_report

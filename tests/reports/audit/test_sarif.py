@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.report import report as report_command
 from safetensors_corpus import Case
 from safetensors_reference.check.cli import check
-from safetensors_reference.check.inputs import CheckInput
 from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.check.sarif import SarifLog
+from safetensors_reference.files.names import FileInput
 from safetensors_reference.rules.cwe import CWE_NAMES
 from safetensors_reference.rules.sarif import MAX_RESULTS
 from safetensors_reports.audit.exports import sarif_log
@@ -116,7 +116,7 @@ def test_more_faults_than_are_taken_keep_the_worst(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("safetensors_reference.check.sarif.MAX_RESULTS", most)
 
     def checked(case: str) -> CheckResult:
-        return check_input(CheckInput(str(corpus().by_id[case].path)), "hardened")
+        return check_input(FileInput(str(corpus().by_id[case].path)), "hardened")
 
     broken, minor = checked(HOLE), checked("metadata/null-behind-tensors")
     assert [[f.rule for f in r.faults] for r in (broken, minor)] == [["OFF-07"], ["MET-02"]]

@@ -9,11 +9,11 @@ from safetensors_conformance.host.library import Held, call, item, marked, opene
 from safetensors_conformance.implementations.support import given
 from safetensors_reference import InvalidFileError, UnreadableError, read_header, safe_open
 from safetensors_reference.arrays.numpy import PackedTensor, numpy_dtype
+from safetensors_reference.model.read import open_index
+from safetensors_reference.model.write import save_sharded
 from safetensors_reference.numpy import load_file
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError, SafetensorsError, UnsupportedDtypeError
-from safetensors_reference.sharded.read import open_index
-from safetensors_reference.sharded.write import save_sharded
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reference.writing.numpy import save_file
 from safetensors_reference.writing.writer import TensorData, plan

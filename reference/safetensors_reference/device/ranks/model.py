@@ -17,12 +17,12 @@ from typing import Any, Self
 import torch
 
 from ...arrays.torch import TorchTensor, make_views
+from ...files.names import index_stem
 from ...header.model import TensorInfo, TensorRow
-from ...model.names import index_stem
+from ...model.read import open_index
 from ...rules.book import ProfileName
 from ...rules.errors import AccessError, reason
 from ...rules.faults import quote, shown
-from ...sharded.read import open_index
 from ...source import Uncopied
 from ..engine import DeviceError, open_engine, release_frames
 from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid

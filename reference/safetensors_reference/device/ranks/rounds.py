@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from ...buffers import check_unchanged
+from ...arrays.buffers import check_unchanged
 from ...rules.errors import SafetensorsError, reason
 from ...source import PathSource
 from ..engine import DeviceError, Engine

@@ -16,20 +16,20 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reference.audit import reading, sources, web, work
-from safetensors_reference.audit.batches import make_batches
+from safetensors_reference.audit import work
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import run
-from safetensors_reference.audit.reading import MemoryBudget
 from safetensors_reference.audit.row import Row
-from safetensors_reference.audit.sources import SourceError, find_folders
-from safetensors_reference.audit.work import AuditOptions
+from safetensors_reference.audit.work import AuditOptions, make_batches
+from safetensors_reference.files import reading, stores, web
+from safetensors_reference.files.names import SourceError
+from safetensors_reference.files.reading import MemoryBudget
+from safetensors_reference.files.walk import find_folders
 
-from .support import VALID, long_file, read_row, rows_of
+from ..audit.support import VALID, long_file, read_row, rows_of
 from .web import Tree, serve
 
 pytest.importorskip("aiohttp")
-pytest.importorskip("tenacity")
 
 Answer = Callable[[Tree], object]
 
@@ -170,14 +170,14 @@ def test_a_page_has_limits(answer: Answer, note: str, monkeypatch: pytest.Monkey
 
 def test_a_tree_without_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = handler(tree=listing(b"<a href='a/'><a href='b/'><a href='x.safetensors'>"))
-    monkeypatch.setattr(sources, "MAX_DEPTH", 4)
+    monkeypatch.setattr(stores, "MAX_DEPTH", 4)
     with serve(odd) as url:
         folders = list(find_folders([f"{url}/tree/"], []))
     assert len(odd.log) == 2**5 - 1
     problems = [item.problem for folder in folders for item in folder.items if item.problem]
     assert len(problems) == 2**4
-    assert set(problems) == {sources.TOO_DEEP}
-    monkeypatch.setattr(sources, "MAX_PAGES", 10)
+    assert set(problems) == {stores.TOO_DEEP}
+    monkeypatch.setattr(stores, "MAX_PAGES", 10)
     odd.log.clear()
     with serve(odd) as url:
         folders = list(find_folders([f"{url}/tree/"], []))
@@ -203,7 +203,7 @@ LINKS = [
 
 
 def test_a_server_that_is_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MAX_FAILED_PAGES", 3)
+    monkeypatch.setattr(stores, "MAX_FAILED_PAGES", 3)
     monkeypatch.setattr(reading, "ATTEMPTS", 1)
 
     def tree(self: Tree) -> None:
@@ -370,9 +370,9 @@ def whole(data: bytes) -> Answer:
 
 
 def forget() -> None:
-    from safetensors_reference.audit.stores import fetcher_of
+    from safetensors_reference.files.stores import fetcher_of
 
-    sources.file_system.cache_clear()
+    stores.file_system.cache_clear()
     fetcher_of.cache_clear()
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from ..files.names import SUFFIX
 from ..header.entries import describe
 from ..header.json_text import Abandon, JsonReader, Node
 from ..rules.faults import Fault, quote
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 
     from ..header.json_text import Kind, Report
     from ..rules.faults import JsonPath
+    from ..source import Source
 
-SUFFIX = ".safetensors"
-INDEX_SUFFIX = ".safetensors.index.json"
 MAX_NAME = 255
 INDEX_CAP = 100_000_000
 """Maximum size of an index in bytes (IDX-13), the same as for a header. Real ones reach 23.5 MB."""
@@ -36,10 +36,6 @@ METADATA = "metadata"
 TOTAL_SIZE = "total_size"
 _BOM = b"\xef\xbb\xbf"
 _BLOCK = 1 << 20
-
-
-def shard_name(stem: str, number: int, count: int) -> str:
-    return f"{stem}-{number:05d}-of-{count:05d}{SUFFIX}"
 
 
 def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
@@ -145,6 +141,16 @@ class IndexText:
     map_end: int = 0  # position of the closing brace of the weight_map
     total_size: Node | None = None
     metadata: bytes | None = None  # text of the object
+
+
+def read_index(source: Source, findings: FaultCollector) -> IndexText | None:
+    """Read an open index. Return None if there is no weight_map to compare. Raises UnreadableError."""
+    # Check the size first, so that a hostile index cannot cause an allocation.
+    if source.size > INDEX_CAP:
+        text = f"the index has {source.size:,} bytes, which exceeds the limit of {INDEX_CAP:,} bytes (IDX-13)"
+        findings.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, source.size))
+        return None
+    return read_index_text(source.read(0, source.size), findings)
 
 
 def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:

@@ -13,15 +13,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
-from safetensors_reference import remote
 from safetensors_reference.check.cli import check
-from safetensors_reference.remote import FIRST, beside
-from safetensors_reference.sharded.index import shard_name
+from safetensors_reference.files import stores
+from safetensors_reference.files.names import beside, shard_name
+from safetensors_reference.files.reading import FIRST
 
 from ..audit.support import BROKEN, VALID, long_file
-from ..audit.web import Tree, serve
 from ..support import make
 from .hub import REPO, Hub, served
+from .web import Tree, serve
 
 pytest.importorskip("fsspec")
 pytest.importorskip("huggingface_hub")
@@ -56,7 +56,9 @@ def hub(server: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
     server.files, server.failing, server.ranges, server.sent = whole(), {}, True, 0
     server.tree = None
     server.calls.clear()
-    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
     monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
     monkeypatch.setattr("huggingface_hub.utils._http._DEFAULT_RETRY_ON_STATUS_CODES", (), raising=False)
     forget()
@@ -66,7 +68,7 @@ def hub(server: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
 def forget() -> None:
     from huggingface_hub import HfFileSystem
 
-    for cached in (remote.open_remote, remote._hub):
+    for cached in (stores.open_remote, stores.file_system, stores.fetcher_of):
         cached.cache_clear()
     HfFileSystem.clear_instance_cache()
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from safetensors_reference.audit import reading
-from safetensors_reference.audit.sources import file_system
-from safetensors_reference.audit.stores import fetcher_of
+from safetensors_reference.files import reading
+from safetensors_reference.files.stores import fetcher_of, file_system
 
-from .support import BROKEN, MODEL, VALID, alike, long_file, rows_of, write_tree
+from ..audit.support import BROKEN, MODEL, VALID, alike, long_file, rows_of, write_tree
 from .web import Tree, serve
 
 FILES = {f"{n:02d}.safetensors": [VALID, BROKEN, long_file()][n % 3] for n in range(12)}

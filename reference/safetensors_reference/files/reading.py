@@ -1,21 +1,27 @@
-"""Reads the beginning of a file with one local read, or with at most two range requests."""
+"""Reads the beginning of a file with one local read, or with at most two range requests.
+
+A fetcher reads ranges of files in one store. Its methods are coroutines because an audit reads many files at
+once. ``RemoteSource`` in ``stores`` lets code that reads one file after another use the same fetchers.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from ..header.explain import framing_fault
+from ..rules.errors import PortableError
 from ..source import PathSource, UnreadableError
-from .row import Head, NotReadError, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from .batches import AuditInput
+    from .names import FileInput
 
 Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
@@ -24,6 +30,7 @@ FIRST = 64 << 10
 """Number of bytes in the first request. Most headers are shorter, so a larger request would read data too."""
 LOCAL_FIRST = 32 << 10
 ATTEMPTS = 5
+FIRST_WAIT = 0.1
 LONGEST_WAIT = 30.0
 """Maximum number of seconds between two attempts, regardless of what the server requests."""
 SECONDS = 30.0
@@ -32,6 +39,37 @@ MIN_BYTES_PER_SECOND = 256 << 10
 FILE_SECONDS = 600.0
 MEMORY_BUDGET = 128 << 20
 """Maximum number of bytes in flight in one process, not counting the first request of each file."""
+
+
+LARGEST = (1 << 63) - 1
+"""Largest file size that a server or store may report. Results of an audit cannot store larger numbers."""
+NotRead = Literal["missing", "refused", "unreachable", "changed", "no-ranges", "unreadable", "kills-worker"]
+
+
+class NotReadError(PortableError):
+    """The validity of a file is unknown. ``verdict`` gives the reason."""
+
+    def __init__(self, verdict: NotRead, note: str, requests: int = 0, received: int = 0) -> None:
+        super().__init__(note)
+        self.verdict, self.note, self.requests, self.received = verdict, note, requests, received
+
+
+@dataclass(slots=True)
+class Head:
+    """The beginning of a file: its length prefix and header, or less if the header length is impossible."""
+
+    name: str
+    size: int
+    data: bytes
+    tag: str = ""
+    requests: int = 1
+    received: int = 0
+    held: int = 0  # bytes reserved in the memory budget
+
+    def read(self, start: int, count: int) -> bytes:
+        if start + count > len(self.data):
+            raise UnreadableError(f"{self.name}: byte {start + count - 1:,} was not fetched")
+        return self.data[start : start + count]
 
 
 def time_for(count: int) -> float:
@@ -58,7 +96,7 @@ def bytes_needed(data: bytes, size: int) -> int:
     return min(8, size) if framing_fault(prefix, size) else 8 + int.from_bytes(prefix, "little")
 
 
-def listed(item: AuditInput) -> tuple[int | None, str]:
+def listed(item: FileInput) -> tuple[int | None, str]:
     """Return size and tag from the listing or the file system, before the file is read."""
     if item.path or item.problem:
         return item.size, item.tag
@@ -98,15 +136,15 @@ class Fetcher:
     waits = True
     budget = MemoryBudget()
 
-    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
+    async def part(self, item: FileInput, start: int, count: int) -> FileRange:
         """Return ``count`` bytes, or fewer at the end of the file. Raises NotReadError or TransientError."""
         raise NotImplementedError
 
-    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
+    async def is_unchanged(self, item: FileInput, head: Head) -> bool:
         """Return whether a file with faults has kept its version and size. Raises as ``part`` does."""
         raise NotImplementedError
 
-    async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
+    async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:
         requests = Requests(self, item)
         try:
             head = await with_timeout(FILE_SECONDS, with_retries(partial(requests.head, need)))
@@ -122,7 +160,7 @@ class LocalFetcher(Fetcher):
 
     waits = False
 
-    async def head(self, item: AuditInput, need: Need = bytes_needed) -> Head:
+    async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:
         source = _open(item)
         try:
             size = source.size
@@ -137,7 +175,7 @@ class LocalFetcher(Fetcher):
         finally:
             source.close()
 
-    async def part(self, item: AuditInput, start: int, count: int) -> FileRange:
+    async def part(self, item: FileInput, start: int, count: int) -> FileRange:
         source = _open(item)
         try:
             data = source.read(start, max(0, min(count, source.size - start)))
@@ -147,11 +185,11 @@ class LocalFetcher(Fetcher):
         finally:
             source.close()
 
-    async def is_unchanged(self, item: AuditInput, head: Head) -> bool:
+    async def is_unchanged(self, item: FileInput, head: Head) -> bool:
         return listed(item) == (head.size, head.tag)
 
 
-def _open(item: AuditInput) -> PathSource:
+def _open(item: FileInput) -> PathSource:
     try:
         return PathSource(item.address)
     except UnreadableError as err:
@@ -159,7 +197,7 @@ def _open(item: AuditInput) -> PathSource:
 
 
 def _outcome(err: UnreadableError) -> NotReadError:
-    verdict: Verdict = "unreadable"
+    verdict: NotRead = "unreadable"
     if err.code == "API_TRUNCATED":
         verdict = "changed"
     elif isinstance(err.__cause__, FileNotFoundError | NotADirectoryError):
@@ -172,7 +210,7 @@ def _outcome(err: UnreadableError) -> NotReadError:
 class Requests:
     """Sends and counts the range requests for one file."""
 
-    def __init__(self, fetcher: Fetcher, item: AuditInput) -> None:
+    def __init__(self, fetcher: Fetcher, item: FileInput) -> None:
         self.fetcher, self.item = fetcher, item
         self.count = self.received = 0
 
@@ -207,7 +245,7 @@ class Requests:
         return Head(self.item.address, first.size, data, self.item.tag or first.tag, held=held)
 
 
-async def confirm_unchanged(fetcher: Fetcher, item: AuditInput, head: Head) -> None:
+async def confirm_unchanged(fetcher: Fetcher, item: FileInput, head: Head) -> None:
     head.requests += fetcher.waits
     try:
         check = with_retries(partial(fetcher.is_unchanged, item, head))
@@ -228,29 +266,14 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
 
 
 async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    try:
-        return await ask()
-    except TransientError as first:
-        from tenacity import (
-            AsyncRetrying,
-            retry_if_exception_type,
-            stop_after_attempt,
-            wait_random_exponential,
-        )
-
-        backoff = wait_random_exponential(multiplier=0.2, max=LONGEST_WAIT)
-
-        def wait(state: Any) -> float:
-            return float(max(backoff(state), min(state.outcome.exception().after, LONGEST_WAIT)))
-
-        await asyncio.sleep(min(max(0.1, first.after), LONGEST_WAIT))
-        again = AsyncRetrying(
-            stop=stop_after_attempt(ATTEMPTS - 1),
-            wait=wait,
-            retry=retry_if_exception_type(TransientError),
-            reraise=True,
-        )
-        async for attempt in again:
-            with attempt:
-                return await ask()
-        raise
+    """Await ``ask()`` again after a TransientError, at most ``ATTEMPTS`` times with growing random pauses."""
+    attempt = 1
+    while True:
+        try:
+            return await ask()
+        except TransientError as err:
+            if attempt >= ATTEMPTS:
+                raise
+            pause = max(FIRST_WAIT, random.uniform(0, FIRST_WAIT * 2**attempt), err.after)  # noqa: S311
+        await asyncio.sleep(min(pause, LONGEST_WAIT))
+        attempt += 1

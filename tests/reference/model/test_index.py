@@ -17,16 +17,16 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from safetensors_reference import Explanation, InvalidFileError, UnreadableError, rule_book
-from safetensors_reference.rules.errors import InvalidError
-from safetensors_reference.rules.faults import Fault, render_path
-from safetensors_reference.sharded import index as shard_index
-from safetensors_reference.sharded.read import (
+from safetensors_reference.model import index as shard_index
+from safetensors_reference.model.read import (
     IndexExplanation,
     InvalidIndexError,
     check_index,
     explain_index,
     open_index,
 )
+from safetensors_reference.rules.errors import InvalidError
+from safetensors_reference.rules.faults import Fault, render_path
 
 A, B = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -294,7 +294,7 @@ def test_metadata_have_a_limit(model: Model, monkeypatch: pytest.MonkeyPatch) ->
     assert json.loads(at) == model.metadata
 
 
-# ---- IDX-06, IDX-07, IDX-08: the shards as files (names: test_shards_names.py) ----
+# ---- IDX-06, IDX-07, IDX-08: the shards as files (names: test_shard_names.py) ----
 
 
 def test_shards_behind_symbolic_links_are_read_and_noted(model: Model, tmp_path: Path) -> None:
@@ -483,11 +483,9 @@ def test_an_index_above_the_cap_is_not_read(tmp_path: Path, size: int) -> None:
 
 
 def test_an_index_of_exactly_the_cap_is_read(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    from safetensors_reference.sharded import read as shards
-
-    monkeypatch.setattr(shards, "INDEX_CAP", model.write().stat().st_size)
+    monkeypatch.setattr(shard_index, "INDEX_CAP", model.write().stat().st_size)
     assert check_index(model.path) == []
-    monkeypatch.setattr(shards, "INDEX_CAP", model.path.stat().st_size - 1)
+    monkeypatch.setattr(shard_index, "INDEX_CAP", model.path.stat().st_size - 1)
     assert [f.code for f in check_index(model.path)] == ["LIM_MEMORY"]
 
 
@@ -585,7 +583,7 @@ def test_all_faults_are_collected_in_the_order_of_the_index(model: Model) -> Non
 
 def test_every_code_of_an_index_is_one_that_the_rules_give() -> None:
     """The codes that this file provokes are all that there are."""
-    text = Path(__file__).read_text() + (Path(__file__).parent / "test_names.py").read_text()
+    text = Path(__file__).read_text() + (Path(__file__).parent / "test_shard_names.py").read_text()
     for code in rule_book().codes:
         if code.startswith("IDX"):
             assert f'"{code}"' in text

@@ -1,4 +1,4 @@
-"""Sends HTTP requests for an audit, with limits and explicit redirects, and finds the links of a page."""
+"""Reads files and pages of links over HTTP, with limits and explicit redirects."""
 
 from __future__ import annotations
 
@@ -11,11 +11,21 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from .reading import TransientError, time_for
-from .row import NotReadError
+from .reading import (
+    LARGEST,
+    Fetcher,
+    FileRange,
+    NotReadError,
+    TransientError,
+    bytes_needed,
+    time_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+
+    from .names import FileInput
+    from .reading import Head
 
 REDIRECTS = 5
 REDIRECT = (301, 302, 303, 307, 308)
@@ -155,6 +165,74 @@ class Web:
                 if len(data) > PAGE:
                     raise NotReadError("unreadable", f"the page has more than {PAGE:,} bytes")
         return links_below(address, data.decode("utf-8", "ignore"))
+
+
+class WebFetcher(Fetcher):
+    """Reads ranges over HTTP and checks each response (NET-01), unlike the file system of fsspec."""
+
+    def __init__(self, web: Web) -> None:
+        self.web = web
+        self._redirected: dict[str, RequestTarget] = {}
+
+    async def part(self, item: FileInput, start: int, count: int) -> FileRange:
+        place = RequestTarget(item.path, item.path)
+        if start:  # use the address to which the first request was redirected
+            place = self._redirected.pop(item.path, place)
+        fields = {"Range": f"bytes={start}-{start + count - 1}", "Accept-Encoding": "identity"}
+        async with self.web.get(place, fields, count) as (answer, target):
+            part = await _read_range(answer, start, count)
+            if target != place and start == 0 and bytes_needed(part.data, part.size) > len(part.data):
+                self._redirected[item.path] = target
+            return part
+        raise AssertionError
+
+    async def is_unchanged(self, item: FileInput, head: Head) -> bool:
+        if not head.size:
+            return True
+        part = await self.part(item, head.size - 1, 1)
+        return part.size == head.size and part.tag in (head.tag, item.tag, "")
+
+
+async def _read_range(answer: Any, start: int, count: int) -> FileRange:
+    status, fields = answer.status, answer.headers
+    check_status(answer)
+    content_range = fields.get("Content-Range", "")
+    if status == 416 and content_range == "bytes */0":
+        return FileRange(b"", 0, fields.get("ETag", "").strip('"'))
+    if status in (200, 416):
+        raise NotReadError(
+            "no-ranges", f"status {status} for a range request: the server sends only whole files"
+        )
+    if status != 206:
+        raise NotReadError("unreachable", f"status {status}")
+    if fields.get("Content-Encoding", "identity") != "identity" or "multipart" in fields.get(
+        "Content-Type", ""
+    ):
+        raise NotReadError("no-ranges", "the response is compressed or has several parts")
+    first, last, size = _parse_content_range(content_range)
+    if first != start or last != min(start + count, size) - 1:
+        raise NotReadError(
+            "no-ranges",
+            f"the response has Content-Range {content_range[:80]}, but bytes {start}-{start + count - 1} "
+            "were requested",
+        )
+    data = await answer.content.readexactly(last - first + 1)
+    if await answer.content.read(1):
+        raise NotReadError("no-ranges", "the response has more bytes than requested")
+    tag = fields.get("ETag") or fields.get("Last-Modified") or ""
+    return FileRange(data, size, tag.strip('"'))
+
+
+def _parse_content_range(text: str) -> tuple[int, int, int]:
+    unit, _, rest = text.partition(" ")
+    span, _, size = rest.partition("/")
+    first, _, last = span.partition("-")
+    numbers = [number.strip() for number in (first, last, size)]
+    if unit != "bytes" or not all(n.isascii() and n.isdecimal() and len(n) < 20 for n in numbers):
+        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} does not give a byte range")
+    if int(numbers[2]) > LARGEST:
+        raise NotReadError("no-ranges", f"Content-Range {text[:80]!r} contains an impossible file size")
+    return int(numbers[0]), int(numbers[1]), int(numbers[2])
 
 
 def links_below(address: str, text: str) -> tuple[list[str], bool]:

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from safetensors_reference.audit.sources import SourceError, local_files, tag_of
+from safetensors_reference.files.names import SourceError
+from safetensors_reference.files.stores import tag_of
+from safetensors_reference.files.walk import local_files
 
-from .support import MODEL, VALID, read_row, rows_of, write_tree
+from ..audit.support import MODEL, VALID, read_row, rows_of, write_tree
 from .web import Tree, serve
 
 

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from safetensors_reference.sharded.index import name_faults, shard_name
-from safetensors_reference.sharded.read import explain_index
+from safetensors_reference.files.names import shard_name
+from safetensors_reference.model.index import name_faults
+from safetensors_reference.model.read import explain_index
 
 INDEX = "model.safetensors.index.json"
 NAME, EXTENSION = ("IDX_BAD_FILENAME", "IDX-04"), ("IDX_BAD_EXTENSION", "IDX-07")
@@ -170,7 +171,7 @@ def test_conventional_names(number: int, count: int, name: str) -> None:
 
 WATCH = """
 import json, os, sys
-from safetensors_reference.sharded.read import explain_index
+from safetensors_reference.model.read import explain_index
 root, path = sys.argv[1:]
 seen = set()
 def hook(event, args):

@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from safetensors_reference import pages
-from safetensors_reference.pages import HUGE, HUGE_FROM, MADV_HUGEPAGE, MADV_NOHUGEPAGE, Pages
+from safetensors_reference.arrays import buffers as pages
+from safetensors_reference.arrays.buffers import HUGE, HUGE_FROM, MADV_HUGEPAGE, MADV_NOHUGEPAGE, Pages
 
 Advice = list[tuple[int, int, int]]
 
@@ -56,7 +56,7 @@ def clock(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
     for one in seconds:
         times += [times[-1], times[-1] + one]
     told = iter(times[1:])
-    monkeypatch.setattr("safetensors_reference.pages.time.thread_time", lambda: next(told))
+    monkeypatch.setattr("safetensors_reference.arrays.buffers.time.thread_time", lambda: next(told))
 
 
 def test_huge_pages_are_given_up_at_the_first_that_comes_slowly(

@@ -25,9 +25,9 @@ from safetensors.numpy import load_file, save_file
 
 from safetensors_reference import InvalidFileError
 from safetensors_reference import numpy as reference_numpy
+from safetensors_reference.model.read import check_index, explain_index, open_index
+from safetensors_reference.model.write import plan_shards, save_sharded, write_index
 from safetensors_reference.rules.errors import WriteError
-from safetensors_reference.sharded.read import check_index, explain_index, open_index
-from safetensors_reference.sharded.write import plan_shards, save_sharded, write_index
 from safetensors_reference.writing.atomic import NotSavedError
 
 Array = npt.NDArray[Any]
@@ -220,7 +220,7 @@ def test_endless_metadata_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_index_above_the_cap_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from safetensors_reference.sharded import write as shard_write
+    from safetensors_reference.model import write as shard_write
 
     size = write_index(tmp_path, {"a": "x.safetensors"}, 0).stat().st_size
     monkeypatch.setattr(shard_write, "INDEX_CAP", size)
@@ -365,7 +365,7 @@ KILLED = """
 import os, pathlib, signal, sys
 import numpy as np
 from safetensors.numpy import save_file
-from safetensors_reference.sharded.write import save_sharded
+from safetensors_reference.model.write import save_sharded
 
 left = int(sys.argv[2])
 

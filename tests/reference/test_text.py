@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reference.hexview import hexview
+from safetensors_reference.text import hexview
 
 from .strategies import FEWER
 

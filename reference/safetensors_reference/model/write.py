@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from ..files.names import INDEX_SUFFIX, shard_name
 from ..header.entries import U64_MAX
 from ..header.read import read_header
 from ..rules.errors import WriteError
@@ -21,14 +22,12 @@ from ..writing.atomic import NotSavedError, not_saved, write_file
 from ..writing.writer import check_name
 from .index import (
     INDEX_CAP,
-    INDEX_SUFFIX,
     METADATA,
     TOTAL_SIZE,
     WEIGHT_MAP,
     FaultCollector,
     name_faults,
     read_index_text,
-    shard_name,
 )
 
 Tensor = TypeVar("Tensor")

@@ -10,7 +10,7 @@ import yaml  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reference.model.names import (
+from safetensors_reference.files.names import (
     ModelFiles,
     find_models,
     index_stem,
@@ -18,9 +18,9 @@ from safetensors_reference.model.names import (
     is_model_file,
     missing_numbers,
     parse_shard_number,
+    shard_name,
     sibling_name,
 )
-from safetensors_reference.sharded.index import shard_name
 
 A, B, C = (shard_name("model", n, 3) for n in (1, 2, 3))
 INDEX = "model.safetensors.index.json"

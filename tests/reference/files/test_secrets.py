@@ -10,14 +10,14 @@ from typing import ClassVar
 import pytest
 from click.testing import CliRunner
 
-from safetensors_reference.audit.batches import AuditInput
 from safetensors_reference.audit.cli import audit
-from safetensors_reference.audit.models import ModelIndex, model_row
-from safetensors_reference.audit.row import LARGEST, Head, NotReadError, file_row
-from safetensors_reference.audit.stores import WebFetcher, fetcher_of
-from safetensors_reference.audit.web import Web
+from safetensors_reference.audit.row import ModelIndex, file_row, model_row
+from safetensors_reference.files.names import FileInput
+from safetensors_reference.files.reading import LARGEST, Head, NotReadError
+from safetensors_reference.files.stores import fetcher_of
+from safetensors_reference.files.web import Web, WebFetcher
 
-from .support import VALID, long_file
+from ..audit.support import VALID, long_file
 from .web import Tree, serve
 
 
@@ -44,7 +44,7 @@ def test_a_token_goes_to_no_other_host() -> None:
             assert isinstance(plain, WebFetcher)
             fetcher = WebFetcher(Web(plain.web.fs, {"authorization": "Bearer hf_secret"}))
             url = f"{here}/a.safetensors"
-            head = asyncio.run_coroutine_threadsafe(fetcher.head(AuditInput(url, url)), loop).result()
+            head = asyncio.run_coroutine_threadsafe(fetcher.head(FileInput(url, url)), loop).result()
     assert head.size == len(long_file())
     assert asked == [("here", "Bearer hf_secret"), ("there", ""), ("there", "")]
 

@@ -18,8 +18,8 @@ from huggingface_hub import (
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
-from safetensors_reference.sharded.read import check_index, explain_index, open_index
-from safetensors_reference.sharded.write import plan_shards, save_sharded, write_index
+from safetensors_reference.model.read import check_index, explain_index, open_index
+from safetensors_reference.model.write import plan_shards, save_sharded, write_index
 
 INDEX = "model.safetensors.index.json"
 

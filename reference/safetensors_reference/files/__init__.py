@@ -1,0 +1,1 @@
+"""Files behind paths and addresses: names, folders, ranges of bytes, and progress."""

@@ -1,0 +1,206 @@
+"""Names and addresses of files: models, their indexes and shards (IDX-15, IDX-16), and remote files.
+
+A model of several files has an index, or numbered names such as ``model-00001-of-00003.safetensors``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import quote, urlsplit
+
+SUFFIX = ".safetensors"
+INDEX_SUFFIX = ".safetensors.index.json"
+MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
+NO_MODEL_FILES = f"contains no {MODEL_FILES}"
+CONSOLIDATED = "consolidated"
+HUB = "hf://"
+WEB = ("https://", "http://")
+_NUMBERED = re.compile(
+    r"(?P<stem>.+)-(?P<number>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})\.safetensors", re.DOTALL
+)
+# Diffusers puts the variant after the word "index", but in the names of shards it precedes the number.
+_INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
+
+
+class FileInput(NamedTuple):
+    """One file to read. A local file has an empty ``path``. If there is no file, ``problem`` says why."""
+
+    address: str
+    path: str = ""  # path in its store
+    size: int | None = None
+    tag: str = ""
+    problem: str = ""
+
+    @property
+    def is_index(self) -> bool:
+        return is_index(self.path or self.address)
+
+    def beside(self, name: str) -> FileInput:
+        """Return the file ``name`` in the same folder."""
+        return FileInput(beside(self.address, name), self.path and beside(self.path, name))
+
+
+class Folder(NamedTuple):
+    """Files of one folder, sorted by name.
+
+    ``store`` is None for local files. ``listed`` is True if the items are all model files in the folder.
+    """
+
+    store: str | None
+    items: Iterable[FileInput]
+    has_index: bool
+    listed: bool = False
+
+    @classmethod
+    def of(cls, items: list[FileInput], store: str | None = None, *, listed: bool = False) -> Folder:
+        return cls(store, items, any(item.is_index for item in items), listed)
+
+    @classmethod
+    def problem(cls, address: str, why: str) -> Folder:
+        """Return a folder with one file that says why ``address`` cannot be read."""
+        return cls(None, [FileInput(address, problem=why)], False)
+
+
+class SourceError(Exception):
+    """A source cannot be used. The message is a single line and names the source."""
+
+
+def is_remote(name: str) -> bool:
+    """Return whether ``stc check`` reads this name from the Hub or from a web server."""
+    return name.startswith((HUB, *WEB))
+
+
+def is_address(name: str) -> bool:
+    """Return whether fsspec opens this name in an audit."""
+    return "://" in name or "::" in name
+
+
+def beside(address: str, name: str) -> str:
+    """Return the path or address of the file ``name`` in the folder of ``address``.
+
+    On a web server, the name is percent-encoded, and the query of the address is dropped.
+    """
+    first, chained, rest = address.partition("::") if "://" in address else (address, "", "")
+    if chained and "://" not in first:
+        return f"{first}::{beside(rest, name)}"
+    if not first.startswith(WEB):
+        folder, slash, _ = first.rpartition("/")
+        return f"{folder}{slash}{name}{chained}{rest}"
+    parts = urlsplit(first)
+    path = f"{parts.path.rpartition('/')[0]}/{quote(name)}"
+    return parts._replace(path=path, query="", fragment="").geturl() + chained + rest
+
+
+def shard_name(stem: str, number: int, count: int) -> str:
+    return f"{stem}-{number:05d}-of-{count:05d}{SUFFIX}"
+
+
+class ShardNumber(NamedTuple):
+    """A numbered name: shard ``number`` of ``total`` of the model ``stem``."""
+
+    stem: str
+    number: int
+    total: int
+
+
+def parse_shard_number(name: str) -> ShardNumber | None:
+    match = _NUMBERED.fullmatch(name) if "-of-" in name else None
+    return None if match is None else ShardNumber(match["stem"], int(match["number"]), int(match["count"]))
+
+
+def sibling_name(name: str, number: int) -> str:
+    """Return the name of another shard of the same set, with as many digits as in ``name``."""
+    match = _NUMBERED.fullmatch(name)
+    assert match is not None
+    return f"{name[: match.start('number')]}{number:0{len(match['number'])}}{name[match.end('number') :]}"
+
+
+def index_stem(name: str) -> str | None:
+    """Return the usual beginning of an index's shard names, or None if ``name`` is not an index.
+
+    The index ``m.safetensors.index.fp16.json`` has shards such as ``m.fp16-00001-of-00002.safetensors``.
+    """
+    match = _INDEX.fullmatch(name) if name.endswith(".json") else None
+    if match is None:
+        return None
+    return match["stem"] if match["variant"] is None else f"{match['stem']}.{match['variant']}"
+
+
+def is_model_file(name: str) -> bool:
+    """Return whether a directory argument includes this file: ``*.safetensors`` or the index of a model."""
+    return name.endswith(SUFFIX) or index_stem(name) is not None
+
+
+def is_index(name: str) -> bool:
+    """Return whether a path or address is an index, such as ``pytorch_model.bin.index.json``."""
+    if name.startswith(WEB):
+        name = name.partition("#")[0].partition("?")[0]
+    return name.endswith(".json") and (name.endswith(".index.json") or index_stem(name) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """Files of a possible model. Some loaders use ``rivals`` instead of all or some of these files."""
+
+    stem: str
+    index: str | None
+    numbers: tuple[str, ...]
+    rivals: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> set[str]:
+        return {*self.numbers, *self.rivals, *(() if self.index is None else (self.index,))}
+
+
+def find_models(names: Iterable[str]) -> list[ModelFiles]:
+    """Return the models of several files in a folder. Models with an index come first."""
+    sets: dict[str, dict[int, list[str]]] = {}
+    indexes: dict[str, str] = {}
+    files: set[str] = set()
+    for name in names:
+        stem = index_stem(name)
+        if stem is not None:
+            indexes[name] = stem
+        elif name.endswith(SUFFIX):
+            files.add(name)
+            found = parse_shard_number(name)
+            if found is not None:
+                sets.setdefault(found.stem, {}).setdefault(found.total, []).append(name)
+    consolidated = {name for name in files if name.startswith(CONSOLIDATED)} if indexes or sets else set()
+
+    def rivals(stem: str, others: Collection[str]) -> tuple[str, ...]:
+        found = {f"{stem}{SUFFIX}"} & files
+        if not stem.startswith(CONSOLIDATED):
+            found |= consolidated
+        return tuple(sorted(found.union(others)))
+
+    out = []
+    for index, stem in sorted(indexes.items()):
+        mine = [name for group in sets.get(stem, {}).values() for name in group]
+        out.append(ModelFiles(stem, index, tuple(sorted(mine)), rivals(stem, indexes.keys() - {index})))
+    indexed = set(indexes.values())
+    for stem, counts in sorted(sets.items()):
+        if stem in indexed:
+            continue
+        for count, group in sorted(counts.items()):
+            others = [name for other, names in counts.items() if other != count for name in names]
+            out.append(ModelFiles(stem, None, tuple(sorted(group)), rivals(stem, others)))
+    return out
+
+
+def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int]]:
+    """Return the missing ranges (first, last) in a set of ``count`` shards, which may be numbered from 0."""
+    first = 0 if 0 in numbers else 1
+    end = first + count
+    gaps = []
+    expected = first
+    for number in sorted({n for n in numbers if n < end}):
+        if number > expected:
+            gaps.append((expected, number - 1))
+        expected = number + 1
+    if expected < end:
+        gaps.append((expected, end - 1))
+    return gaps
