@@ -1,4 +1,4 @@
-"""The safetensors format as code: its rules as data, and a strict reader that explains every fault."""
+"""A strict safetensors reader that explains every fault, and the rules of the format as data."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The ``stc`` command, and an option type that its commands share.
 
-Commands of this package are found by name. Packages that depend on it add theirs through an entry-point
-group. Package metadata is read only for those commands, because reading it takes longer than most checks.
+Commands of this package are found by name. Other packages add their commands through an entry-point group.
+Package metadata is read only for those commands, because reading it takes longer than most checks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class MissingExtraError(click.ClickException):
 
 
 class Commands(click.Group):
-    """Loads commands on demand, so that ``stc check`` starts fast and does not import other packages."""
+    """Loads commands on demand, so ``stc check`` starts fast and does not import other packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         from importlib.metadata import entry_points
@@ -104,7 +104,7 @@ def _loaded(name: str) -> object:
 
 
 def of_harness(module: str | None) -> bool:
-    """Return whether the extra ``harness`` installs a module, whose package has the same name."""
+    """Return whether a module belongs to a package of the same name that the extra ``harness`` installs."""
     if not module:
         return False
     from importlib.metadata import requires

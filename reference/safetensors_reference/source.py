@@ -65,7 +65,7 @@ class Opened(Uncopied):
 class Descriptor(Opened):
     """Owner of the file descriptor ``fd``, which is -1 if the file is not open.
 
-    The descriptor is closed together with the last reference to its owner.
+    The descriptor is closed when the last reference to its owner disappears.
     """
 
     fd = -1
@@ -157,7 +157,7 @@ def _lock_of(file: object) -> AbstractContextManager[object]:
 
 
 def _has_descriptor(file: object) -> bool:
-    """Return whether the descriptor returns the same bytes as the file object."""
+    """Return whether reading through the descriptor returns the same bytes as reading the file object."""
     raw = file.raw if type(file) is io.BufferedReader and not file.closed else file
     return type(raw) is io.FileIO and not raw.closed
 

@@ -1,4 +1,4 @@
-"""Shows untrusted text and bytes safely: visible, without terminal or log commands, and of limited length."""
+"""Makes untrusted text and bytes safe to print: escapes unprintable characters and limits the length."""
 
 from __future__ import annotations
 

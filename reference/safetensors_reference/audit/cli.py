@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 LOCAL_BATCH = 256
 ROUNDS = 16
-"""Number of remote files in a batch, per concurrent request.
+"""Number of remote files in a batch for each concurrent request.
 
-Large batches rarely have to wait for their last file.
+Large batches spend a smaller share of their time waiting for the last file.
 """
 
 
@@ -103,7 +103,7 @@ class AuditCommand(click.Command):
 @click.option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Run on the cluster of this dask scheduler, for example tcp://10.0.0.1:8786.",
+    help="Run on the dask cluster whose scheduler has this address, for example tcp://10.0.0.1:8786.",
 )
 @click.option(
     "--at-once",
@@ -137,23 +137,23 @@ def audit(
 
     SOURCE is a directory, a file, or an address that fsspec can open (https://, hf://, s3://, gs://,
     zip:: ...). A directory or bucket stands for every *.safetensors and *.safetensors.index*.json file below
-    it. An index is checked together with its shards and has its own row. Without --data, the audit reads only
-    the length prefix and the header of each file, with at most two requests. Without -o, it writes the rows
-    to standard output.
+    it. An index is checked together with its shards and gets a separate row. Without --data, the audit reads
+    only the length prefix and the header of each file, with at most two requests. Without -o, it writes the
+    rows to standard output.
 
     To resume an interrupted audit, repeat the command. It skips files whose address, size and ETag (or
     modification time) have not changed. A file that cannot be read is never reported as invalid. Its row says
     "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker" instead.
 
-    A row contains the verdict under each profile. Where the written rules leave a choice open, "text" follows
-    "hardened".
+    A row contains the verdict under each profile. Where the written rules leave a choice open, the profile
+    "text" follows "hardened".
 
     'stc audit summary RESULTS' counts the rows by fault, writer, source and dtype.
 
     \b
-    Exit status (skipped files count with the rows that they already have in RESULTS):
+    Exit status (for skipped files, their existing rows in RESULTS count):
       0    every file and every model is valid
-      1    at least one is invalid, or valid only under some profiles
+      1    at least one file or model is invalid, or valid only under some profiles
       2    at least one could not be read, or the results could not be written
       130  interrupted (Ctrl-C); all written rows are complete, so repeat the command to resume
     """
@@ -166,7 +166,7 @@ def audit(
     share = at_once if scheduler else max(1, at_once // jobs)
     audit_run = _AuditRun(AuditOptions(share, data), batch or (ROUNDS * share if remote else LOCAL_BATCH))
     try:
-        # Report unusable sources before the results are created.
+        # Report unusable sources before creating the results.
         folders = find_folders(sources, lists)
         if scheduler:
             audit_run.engine = dask = Dask(scheduler)

@@ -1,8 +1,8 @@
 """Engines that run batches in a loop, in a pool of processes or on dask.
 
-An engine keeps only a few batches per worker in flight, so that memory does not grow with the number of
-files. When a worker dies, its batch runs again with no other batch in flight. If the batch kills a worker
-again, each of its files runs on its own. A file that kills two workers gets a row that says so.
+An engine keeps only a few batches per worker in flight, so memory use does not grow with the number of files.
+When a worker dies, its batch runs again with no other batch in flight. If the batch kills a worker again,
+each of its files is audited separately. If a file kills two workers, its row says so.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BATCHES_PER_WORKER = 2
 MAX_SLOW_FILES = 10_000
 POLL_SECONDS = 2.0
-"""Seconds to wait for a result before the health of the workers is checked."""
+"""Number of seconds to wait for a result before checking that workers are available."""
 WORKER_TIMEOUT = 300.0
 """Maximum time in seconds to wait for a cluster that has no workers."""
 
@@ -47,7 +47,7 @@ class EngineError(Exception):
 
 
 class Engine(Protocol):
-    """Runs ``audit_batch`` in a worker; ``deaths`` contains the exceptions that report a dead worker."""
+    """Runs ``audit_batch`` in a worker. ``deaths`` lists the exceptions that mean that a worker died."""
 
     deaths: tuple[type[BaseException], ...]
     about: str
@@ -70,11 +70,12 @@ class _Scheduler:
     def __init__(self, batches: Iterable[Batch], options: AuditOptions, engine: Engine) -> None:
         self.batches = iter(batches)
         self.options, self.engine = options, engine
-        # Batches, each with the number of workers that it killed while nothing else ran.
+        # Batches that may have killed a worker, each with the number of workers that it killed while running
+        # alone.
         self.suspects: deque[tuple[Batch, int]] = deque()
-        # The number is -1 for a batch that runs beside others.
+        # The number is -1 for a batch that runs at the same time as other batches.
         self.in_flight: dict[Any, tuple[Batch, int]] = {}
-        self.left: deque[Batch] = deque()  # not started because slow files used all requests
+        self.left: deque[Batch] = deque()  # not started because all requests were busy with slow files
         self.slow: dict[str | None, list[FileInput]] = {}
         self.exhausted = False
         self.done: SimpleQueue[Any] = SimpleQueue()
@@ -182,7 +183,7 @@ def _worker_killer_row(batch: Batch) -> bytes:
 
 
 class Pool:
-    """A pool of processes on this machine. It is restarted when one of them dies."""
+    """A pool of processes on this machine. The pool is restarted when a process dies."""
 
     deaths: tuple[type[BaseException], ...] = (BrokenExecutor,)
 
@@ -242,12 +243,14 @@ class Dask:
             from distributed.comm.registry import get_backend
             from distributed.scheduler import KilledWorker
         except ImportError as err:
-            raise EngineError("dask needs the extra: pip install 'safetensors-conformance[fleet]'") from err
+            raise EngineError(
+                "dask needs the extra fleet: pip install 'safetensors-conformance[fleet]'"
+            ) from err
         try:
             get_backend(parse_address(address)[0])
-        except ValueError as err:  # checked before creating the client, which takes long to fail
+        except ValueError as err:  # checked here because the client takes a long time to fail
             raise EngineError(
-                f"{shown_name(address)}: this is not an address of a dask scheduler: {err}"
+                f"{shown_name(address)}: this is not the address of a dask scheduler: {err}"
             ) from err
         self.deaths: tuple[type[BaseException], ...] = (KilledWorker,)
         for name in (
@@ -275,7 +278,7 @@ class Dask:
 
     @property
     def capacity(self) -> int:
-        """Maximum number of batches in flight. Counts at least one thread, since workers may join later."""
+        """Maximum number of batches in flight. Counts at least one thread, because workers may join later."""
         if time.monotonic() - self._counted_at > POLL_SECONDS:  # avoids frequent requests to the scheduler
             self._counted_at, self._threads = time.monotonic(), max(1, self._count())
         return BATCHES_PER_WORKER * self._threads
@@ -288,7 +291,7 @@ class Dask:
         return sum(threads.values())
 
     def check_workers(self) -> None:
-        """Wait for workers. Raises EngineError if there are none for ``WORKER_TIMEOUT`` seconds."""
+        """Wait for workers. Raises EngineError if none appear within ``WORKER_TIMEOUT`` seconds."""
         now = time.monotonic()
         if self._count():
             self._idle_since = 0.0
@@ -296,7 +299,7 @@ class Dask:
             self._idle_since = now
             click.echo(f"{self.about}: waiting for workers", err=True)
         elif now - self._idle_since > WORKER_TIMEOUT:
-            raise EngineError(f"{self.about}: there was no worker for {WORKER_TIMEOUT:,.0f} s")
+            raise EngineError(f"{self.about}: no worker was available for {WORKER_TIMEOUT:,.0f} s")
 
     def submit(self, batch: Batch, options: AuditOptions) -> Any:
         return self._client.submit(audit_batch, batch, options, pure=False)

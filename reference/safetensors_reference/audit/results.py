@@ -1,4 +1,7 @@
-"""Result files of an audit: a file of JSON lines or a folder of Parquet files. Both can be resumed."""
+"""Result files of an audit: a JSON Lines file or a folder of Parquet files.
+
+An interrupted audit can resume with either.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class ResultsError(Exception):
 
 
 class _Key(msgspec.Struct):
-    """Fields that decide whether a file must be audited again."""
+    """Fields of a row that determine whether a file must be audited again."""
 
     address: str
     verdict: str = ""
@@ -48,7 +51,7 @@ class _Key(msgspec.Struct):
 class ProcessedFiles:
     """Files that already have a row, stored as keyed 64-bit hashes.
 
-    ``seen`` contains the files of this run if the same file may occur more than once.
+    ``seen`` contains the files of this run, or is None if no file can occur twice.
     """
 
     def __init__(self) -> None:
@@ -56,7 +59,7 @@ class ProcessedFiles:
         self._skipped: Counter[str] = Counter()
         self._models: dict[int, str] = {}
         self.seen: set[int] | None = None
-        # A secret key makes it impossible to choose file names that collide.
+        # Because the key is secret, nobody can choose file names whose hashes collide.
         self._secret = secrets.token_bytes(16)
 
     def __len__(self) -> int:
@@ -73,7 +76,7 @@ class ProcessedFiles:
             )
 
     def __call__(self, item: FileInput) -> bool:
-        """Return whether a file has a row with the same address, size and tag."""
+        """Return whether a file was already seen or has a row with the same address, size and tag."""
         address = row_address(item.address)
         if self.seen is not None:
             count = len(self.seen)
@@ -93,7 +96,7 @@ class ProcessedFiles:
         return True
 
     def mark_rejudged(self, address: str) -> None:
-        """Forget the old row of a skipped model, because a new row was written after a shard had changed."""
+        """Forget the old row of a skipped model that was checked again because a shard had changed."""
         self._models.pop(self._number(address, None, ""), None)
 
     @property
@@ -106,7 +109,7 @@ class ProcessedFiles:
 
 
 class JsonlResults:
-    """A file of JSON lines. Each batch is written as a whole. An incomplete last line is cut off."""
+    """A JSON Lines file. Each batch is written as a whole, and an incomplete last line is removed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -125,7 +128,10 @@ class JsonlResults:
             raise
 
     def _whole_lines(self) -> int:
-        """Cut off an incomplete last row and return the end. Raises ResultsError for other contents."""
+        """Remove an incomplete last row and return the new size of the file.
+
+        Raises ResultsError if the file contains something other than audit rows.
+        """
         end = os.fstat(self._fd).st_size
         while end:
             start = max(0, end - 65_536)
@@ -177,14 +183,14 @@ class JsonlResults:
 
 
 class ParquetResults:
-    """A folder of Parquet files. Each file appears either complete or not at all."""
+    """A folder of Parquet files. Each file appears there only when it is complete."""
 
     def __init__(self, path: Path) -> None:
         try:
             import pyarrow.json
             import pyarrow.parquet  # noqa: F401
         except ImportError as err:
-            text = "a Parquet data set needs the extra: pip install 'safetensors-conformance[fleet]'"
+            text = "a Parquet data set needs the extra fleet: pip install 'safetensors-conformance[fleet]'"
             raise ResultsError(f"{shown_name(path)}: {text}") from err
         self.path = path
         self._new = not path.exists()
@@ -222,7 +228,7 @@ class ParquetResults:
             # pyarrow raises ValueError if the text is not valid UTF-8.
             except (pa.ArrowException, OSError, TypeError, ValueError) as err:
                 raise ResultsError(
-                    f"{shown_name(part)}: this is not a result file of an audit: {_error_text(err)}"
+                    f"{shown_name(part)}: this is not an audit result: {_error_text(err)}"
                 ) from err
 
     def add(self, rows: bytes) -> None:

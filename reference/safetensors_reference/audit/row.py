@@ -66,10 +66,10 @@ class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Traces in a header of the program that wrote it.
+    """Traces that the writer left in the header.
 
     Attributes:
-        fields: fields of the first entry in header order, joined by commas.
+        fields: field names of the first entry in header order, joined by commas.
         padding: number of spaces after the header object; at most 4,096 spaces are counted.
         alignment: largest power of two up to 4,096 that divides the file position of the first data byte.
         compact: whether the header object has no spaces between its tokens, judged by the first entry.
@@ -89,8 +89,9 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     """Row of one file, or of one model with its index and shards. Unknown or inapplicable fields are absent.
 
     Attributes:
-        address: path or address of the file; for a model, of its index. A byte that is not UTF-8 is escaped,
-            for example `\\udcff`. In a name with such a byte or with `\\u`, each backslash is doubled.
+        address: path or address of the file, or of the index of a model. Bytes that are not UTF-8 are
+            escaped, for example as `\\udcff`. If a name contains such a byte or `\\u`, each of its
+            backslashes is doubled.
         time: time of the audit in UTC.
         verdict: `valid` or `invalid` if all profiles agree, otherwise `per-profile`. Any other value is the
             reason why the validity is unknown: `missing`, `refused` (no permission), `unreachable` (after
@@ -99,7 +100,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
             file dies).
         kind: `file`, or `model` for an index with its shards.
         size: size of the file in bytes; for a model, size of its index.
-        tag: ETag, digest or version from the store, otherwise the modification time; empty if there is none.
+        tag: ETag, digest or version from the store, or else the modification time; empty if there is neither.
             A file with the same address, size and tag is not audited again.
         profiles: verdict under each profile.
         codes: sorted list of the fault codes under any profile, without duplicates.
@@ -110,7 +111,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         data_bytes: size of the data buffer in bytes; for a model, the total over all its shards.
         header_bytes: length N of the header in bytes.
         metadata_keys: keys of the metadata in header order; at most 64 keys, each cut off at 200 characters.
-        writer: traces in the header of the program that wrote it.
+        writer: traces that the writer left in the header.
         header_sha256: SHA-256 of the N header bytes.
         shards: number of shards that the index of a model names.
         data_sha256: SHA-256 of the whole file; present only with `--data`.
@@ -151,14 +152,14 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_row(row: Row) -> bytes:
-    """Return a row as one line of JSON with a line feed. Never raises, whatever the row contains."""
+    """Return a row as one line of JSON that ends in a newline. Never raises, whatever the row contains."""
     address = row_address(row.address)
     if address is not row.address:
         row = msgspec.structs.replace(row, address=address)
     try:
         try:
             return _encoder.encode(row) + b"\n"
-        except UnicodeEncodeError:  # text from a server, such as an ETag
+        except UnicodeEncodeError:  # the row contains text from a server, such as an ETag
             return _encoder.encode(_unicode(row)) + b"\n"
     except Exception as err:  # one row must not stop the audit
         error = NotReadError("unreadable", f"this program failed: {type(err).__name__}: {err}")
@@ -251,7 +252,7 @@ def fault_fields(faults: Iterable[Fault]) -> dict[str, Any]:
 
 
 def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Profiles, list[Fault]]:
-    # Profiles differ only in choices, so most files need to be explained only under one profile.
+    # Profiles differ only where the rules leave a choice, so most files need only one explanation.
     if all(fault.choice is None for fault in (*faults, *tolerated)):
         return _INVALID, faults
     answers: dict[str, Literal["valid", "invalid"]] = {"hardened": "invalid" if faults else "valid"}
@@ -307,17 +308,17 @@ def _first_entry(data: bytes, header: Header) -> tuple[str, bool]:
 
 
 ShardRow = tuple[Row, "Header | None"]
-"""Row of a shard and its header. The header is None if it has faults or was not read."""
+"""Row and header of a shard. The header is None if it has faults or was not read."""
 
 
 class ModelIndex:
-    """An index read as text; ``text`` is None if its contents cannot be interpreted."""
+    """An index that was read without its shards. ``text`` is None if it has no weight_map to compare."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
         self.findings = FaultCollector()
         self.text = read_index(head, self.findings)
-        head.data = b""  # the texts of many indexes would need too much memory
+        head.data = b""  # keeping the text of many indexes would use too much memory
 
     @property
     def names(self) -> list[str]:
@@ -331,7 +332,7 @@ def whole_index(_: bytes, size: int) -> int:
 def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
     """Return the row of a model.
 
-    ``shards`` maps names to all shards that may be opened, including missing ones.
+    ``shards`` maps the name of each shard that may be opened to its row and header, even if it is missing.
     """
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
@@ -368,7 +369,7 @@ def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
 
 
 def _index_faults(index: ModelIndex, shards: Mapping[str, ShardRow]) -> list[Fault]:
-    """Return the faults of an index without those inside its shards, which the rows of the shards contain."""
+    """Return the faults of an index without those inside its shards, which are in the rows of the shards."""
 
     def lookup(name: str) -> Shard:
         row, header = shards[name]

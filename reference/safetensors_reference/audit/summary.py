@@ -1,4 +1,4 @@
-"""``stc audit summary``: counts audit rows by verdict, fault, writer and dtype, as tables or as a page."""
+"""``stc audit summary``: counts audit rows by verdict, fault, writer and dtype in tables or an HTML page."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ _QUERIES = (
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A table. The first column and the column "example" contain text; the others contain numbers."""
+    """A table. The first column and the column "example" contain text; the other columns contain numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -120,7 +120,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Number of rows, and tables about them."""
+    """Number of audited files and models, and the tables of the summary."""
 
     name: str
     files: int
@@ -132,7 +132,9 @@ def summarize(path: Path) -> Summary:
     try:
         import duckdb
     except ImportError as err:
-        raise ResultsError("a summary needs the extra: pip install 'safetensors-conformance[fleet]'") from err
+        raise ResultsError(
+            "a summary needs the extra fleet: pip install 'safetensors-conformance[fleet]'"
+        ) from err
     name = shown_name(path)
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": False}) as db:
@@ -142,7 +144,7 @@ def summarize(path: Path) -> Summary:
             sections = [_section(db, question) for question in _QUERIES]
     except (duckdb.Error, OSError, TypeError) as err:
         reason = " ".join(str(err).split())
-        raise ResultsError(f"{name}: this is not a result of an audit: {quote(reason, 300)[1:-1]}") from err
+        raise ResultsError(f"{name}: this is not an audit result: {quote(reason, 300)[1:-1]}") from err
     return Summary(name, files, models, [section for section in sections if section.rows])
 
 
@@ -249,8 +251,8 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
     stc audit summary rows/ -o page.html
 
     The tables count files by verdict, fault, writer, source and dtype. They also show the largest files, the
-    rarest faults, writers and dtypes, and the cost of the audit. If a file has several rows, only the last
-    one counts. This command needs the extra fleet.
+    rarest faults, writers and dtypes, and the number of requests, bytes and seconds that the audit needed. If
+    a file has several rows, only the last one counts. This command needs the extra fleet.
 
     \b
     Exit status:

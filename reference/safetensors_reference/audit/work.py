@@ -1,4 +1,4 @@
-"""Groups files into batches, and audits one batch. Nothing here raises, whatever the files contain."""
+"""Groups files into batches and audits each batch. Nothing here raises, whatever the files contain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Thing = TypeVar("Thing")
 SLOW_SECONDS = 10.0
-"""Seconds without a new row after which unfinished files count as slow."""
+"""Number of seconds without a new row after which unfinished files count as slow."""
 LARGE_HEADER = 1 << 20
 BLOCK = 8 << 20
 _USUAL = bytes((0, 1))
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
     store: str | None
     items: tuple[FileInput, ...]
     known: frozenset[int] = frozenset()  # files that already have a row and are read only for their models
-    patient: bool = False  # wait for slow files until they are finished
+    patient: bool = False  # whether to wait until slow files are finished
 
     def split(self) -> list[Batch]:
         left = [item for number, item in enumerate(self.items) if number not in self.known]
@@ -105,8 +105,8 @@ class AuditOptions(NamedTuple):
 class BatchResult(NamedTuple):
     """Result of one batch.
 
-    ``rows`` are JSON lines. ``slow`` are the files unfinished after ``SLOW_SECONDS``, and ``left`` are
-    the files that were not started because of them.
+    ``rows`` contains JSON lines, ``slow`` the files that were unfinished after ``SLOW_SECONDS``, and ``left``
+    the files that were not started because of the slow ones.
     """
 
     rows: bytes
@@ -233,7 +233,7 @@ class _BatchAuditor:
             if isinstance(index, ModelIndex)
         }
         known = {items[n].address for n in batch.known}
-        # the index is unchanged, so check it again only if one of its shards is new
+        # The index is unchanged, so check its model again only if one of the shards is new or has changed.
         for n in set(places) & batch.known:
             if all(place.address in known for place in places[n].values()):
                 del indexes[n], places[n]

@@ -1,4 +1,4 @@
-"""Writes the files of ``stc check`` as a CycloneDX bill of materials (needs the extra ``sbom``)."""
+"""Writes a CycloneDX bill of materials for the checked files (needs the extra ``sbom``)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _file(file: CheckedFile, kind: Any, checked: CheckRecord, of: str) -> Any:
 
     hashes = [] if file.sha256 is None else [HashType(alg=HashAlgorithm.SHA_256, content=file.sha256)]
     properties = _properties(file.status, checked)
-    # Two indexes may name the same file, but each reference must be unique.
+    # Two indexes may name the same file, but references in a bill of materials must be unique.
     return Component(
         name=file.name, type=kind, bom_ref=f"file:{of}:{file.name}", hashes=hashes, properties=properties
     )

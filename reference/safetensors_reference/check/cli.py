@@ -78,7 +78,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "digests_path",
     type=_FILE,
     metavar="FILE",
-    help="Compare the SHA-256 of every file with FILE, which sha256sum wrote. This reads whole files.",
+    help="Compare the SHA-256 of every file with the list in FILE, written by sha256sum. This option reads "
+    "whole files.",
 )
 @click.option(
     "--intoto",
@@ -116,14 +117,14 @@ def check(
     or the https:// address of a file. A directory stands for every *.safetensors and
     *.safetensors.index*.json file below it. An index (*.index.json) is checked together with its shards.
 
-    For every fault, stc check prints the rule, the fault that it found, its position and the bytes around it.
-    It reads the length prefix and the header, but never the data buffer. If it checked more than one file, it
+    For every fault, stc check prints the broken rule, the fault, its position and the bytes around it. It
+    reads the length prefix and the header, but never the data buffer. After checking several files, it also
     prints the number of valid, invalid and unreadable files on standard error.
 
     If a directory contains an index, or numbered files such as model-00001-of-00003.safetensors, stc check
     also checks these files together as one model. It reports missing shards, a wrong total size, tensors that
-    are missing, misplaced or duplicated, and files left over from an earlier save. One line says whether the
-    model is whole.
+    are missing, misplaced or duplicated, and files left over from an earlier save. One line per model says
+    whether the model is whole.
 
     \b
     Exit status:
@@ -135,7 +136,7 @@ def check(
     written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
     _check_options(paths, written, digests_path)
     session = Session(cast("ProfileName", profile), as_json, quiet, None if show_all else MAX_FAULTS)
-    # Most runs need no log and no record, so their modules are imported only here.
+    # Most runs write neither a log nor a record, so those modules are imported only here.
     if sarif_path is not None:
         from .sarif import SarifLog
 
@@ -166,7 +167,7 @@ def check(
 
 def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], digests: Path | None) -> None:
     for option, path in written.items():
-        # Without this check, a typing mistake could replace a model by its log.
+        # Without this check, a typing mistake could overwrite a model with the log.
         if path is not None and (path.suffix == ".safetensors" or is_index(path.name)):
             kind = "an index" if is_index(path.name) else "a model file"
             raise click.UsageError(f"{option} {shown_name(str(path))}: would overwrite {kind}")
@@ -225,7 +226,7 @@ def _write(path: Path, text: str) -> None:
 
 @dataclass
 class Session:
-    """Options and running totals of one run of ``stc check``."""
+    """Options and totals of one run of ``stc check``."""
 
     profile: ProfileName
     as_json: bool = False
@@ -314,7 +315,7 @@ class Session:
             self.log.add_model(result)
         if self.checked is not None:
             self.checked.add_model(result)
-        # With --quiet, the faults of files are not printed a second time.
+        # With --quiet, do not repeat faults that were already printed for the files.
         own = any(finding.kind == "fault" for finding in result.model_only)
         if self.quiet and not self.as_json and not own and result.status != "unreadable":
             return

@@ -36,8 +36,11 @@ def state_of(name: str) -> State | None:
 
 
 def sha256_of(name: str, state: State | None = None) -> str:
-    """Return the digest of a file. Raises UnreadableError, also if the file has changed since ``state``."""
-    import hashlib  # this import loads a large library
+    """Return the SHA-256 of a file.
+
+    Raises UnreadableError if the file cannot be read or has changed since ``state``.
+    """
+    import hashlib  # imported here because it loads a large library
 
     source = PathSource(name)
     try:
@@ -105,7 +108,7 @@ def read_list(path: Path) -> dict[str, str]:
 
 
 class DigestList:
-    """A list of digests. Its names are relative to the base folder that contains most of the files."""
+    """A list of digests. Its names are relative to the candidate folder in which most of them exist."""
 
     def __init__(self, path: Path, folders: Iterable[str]) -> None:
         listed = read_list(path)
@@ -131,7 +134,7 @@ class DigestList:
         return DigestResult(name, answer, listed, found, why)
 
     def rest(self) -> Iterator[DigestResult]:
-        """Yield the listed files that were not checked. Names that lead out of the folder are not opened."""
+        """Yield results for listed files that were not checked. Files outside the folder are not opened."""
         for key, (name, listed) in self._listed.items():
             if key in self._seen:
                 continue

@@ -33,7 +33,7 @@ Status = Literal["valid", "invalid", "unreadable"]
 class Alignment:
     """Alignment of the data in one file. Unaligned data is not a fault (OFF-11).
 
-    Packed elements count as one byte.
+    Elements smaller than a byte count as one byte.
     """
 
     data_start: int
@@ -152,7 +152,7 @@ def check_input(
 ) -> CheckResult:
     """Check one input. Never raises.
 
-    ``known`` contains the explanations of files beside an index that were already read.
+    ``known`` maps the names of files that were already read in the folder of an index to their explanations.
     """
     name = item.address
     if item.problem:
@@ -177,14 +177,14 @@ def _examine_remote(address: str, profile: ProfileName) -> Explanation:
 
 
 def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanation]) -> CheckResult:
-    # This import is deferred because most files are not an index.
+    # This import is deferred because most files are not indexes.
     from ..model.read import explain_index
 
     explain = _explain_remote_index if is_remote(name) else explain_index
     seen = explain(name, profile, known)
     error = None
     if seen.unread and not seen.faults:
-        # Without this shard, the model is neither valid nor invalid.
+        # If a shard cannot be read, it is unknown whether the model is valid.
         shard, why = next(iter(seen.unread.items()))
         error = f"{name}: shard {quote(shard)} cannot be read: {why}"
     return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, index=seen, error=error)
@@ -193,7 +193,7 @@ def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanatio
 def _explain_remote_index(
     address: str, profile: ProfileName, known: Mapping[str, Explanation]
 ) -> IndexExplanation:
-    """Explain a remote index. ``unread`` of the result contains the shards that could not be fetched.
+    """Return the explanation of a remote index; its ``unread`` contains the shards that could not be fetched.
 
     Raises UnreadableError if the index itself cannot be read.
     """
@@ -222,7 +222,7 @@ def _explain_remote_index(
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
-    """Result of checking one model. Its name consists of folder and stem, such as ``models/llama/model``."""
+    """Result of checking one model, whose name is a folder and a stem, such as ``models/llama/model``."""
 
     name: str
     folder: str

@@ -44,7 +44,7 @@ Json = dict[str, object]
 
 
 def artifact_uri(name: str) -> str:
-    """Return a path as a URI. A remote address is kept.
+    """Return a local path as a URI, or a remote address unchanged.
 
     The URI is relative if the path is below the current folder. Otherwise it begins with ``file:``.
     """
@@ -114,7 +114,7 @@ class SarifLog:
     def _add(
         self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None
     ) -> None:
-        """Add a result. Its fingerprint depends on its place in the header, so it survives other changes."""
+        """Add a result. Its fingerprint does not contain byte positions, so it survives most changes."""
         key = (*key, *map(repr, path or ()))
         identities[key] += 1
         text = json.dumps([*key, identities[key]])
@@ -139,7 +139,10 @@ class SarifLog:
         self._notifications.append({"level": level, "message": message(text), "locations": locations})
 
     def log(self, exit_status: int) -> Json:
-        """Return the log. Above 25,000 results, it omits the least important ones and says how many."""
+        """Return the log.
+
+        If there are more than 25,000 results, the log omits the least important ones and says how many.
+        """
         # The sort is stable, so it keeps the order of the files within each level.
         kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]
         left = len(self._results) - len(kept)
@@ -179,7 +182,7 @@ def _result(fault: Fault, artifact: Json, tolerated: bool) -> Json:
     note = " (tolerated by the profile)" if tolerated else ""
     out: Json = {
         **_rule(fault.rule),
-        # A rejection under a "should" or "may" rule weighs less than one under a "must" rule.
+        # Breaking a "should" or "may" rule is less severe than breaking a "must" rule.
         "level": "note" if tolerated else "error" if must else "warning",
         "message": message(f"{fault.code}: {fault.message}{note}"),
         "locations": [_location(artifact, fault.start, fault.end, fault.path)],

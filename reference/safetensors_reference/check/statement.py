@@ -40,7 +40,7 @@ class CheckedModel:
 
 @dataclass(slots=True)
 class CheckRecord:
-    """All files and models of one run; ``failed`` contains the files that differ from a list of digests."""
+    """All files and models of one run; ``failed`` lists the files that do not match the list of digests."""
 
     profile: ProfileName
     files: list[CheckedFile] = field(default_factory=list)

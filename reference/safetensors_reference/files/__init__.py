@@ -1,1 +1,1 @@
-"""Files behind paths and addresses: names, folders, ranges of bytes, and progress."""
+"""Finds and reads local and remote files, and shows progress."""

@@ -1,6 +1,7 @@
 """Names and addresses of files: models, their indexes and shards (IDX-15, IDX-16), and remote files.
 
-A model of several files has an index, or numbered names such as ``model-00001-of-00003.safetensors``.
+A model that consists of several files has an index, or its files have numbered names such as
+``model-00001-of-00003.safetensors``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ WEB = ("https://", "http://")
 _NUMBERED = re.compile(
     r"(?P<stem>.+)-(?P<number>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})\.safetensors", re.DOTALL
 )
-# Diffusers puts the variant after the word "index", but in the names of shards it precedes the number.
+# Diffusers puts the variant after the word "index" in the name of an index, but before the number in the
+# names of shards.
 _INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
 
 
@@ -46,7 +48,7 @@ class FileInput(NamedTuple):
 class Folder(NamedTuple):
     """Files of one folder, sorted by name.
 
-    ``store`` is None for local files. ``listed`` is True if the items are all model files in the folder.
+    ``store`` is None for local files. ``listed`` is True if the items include every model file in the folder.
     """
 
     store: str | None
@@ -60,7 +62,7 @@ class Folder(NamedTuple):
 
     @classmethod
     def problem(cls, address: str, why: str) -> Folder:
-        """Return a folder with one file that says why ``address`` cannot be read."""
+        """Return a folder whose only item says why ``address`` cannot be read."""
         return cls(None, [FileInput(address, problem=why)], False)
 
 
@@ -99,7 +101,7 @@ def shard_name(stem: str, number: int, count: int) -> str:
 
 
 class ShardNumber(NamedTuple):
-    """A numbered name: shard ``number`` of ``total`` of the model ``stem``."""
+    """A parsed shard name: shard ``number`` of the ``total`` shards of the model ``stem``."""
 
     stem: str
     number: int
@@ -130,7 +132,7 @@ def index_stem(name: str) -> str | None:
 
 
 def is_model_file(name: str) -> bool:
-    """Return whether a directory argument includes this file: ``*.safetensors`` or the index of a model."""
+    """Return whether a directory argument includes this file: any ``*.safetensors`` file or index."""
     return name.endswith(SUFFIX) or index_stem(name) is not None
 
 
@@ -143,7 +145,7 @@ def is_index(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Files of a possible model. Some loaders use ``rivals`` instead of all or some of these files."""
+    """Files that may form a model. Some loaders use ``rivals`` instead of some or all of the other files."""
 
     stem: str
     index: str | None
@@ -156,7 +158,7 @@ class ModelFiles:
 
 
 def find_models(names: Iterable[str]) -> list[ModelFiles]:
-    """Return the models of several files in a folder. Models with an index come first."""
+    """Return the models in a folder that consist of several files. Models with an index come first."""
     sets: dict[str, dict[int, list[str]]] = {}
     indexes: dict[str, str] = {}
     files: set[str] = set()

@@ -58,7 +58,7 @@ class ProgressBar:
             self._bar.start()
 
     def advance(self, files: int = 1) -> None:
-        """Count files that are done. The bar appears with the second file."""
+        """Count finished files. The bar does not appear before the second file is finished."""
         self._done += files
         now = time.monotonic()
         if not self._terminal or now - self._drawn < REFRESH:

@@ -34,7 +34,7 @@ FIRST_WAIT = 0.1
 LONGEST_WAIT = 30.0
 """Maximum number of seconds between two attempts, regardless of what the server requests."""
 SECONDS = 30.0
-"""Maximum wait for a response in seconds, plus the time that its bytes need at ``MIN_BYTES_PER_SECOND``."""
+"""Maximum wait for a response in seconds. The time for its bytes at ``MIN_BYTES_PER_SECOND`` is added."""
 MIN_BYTES_PER_SECOND = 256 << 10
 FILE_SECONDS = 600.0
 MEMORY_BUDGET = 128 << 20
@@ -91,13 +91,13 @@ class FileRange(NamedTuple):
 
 
 def bytes_needed(data: bytes, size: int) -> int:
-    """Return the size of length prefix and header, or of the prefix alone if the length is impossible."""
+    """Return the size of the length prefix and header, or of the prefix alone if the length is impossible."""
     prefix = data[:8]
     return min(8, size) if framing_fault(prefix, size) else 8 + int.from_bytes(prefix, "little")
 
 
 def listed(item: FileInput) -> tuple[int | None, str]:
-    """Return size and tag from the listing or the file system, before the file is read."""
+    """Return the size and tag of a file from its listing or the file system, without reading the file."""
     if item.path or item.problem:
         return item.size, item.tag
     try:
@@ -115,7 +115,7 @@ class MemoryBudget:
         self._turn, self._released = asyncio.Lock(), asyncio.Event()
 
     async def acquire(self, count: int) -> int:
-        """Wait for ``count`` bytes, but at most the whole budget. Return the number of bytes to release."""
+        """Wait until ``count`` bytes (at most the whole budget) are free. Return the number reserved."""
         count = min(count, self.size)
         async with self._turn:
             while self.free < count:
@@ -141,7 +141,10 @@ class Fetcher:
         raise NotImplementedError
 
     async def is_unchanged(self, item: FileInput, head: Head) -> bool:
-        """Return whether a file with faults has kept its version and size. Raises as ``part`` does."""
+        """Return whether a file with faults has kept its version and size.
+
+        Raises the same errors as ``part``.
+        """
         raise NotImplementedError
 
     async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:

@@ -1,4 +1,4 @@
-"""Stores behind addresses: walking them, fetchers that read ranges, and a source that reads one file."""
+"""Lists the files in stores such as the Hub, S3 and web servers, and reads these files or ranges of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def file_system(store: str, **options: Any) -> Any:
 
 
 def open_store(address: str, **options: Any) -> tuple[str, Any, str]:
-    """Return the store of an address, its file system and the path in it. Raises SourceError."""
+    """Return the store of an address, its file system and the path in the store. Raises SourceError."""
     try:
         from fsspec.core import url_to_fs
 
@@ -84,7 +84,7 @@ def address_of(store: str, fs: Any, path: str) -> str:
 
 
 def listed_input(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> FileInput:
-    """Return a file with the size and version in ``about``, which comes from a listing."""
+    """Return a file with the size and version from ``about``, its entry in a listing."""
     address = address_of(store, fs, path)
     try:
         # The file system of the Hub is synchronous and sends several requests per file.
@@ -154,7 +154,10 @@ def find_remote(address: str) -> Iterator[Folder]:
 
 
 def _pages(top: str) -> Iterator[Folder]:
-    """Yield the files linked from the pages of a web server, which may generate pages without end."""
+    """Yield the files linked from the pages of a web server.
+
+    The number of pages is limited, because a server may generate any number of them.
+    """
     from fsspec.asyn import get_loop
 
     web = Web(file_system(WEB_STORE, get_client=client))
@@ -177,7 +180,7 @@ def _pages(top: str) -> Iterator[Folder]:
         lost = 0
         below = [link for link in links if link.endswith("/")]
         items = [FileInput(link, link) for link in links if is_model_file(link)]
-        problems = [f"it links to addresses with more than {MAX_ADDRESS:,} characters"] if long else []
+        problems = [f"the page links to addresses with more than {MAX_ADDRESS:,} characters"] if long else []
         if below and place.count("/") - top.count("/") >= MAX_DEPTH:
             problems.append(TOO_DEEP)
             below = []
@@ -198,7 +201,7 @@ def _pages(top: str) -> Iterator[Folder]:
 
 
 def remote_input(line: str) -> tuple[str | None, FileInput]:
-    """Return the store of an address and the file there."""
+    """Return the store of an address and the file in that store."""
     if line.startswith(WEB) and "::" not in line:
         return WEB_STORE, FileInput(line, line)
     try:
@@ -274,7 +277,7 @@ def fetcher_of(store: str) -> tuple[Fetcher, Any]:
     """Return the fetcher of a store and the event loop in which it must run."""
     plain = store in (WEB_STORE, HUB)
     try:
-        # One session serves all hosts, because a session of fsspec is limited to 100 connections.
+        # Use one session for all hosts. The default session of fsspec is limited to 100 connections.
         fs = file_system(WEB_STORE, get_client=client) if plain else file_system(store)
     except SourceError as err:
         return UnreachableStore(str(err)), None

@@ -75,7 +75,7 @@ def expand_paths(arguments: Sequence[str]) -> Iterator[tuple[Folder, list[FileIn
     exactly that name. An argument that matches no files yields a problem, because a file that was not checked
     must never look valid.
     """
-    # A single directory never yields the same file twice, so a tree of millions of files needs no set.
+    # A single directory never yields the same file twice, so the set of its file names is not needed.
     single = len(arguments) == 1 and os.path.isdir(arguments[0])  # noqa: PTH112
     seen: set[tuple[str, str]] | None = None if single else set()
     for argument in arguments:
@@ -116,7 +116,7 @@ def _expand(argument: str) -> Iterator[Folder]:
 
 
 def _remote(address: str) -> Iterator[Folder]:
-    # Most runs need no address, and the modules for stores take longer to import than a file to check.
+    # Most runs have no addresses, and importing the modules for stores takes longer than checking a file.
     from .stores import find_remote
 
     return find_remote(address)

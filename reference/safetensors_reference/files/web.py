@@ -1,4 +1,4 @@
-"""Reads files and pages of links over HTTP, with limits and explicit redirects."""
+"""Reads files and pages of links over HTTP, enforces limits and checks every redirect."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ REDIRECTS = 5
 REDIRECT = (301, 302, 303, 307, 308)
 RETRYABLE = (408, 425, 429, 500, 502, 503, 504)
 PUBLIC_FIELDS = ("user-agent",)
-"""Configured header fields that may be sent to another origin. Any other field may be a secret."""
+"""Configured header fields that may be sent to another origin. Any other field may contain a secret."""
 ROUTE_OPTIONS = ("proxy", "proxy_auth", "proxy_headers", "ssl")
 """Configured options that apply to every host."""
 PAGE = 64 << 20
 USUAL_PAGE = 8 << 20
-"""Size of a page of links in bytes, from which its time limit is computed."""
+"""Typical size of a page of links in bytes, which determines the time limit for a page."""
 MAX_ADDRESS = 2048
 _LINK = re.compile(
     rf"href\s{{0,9}}=\s{{0,9}}[\"']([^\"'<>]{{1,{MAX_ADDRESS + 1}}})"
@@ -48,7 +48,7 @@ _LINK = re.compile(
 class RequestTarget(NamedTuple):
     """Address of a request.
 
-    ``first`` is the address before any redirect. ``home`` is True if all redirects kept its origin.
+    ``first`` is the address before any redirect. ``home`` is True if no redirect led to another origin.
     """
 
     url: str
@@ -57,7 +57,7 @@ class RequestTarget(NamedTuple):
 
 
 class Web:
-    """Sends requests as ``fs`` is configured. Only the origin of the first address gets ``headers``."""
+    """Sends requests with the settings of ``fs``. Only the origin of the first address gets ``headers``."""
 
     def __init__(self, fs: Any, headers: Mapping[str, str] | None = None) -> None:
         self.fs, self.headers = fs, dict(headers or {})
@@ -70,7 +70,7 @@ class Web:
     ) -> AsyncIterator[tuple[Any, RequestTarget]]:
         """Follow redirects and yield the response and its address.
 
-        Raises NotReadError, even while the caller's block is running.
+        Raises NotReadError, including for connection errors in the caller's block.
         """
         import aiohttp
 
@@ -137,13 +137,13 @@ class Web:
                 self._host_scopes.clear()
             try:
                 results = await asyncio.get_running_loop().getaddrinfo(host, None)
-            except (OSError, UnicodeError):  # connecting will fail too, or a proxy resolves the name
+            except (OSError, UnicodeError):  # either connecting will fail too, or a proxy resolves the name
                 return 0
             self._host_scopes[host] = max(network_scope(str(result[4][0])) for result in results)
         return self._host_scopes[host]
 
     async def links(self, address: str) -> tuple[list[str], bool]:
-        """Return the links of a page that lead below it, and whether there are links that are too long.
+        """Return the links to addresses below a page, and whether any link was too long.
 
         Raises NotReadError.
         """
@@ -168,7 +168,7 @@ class Web:
 
 
 class WebFetcher(Fetcher):
-    """Reads ranges over HTTP and checks each response (NET-01), unlike the file system of fsspec."""
+    """Reads ranges over HTTP. Unlike the file system of fsspec, it checks each response (NET-01)."""
 
     def __init__(self, web: Web) -> None:
         self.web = web

@@ -1,4 +1,4 @@
-"""Reads the text of a sharded index: its map, and every fault that can be detected without opening a shard.
+"""Reads a sharded index and finds every fault that can be detected without opening a shard.
 
 A loader opens the files that an untrusted index names. Shard names (IDX-04, IDX-05, IDX-07) are therefore
 checked as text, in the same way on every system and before any file is accessed.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_NAME = 255
 INDEX_CAP = 100_000_000
-"""Maximum size of an index in bytes (IDX-13), the same as for a header. Real ones reach 23.5 MB."""
+"""Maximum size of an index in bytes (IDX-13), the same as for a header. Real indexes reach 23.5 MB."""
 METADATA_CAP = 10_000_000
 """Maximum size of the metadata object of an index in bytes (LIM-06)."""
 FAULT_LIMIT = 100_000
@@ -47,7 +47,7 @@ def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
             return
     elif "%" in name:
         decoded = name
-        while (plain := unquote(decoded)) != decoded:  # several programs may decode the name
+        while (plain := unquote(decoded)) != decoded:  # several programs in a row may decode the name
             decoded = plain
         reason = _not_bare(decoded)
         if reason is not None:
@@ -97,7 +97,7 @@ class FaultCollector:
     full: bool = False
 
     def add(self, fault: Fault, tolerated: bool = False) -> None:
-        """Add a fault. Raises Abandon at ``FAULT_LIMIT`` faults and says so in the last message."""
+        """Add a fault. If it is number ``FAULT_LIMIT``, say so in its message and raise Abandon."""
         into = self.tolerated if tolerated else self.faults
         into.append(fault)
         if len(self.faults) + len(self.tolerated) >= FAULT_LIMIT:
@@ -112,7 +112,7 @@ class FaultCollector:
 
 
 class MappedTensor(NamedTuple):
-    """Entry of the weight_map with the position of its value; ``shard`` is None if that is not a string."""
+    """Entry of the weight_map with the position of its value; ``shard`` is None if it is not a string."""
 
     shard: str | None
     start: int
@@ -140,7 +140,7 @@ class IndexText:
     shards: dict[str, ShardMention] = field(default_factory=dict)
     map_end: int = 0  # position of the closing brace of the weight_map
     total_size: Node | None = None
-    metadata: bytes | None = None  # text of the object
+    metadata: bytes | None = None  # text of the metadata object
 
 
 def read_index(source: Source, findings: FaultCollector) -> IndexText | None:
@@ -304,7 +304,8 @@ class _IndexJson(JsonReader):
     """Reads the root object with ``members(1)``, and an object inside it with ``members(2)``.
 
     Nodes need many times as much memory as their text, and an index may be as large as a header. Therefore
-    the two maps are read one member at a time, and values without a meaning are checked and dropped.
+    the two maps are read one member at a time, and values that the format does not use are checked and
+    dropped.
 
     ``members(1)`` yields objects and arrays as empty nodes without reading them. The caller must read or
     ``skip`` each of them before it requests the next member. Deeper containers are checked for grammar and

@@ -1,8 +1,8 @@
 """Checks a model of several files as one unit before anything loads it.
 
-This module opens no files; its callers have read them. Each finding names the rule, the file and the place.
-Faults of single files are repeated for the model and marked ``inner``, because they were already reported
-with the file.
+This module opens no files; its callers have read them. Each finding names the rule, the file and the
+position. Faults of single files are repeated for the model and marked ``inner``, because they were already
+reported with the file.
 """
 
 from __future__ import annotations

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 IndexPath = str | os.PathLike[str]
 _WHOLE = re.compile(r"(0|[1-9][0-9]*)\.0+")
 DIGITS = 20
-"""Number of digits of the longest number that is converted, which is the number of digits of 2^64."""
+"""Maximum number of digits of a number that is converted; 2^64 has this many digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
     """State of one shard.
 
-    ``header`` and ``faults`` are the result of reading it. If it was not read, ``absent`` (a fault) or
-    ``unread`` (no verdict) says why.
+    ``header`` and ``faults`` are the result of reading the shard. If it was not read, ``absent`` or
+    ``unread`` says why: an absent shard is a fault, while the validity of an unread shard is unknown.
     """
 
     header: Header | None = None
@@ -78,7 +78,7 @@ class IndexExplanation:
         tolerated: faults that the profile tolerates, placed in the same way as ``faults``.
         notes: legitimate but noteworthy facts.
         shards: mapping of shard names to results, for all shards that could be opened.
-        weight_map: mapping of tensor names to shard names; empty if the text breaks off.
+        weight_map: mapping of tensor names to shard names; empty if there is no weight_map to compare.
         sizes: mapping of shard names to the size of the data buffer in bytes, for all shards without faults.
         metadata: text of the metadata object, or None if there is none.
         unread: mapping of shard names to the reason why their state is unknown, if that is not a fault of the
@@ -143,8 +143,8 @@ def explain_index(
     """Read the index at ``path`` and the headers of its shards, and collect all faults.
 
     Opens only files in the same folder as the index. Symbolic links are followed and noted (IDX-06), because
-    Hub caches consist of them. ``known`` maps names of files in that folder to results, if they were already
-    read.
+    Hub caches consist of them. ``known`` contains the results of files in that folder that were already read,
+    by file name.
 
     Raises UnreadableError if the index cannot be read.
     """
@@ -193,7 +193,7 @@ def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLook
     try:
         return _explain(source, out, lookup)
     except MemoryError:
-        # The findings so far were lost with the memory.
+        # The findings that were collected before memory ran out are lost.
         text = "there is not enough memory to read the index and its shards"
         fault = Fault("LIM_MEMORY", "LIM-06", text, 0, source.size)
         return IndexExplanation(source.name, source.size, profile, [fault], complete=False)
@@ -252,7 +252,7 @@ class ShardContents:
 
 
 def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector) -> ShardContents:
-    """Compare all usable shards with the map. Their faults get the place of the first mention."""
+    """Compare all usable shards with the map. Faults of a shard are placed at its first mention."""
     contents = ShardContents({}, {})
     for name, mention in text.shards.items():
         if mention.usable:
@@ -299,7 +299,7 @@ def _check_contents(text: IndexText, headers: Mapping[str, Header], findings: Fa
 def _check_surplus(text: IndexText, name: str, shards: list[str], findings: FaultCollector) -> None:
     mapped = text.weight_map.get(name)
     if mapped is None:
-        # The missing member has no place, so use the position where it would be added.
+        # The missing member has no position, so use the one where it would be added.
         start = end = text.map_end
         path: tuple[str, ...] = (WEIGHT_MAP,)
         mismatch: str | None = "the index does not map"

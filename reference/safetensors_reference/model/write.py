@@ -38,7 +38,7 @@ def plan_shards(sizes: Mapping[str, int], max_shard_size: int) -> list[list[str]
     """Divide tensors among shards of at most ``max_shard_size`` bytes of data.
 
     The shards contain the tensors in the order of ``sizes``. A shard ends when the next tensor does not fit.
-    A tensor above the limit gets its own shard.
+    A tensor that is larger than the limit is alone in its shard.
 
     Args:
         sizes: mapping of tensor names to sizes in bytes.
@@ -58,7 +58,7 @@ def plan_shards(sizes: Mapping[str, int], max_shard_size: int) -> list[list[str]
             shards.append([])
             room = max_shard_size
         shards[-1].append(name)
-        # The space left is negative after a tensor above the limit, so that not even an empty tensor is
+        # After a tensor above the limit, the remaining space is negative, so not even an empty tensor is
         # added.
         room -= size
     return shards
@@ -102,8 +102,8 @@ def save_sharded(
     """Save ``tensors`` in shards with an index, and return the path of the index.
 
     Shards are written to a temporary directory, read back and then moved to their final names. The index is
-    written last. After any error or interrupt, ``directory`` is unchanged. A killed process may leave no
-    index, but never an index that contradicts its shards.
+    written last. After any error or interrupt, ``directory`` is unchanged. If the process is
+    killed, the index may be missing, but it never contradicts its shards.
 
     Shards of an earlier save with a different number of shards are not removed. A killed process may leave
     ``.safetensors-*.tmp`` with new shards, which can be deleted, or ``.safetensors-*.old`` with the files
@@ -235,7 +235,7 @@ def _check_target(path: Path) -> None:
 
 
 class _FileReplacement:
-    """Moves files to their final names, or restores the old files from ``aside``.
+    """Moves files to their final names. After an error, it restores the old files from ``aside``.
 
     Links are replaced, but not their targets.
     """
@@ -266,7 +266,7 @@ class _FileReplacement:
         if kind is None:
             shutil.rmtree(self._aside, ignore_errors=True)
             return
-        # Move them in reverse order, so that the index is restored last.
+        # Restore the files in reverse order, and therefore the index last.
         for path, existed in reversed(self._done):
             old = self._aside / path.name
             if os.path.lexists(old):

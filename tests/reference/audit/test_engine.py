@@ -120,7 +120,7 @@ def test_a_scheme_that_dask_does_not_know_is_an_error_in_one_line(tmp_path: Path
         timeout=60,
     )
     assert (run.returncode, run.stdout, run.stderr.count("\n")) == (2, "", 1)
-    assert run.stderr.startswith("foo://x\\u001b: this is not an address of a dask scheduler: ")
+    assert run.stderr.startswith("foo://x\\u001b: this is not the address of a dask scheduler: ")
     assert not results.exists()
 
 
@@ -137,8 +137,8 @@ def test_a_cluster_without_workers_is_waited_for_and_not_for_ever(
         # dask has an address for a dashboard even where there is none.
         monkeypatch.setattr(distributed.Client, "dashboard_link", "http://127.0.0.1:9/status")
         run = CliRunner().invoke(audit, [str(tree), "--scheduler", name, "-o", str(results)])
-    said = (
-        f"dask at {name}\ndask at {name}: waiting for workers\ndask at {name}: there was no worker for 0 s\n"
+    said = "".join(
+        f"dask at {name}{s}\n" for s in ("", ": waiting for workers", ": no worker was available for 0 s")
     )
     assert (run.exit_code, run.output) == (2, said)
     assert not results.exists()

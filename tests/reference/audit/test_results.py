@@ -344,7 +344,7 @@ def test_a_part_with_text_that_is_not_utf_8_is_named(column: str, tree: Path, tm
     parquet.write_table(pa.table({**columns, column: odd}), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert ": this is not a result file of an audit: " in found.output
+    assert ": this is not an audit result: " in found.output
 
 
 def test_a_folder_of_others_gets_no_rows(tree: Path) -> None:
@@ -366,9 +366,7 @@ def test_a_part_with_other_columns_is_named(column: list[object], tree: Path, tm
     parquet.write_table(pa.table({"address": column, "verdict": ["valid"], "size": [1], "tag": [""]}), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.endswith(
-        ": this is not a result file of an audit: there is no column address of type string\n"
-    )
+    assert found.output.endswith(": this is not an audit result: there is no column address of type string\n")
 
 
 def test_a_part_without_addresses_is_named(tree: Path, tmp_path: Path) -> None:
@@ -383,4 +381,4 @@ def test_a_part_without_addresses_is_named(tree: Path, tmp_path: Path) -> None:
     parquet.write_table(pa.table(nothing), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.endswith(": this is not a result file of an audit: a row has no address\n")
+    assert found.output.endswith(": this is not an audit result: a row has no address\n")

@@ -123,7 +123,7 @@ def test_rows_without_what_is_counted_are_an_error_in_one_line(line: str, tmp_pa
     place.write_text(line + "\n")
     found = CliRunner().invoke(audit, ["summary", str(place)])
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert "is not a result of an audit: in one row, a value is missing" in found.output
+    assert "is not an audit result: in one row, a value is missing" in found.output
 
 
 def test_a_pipe_is_no_result(tmp_path: Path) -> None:
