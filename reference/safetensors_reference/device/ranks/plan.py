@@ -89,8 +89,8 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
     for begin, end in bounds(size, world):
         first, bits = (begin * inner, (end - begin) * inner) if info.nbytes else (0, 0)
         if first % 8 or bits % 8 or (runs > 1 and row % 8):
-            text = f"{info.dtype} {list(info.shape)} cut along dimension {axis} among {world:,} ranks"
-            reason = "cuts through bytes that elements share"
+            text = f"cutting {info.dtype} {list(info.shape)} along dimension {axis} among {world:,} ranks"
+            reason = "would split bytes that several elements share"
             raise AccessError(f"{where}: {text} {reason}", "API_SLICE_UNSUPPORTED", "API-08")
         shape = (*info.shape[:axis], end - begin, *info.shape[axis + 1 :])
         shares.append(Share(shape, first // 8, bits // 8))
