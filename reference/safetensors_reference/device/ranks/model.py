@@ -329,6 +329,6 @@ def _check_same(files: Sequence[OpenFile], notes: Sequence[RankNote]) -> None:
     for number, digest in enumerate(first):
         odd = [rank for rank, digests in enumerate(others) if digests[number] != digest]
         if odd:
-            difference = f"the header or size on {name_ranks(odd)} differs from that on rank 0"
+            difference = f"the header or size on {name_ranks(odd)} differs from rank 0"
             text = f"{difference}; give all ranks the same file"
             raise RankError(f"{files[number].source.name}: {text}", tuple(odd))
