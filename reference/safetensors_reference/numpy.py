@@ -18,7 +18,7 @@ __all__ = ["NumpyFramework", "load", "load_file", "save", "save_file"]
 
 
 def load(data: Buffer, profile: ProfileName = "hardened") -> dict[str, LoadedArray]:
-    """Load every tensor of a file that is in memory. Raises the same errors as ``load_file``."""
+    """Load every tensor of a file whose bytes are in memory. Raises the same errors as ``load_file``."""
     return load_file(data, profile=profile)
 
 
@@ -29,12 +29,12 @@ def load_file(
 
     Args:
         what: a path, an object with the buffer protocol or a seekable binary file object.
-        mode: ``copy`` reads into new memory, ``mmap`` returns views of the mapped file.
-        profile: profile to use where readers may differ.
+        mode: ``copy`` reads into new memory; ``mmap`` returns views of the mapped file.
+        profile: profile that decides where readers may differ.
 
     Returns:
         A mapping of names to arrays of the logical shape, in header order. F4 and F6 tensors are returned as
-        ``PackedTensor``.
+        ``PackedTensor`` objects.
 
     Raises:
         InvalidFileError: the file breaks rules.

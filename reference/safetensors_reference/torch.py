@@ -1,6 +1,6 @@
 """Reads and writes files with torch, using the function names of the official ``safetensors.torch``.
 
-``save_model`` stores only one copy of tensors that share memory, such as tied weights (WRT-16).
+If tensors share memory, as tied weights do, ``save_model`` stores only one of them (WRT-16).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["TorchFramework", "load", "load_file", "load_model", "save", "save_fi
 
 
 def load(data: Buffer, profile: ProfileName = "hardened") -> dict[str, LoadedTensor]:
-    """Load every tensor of a file that is in memory. Raises the same errors as ``load_file``."""
+    """Load every tensor of a file whose bytes are in memory. Raises the same errors as ``load_file``."""
     return load_file(data, profile=profile)
 
 
@@ -40,9 +40,9 @@ def load_file(
 
     Args:
         what: a path, an object with the buffer protocol or a seekable binary file object.
-        device: device of the tensors; ``safetensors_reference.device`` loads onto CUDA faster.
-        mode: ``copy`` reads into new memory, ``mmap`` returns views of the mapped file.
-        profile: profile to use where readers may differ.
+        device: device of the tensors. To load onto CUDA faster, use ``safetensors_reference.device``.
+        mode: ``copy`` reads into new memory; ``mmap`` returns views of the mapped file.
+        profile: profile that decides where readers may differ.
 
     Returns:
         A mapping of names to tensors, in header order. All tensors share one storage without overlapping.
@@ -50,7 +50,8 @@ def load_file(
     Raises:
         InvalidFileError: the file breaks rules.
         UnreadableError: the file cannot be read, or became shorter during the load.
-        UnsupportedDtypeError: this torch has no type for a tensor; ``safe_open`` can read the others.
+        UnsupportedDtypeError: the installed torch has no type for a tensor; ``safe_open`` can read the
+            other tensors.
         AccessError: the device is missing or has too little memory.
     """
     framework = TorchFramework(device)
@@ -62,8 +63,8 @@ class StateMismatchError(SafetensorsError, RuntimeError):
     """A model and a file have different tensors.
 
     Attributes:
-        missing: names that are only in the model.
-        unexpected: names that are only in the file.
+        missing: names that only the model has.
+        unexpected: names that only the file has.
     """
 
     code = "API_NO_SUCH_TENSOR"
@@ -81,11 +82,11 @@ def save_model(
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Save the state of ``model``. Only one of several tensors that share memory is stored.
+    """Save the state of ``model``. If tensors share memory, only one of them is stored.
 
-    The stored tensor is the one that covers all of the shared memory, or the first such tensor by name. In
-    the metadata, each omitted name is mapped to the stored name, unless the caller's metadata already use the
-    key.
+    The stored tensor is the one that covers all of the shared memory. If there are several, the first one by
+    name is stored. The metadata maps each omitted name to the stored name, unless the caller's metadata
+    already contains that key.
 
     Args:
         model: the model whose ``state_dict`` is saved.
@@ -95,8 +96,8 @@ def save_model(
             row-major order.
 
     Raises:
-        WriteError: as in ``save_file``; also WRT_SHARED_STORAGE if tensors share memory and none of them
-            covers all of it.
+        WriteError: as in ``save_file``. The code is WRT_SHARED_STORAGE if tensors share memory and none of
+            them covers all of it.
         NotSavedError: the file cannot be written.
     """
     state: dict[str, torch.Tensor] = dict(model.state_dict())
@@ -127,18 +128,18 @@ def load_model(
     strict: bool = True,
     device: Device = "cpu",
 ) -> tuple[list[str], list[str]]:
-    """Load a file into ``model``, whichever name of each group of tied tensors the file contains.
+    """Load a file into ``model``. For tied tensors, the file may contain any one of their names.
 
     Args:
         model: the model, which is changed in place; its tensors keep their device and dtype.
         path: the file.
-        strict: whether it is an error if a name is only in the model or only in the file.
+        strict: whether to raise an error if a name is only in the model or only in the file.
         device: device of the file's tensors before they are copied to the model.
 
     Returns:
-        A tuple (missing, unexpected): the sorted names that are only in the model and those that are only in
-        the file. A name is not missing if its memory was loaded under another name. A second name for the
-        same memory is unexpected.
+        A tuple (missing, unexpected) of two sorted lists: the names that only the model has, and the names
+        that only the file has. A name is not missing if its memory was loaded under another name. If the file
+        contains a second name for the same memory, that name is unexpected.
 
     Raises:
         StateMismatchError: names differ and ``strict`` is set. Matching tensors were loaded nevertheless.
@@ -161,7 +162,7 @@ def load_model(
                 unexpected.add(name)
     names = sorted(missing), sorted(unexpected)
     if strict and any(names):
-        labels = ("missing in the file", "unexpected in the file")
+        labels = ("missing from the file", "unexpected in the file")
         parts = [f"{label}: {quote_some(part)}" for label, part in zip(labels, names, strict=True) if part]
         text = f"{type(model).__name__} and the file have different tensors"
         raise StateMismatchError("; ".join([text, *parts]), *names)

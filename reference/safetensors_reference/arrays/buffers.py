@@ -1,14 +1,15 @@
 """Loads the data buffer into memory, either by copying it or by mapping the file.
 
-Copying is the default, because it is safe for untrusted files: the result cannot change or vanish. Page
-faults on new memory take most of the time of such a load. Therefore a large buffer is a single anonymous
-mapping whose pages are populated in bulk and filled by a few threads. Mapping is faster. The mapping is
-private and writable, and is never written back. However, if the file is truncated while it is mapped,
-accessing the missing part kills the process (API-11).
+Copying is the default because it is safe for untrusted files: the result cannot change or vanish later. Page
+faults on new memory account for most of the time that a copy takes. Large buffers are therefore allocated as
+a single anonymous mapping. A few threads populate its pages in bulk and fill them.
 
-A huge page takes about half as long as the small pages that it replaces. However, if the system has to search
-for one, it may take longer than the load. Each request is therefore timed, and after a slow one, the rest of
-the memory uses small pages.
+Mapping is faster. The mapping is private and writable, and changes are never written back to the file.
+However, if the file is truncated while it is mapped, accessing the missing part kills the process (API-11).
+
+Populating a huge page takes about half as long as populating the small pages that it replaces. However, if
+the system has to search for a huge page, that may take longer than the whole load. Each request is therefore
+timed, and after a slow one, the rest of the memory uses small pages.
 """
 
 from __future__ import annotations
@@ -31,12 +32,15 @@ HUGE = 2 << 20
 """Size of a huge page in bytes, which is also the alignment of memory for huge pages."""
 HUGE_FROM = 8 << 20
 SLOW = 1e-3
-"""Processor time in seconds above which a huge page is slow. The small pages take about half as long."""
+"""Processor time in seconds above which populating a huge page counts as slow. The small pages that it
+replaces take about half as long.
+"""
 MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_POPULATE_WRITE = 14, 15, 23
 _madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 THREADED_FROM = HUGE_FROM
 MAX_READ = HUGE
-"""Number of bytes whose pages a thread populates and then fills while they are still in the cache."""
+"""Number of bytes that a thread populates at a time. They are still in the cache when the thread fills them.
+"""
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
@@ -86,7 +90,10 @@ def cores() -> int:
 
 
 def read_range(source: Source, start: int, count: int) -> memoryview:
-    """Return bytes of the file in new memory. Raises UnreadableError (API_TRUNCATED) or MemoryError."""
+    """Return ``count`` bytes of the file in new memory.
+
+    Raises UnreadableError (API_TRUNCATED) or MemoryError.
+    """
     check_unchanged(source)
     if not isinstance(source, PathSource):
         return memoryview(bytearray(source.read(start, count)))
@@ -116,7 +123,7 @@ def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> Non
                 piece = view[at : at + MAX_READ]
                 pages.make(ctypes.addressof(ctypes.c_char.from_buffer(piece)), len(piece))
                 _read_into(source, start + at, piece)
-        except BaseException as err:  # raised in the caller below
+        except BaseException as err:  # raised later by the calling thread
             errors.append(err)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(THREADS - 1)]
@@ -129,7 +136,7 @@ def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> Non
             if thread.ident is not None:
                 thread.join()
     except BaseException as err:
-        errors.append(err)  # stops the other threads, which still use the memory
+        errors.append(err)  # stops the other threads, which are still using the memory
         raise
     if errors:
         raise errors[0]
@@ -148,7 +155,7 @@ def _read_into(source: PathSource, start: int, view: memoryview) -> None:
 
 
 def check_unchanged(source: Source) -> None:
-    """Raise AccessError if the file was truncated or rewritten, judging by size and time (API-11, API-12)."""
+    """Raise AccessError if the file's size or modification time has changed (API-11, API-12)."""
     if not isinstance(source, PathSource):
         return
     if source.fd < 0:

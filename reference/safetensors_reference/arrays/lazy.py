@@ -37,9 +37,9 @@ class TensorFile(Opened, Generic[T]):
     """An open safetensors file. Use it as a context manager; tensors stay valid after it is closed.
 
     The whole header is validated first (OFF-15). In ``copy`` mode, every returned tensor owns its memory, and
-    AccessError is raised if the file was truncated or rewritten. In ``mmap`` mode, tensors are private,
-    writable views of the mapped file if their alignment permits it. In this mode, the file must not be
-    truncated while any of these tensors exists.
+    AccessError is raised if the file was truncated or rewritten. In ``mmap`` mode, tensors whose alignment
+    permits it are private, writable views of the mapped file. In this mode, the file must not be truncated
+    while any of these tensors exists.
     """
 
     def __init__(
@@ -49,7 +49,10 @@ class TensorFile(Opened, Generic[T]):
         mode: Mode = "copy",
         profile: ProfileName = "hardened",
     ) -> None:
-        """Open and validate a file. Raises InvalidFileError, UnreadableError or AccessError (for mode)."""
+        """Open and validate a file.
+
+        Raises InvalidFileError, UnreadableError, or AccessError if ``mode`` or ``profile`` cannot be used.
+        """
         if not isinstance(mode, str) or mode not in ("copy", "mmap"):
             raise AccessError(f"mode must be 'copy' or 'mmap', not {shown(mode)}")
         self.framework = framework
@@ -103,7 +106,7 @@ class TensorFile(Opened, Generic[T]):
             return self.framework.make(info, self._bytes(info, 0, info.nbytes))
 
     def get_slice(self, name: str) -> TensorSlice[T]:
-        """Return an object whose ``[...]`` reads part of the tensor with the semantics of NumPy (API-05)."""
+        """Return an object that reads parts of the tensor when it is indexed as in NumPy (API-05)."""
         return TensorSlice(self, self.info(name))
 
     def take(self, info: TensorInfo, index: object) -> T:
@@ -143,8 +146,8 @@ class TensorFile(Opened, Generic[T]):
 def load_all(file: TensorFile[T]) -> dict[str, T]:
     """Return all tensors of an open file in header order. They share one buffer.
 
-    Ranges do not overlap (OFF-06), so writing to one tensor does not change any other (DAT-07). Each tensor
-    keeps the whole buffer alive.
+    Ranges do not overlap (OFF-06), so writing to one tensor does not change any other tensor (DAT-07). Each
+    tensor keeps the whole buffer alive.
     """
     raw = file.data()
     make = file.framework.make

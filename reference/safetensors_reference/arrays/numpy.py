@@ -1,4 +1,4 @@
-"""NumPy arrays over the bytes of a data buffer, the NumPy types of dtype codes, and ``PackedTensor``.
+"""Creates NumPy arrays from a data buffer, maps dtype codes to NumPy types, and defines ``PackedTensor``.
 
 If ml_dtypes is installed, it provides the types that NumPy lacks.
 """
@@ -31,7 +31,7 @@ Raw = TypeVar("Raw", bound=Sized)
 
 @dataclass(frozen=True, eq=False)
 class PackedTensor(Generic[Raw]):
-    """A tensor of F4 or F6 elements, exactly as it is in the file.
+    """A tensor of F4 or F6 elements, stored exactly as in the file.
 
     The format does not define the order of elements inside a byte (DTY-11), so the elements are not unpacked.
     Two packed tensors are equal if their dtypes, shapes and bytes are equal. Like arrays, they are not
@@ -63,7 +63,8 @@ class PackedTensor(Generic[Raw]):
 Array = npt.NDArray[Any]
 NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
 LoadedArray: TypeAlias = "Array | Any"
-"""A ``NumpyTensor``, typed so that callers need no cast for arrays. Few files contain F4 or F6."""
+"""A ``NumpyTensor``, typed so that callers can use arrays without a cast, because few files contain F4 or F6.
+"""
 MAX_RANK = 64
 """Maximum number of dimensions of a NumPy array (SHP-10)."""
 
@@ -82,10 +83,10 @@ def _codes() -> dict[np.dtype[np.generic], str]:
 
 
 def numpy_dtype(code: str) -> np.dtype[np.generic]:
-    """Return the little-endian NumPy type of a dtype code whose elements occupy whole bytes (DAT-01).
+    """Return the little-endian NumPy type of a dtype code (DAT-01).
 
-    Raises UnsupportedDtypeError if the type needs ml_dtypes and that is not installed. Also raises it for
-    sub-byte codes, whose tensors are ``PackedTensor``.
+    Raises UnsupportedDtypeError if the type needs ml_dtypes and ml_dtypes is not installed, or if the
+    elements are smaller than a byte. Tensors with such elements are ``PackedTensor`` objects.
     """
     dtype = _table().get(code)
     if dtype is None:
@@ -102,11 +103,14 @@ def code_of(dtype: np.dtype[np.generic]) -> str | None:
 class NumpyFramework:
     """Creates NumPy arrays.
 
-    F4 and F6 become ``PackedTensor``. BF16 and eight-bit floats need ml_dtypes.
+    F4 and F6 tensors become ``PackedTensor`` objects. BF16 and the 8-bit float types need ml_dtypes.
     """
 
     def make(self, info: TensorInfo, raw: memoryview) -> NumpyTensor:
-        """Return an aligned, writable array. Misaligned bytes are copied."""
+        """Return an aligned, writable array, or a ``PackedTensor`` for F4 and F6.
+
+        Misaligned bytes are copied.
+        """
         data = np.frombuffer(raw, np.uint8) if len(raw) else np.empty(0, np.uint8)
         if DTYPE_BITS[info.dtype] < 8:
             return PackedTensor(info.dtype, info.shape, _writable(data))

@@ -25,10 +25,13 @@ from .numpy import MAX_RANK
 def take(
     info: TensorInfo, index: object, read: Callable[[int, int], memoryview]
 ) -> tuple[tuple[int, ...], npt.NDArray[np.uint8]]:
-    """Return shape and bytes of ``tensor[index]``; ``read`` reads a range of bytes. Raises AccessError."""
+    """Return the shape and bytes of ``tensor[index]``, using ``read`` to read byte ranges.
+
+    Raises AccessError.
+    """
     parts = _normalise(info, index)
     if DTYPE_BITS[info.dtype] % 8:
-        # An indexed dimension with one element does not affect byte positions.
+        # An indexed dimension with only one element does not affect byte positions.
         kept = [d for d, part in enumerate(parts) if info.shape[d] != 1 or isinstance(part, slice)]
         info = info._replace(shape=tuple(info.shape[d] for d in kept))
         parts = [parts[d] for d in kept]
@@ -73,7 +76,10 @@ def _is_full(part: int | slice, dim: int) -> bool:
 def _byte_runs(
     info: TensorInfo, parts: list[int | slice]
 ) -> tuple[tuple[int, ...], list[int | slice], tuple[int, ...]]:
-    """Convert packed rows to bytes: return shape, parts and tail dimensions. Raises AccessError (API-08)."""
+    """Convert packed rows to bytes.
+
+    Return the shape, parts and tail dimensions. Raises AccessError (API-08).
+    """
     bits = DTYPE_BITS[info.dtype]
     at = max(d for d, part in enumerate(parts) if not _is_full(part, info.shape[d]))
     part, inner = parts[at], prod(info.shape[at + 1 :])
@@ -89,7 +95,7 @@ def _byte_runs(
     shape = info.shape[:at]
     first = 0
     if row * bits % 8:
-        # Rows share bytes, so only a run inside a single row can be cut out.
+        # Adjacent rows share bytes, so only a run inside a single row can be cut out.
         taken = [
             range(*p.indices(n)) if isinstance(p, slice) else (p,) for p, n in zip(outer, shape, strict=True)
         ]
@@ -106,7 +112,7 @@ def _byte_runs(
 
 def _cut(info: TensorInfo) -> AccessError:
     return _error(
-        info, "this slice cuts through bytes that elements share", "API_SLICE_UNSUPPORTED", "API-08"
+        info, "this slice would split bytes that several elements share", "API_SLICE_UNSUPPORTED", "API-08"
     )
 
 
@@ -146,12 +152,12 @@ def _part(info: TensorInfo, part: object, dim: int) -> int | slice:
         except (TypeError, ValueError) as err:
             raise _unsupported(info, str(err)) from err
         return part
-    # True is an integer in Python and a mask in NumPy, but callers expect neither here.
+    # True is an integer in Python and a mask in NumPy, but neither is what a caller means here.
     if isinstance(part, (bool, np.bool_)) or not isinstance(part, SupportsIndex):
         raise _unsupported(info, f"an index of type {type(part).__name__}")
     try:
         number = part.__index__()
-    except TypeError as err:  # arrays have this method but may raise
+    except TypeError as err:  # arrays have this method, but it may raise
         raise _unsupported(info, f"an index of type {type(part).__name__}") from err
     if not -dim <= number < dim:
         text = f"index {shown(number)} is out of range for a dimension of {dim}"
@@ -168,7 +174,10 @@ def _error(info: TensorInfo, text: str, code: str, rule: str) -> AccessError:
 
 
 def _narrow(shape: tuple[int, ...], parts: list[int | slice], width: int) -> tuple[int, int, int]:
-    """Return (first byte, rows, first free dimension) of the slice. Makes ``parts`` relative to the rows."""
+    """Return (first byte, number of rows, first free dimension) of the slice.
+
+    Make ``parts`` relative to the rows.
+    """
     start = 0
     for dim, part in enumerate(parts):
         stride = prod(shape[dim + 1 :]) * width

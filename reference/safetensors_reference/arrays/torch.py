@@ -1,4 +1,4 @@
-"""Torch tensors over the bytes of a data buffer on any device, and the torch types of dtype codes."""
+"""Creates torch tensors from a data buffer on any device, and maps dtype codes to torch types."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from .numpy import PackedTensor
 
 TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"
 LoadedTensor: TypeAlias = "torch.Tensor | Any"
-"""A ``TorchTensor``, typed so that callers need no cast for tensors. Few files contain F4 or F6."""
+"""A ``TorchTensor``, typed so that callers can use tensors without a cast, because few files contain F4 or
+F6.
+"""
 Device: TypeAlias = "str | int | torch.device"
 
-# Older versions of torch lack the newest types. Only tensors of these types fail (DTY-07).
+# Older versions of torch lack the newest types. Loading fails only for tensors of these types (DTY-07).
 TORCH_DTYPES: dict[str, torch.dtype] = {
     code: getattr(torch, name) for code, name in ARRAY_TYPES.items() if hasattr(torch, name)
 }
@@ -29,7 +31,7 @@ CODES: dict[torch.dtype, str] = {dtype: code for code, dtype in TORCH_DTYPES.ite
 
 
 def torch_dtype(code: str) -> torch.dtype:
-    """Return the torch type of a dtype code. Raises UnsupportedDtypeError if this torch has none."""
+    """Return the torch type of a dtype code. Raises UnsupportedDtypeError if the installed torch has none."""
     dtype = TORCH_DTYPES.get(code)
     if dtype is None:
         raise UnsupportedDtypeError(f"dtype {code} has no type in torch {torch.__version__}")
@@ -37,7 +39,7 @@ def torch_dtype(code: str) -> torch.dtype:
 
 
 def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> TorchTensor:
-    """Return a tensor of dtype ``code`` and shape ``shape`` over the one-dimensional bytes ``data``."""
+    """Return a tensor with dtype ``code`` and shape ``shape`` over the one-dimensional bytes ``data``."""
     if DTYPE_BITS[code] < 8 and not halves(code, shape):
         return PackedTensor(code, tuple(shape), data)
     dtype = torch_dtype(code)
@@ -55,17 +57,17 @@ def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> Torc
 
 
 def halves(code: str, shape: Sequence[int]) -> bool:
-    """Return whether the packed type of torch can represent a tensor (DTY-12).
+    """Return whether torch's packed F4 type can represent a tensor (DTY-12).
 
-    This is the case for F4 with an even last dimension.
+    It can represent F4 tensors whose last dimension is even.
     """
     return code == "F4" and code in TORCH_DTYPES and len(shape) > 0 and shape[-1] % 2 == 0
 
 
 def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, TorchTensor]:
-    """Return tensors over the buffer ``data``.
+    """Return tensors that share the buffer ``data``. Raises the same errors as ``make``.
 
-    They are strided views of one view per dtype. Raises the same errors as ``make``.
+    The buffer is viewed as each dtype only once, and the tensors are strided views of these views.
     """
     out: dict[str, TorchTensor] = {}
     typed: dict[str, _TypedBuffer | None] = {}
@@ -88,10 +90,10 @@ def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, Tor
 
 
 class TorchFramework:
-    """Creates torch tensors on a device. Raises AccessError if the device does not exist.
+    """Creates torch tensors on a device. Raises AccessError if the device cannot be used.
 
-    F4 tensors have torch's packed type if their last dimension is even. Other F4 and F6 tensors become
-    ``PackedTensor``.
+    F4 tensors use torch's packed type if their last dimension is even. Other F4 and F6 tensors become
+    ``PackedTensor`` objects.
     """
 
     def __init__(self, device: Device = "cpu") -> None:
@@ -106,7 +108,7 @@ class TorchFramework:
         return make(info.name, info.dtype, info.shape, self.put(raw))
 
     def put(self, raw: memoryview) -> torch.Tensor:
-        """Return the bytes as a one-dimensional tensor on the device. On the CPU, no copy is made."""
+        """Return the bytes as a one-dimensional tensor on the device. On the CPU, they are not copied."""
         if not len(raw):
             return torch.empty(0, dtype=torch.uint8, device=self.device)
         data = torch.frombuffer(raw, dtype=torch.uint8)
@@ -118,7 +120,7 @@ class TorchFramework:
 
 
 _TypedBuffer = tuple[torch.Tensor, int, int]
-"""The buffer viewed as a dtype, its offset in the storage in elements, and the number of bytes per element.
+"""The buffer viewed as a dtype, its offset in the storage (in elements), and the number of bytes per element.
 """
 
 

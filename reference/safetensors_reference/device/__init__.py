@@ -1,6 +1,6 @@
-"""Loads files onto a device with torch. Each file has one buffer, which several threads fill.
+"""Loads files onto a device with torch. Each file gets one buffer, which several threads fill.
 
-Importing this package imports torch. ``device.ranks.model`` loads onto the ranks of a process group.
+Importing this package imports torch. ``device.ranks.model`` loads a model onto the ranks of a process group.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Device memory and copies to it. This module contains everything that differs between the CPU and CUDA.
+"""Device memory and copies to it. This module contains all code that differs between the CPU and CUDA.
 
-Engines are thin, so that tests on the CPU cover most of the code for CUDA. CUDA copies run on their own
+Engines are thin, so that tests on the CPU cover most of the code that CUDA uses. CUDA copies run on their own
 streams. They start after the work that was queued on the caller's stream when the memory was allocated,
-because a former owner of the memory may still use it on that stream. The caller's stream waits for the
+because a previous owner of the memory may still be using it on that stream. The caller's stream waits for the
 copies, so it may use or free the tensors immediately. Other streams have to wait for the caller's stream, as
 usual in torch.
 """
@@ -24,11 +24,11 @@ POPULATE = 64 << 10
 
 
 class DeviceError(SafetensorsError, RuntimeError):
-    """A device, its memory or a way of reading failed. The file may still be valid."""
+    """The device, its memory or an optional reading method failed. The file may still be valid."""
 
 
 def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
-    """Clear the frames of an error and its causes, except ``handled``, so that they keep no buffers alive."""
+    """Clear the frames of ``err`` and its causes, except ``handled``, because they may keep buffers alive."""
     seen = {id(handled)}
     pending: list[BaseException | None] = [err]
     while pending:
@@ -40,7 +40,7 @@ def release_frames(err: BaseException, handled: BaseException | None = None) -> 
 
 
 class Mark(Protocol):
-    """A point in queued work, like ``torch.cuda.Event``."""
+    """A point in a queue of work, like ``torch.cuda.Event``."""
 
     def query(self) -> bool: ...
 
@@ -48,7 +48,7 @@ class Mark(Protocol):
 
 
 class Lane(Protocol):
-    """Copies of one worker thread, which are executed in order."""
+    """The copies of one worker thread, which run in order."""
 
     def host_view(self, target: torch.Tensor) -> memoryview | None: ...
 
@@ -62,7 +62,7 @@ class Lane(Protocol):
 
 
 class Engine(Protocol):
-    """A device used by a single load."""
+    """A device, used by a single load."""
 
     device: torch.device
     pinned: bool
@@ -76,18 +76,24 @@ class Engine(Protocol):
         ...
 
     def ready(self) -> None:
-        """Record that all memory is allocated. Lanes opened later wait for all work queued so far."""
+        """Mark the point where all memory is allocated.
+
+        Lanes opened later wait for the work queued before it.
+        """
         ...
 
     def settle(self) -> None:
-        """Wait until former owners no longer use the memory, for readers that write to it without a lane."""
+        """Wait until previous owners have stopped using the memory.
+
+        This is necessary for readers that write to the memory without a lane.
+        """
         ...
 
     def lane(self) -> Lane: ...
 
 
 class _FinishedMark:
-    """Mark of work that is already complete when it is queued."""
+    """A mark for work that is already complete."""
 
     def query(self) -> bool:
         return True
@@ -97,7 +103,7 @@ class _FinishedMark:
 
 
 class CpuLane:
-    """Copies immediately. NumPy releases the interpreter lock and starts no threads."""
+    """Copies immediately. NumPy releases the GIL and starts no threads."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
@@ -111,10 +117,10 @@ class CpuLane:
         return self._done
 
     def drain(self) -> None:
-        """Do nothing, because copies are immediate."""
+        """Do nothing, because copies are already complete."""
 
     def close(self) -> None:
-        """Do nothing, because copies are immediate."""
+        """Do nothing, because copies are already complete."""
 
     def _populated(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
         into: npt.NDArray[np.uint8] = target.numpy()
@@ -124,7 +130,7 @@ class CpuLane:
 
 
 class CpuEngine:
-    """Memory of this process. Page faults occur during the copies, in several threads."""
+    """Allocates memory of this process. Page faults are spread over the threads that copy."""
 
     pinned = False
 
@@ -139,23 +145,24 @@ class CpuEngine:
         return _tensor(self.pages, size)
 
     def ready(self) -> None:
-        """Do nothing, because copies are immediate."""
+        """Do nothing, because copies do not have to wait for other work."""
 
     def settle(self) -> None:
-        """Do nothing, because copies are immediate."""
+        """Do nothing, because new memory has no previous owners."""
 
     def lane(self) -> Lane:
         return CpuLane(self.pages)
 
 
 class CudaLane:
-    """A stream that is current in its thread.
+    """A CUDA stream, which becomes the current stream of the thread that creates the lane.
 
-    Its priority prevents it from alternating with the streams of torch and nccl.
+    Its priority prevents it from alternating with the streams of torch and NCCL.
     """
 
     def __init__(self, device: torch.device, caller: torch.cuda.Stream, start: torch.cuda.Event) -> None:
-        # Threads begin with device 0. Restoring that device later would start CUDA on it.
+        # The current device of a new thread is device 0. Restoring it later would initialize CUDA on that
+        # device.
         torch.cuda.set_device(device)
         self._caller = caller
         self._stream = torch.cuda.Stream(device, priority=-1)
@@ -167,7 +174,7 @@ class CudaLane:
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
         target.copy_(staged, non_blocking=True)
-        # A blocking event sleeps instead of spinning, which leaves the cores to the readers.
+        # A blocking event sleeps instead of spinning, which leaves the CPU cores to the readers.
         event = torch.cuda.Event(blocking=True)
         event.record(self._stream)
         mark: Mark = event
@@ -181,7 +188,7 @@ class CudaLane:
 
 
 class CudaEngine:
-    """One CUDA device. Creating an engine does not start CUDA, which would use device memory."""
+    """One CUDA device. Creating an engine does not initialize CUDA, which would use device memory."""
 
     pinned = True
 
@@ -192,13 +199,14 @@ class CudaEngine:
 
     def staging(self, size: int) -> torch.Tensor:
         memory = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
-        if memory.data_ptr() % PAGE:  # torch may be configured to pin memory from malloc
+        # torch may be configured to pin memory from malloc, which is not page-aligned
+        if memory.data_ptr() % PAGE:
             memory = torch.empty(size + PAGE, dtype=torch.uint8, device="cpu", pin_memory=True)
             memory = memory[-memory.data_ptr() % PAGE :][:size]
         return memory
 
     def allocate(self, size: int) -> torch.Tensor:
-        # A tensor created in inference mode could not be written by other threads.
+        # Other threads could not write to a tensor that was created in inference mode.
         with torch.inference_mode(False):
             return torch.empty(size, dtype=torch.uint8, device=self.device)
 
@@ -226,7 +234,8 @@ def open_engine(device: str | torch.device) -> Engine:
         return CpuEngine()
     if wanted.type != "cuda":
         raise AccessError(f"device must be 'cpu' or 'cuda:N', not {str(device)!r}")
-    # Unlike is_available(), device_count() does not start CUDA, which would break CUDA in forked children.
+    # Unlike is_available(), device_count() does not initialize CUDA. CUDA would not work in children forked
+    # later.
     count = torch.cuda.device_count()
     index = wanted.index
     if index is None:

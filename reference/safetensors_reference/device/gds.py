@@ -1,4 +1,4 @@
-"""Reads from disk directly into device memory, with GPUDirect Storage through KvikIO."""
+"""Reads from disk directly into device memory, using GPUDirect Storage through KvikIO."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class _KvikioRead:
 
     def run(self) -> None:
         try:
-            # Open the file by its descriptor, because the path may now name another file.
+            # Open the file through its descriptor, because the path may now refer to another file.
             with self._kvikio.CuFile(f"/proc/self/fd/{self._source.fd}", "r") as file:
                 try:
                     self._read(file)

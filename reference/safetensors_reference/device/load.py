@@ -1,6 +1,7 @@
 """Loads files onto a device.
 
-All headers and arguments are checked before the device is used. A load succeeds or fails as a whole.
+All headers and arguments are checked before the device is used. Either the whole load succeeds or nothing is
+returned.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ PathLike = str | os.PathLike[str]
 MAX_THREADS = 12
 CPU_ALIGN = 64
 CPU_CHUNK = 1 << 20
-"""Default size of a chunk in bytes on the CPU. A chunk of this size is still in the cache when it is copied.
-"""
+"""Default chunk size in bytes on the CPU. A chunk of this size is still in the cache when it is copied."""
 
 
 def load_file(
@@ -66,15 +66,15 @@ def load_file(
         dtype: convert floating-point tensors to this type on the device; packed tensors keep their type. The
             buffer and the converted tensors exist at the same time.
         all_dtypes: also convert integers, booleans and complex numbers.
-        align: alignment of every tensor in bytes, a power of two up to 256, or up to 64 for copies
-            (``dtype``, ``clone``) on the CPU. Tensors are always aligned to the size of their elements.
+        align: alignment of every tensor in bytes, a power of two up to 256. On the CPU, it is at most 64 if
+            ``dtype`` or ``clone`` copies the tensors. Tensors are always aligned to their element size.
         clone: give every tensor its own memory. This temporarily needs twice the memory.
         threads: number of worker threads; by default one per core, but at most 12.
-        chunk: maximum size of a read and copy in bytes. It is limited to a slot of the staging ring, which is
-            also the default on CUDA.
+        chunk: maximum number of bytes that are read and copied together. It is limited to the slot size of
+            the staging ring, which is also the default on CUDA.
         direct: read with O_DIRECT, bypassing the page cache.
         gds: read with GPUDirect Storage through KvikIO, which ignores ``threads`` and ``chunk``.
-        profile: profile to use where readers may differ.
+        profile: profile that decides where readers may differ.
 
     Returns:
         A mapping of names to tensors, in header order.
@@ -108,8 +108,9 @@ def load_files(
 ) -> dict[str, TorchTensor]:
     """Load several files onto a device, such as all shards of a model. Either all files are loaded or none.
 
-    Each file has its own buffer. Arguments and errors are those of ``load_file``; ``names`` applies to all
-    files together. AccessError is also raised if two files have a tensor with the same name.
+    Each file has its own buffer. Arguments and errors are the same as for ``load_file``, except that each of
+    ``names`` may be in any of the files. AccessError is also raised if two files have a tensor with the same
+    name.
     """
     if isinstance(paths, (str, os.PathLike)):
         raise AccessError("load_files accepts a list of paths; load_file accepts one path")
@@ -148,7 +149,7 @@ class _LoadOptions:
         if self.align is not None and (type(self.align) is not int or self.align not in powers):
             raise AccessError(f"align must be a power of two up to {MAX_ALIGN}, not {shown(self.align)}")
         if self.dtype is not None and not isinstance(self.dtype, torch.dtype):
-            raise AccessError(f"dtype must be a type of torch, not {shown(self.dtype)}")
+            raise AccessError(f"dtype must be a torch dtype, not {shown(self.dtype)}")
         if self.direct and self.gds:
             raise AccessError("direct=True and gds=True cannot be used together")
 
@@ -181,14 +182,14 @@ def _load(
                 for file, buffer in zip(files, buffers, strict=True):
                     by_gds.fill(kvikio, file.source, file.plan.segments, buffer)
             else:
-                # Do not assign the targets to a local name. A kept error would keep this frame and thus the
-                # buffers.
+                # Do not assign the targets to a local name. An error that the caller keeps would keep this
+                # frame and thus the buffers alive.
                 transfer(_targets(files, readers, buffers), engine, settings.threads, settings.chunk)
             for file in files:
                 check_unchanged(file.source)
             return _tensors(files, buffers, settings)
         except BaseException as err:
-            # An error that is kept must not keep the memory alive.
+            # The caller may keep the error, which must not keep the memory alive.
             buffers.clear()
             release_frames(err, handled)
             raise
@@ -241,7 +242,7 @@ def check_request(**values: object) -> None:
 def check_rows(
     file: str, wanted: Iterable[TensorRow], dtype: torch.dtype | None = None, all_dtypes: bool = False
 ) -> None:
-    """Check before allocating that torch can represent the tensors.
+    """Check that torch can represent the tensors, before any memory is allocated.
 
     Raises UnsupportedDtypeError or AccessError.
     """
@@ -284,7 +285,7 @@ def ready(engine: Engine) -> None:
     try:
         engine.ready()
     except RuntimeError as err:
-        raise DeviceError(f"{engine.device} does not accept work ({reason(err)})") from err
+        raise DeviceError(f"{engine.device} cannot be used ({reason(err)})") from err
 
 
 def transfer(
@@ -320,14 +321,14 @@ def _tensors(
                     converted = _converted(tensor, settings.dtype, settings.all_dtypes)
                     tensors[name] = _cloned(converted) if settings.clone else converted
         except (RuntimeError, MemoryError) as err:
-            where = f"{file.source.name}: after reading, on {buffer.device}"
+            where = f"{file.source.name}: cannot create the tensors on {buffer.device}"
             raise DeviceError(f"{where}: {reason(err)}") from err
         out.update(tensors)
     return out
 
 
 def _converted(tensor: TorchTensor, dtype: torch.dtype | None, all_dtypes: bool) -> TorchTensor:
-    """Convert a tensor unless it is packed: torch does not define the order of its elements (DTY-11)."""
+    """Convert a tensor unless it is packed, because the order of packed elements is undefined (DTY-11)."""
     if dtype is None or isinstance(tensor, PackedTensor) or tensor.dtype == TORCH_DTYPES.get("F4"):
         return tensor
     return tensor.to(dtype) if all_dtypes or tensor.dtype.is_floating_point else tensor

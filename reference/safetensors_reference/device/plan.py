@@ -1,7 +1,7 @@
-"""Plans the buffer of a file, that is, the place of every byte, before any byte is read.
+"""Plans the buffer of a file before any data is read. The plan gives every byte a position in the buffer.
 
 All positions are in bytes: ``file_at`` is a position in the file, and ``at`` is a position in the buffer. The
-plan does not depend on the header length.
+layout of the buffer does not depend on the header length.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Segment(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The buffer of one file: rows with their places, segments to read, size, and bytes outside tensors."""
+    """The buffer of one file: tensor positions, segments to read, size, and number of bytes in gaps."""
 
     rows: Sequence[TensorRow]
     segments: Sequence[Segment]
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
 
 class Read(NamedTuple):
-    """File bytes from ``file_at``, read consecutively into pieces (first byte in the chunk, length)."""
+    """Consecutive file bytes from ``file_at``, read into pieces (first byte in the chunk, length)."""
 
     file_at: int
     pieces: list[tuple[int, int]]
@@ -50,10 +50,10 @@ class Chunk(NamedTuple):
 
 
 def make_plan(header: Header, names: Collection[str] | None = None, align: int = 1) -> Plan:
-    """Plan a buffer whose tensors begin at multiples of ``align`` and of their element size.
+    """Plan a buffer in which each tensor begins at a multiple of ``align`` and of its element size.
 
-    A gap before a tensor moves all following tensors. If the file needs no gaps, the buffer is equal to its
-    data buffer.
+    A gap before a tensor moves all following tensors. If no gaps are needed, the buffer has the same content
+    as the data buffer of the file.
     """
     wanted: list[TensorRow] = list(rows(header.tensors))
     if names is None:
@@ -82,7 +82,7 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
         cursor = at + end - begin
     if cursor > first:
         segments.append(Segment(first - shift, first, cursor - first))
-    # The place of an empty tensor does not matter.
+    # An empty tensor can have any position.
     placed = [
         (name, code, shape, places.get(name, 0), places.get(name, 0) + end - begin)
         for name, code, shape, begin, end in wanted
@@ -91,9 +91,9 @@ def make_plan(header: Header, names: Collection[str] | None = None, align: int =
 
 
 def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
-    """Yield chunks of the buffer of at most ``chunk`` bytes each.
+    """Cut the buffer into chunks of at most ``chunk`` bytes.
 
-    Chunks include gaps and do not respect the boundaries of tensors.
+    Chunks include gaps and may begin or end inside a tensor.
     """
     start = -1
     end = 0
@@ -120,7 +120,10 @@ def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
 
 
 def cut_on_grid(segments: Iterable[Segment], chunk: int, grid: int) -> Iterator[Chunk]:
-    """Yield chunks that consist of one piece, cut at multiples of ``grid``, for readers without scatter."""
+    """Cut segments at multiples of ``grid``, for readers that cannot scatter.
+
+    Each chunk is a single piece.
+    """
     for file_at, at, size in segments:
         done = 0
         while done < size:

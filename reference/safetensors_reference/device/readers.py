@@ -1,7 +1,7 @@
-"""Readers that fill a slot with a chunk, either through the page cache or with O_DIRECT.
+"""Readers that fill a slot with a chunk of the file, either through the page cache or with O_DIRECT.
 
-O_DIRECT is suitable for files on fast disks that are read only once. It reads whole blocks, so a chunk is
-read together with up to a page on either side, and only the chunk itself is copied.
+O_DIRECT is suitable for files on fast disks that are read only once. It reads whole blocks. A read therefore
+includes up to a page before and after the chunk, but only the chunk itself is copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HINT = "load without direct=True"
 
 
 class Reader(Protocol):
-    """Reads one open file; ``in_place`` is True if a chunk begins at the start of its slot."""
+    """Reads one open file. ``in_place`` is True if each chunk is read to the start of its slot."""
 
     source: PathSource
     in_place: bool
@@ -29,14 +29,17 @@ class Reader(Protocol):
     def chunks(self, segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]: ...
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
-        """Read a chunk into a slot and return its position there. Raises UnreadableError."""
+        """Read a chunk into a slot and return the position of the chunk in the slot.
+
+        Raises UnreadableError.
+        """
         ...
 
     def close(self) -> None: ...
 
 
 class PlainReader:
-    """Reads through the page cache, with one scattering system call per run of file bytes."""
+    """Reads through the page cache. Each run of file bytes needs one system call, which scatters it."""
 
     in_place = True
 
@@ -52,11 +55,11 @@ class PlainReader:
         return 0
 
     def close(self) -> None:
-        """Do nothing, because the reader does not own a descriptor."""
+        """Do nothing, because the reader does not have its own descriptor."""
 
 
 class DirectReader(Descriptor):
-    """Reads with O_DIRECT, through its own descriptor of the open file."""
+    """Reads with O_DIRECT, using a descriptor of its own for the open file."""
 
     in_place = False
 
@@ -66,7 +69,7 @@ class DirectReader(Descriptor):
         if flag is None:
             raise AccessError(f"{source.name}: this system has no O_DIRECT; {HINT}")
         try:
-            # Open the file by its descriptor, because the path may now name another file.
+            # Open the file through its descriptor, because the path may now refer to another file.
             self.fd = os.open(f"/proc/self/fd/{source.fd}", os.O_RDONLY | os.O_CLOEXEC | flag)
         except OSError as err:
             if err.errno in (errno.EINVAL, errno.EOPNOTSUPP):
@@ -82,7 +85,7 @@ class DirectReader(Descriptor):
         return cut_on_grid(segments, chunk, PAGE)
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
-        """Read the pages around the chunk and return its position in the first page."""
+        """Read the pages that contain the chunk. Return the position of the chunk in the first page."""
         at = chunk.reads[0].file_at
         low = at - at % PAGE
         high = at + chunk.size
@@ -97,7 +100,8 @@ class DirectReader(Descriptor):
                 raise _unreadable(self.source, low + done, err) from err
             if low + done + count >= high:
                 break
-            # A short read that ends inside a page means the end of the file. Otherwise, retry from that page.
+            # A read that returns less than a page should have reached the end of the file. After other short
+            # reads, continue from the last whole page.
             if count < PAGE and low + done + count >= os.fstat(self.fd).st_size:
                 raise shorter(self.source.name, max(at, low + done + count))
             if count < PAGE:

@@ -4,12 +4,12 @@ The calling thread only waits, so Ctrl-C does not interrupt any other work. The 
 Each worker waits for its queued copies before it releases the buffer, even after an interrupt.
 
 On the CPU, readers write directly to the target if they can. Otherwise, chunks are copied through a staging
-ring. Pinning memory is as expensive as copying it several times. Therefore each process has only one ring per
+ring. Pinning memory takes as long as copying it several times. Therefore each process has only one ring per
 kind of memory, which all loads share. Slots are created on demand and kept.
 
 A worker uses at most one slot and never waits for a second one, so loads cannot block each other. Workers get
-slots in the order of their requests. A worker returns its slot together with a mark as soon as the copy is
-queued, and the next worker waits for that mark.
+slots in the order of their requests. As soon as its copy is queued, a worker returns its slot together with a
+mark, and the next worker waits for that mark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_RING = 1 << 50
 
 
 class Slot:
-    """Page-aligned staging memory; ``mark`` is the end of its last copy, or None if none is pending."""
+    """Page-aligned staging memory. ``mark`` is the end of its last copy, or None if no copy is pending."""
 
     def __init__(self, memory: torch.Tensor) -> None:
         self.memory = memory
@@ -47,7 +47,7 @@ class Slot:
         try:
             return self.mark is None or self.mark.query()
         except RuntimeError:
-            return True  # ``wait`` will raise this error where it can be reported
+            return True  # ``wait`` will raise this error later, where it can be reported
 
     def wait(self) -> None:
         mark, self.mark = self.mark, None
@@ -56,7 +56,7 @@ class Slot:
 
 
 class Ring:
-    """A ring of at most ``slots`` slots of ``slot_bytes`` bytes; ``make`` allocates one slot."""
+    """At most ``slots`` staging slots of ``slot_bytes`` bytes each. ``make`` allocates one slot."""
 
     def __init__(self, slots: int, slot_bytes: int, make: Callable[[int], torch.Tensor]) -> None:
         self.slots = slots
@@ -68,7 +68,7 @@ class Ring:
         self._changed = threading.Condition()
 
     def take(self, stopped: Callable[[], bool]) -> Slot | None:
-        """Wait for a slot and its last copy, or return None if ``stopped()`` is true. Raises DeviceError."""
+        """Return a slot whose last copy is complete, or None if ``stopped()`` is true. Raises DeviceError."""
         ticket = object()
         with self._changed:
             self._waiting.append(ticket)
@@ -79,7 +79,7 @@ class Ring:
                     if self._waiting[0] is ticket and (self._free or self.made < self.slots):
                         break
                     self._changed.wait()
-                # Use the oldest slot first. Use a busy slot only if all slots have been created.
+                # Use the oldest slot first. Wait for a busy slot only if all slots have been created.
                 slot = None
                 if self._free and (self.made >= self.slots or self._free[0].idle()):
                     slot = self._free.popleft()
@@ -109,7 +109,7 @@ class Ring:
             text = (
                 f"there is not enough memory for a staging slot of {self.slot_bytes:,} bytes ({reason(err)})"
             )
-            hint = "make the ring smaller with configure() before the first load"
+            hint = "use configure() to make the ring smaller before the first load"
             raise DeviceError(f"{text}; {hint}", "LIM_MEMORY", "LIM-06") from err
 
     def give(self, slot: Slot) -> None:
@@ -167,7 +167,10 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
 
 
 def _reset_after_fork() -> None:
-    """Start without rings in a forked child. Freeing the parent's rings would call CUDA and end the child."""
+    """Discard the rings in a forked child, without freeing them.
+
+    Freeing the parent's rings would call CUDA, which would terminate the child.
+    """
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
     for ring in _rings.values():
@@ -180,7 +183,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Target(NamedTuple):
-    """A file to read and its buffer on the device, which is uint8[plan.size]."""
+    """A file to read, and the device memory for it, which is uint8[plan.size]."""
 
     reader: Reader
     segments: Sequence[Segment]
@@ -201,11 +204,14 @@ class Transfer:
         self._errors: list[BaseException] = []
 
     def run(self, threads: int) -> None:
-        """Move everything, or raise the first error after all workers have ended and returned their slots."""
+        """Move everything, or raise the first error.
+
+        When this method returns or raises, all workers have ended and returned their slots.
+        """
         try:
             run_threads([self._work] * threads, self._halt, self._errors)
         finally:
-            # The remaining jobs and other errors would keep this object and its buffers alive.
+            # The remaining jobs and the other errors would keep this object and its buffers alive.
             self._jobs = iter(())
             for err in self._errors[1:]:
                 release_frames(err)
@@ -265,8 +271,8 @@ class Transfer:
             start = reader.fill(chunk, slot.view)
             slot.mark = lane.copy(into, slot.memory[start : start + chunk.size])
         finally:
-            # After a failed copy, the slot has no mark. If the copy was queued nevertheless, it may copy
-            # other data, but only to a buffer that is never returned.
+            # After a failed copy, the slot has no mark. If the copy was queued nevertheless, it may copy the
+            # slot's next data, but its target is a buffer that is never returned.
             self._ring.give(slot)
         return True
 
@@ -274,7 +280,7 @@ class Transfer:
 class _Worker:
     """A thread that can be joined reliably.
 
-    Up to Python 3.12, an interrupted ``Thread.join`` marks a thread as finished.
+    Up to Python 3.12, an interrupted ``Thread.join`` marks a running thread as finished.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -288,7 +294,7 @@ class _Worker:
         try:
             self._work()
         finally:
-            # An error that is kept keeps this frame, which must not keep the memory alive.
+            # If the caller keeps the error, this frame stays alive. It must not keep the memory alive.
             del self._work
             self._over = True
             self._running.release()
@@ -313,9 +319,9 @@ class _Worker:
 def run_threads(
     works: Sequence[Callable[[], None]], halt: Callable[[], None], errors: Sequence[BaseException]
 ) -> None:
-    """Run ``works`` in threads and raise the first of ``errors``.
+    """Run ``works`` in threads, and raise the first of ``errors``.
 
-    An interrupt calls ``halt`` and waits for the threads.
+    After an interrupt, call ``halt`` and wait for the threads.
     """
     started: list[_Worker] = []
     try:

@@ -1,1 +1,1 @@
-"""The header of a file: the two ways to read one, and the types of their results."""
+"""Reads the header of a file, either on the fast proving path or on the explaining path."""

@@ -1,7 +1,7 @@
 """Reads tensor entries and the metadata map from the members of the header object.
 
-Each method returns the value that JSON nodes represent, or None if a fault makes that impossible. Faults go
-to a callback ``sink(fault, tolerated)``.
+Each method returns the value that the JSON nodes represent, or None if a fault makes that impossible. Faults
+are reported to a callback ``sink(fault, tolerated)``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FIELDS = ("dtype", "shape", "data_offsets")
 U64_MAX = 2**64 - 1
 MANY_KEYS = 10_000
-"""Maximum number of metadata keys in a dict, which needs about a hundred bytes per key."""
+"""Number of metadata keys up to which a dict is used. A dict needs about a hundred bytes per key."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Entry:
 
 
 def describe(node: Node) -> str:
-    """Return the JSON type of a node for a message, followed by its text if that is short."""
+    """Describe a node for a message: return its JSON type, followed by its text if that is short."""
     if node.kind in ("number", "invalid"):
         return f"the number {shorten(node.text, 24)}" if node.kind == "number" else node.text
     if node.kind == "string":
@@ -50,7 +50,7 @@ def describe(node: Node) -> str:
 
 
 class EntryReader:
-    """Reads tensor entries and metadata; ``options`` maps each choice to its option."""
+    """Reads tensor entries and metadata. ``options`` maps each choice to the selected option."""
 
     def __init__(self, sink: Callable[[Fault, bool], None], base: int, options: dict[str, str]) -> None:
         self._sink = sink
@@ -67,14 +67,20 @@ class EntryReader:
         choice: str | None = None,
         tolerated: bool | None = None,
     ) -> None:
-        """Report a fault. A fault under a choice is tolerated unless the option is ``reject``."""
+        """Report a fault.
+
+        A fault that belongs to a choice is tolerated unless the selected option is ``reject``.
+        """
         if tolerated is None:
             tolerated = choice is not None and self._options[choice] != "reject"
         start, end = self._base + node.start, self._base + node.end
         self._sink(Fault(code, rule, message, start, end, path, choice), tolerated)
 
     def entry(self, name: str, node: Node) -> Entry | None:
-        """Read the value of a tensor name (ENT-01 to ENT-06). Return None if it is not a valid entry."""
+        """Read the value that belongs to a tensor name (ENT-01 to ENT-06).
+
+        Return None if it is not a valid entry.
+        """
         path: JsonPath = (name,)
         if node.kind == "array":
             count = node.count
@@ -153,7 +159,7 @@ class EntryReader:
         return node.text
 
     def _integer(self, node: Node, path: JsonPath, rule: str, what: str) -> int | None:
-        """Read a plain integer below 2^64. Never converts an unlimited number of digits."""
+        """Read a plain integer below 2^64. Very long numbers are rejected without converting them."""
         number = node.text
         if not plain_integer(node):
             if whole_number(number):
@@ -163,7 +169,8 @@ class EntryReader:
                 rule = {"SHP-02": "SHP-01", "OFF-02": "OFF-01"}[rule]
             self._report("ENT_BAD_INTEGER", rule, text, node, path)
             return None
-        # 2^64 has 20 digits. Converting a million digits would be slow, and int() rejects them.
+        # 2^64 has 20 digits. Longer numbers are not converted, because a million digits would be slow and
+        # int() has a limit.
         if len(number) > 20 or int(number) > U64_MAX:
             text = f"{what} has {len(number):,} digits and does not fit into 64 bits"
             self._report("ENT_BAD_INTEGER", "SHP-07" if rule == "SHP-02" else rule, text, node, path)
@@ -254,7 +261,7 @@ class EntryReader:
         return 0 if tolerated else None
 
     def metadata(self, node: Node) -> Mapping[str, str] | None:
-        """Read the metadata map (MET-01 to MET-04). Return None if it is null or not a map."""
+        """Read the metadata map (MET-01 to MET-04). Return None if it is null or not an object."""
         path: JsonPath = ("__metadata__",)
         if node.kind != "object":
             choice = "metadata-null" if node.kind == "null" else None
@@ -281,7 +288,7 @@ class EntryReader:
 
 
 def _product(dims: Iterable[int]) -> int | None:
-    """Multiply until the first 64-bit overflow, so that hostile shapes with many dimensions stay cheap."""
+    """Multiply until the first 64-bit overflow, because a hostile shape may have many dimensions."""
     product = 1
     for dim in dims:
         product *= dim

@@ -1,6 +1,6 @@
 """Stores tensor entries in columns, which need about as much memory as the text of the entries (LIM-03).
 
-Objects for the rest of the reader are created only on access, one at a time.
+Entry objects are created only on access, one at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Entries(Sequence[Entry]):
 
     def __init__(self) -> None:
         self.names = Names()
-        self._record_of = array("I")  # indexed by name; the other columns are indexed by record
+        self._record_of = array("I")  # indexed by name number; the other columns are indexed by record number
         self._dtypes = array("B")
         self._known = array("B")
         self._shapes = Strings()
@@ -33,7 +33,7 @@ class Entries(Sequence[Entry]):
         self._places = array("I")
 
     def put(self, entry: Entry, *, hidden: bool = False) -> Entry | None:
-        """Add an entry. Return the entry that it replaces, if one has the same name.
+        """Add an entry. If it replaces an entry with the same name, return the old one.
 
         A hidden entry is never replaced.
         """
@@ -97,7 +97,7 @@ class Entries(Sequence[Entry]):
 
 
 class Tensors(Rows):
-    """Entries without faults, by name."""
+    """Maps names to entries without faults."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
@@ -121,7 +121,7 @@ class Tensors(Rows):
 class Ranges(Sequence[Range]):
     """Byte ranges of all entries that have one, beginning with those in ``first``.
 
-    The places of their declarations are file positions.
+    The positions of their declarations are file positions.
     """
 
     def __init__(self, first: list[Entry], entries: Entries, base: int) -> None:

@@ -1,8 +1,9 @@
 """The explaining path: reads a header strictly and collects every fault with its place.
 
-In this package, the explaining path decides whether a file is valid. It reads the header token by token,
-continues after every fault that leaves the structure clear, and reports the broken rule and the bytes that
-break it. It reads only the length prefix and the header. Of the data buffer, it needs only the size.
+In this package, the explaining path decides whether a file is valid. It reads the header token by token and
+continues after every fault that leaves the structure clear. For each fault, it reports the broken rule and
+the bytes that break it. It reads only the length prefix and the header; for the data buffer, it needs only
+the size.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .texts import Names
 
 RESERVED = "__metadata__"
 FAULT_LIMIT = 10_000
-"""Maximum number of faults collected per file. The reader then stops, so a hostile file cannot exhaust
+"""Maximum number of faults collected per file. The reader stops there so that a hostile file cannot exhaust
 memory.
 """
 _BOM = b"\xef\xbb\xbf"
@@ -45,7 +46,7 @@ class Explanation:
     Attributes:
         name: name of the input, used in messages.
         size: size of the file in bytes.
-        profile: profile that was used where readers may differ.
+        profile: profile that decides where readers may differ.
         faults: all faults in file order.
         tolerated: faults that the profile tolerates, in file order.
         header: the header, or None if there are any faults.
@@ -73,9 +74,9 @@ class Explanation:
 def profile_options(profile: str) -> dict[str, str]:
     """Return a mapping of choices to the options of ``profile``.
 
-    Where the profile leaves a choice open, its option under the profile hardened is used. Choices that
-    hardened leaves open too are omitted, because they do not concern headers. Raises AccessError for an
-    unknown profile.
+    If the profile leaves a choice open, the option of the hardened profile is used. Choices that the hardened
+    profile leaves open as well do not concern headers and are omitted. Raises AccessError for an unknown
+    profile.
     """
     check_profile(profile)
     return _options(profile)
@@ -88,16 +89,16 @@ def _options(profile: str) -> dict[str, str]:
 
 
 def check_profile(profile: object) -> None:
-    """Raise AccessError for an unknown profile. Readers call this function before they read any file."""
+    """Raise AccessError for an unknown profile. Readers call this function before they read a file."""
     if not isinstance(profile, str) or profile not in PROFILES:
         raise AccessError(f"profile must be one of {', '.join(PROFILES)}, not {shown(profile)}")
 
 
 def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
-    """Read the header of ``what`` (path, bytes-like or binary file object) and collect all faults.
+    """Read the header of ``what`` (a path, bytes-like object or binary file object) and collect all faults.
 
-    Raises UnreadableError if the input cannot be read. If the file is invalid, or if memory runs out (code
-    LIM_MEMORY), the result contains faults and no error is raised.
+    An invalid file does not raise an error: the result contains its faults. If memory runs out, the result
+    contains a fault with the code LIM_MEMORY. Raises UnreadableError if the input cannot be read.
     """
     with open_source(what) as source:
         return explain_source(source, profile)
@@ -106,22 +107,25 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
 def explain_source(
     source: Source, profile: ProfileName = "hardened", header: bytes | None = None
 ) -> Explanation:
-    """Explain an open source. Pass its header if you have already read it."""
+    """Explain an open source. If you have already read its header, pass it as ``header``."""
     check_profile(profile)
     try:
         return _Explainer(source, profile).run(header)
     except MemoryError:
-        # The findings so far were lost with the memory. This is a limit of this reader, not a fault of the
-        # file.
+        # The faults found so far were lost when memory ran out. This is a limit of this reader, not a fault
+        # of the file.
         text = "not enough memory to read the header"
         fault = Fault("LIM_MEMORY", "LIM-06", text, 8, source.size)
         return Explanation(source.name, source.size, profile, [fault], cut=True)
 
 
 def framing_fault(prefix: bytes, size: int) -> Fault | None:
-    """Return the fault of the first 8 bytes of a file of ``size`` bytes, or None if a header can follow them.
+    """Check the first 8 bytes of a file of ``size`` bytes.
 
-    Every reader calls this function before it reads a header, so a hostile length cannot cause an allocation.
+    Return their fault, or None if a header can follow.
+
+    Every reader calls this function before it reads a header, so a hostile length cannot cause a large
+    allocation.
     """
     if size < 8:
         text = f"the file has {size} bytes, but the length prefix needs 8 bytes"
@@ -139,19 +143,20 @@ def framing_fault(prefix: bytes, size: int) -> Fault | None:
 
 
 class _TooManyError(Exception):
-    """There are more faults than the reader collects."""
+    """The file has more faults than the reader collects."""
 
 
 class _Explainer:
-    """One run of the explaining path over one source."""
+    """Runs the explaining path for one source."""
 
     def __init__(self, source: Source, profile: str) -> None:
         self.source = source
         self.out = Explanation(source.name, source.size, profile)
         self.entries = Entries()
-        self.overridden: list[Entry] = []  # entries replaced by one of the same name, where that is a fault
+        # replaced by a later entry with the same name, where that is a fault
+        self.overridden: list[Entry] = []
         self.metadata: Mapping[str, str] | None = None
-        self.complete = True  # whether every entry has a range, so that holes are certain
+        self.complete = True  # whether the ranges of all entries are known; otherwise a gap may not be a hole
 
     @property
     def options(self) -> dict[str, str]:
@@ -194,7 +199,7 @@ class _Explainer:
         self._sink(Fault(code, rule, message, start, end))
 
     def _utf8(self, header: bytes) -> None:
-        """Report the first bytes that are not UTF-8 (HDR-01) without creating a decoded copy."""
+        """Report the first bytes that are not UTF-8 (HDR-01), without decoding the whole header at once."""
         step = 1 << 20
         decoder = codecs.getincrementaldecoder("utf-8")()
         for start in range(0, len(header), step):
@@ -210,7 +215,8 @@ class _Explainer:
 
     def _object(self, header: bytes) -> bool:
         def report(code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
-            # Every profile rejects the faults that the JSON reader reports, even those under a choice.
+            # Every profile rejects the faults that the JSON reader reports, even those that belong to a
+            # choice.
             self._sink(Fault(code, rule, message, 8 + start, 8 + end, None, choice))
 
         reader = JsonReader(header, report)
@@ -223,7 +229,8 @@ class _Explainer:
             self._padding(header, reader.pos)
         except Abandon:
             whole = False
-        # Check sizes last, because a reader that keeps the last of two entries checks only that one's size.
+        # Check sizes last, because a reader that keeps the last of two equal names checks only the size of
+        # that entry.
         for entry in chain(self.overridden, self.entries):
             entry_reader.check_size(entry)
         return whole
@@ -235,7 +242,7 @@ class _Explainer:
             for key, value in reader.members(1):
                 self._member(entry_reader, seen, key, value)
         except TooDeep as stop:
-            # The part that was read may have other faults.
+            # The part read so far may have other faults.
             if stop.key is not None:
                 self._member(entry_reader, seen, stop.key, unfinished(reader.data, stop.at, reader.pos, 1))
             raise
@@ -289,7 +296,7 @@ class _Explainer:
 
     def _member(self, reader: EntryReader, seen: _Seen, key: Node, value: Node) -> None:
         name = key.text
-        # A name with a fault does not equal any other name.
+        # A name with a fault never counts as a repetition of another name.
         first = seen.first(name, 8 + key.start) if key.exact else None
         if first is not None:
             self._duplicate(key, first, None if name == RESERVED else "duplicate-tensor-names")
@@ -326,7 +333,7 @@ class _Explainer:
 
 
 class _Seen:
-    """Names of all members so far, with the place where each name first appeared."""
+    """All member names so far, and the place where each of them first appeared."""
 
     def __init__(self) -> None:
         self._names = Names()

@@ -1,9 +1,9 @@
 """A strict JSON reader (RFC 8259) for bytes that reports every fault with its byte range.
 
 Unlike general JSON libraries, it provides everything that a header needs: byte positions of every token,
-exact numbers (kept as text) without a limit on digits, a fixed depth limit (HDR-16), checks of strings for
+exact numbers (kept as text) with any number of digits, a fixed depth limit (HDR-16), checks of strings for
 control characters (HDR-14), escapes and surrogates (HDR-15), and recovery after faults that leave the
-structure clear. Repeated keys are left to the caller, which knows the meaning of the object.
+structure clear. It does not report repeated keys; the caller knows what the object means and handles them.
 
 A node needs many times as much memory as its text (LIM-03). Therefore a container of more than ``SHORT``
 bytes keeps no nodes. Its text is checked when it is first read, and read again on each access, one member at
@@ -26,7 +26,7 @@ Report = Callable[[str, str, str, int, int, str | None], None]
 Kind = Literal["object", "array", "string", "number", "true", "false", "null", "invalid"]
 
 MAX_DEPTH = 127
-"""Maximum depth of nesting. The official parser rejects the 128th level (HDR-16)."""
+"""Maximum nesting depth. The official parser rejects the 128th level (HDR-16)."""
 
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _PLAIN = re.compile(rb'"([^"\\\x00-\x1f]*+)"')
@@ -35,12 +35,12 @@ _WORD = re.compile(rb"[-+.0-9A-Za-z_$]+")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 SHORT = 512
-"""Maximum size in bytes of a container that keeps its nodes."""
+"""Size in bytes up to which a container keeps its nodes."""
 PIECES = 4096
-"""Number of string parts joined at a time. Each part is an object, however short it is."""
+"""Number of string parts that are joined at a time. Each part is a Python object, however short it is."""
 _TOKEN = re.compile(rb'[ \t\n\r,]*+([]{}[:]|"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z_$]++)', re.DOTALL)
 _LARGE = re.compile(rb"[0-9]{200}|[eE]\+?0*+[1-9][0-9]{2}")
-"""Matches inside every number that does not fit into a double, because the limit is below 1e309."""
+"""Matches inside every number that is too large for a double. Numbers without a match are below 1e300."""
 _INTEGER = re.compile(rb"0|[1-9][0-9]*+")
 _SHORT_INTEGER = rb"[ \t\n\r]*+(?:0|[1-9][0-9]{0,18}+)[ \t\n\r]*+"
 _INTEGERS = re.compile(rb"\[%b(?:,%b)*+\]" % (_SHORT_INTEGER, _SHORT_INTEGER))
@@ -62,11 +62,12 @@ _ESCAPES = {
 class Node:
     """One JSON value.
 
-    ``value`` is the decoded text of a string or the literal text of a number. For an array, it is a list of
-    nodes; for an object, a list of (key, value) pairs of nodes. For a long array or object, it is a ``Long``,
-    and otherwise None. ``start`` and ``end`` are byte positions in the header; ``end`` is exclusive.
-    ``exact`` is False for a string with a fault, because its replacement text must not make two strings
-    equal.
+    ``value`` depends on the kind of the node: the decoded text of a string, the literal text of a number, a
+    list of nodes for an array, and a list of (key, value) pairs of nodes for an object. For a long array or
+    object, it is a ``Long``. For other kinds, it is None.
+
+    ``start`` and ``end`` are byte positions in the header; ``end`` is exclusive. ``exact`` is False for a
+    string with a fault, because its replacement text must not make it equal to another string.
     """
 
     kind: Kind
@@ -84,7 +85,7 @@ class Node:
 
     @property
     def members(self) -> Iterable[tuple[Node, Node]]:
-        """Return the key and value nodes of an object in file order, including repeated keys."""
+        """The key and value nodes of an object in file order, including repeated keys."""
         if isinstance(self.value, Long):
             return self.value.members()
         assert isinstance(self.value, list)
@@ -106,11 +107,11 @@ class Node:
 
 
 class Abandon(Exception):  # noqa: N818 - control flow, invisible to users
-    """The structure can no longer be followed. The reason has already been reported."""
+    """Raised when the structure can no longer be followed. The reason has already been reported."""
 
 
 class TooDeep(Abandon):
-    """A value is nested too deeply, although its structure is clear.
+    """Raised when a value is nested too deeply, although its structure is clear.
 
     The value starts at ``at`` and belongs to ``key``.
     """
@@ -120,10 +121,10 @@ class TooDeep(Abandon):
 
 
 class JsonReader:
-    """Reads JSON values from ``data`` at position ``pos``.
+    """Reads JSON values from ``data``, starting at position ``pos``.
 
-    Calls ``report(code, rule, message, start, end, choice)`` for every fault, with positions in ``data`` and
-    the choice under which other readers accept it.
+    Calls ``report(code, rule, message, start, end, choice)`` for every fault. Positions refer to ``data``.
+    ``choice`` names the choice under which other readers accept the fault.
     """
 
     def __init__(self, data: bytes, report: Report) -> None:
@@ -133,7 +134,8 @@ class JsonReader:
 
     def skip_space(self) -> bytes:
         """Skip JSON whitespace (HDR-08) and return the next byte, or empty bytes at the end."""
-        # Most tokens are adjacent, and testing one byte takes a third of the time of a match.
+        # Most tokens are adjacent, and testing one byte takes a third of the time of a regular expression
+        # match.
         char = self.data[self.pos : self.pos + 1]
         if char > b" ":
             return char
@@ -224,7 +226,7 @@ class JsonReader:
         )
 
     def _kept(self, kept: list[T] | None, item: T, start: int, depth: int, kind: Kind) -> list[T] | None:
-        """Add ``item`` while the container is short. Otherwise skip simple members and return None."""
+        """Add ``item`` if the container is still short. Otherwise skip simple members and return None."""
         if kept is not None:
             kept.append(item)
             if self.pos - start <= SHORT:
@@ -304,9 +306,9 @@ class JsonReader:
         return Node("string", text, start, self.pos, exact)
 
     def _decode(self, start: int, end: int) -> tuple[str, bool]:
-        """Decode the body of a string and report control characters and bad escapes.
+        """Decode the body of a string, and report control characters and bad escapes.
 
-        Returns the text and whether it has no fault.
+        Returns the text, and whether the string is free of faults.
         """
         joined: list[str] = []
         out: list[str] = []
@@ -375,7 +377,7 @@ def _simple_members(kind: Kind, levels: int) -> re.Pattern[bytes]:
 
 
 class Long:
-    """A long container that keeps no nodes. Each access reads them again, one at a time."""
+    """A long container that keeps no nodes. Each access reads its nodes again, one at a time."""
 
     __slots__ = ("_data", "_depth", "_end", "_start")
 
@@ -392,16 +394,16 @@ class Long:
         return self._reader().members(self._depth)
 
     def integers(self) -> Integers | None:
-        """Return the elements of an array of plain integers below 10^19, or None for any other container."""
+        """Return the elements if this is an array of plain integers below 10^19, otherwise None."""
         if _INTEGERS.fullmatch(self._data, self._start, self._end) is None:
             return None
         return Integers(self._data, self._start + 1, self._end - 1)
 
     def large_numbers(self) -> Iterator[tuple[tuple[str | int, ...], Node]]:
-        """Yield every number at any depth that may not fit into a double, with its path in the container."""
+        """Yield each number at any depth that may not fit into a double, with its path in the container."""
         if _LARGE.search(self._data, self._start, self._end) is None:
             return
-        path: list[int] = []  # index for an array, position of the key for an object
+        path: list[int] = []  # index in an array, or position of the key in an object
         objects: list[bool] = []
         wants_key = False
         for match in _TOKEN.finditer(self._data, self._start, self._end):
@@ -433,7 +435,7 @@ class Long:
 
 
 class Unfinished(Long):
-    """A container in which the reader stopped because one of its values is nested too deeply.
+    """A container that the reader could not finish because one of its values is nested too deeply.
 
     It contains the members up to and including that value.
     """
@@ -456,7 +458,7 @@ class Unfinished(Long):
 
 
 def unfinished(data: bytes, at: int, end: int, depth: int) -> Node:
-    """Return the container that begins at ``at`` and in which the reader stopped at ``end``.
+    """Return the container that begins at ``at`` and that the reader stopped reading at ``end``.
 
     ``depth`` has the same meaning as in ``value``.
     """
@@ -490,11 +492,12 @@ def whole_number(text: str) -> bool:
     digits = (whole + fraction).rstrip("0")
     if not digits.lstrip("0"):
         return True
-    # With an exponent of more than ten digits, only its sign matters: no header has that many digits.
+    # If the exponent has more than ten digits, only its sign matters, because no header contains that many
+    # digits.
     power = int(exponent.lstrip("+-").lstrip("0")[:10] or "0") * (-1 if exponent.startswith("-") else 1)
     return not sign and len(digits) - len(whole) <= power
 
 
 def plain_integer(node: Node) -> bool:
-    """Return whether a node is a plain non-negative integer without sign, point or exponent (SHP-02)."""
+    """Return whether a node is an integer without a sign, decimal point or exponent (SHP-02)."""
     return node.kind == "number" and _INTEGER.fullmatch(node.text.encode()) is not None

@@ -1,4 +1,4 @@
-"""Checks the layout of the data buffer, that is, the ranges of all tensors together (OFF-03 to OFF-13)."""
+"""Checks that the byte ranges of all tensors fit together to form the data buffer (OFF-03 to OFF-13)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Range(NamedTuple):
-    """Declared byte range of one tensor, and the place of its declaration.
+    """Declared byte range of one tensor, and the place of the declaration in the file.
 
     ``begin`` and ``end`` are positions in the data buffer. ``start`` and ``stop`` are the file positions of
     the declaration. ``dtype`` and ``shape`` are None if they are unknown.
@@ -32,7 +32,7 @@ class Range(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Dtype and shape for drawings, as far as they are known."""
+        """Dtype and shape for the drawing, with ``?`` for what is unknown."""
         some = None if self.shape is None else tuple(islice(self.shape, 8))
         return f"{self.dtype or '?'}{show_shape(some, 0 if self.shape is None else len(self.shape))}"
 
@@ -40,10 +40,10 @@ class Range(NamedTuple):
 def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, complete: bool) -> Iterator[Fault]:
     """Yield the faults of the layout.
 
-    The ranges must cover 0 to ``data_size`` without holes and overlaps, in any header order. Empty ranges
-    must follow the same sequence (OFF-09). If ``complete`` is False, some entries have unknown ranges, so
-    holes and trailing bytes are not reported. Entries with the same name are a different fault and not an
-    overlap.
+    Together, the ranges must cover 0 to ``data_size`` without holes or overlaps, in any header order. Empty
+    ranges must fit into the same sequence (OFF-09). If ``complete`` is False, some entries have unknown
+    ranges, so holes and trailing bytes are not reported. Overlaps between entries with the same name are not
+    reported here, because the repeated name is already a fault.
     """
     complete, in_order = yield from _reversed(ranges, complete)
     cursor = 0
@@ -56,7 +56,8 @@ def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, compl
             yield _fault("OFF_OUT_OF_BOUNDS", "OFF-04", text, item)
             if item.begin == item.end and before is not None:
                 continue
-        # Ranges need not cover anything beyond the data buffer, but the first one must begin at its start.
+        # Bytes beyond the data buffer need not be covered, but the first range must begin at the start of the
+        # buffer.
         if (item.begin if before is None else min(item.begin, data_size)) > cursor and complete:
             where = "the data buffer starts" if before is None else f"{quote(before.name)} ends"
             text = f"{quote(item.name)} begins at {item.begin:,}, but {where} at {cursor:,}"
@@ -87,7 +88,7 @@ def _reversed(ranges: Sequence[Range], complete: bool) -> Generator[Fault, None,
 
 
 def _in_offset_order(ranges: Sequence[Range]) -> Iterator[Range]:
-    # Sort numbers instead of ranges, because each access creates a range.
+    # Sort numbers instead of ranges, because each access to a range creates an object.
     keys = [(item.begin << 64) + item.end for item in ranges]
     return (ranges[number] for number in sorted(range(len(ranges)), key=keys.__getitem__))
 
@@ -97,7 +98,10 @@ def _fault(code: str, rule: str, text: str, item: Range) -> Fault:
 
 
 def show_shape(shape: Sequence[int] | None, rank: int | None = None) -> str:
-    """Return at most eight dimensions as text; ``shape`` may contain only the first eight of ``rank``."""
+    """Format at most eight dimensions as text.
+
+    ``shape`` may contain only the first eight of ``rank`` dimensions.
+    """
     if shape is None:
         return "?"
     rank = len(shape) if rank is None else rank

@@ -1,4 +1,4 @@
-"""Header types: the tensors and metadata of a valid file."""
+"""Header types that describe the tensors and metadata of a valid file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TensorInfo(NamedTuple):
     Attributes:
         name: key of the entry, exactly as decoded (HDR-19).
         dtype: code of the element type, a key of ``DTYPE_BITS``.
-        shape: dimensions in logical elements (DTY-10); ``()`` is a scalar.
+        shape: dimensions in logical elements (DTY-10); the shape of a scalar is ``()``.
         begin: position of the first byte in the data buffer.
         end: position after the last byte in the data buffer.
     """
@@ -39,11 +39,11 @@ class TensorInfo(NamedTuple):
 
 
 TensorRow = tuple[str, str, Sequence[int], int, int]
-"""Name, dtype code, shape, first byte and end of a tensor in the data buffer."""
+"""Name, dtype code and shape of a tensor, and the start and end of its bytes in the data buffer."""
 
 
 class Rows(Mapping[str, TensorInfo]):
-    """Mapping of tensor entries that can also be iterated without looking up each name."""
+    """A mapping of names to tensor entries that can also iterate over entries without looking up names."""
 
     __slots__ = ()
 
@@ -73,8 +73,8 @@ class Header(NamedTuple):
     Attributes:
         length: number of header bytes N, including padding (FRM-01).
         tensors: mapping of names to entries, in header order.
-        metadata: the metadata map, or None if the file has none. A map with very many keys is a Mapping but
-            not a dict.
+        metadata: the metadata map, or None if the file has none. If there are very many keys, this is a
+            Mapping instead of a dict.
         data_size: size of the data buffer in bytes.
     """
 
@@ -93,5 +93,8 @@ class Header(NamedTuple):
         return 8 + self.length
 
     def in_offset_order(self) -> list[TensorInfo]:
-        """Return the entries in byte order. An empty tensor precedes a tensor at the same position."""
+        """Return the entries in byte order.
+
+        An empty tensor comes before a tensor that begins at the same position.
+        """
         return sorted(self.tensors.values(), key=lambda t: (t.begin, t.end))

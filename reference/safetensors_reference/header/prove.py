@@ -1,17 +1,17 @@
-"""The proving path: quickly shows that a header has no fault, or returns "not proved".
+"""The proving path: quickly shows that a header has no faults, or leaves the decision to the explaining path.
 
 It never rejects a file. The explaining path decides about everything that it cannot prove. A proof is valid
 under every profile, because no profile rejects a proved header.
 
 msgspec decodes the header and checks types, but it keeps the last of several equal keys and accepts ``-0``.
-Two counts detect these faults at the speed of a memory scan:
+Two counts, which are as fast as scanning memory, detect these faults:
 
 - A header without faults has a known number of string tokens: five for each tensor (the name, three fields
   and the dtype), one for the metadata key and two for each metadata item. A repeated key at any level adds
   quotes, however it is escaped.
 - Minus signs occur only in names and metadata (SHP-02, OFF-02).
 
-Metadata are proved only at the beginning of the header, where writers put them.
+Metadata is proved only at the beginning of the header, where writers put it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .entries import U64_MAX
 from .model import Header, Rows, TensorInfo, TensorRow
 
 PIECE = 128 << 10
-"""Number of header bytes that msgspec decodes at a time. The objects of one piece need little memory."""
+"""Number of header bytes that msgspec decodes at a time. The objects for one piece need little memory."""
 _MANY_SHAPES = 10_000
 _LONG_METADATA = 64 << 10
 _METADATA_FIRST = re.compile(rb'\{[ \t\n\r]*"__metadata__"[ \t\n\r]*:[ \t\n\r]*(?=\{)')
@@ -40,7 +40,7 @@ _CUT = re.compile(rb'\},\s*"')
 if TYPE_CHECKING:
     _Dtype = str
 else:
-    _Dtype = Literal[tuple(DTYPE_BITS)]  # all entries then share one string per code
+    _Dtype = Literal[tuple(DTYPE_BITS)]  # all entries then share one string per dtype code
 
 
 class _Span(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -61,10 +61,10 @@ _begin, _end = attrgetter("begin"), attrgetter("end")
 
 
 class ProvedEntries(Rows):
-    """Tensor entries in the form that msgspec returned. Each ``TensorInfo`` is created on access.
+    """Tensor entries as msgspec decoded them. Each ``TensorInfo`` is created on access.
 
-    A caller may want only three of a hundred thousand entries. Creating all objects would take longer than
-    checking the entries.
+    A caller may want only three of a hundred thousand entries, and creating all objects would take longer
+    than checking the entries.
     """
 
     __slots__ = ("_entries",)
@@ -101,12 +101,12 @@ def prove(raw: bytes, data_size: int) -> Header | None:
     try:
         return _prove(raw, data_size)
     except (ValueError, MemoryError):
-        return None  # the header is malformed, and the explaining path reports its faults
+        return None  # the header is malformed, so the explaining path reports its faults
 
 
 def _prove(raw: bytes, data_size: int) -> Header | None:
     end = raw.rfind(b"}") + 1
-    if raw[:1] != b"{" or raw[end:].strip(b" "):  # HDR-02, and only spaces may follow the object (HDR-03)
+    if raw[:1] != b"{" or raw[end:].strip(b" "):  # HDR-02; only spaces may follow the object (HDR-03)
         return None
     metadata, start = _split_metadata(raw)
     entries: dict[str, _Entry] = {}
@@ -117,7 +117,7 @@ def _prove(raw: bytes, data_size: int) -> Header | None:
         part = _decode(piece)
         at = _follow(part.values(), at, sizes)
         if entries:
-            _share(part.values(), shapes)  # equal shapes become one object, to save memory in long headers
+            _share(part.values(), shapes)  # equal shapes share one object to save memory in long headers
             entries.update(part)
         else:
             entries = part
@@ -132,12 +132,15 @@ def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, int]:
     first = _METADATA_FIRST.match(raw)
     if first is None:
         return None, 1
-    # A brace inside a string ends the metadata too early. They are then not valid JSON and nothing is proved.
+    # If a string contains a brace, the text found here ends too early. It is then not valid JSON and nothing
+    # is proved.
     end = raw.index(b"}", first.end()) + 1
     text = raw[first.end() : end]
     if len(text) >= _LONG_METADATA and (text.count(b'"') > len(text) // 32 or not text.isascii()):
-        raise ValueError  # many strings, or wide ones, need many times as much memory as their text (LIM-03)
-    # The next member or the end must follow. Otherwise the cut could hide a missing or extra comma.
+        # many strings, or strings with wide characters, need many times as much memory as their text (LIM-03)
+        raise ValueError
+    # The next member or the end of the header must follow. Otherwise a missing or extra comma could go
+    # unnoticed.
     following = _METADATA_END.match(raw, end)
     if following is None:
         raise ValueError
@@ -146,7 +149,7 @@ def _split_metadata(raw: bytes) -> tuple[dict[str, str] | None, int]:
 
 def _pieces(raw: bytes, at: int, end: int) -> Iterator[bytes]:
     # Cut at a comma between a brace and a quote. If the comma is inside a string, the pieces are not valid
-    # objects. If it is between members, no piece is empty, so a cut hides no missing or extra comma.
+    # objects. If it is between members, no piece is empty, so a missing or extra comma cannot go unnoticed.
     view = memoryview(raw)
     while at < end:
         cut = _CUT.search(raw, at + PIECE, end)
@@ -158,11 +161,14 @@ def _pieces(raw: bytes, at: int, end: int) -> Iterator[bytes]:
 
 
 _Sizes = defaultdict[str, dict[tuple[int, ...], int]]
-"""The number of bytes for each dtype and shape."""
+"""Maps each dtype and shape to the number of bytes."""
 
 
 def _follow(entries: Iterable[_Entry], at: int | None, sizes: _Sizes) -> int | None:
-    """Check the sizes of entries that begin at ``at``. Return their end, or None if they are not in order."""
+    """Check entry sizes.
+
+    Return the end of the last entry, or None if the entries do not follow ``at`` in order.
+    """
     for entry in entries:
         span = entry.data_offsets
         begin, end = span.begin, span.end
@@ -191,7 +197,7 @@ def _share(entries: Iterable[_Entry], shapes: dict[tuple[int, ...], tuple[int, .
 def tensor_size(dtype: str, shape: tuple[int, ...]) -> int:
     elements = 1
     for dim in shape:
-        elements *= dim or 1  # a zero may hide an overflow (SHP-06)
+        elements *= dim or 1  # a zero dimension must not hide an overflow (SHP-06)
         if not 0 <= dim <= U64_MAX or elements > U64_MAX:
             raise ValueError
     bits = 0 if 0 in shape else elements * DTYPE_BITS[dtype]
@@ -211,7 +217,7 @@ def _counts_agree(raw: bytes, names: Collection[str], metadata: dict[str, str] |
         return False
     if b"-" not in raw:
         return True
-    # An escaped minus sign would balance the minus sign of -0.
+    # A minus sign that is escaped in a string could otherwise compensate for the one in -0.
     return b"\\u002" not in raw and raw.count(b"-") == sum(s.count("-") for s in chain(names, strings))
 
 

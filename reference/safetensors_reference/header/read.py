@@ -1,4 +1,4 @@
-"""Reads a header: proves it on the fast path, or explains its faults."""
+"""Reads a header: proves that it has no faults, or explains its faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened") -> Header:
 
     Args:
         what: the file; only its length prefix and header are read.
-        profile: profile to use where readers may differ.
+        profile: profile that decides where readers may differ.
 
     Raises:
         InvalidFileError: the file breaks rules; the error contains all faults.
@@ -34,7 +34,10 @@ def header_of(source: Source, profile: ProfileName = "hardened") -> Header:
 
 
 def examine(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
-    """Return the result of ``explain``, but faster for files without faults, whose ``ranges`` are empty."""
+    """Return the result of ``explain``, but faster for files without faults.
+
+    For these files, ``ranges`` is empty.
+    """
     with open_source(what) as source:
         return examine_source(source, profile)
 
@@ -45,12 +48,12 @@ def examine_source(source: Source, profile: ProfileName = "hardened") -> Explana
     header = None if raw is None else prove(raw, source.size - 8 - len(raw))
     if header is None:
         return explain_source(source, profile, raw)
-    # A proof is valid under every profile, so there are no tolerated faults either.
+    # A proof is valid under every profile, so there are no tolerated faults.
     return Explanation(source.name, source.size, profile, header=header, data_start=header.data_start)
 
 
 def raw_header(source: Source) -> bytes | None:
-    """Return the header as bytes, or None if its framing is broken or it does not fit into memory."""
+    """Return the header as bytes, or None if the framing is broken or the header does not fit into memory."""
     prefix = source.read(0, min(8, source.size))
     if framing_fault(prefix, source.size) is not None:
         return None

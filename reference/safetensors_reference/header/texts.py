@@ -1,7 +1,8 @@
 """Stores strings and maps of strings in about as much memory as their text needs (LIM-03).
 
-A Python object needs ten to forty times as much memory as a short string, and the author of a header decides
-how many strings there are. Here, all strings share one buffer, and objects are created only on access.
+A Python object needs ten to forty times as much memory as a short string, and the author of a file decides
+how many strings its header contains. Here, all strings share one buffer, and objects are created only on
+access.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 _BLOCK = 4096
 _SHARED = 1000
 _FEW = 64
-"""Maximum size in bytes of a list of numbers that is converted without sharing equal numbers."""
+"""Size in bytes up to which a list of numbers is converted without sharing equal numbers."""
 
 
 class _IntegerCache(dict[bytes, int]):
@@ -24,7 +25,7 @@ class _IntegerCache(dict[bytes, int]):
 
 
 class Integers:
-    """Comma-separated decimal integers inside a text."""
+    """Comma-separated decimal integers in a part of a longer text."""
 
     def __init__(self, text: bytes | bytearray, start: int, end: int) -> None:
         self._text, self._start, self._end = text, start, end
@@ -61,10 +62,10 @@ class Strings:
     def __init__(self) -> None:
         self._text = bytearray()
         self._ends = array("I", [0])
-        self._long = (-1, "")  # the last long string, kept so that its object is shared
+        self._long = (-1, "")  # the last long string, kept so that repeated accesses share one object
 
     def append(self, text: str) -> None:
-        # encoding the whole string would need four bytes per character
+        # Encoding the whole string at once would need four bytes per character.
         for start in range(0, len(text), _BLOCK):
             self._text += text[start : start + _BLOCK].encode("utf-8", "surrogatepass")
         if len(text) > _BLOCK:
@@ -103,8 +104,9 @@ class Names:
 
     def __init__(self) -> None:
         self.texts = Strings()
-        self._tags = array("I")  # 32 bits of the hash, or 0 for a hidden string
-        self._slots = array("I", bytes(4 * 16))  # hash table of numbers plus 1; 0 marks a free slot
+        self._tags = array("I")  # 32 bits of each name's hash, or 0 for a hidden name
+        # hash table whose slots contain the number of a name plus 1, or 0 if they are free
+        self._slots = array("I", bytes(4 * 16))
 
     def find(self, text: str) -> int | None:
         tag = _tag(text)
@@ -138,7 +140,7 @@ class Names:
                 at = (at + 1) % size
             self._slots[at] = number + 1
 
-    # The hash of a string differs between processes.
+    # String hashes differ between processes, so the tags are computed again after unpickling.
     def __getstate__(self) -> tuple[Strings, list[bool]]:
         return self.texts, [not tag for tag in self._tags]
 
@@ -153,7 +155,7 @@ def _tag(text: str) -> int:
 
 
 class Texts(Mapping[str, str]):
-    """Map of strings, in the order in which each key was first set."""
+    """A mapping of strings to strings, in the order in which each key was first set."""
 
     def __init__(self) -> None:
         self._keys = Names()

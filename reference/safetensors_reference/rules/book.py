@@ -1,7 +1,7 @@
 """The rules and choices of the format, loaded from ``rules.toml`` and ``choices.toml``.
 
 These files contain the only copy of each statement. The reader, the corpus, the harness, the reports and the
-documentation take their statements from them.
+documentation all take their statements from them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ BASES: dict[Basis, str] = {
     "official": "the official library; the text is silent",
     "ours": "this project or a third-party convention; neither the text nor the official library requires it",
 }
-"""Maps each basis to a description of the source of the requirement or permission."""
+"""Maps each basis to a description of where the requirement or permission comes from."""
 
 HEADER_CAP = 100_000_000
-"""Largest header length, in bytes, that a reader accepts (LIM-01)."""
+"""Maximum header length in bytes that a reader accepts (LIM-01)."""
 
 
 @dataclass(frozen=True)
 class Rule:
     """A numbered requirement of the format.
 
-    ``basis`` is the source of the requirement or, for a "may" rule, of the permission. ``text``, ``official``
-    and ``hardened`` are the positions of the written specification, the newest official release and our
-    recommendation for hostile files. ``choice`` names the choice if these positions differ or the text leaves
-    the behaviour open. ``codes`` are the fault codes that a strict reader reports.
+    ``basis`` says where the requirement comes from or, for a "may" rule, the permission. ``text``,
+    ``official`` and ``hardened`` are the positions of the written specification, the newest official release
+    and our recommendation for hostile files. If these positions differ or the text leaves the behaviour open,
+    ``choice`` names the choice. ``codes`` are the fault codes that a strict reader reports.
     """
 
     id: str
@@ -52,14 +52,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Choice:
-    """Behaviour that the text leaves open, or on which the text and the official library disagree.
+    """Behaviour that the text leaves open, or about which the text and the official library disagree.
 
     ``options`` maps each option to its meaning. ``positions`` maps each profile to its option, or to None if
     the profile leaves the choice open. ``required`` is the option that every reader must take even without a
-    profile, because the text is clear and only an implementation deviates. It is None if several options are
-    legitimate. ``limit`` means that readers set a limit somewhere, so a reader's answers to different cases
-    may differ. ``settled`` lists rules whose ordinary cases test the required option, because all known
-    interpretations agree on that option.
+    profile, because the text is clear and only an implementation deviates from it. It is None if several
+    options are legitimate. ``limit`` means that readers set a limit somewhere, so the answers of one reader
+    to different cases may differ. ``settled`` lists rules whose ordinary cases test the required option,
+    because all known interpretations agree on that option.
     """
 
     id: str
@@ -83,7 +83,7 @@ class Choice:
         return self.positions[profile]
 
     def takers(self, option: str | None) -> list[str]:
-        """Return the profiles with this option. If it is None, return those that leave the choice open."""
+        """Return the profiles that take ``option`` or, if it is None, those that leave the choice open."""
         return [profile for profile in PROFILES if self.positions[profile] == option]
 
 
@@ -109,7 +109,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]:
-    """Map the ids in a data file to its rows. Raises ValueError for a malformed row or a repeated id."""
+    """Map ids to the rows of a data file. Raises ValueError for a malformed row or a repeated id."""
     import msgspec
 
     try:

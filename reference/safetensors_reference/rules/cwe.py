@@ -1,4 +1,4 @@
-"""Weaknesses (CWE) of a reader that accepts files with faults, from ``cwe.toml``."""
+"""Maps fault codes to the weaknesses (CWE) of a reader that accepts such faults, using ``cwe.toml``."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ CWE_OF_CODE: Mapping[str, tuple[int, ...]] = MappingProxyType(
 
 
 def weaknesses_of(codes: Iterable[str]) -> list[int]:
-    """Return the CWE numbers of all codes, sorted and without duplicates."""
+    """Return the CWE numbers of all given codes, sorted and without duplicates."""
     return list(dict.fromkeys(number for code in codes for number in CWE_OF_CODE.get(code, ())))

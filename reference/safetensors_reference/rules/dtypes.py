@@ -1,4 +1,4 @@
-"""The dtype table: the codes of the format, their widths and their array types (DTY-01 and DTY-05)."""
+"""The dtype table: dtype codes, their widths and their array types (DTY-01 and DTY-05)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Dtype(NamedTuple):
     Attributes:
         bits: width of one element. Elements narrower than 8 bits are packed without padding (DTY-09).
         array_type: name of the type in NumPy, ml_dtypes and torch, or None if none of them has such a type.
-            Some versions lack the newest types, and only torch has the type of F4, which holds two elements.
+            Older versions lack the newest types. Only torch has a type for F4, whose items hold two elements.
     """
 
     bits: int
@@ -48,10 +48,10 @@ DTYPES: Mapping[str, Dtype] = MappingProxyType(
         "U64": Dtype(64, "uint64"),
     }
 )
-"""Mapping of dtype codes to their properties. Writers put tensors in the reverse order (WRT-03)."""
+"""Maps dtype codes to their properties. Writers put tensors in the reverse of this order (WRT-03)."""
 DTYPE_BITS: Mapping[str, int] = MappingProxyType({code: dtype.bits for code, dtype in DTYPES.items()})
-"""Mapping of dtype codes to the width of one element in bits."""
+"""Maps dtype codes to the width of one element in bits."""
 ARRAY_TYPES: Mapping[str, str] = MappingProxyType(
     {code: dtype.array_type for code, dtype in DTYPES.items() if dtype.array_type is not None}
 )
-"""Mapping of dtype codes to the name of the type in NumPy, ml_dtypes and torch."""
+"""Maps dtype codes to the name of the type in NumPy, ml_dtypes and torch."""

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class PortableError(Exception):
-    """An exception that can be pickled, whatever its ``__init__`` requires.
+    """An exception that can be pickled even if its ``__init__`` needs special arguments.
 
-    This allows a process pool to rebuild it.
+    A process pool can therefore pass it from one process to another.
     """
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -41,7 +41,7 @@ class SafetensorsError(PortableError):
     """Base class of all errors of this package. The message is a single line of printable characters.
 
     Attributes:
-        code: standard fault code, e.g. ``API_NO_SUCH_TENSOR``.
+        code: code of the error, e.g. ``API_NO_SUCH_TENSOR``.
         rule: id of the rule, e.g. ``API-02``.
     """
 
@@ -61,14 +61,14 @@ class AccessError(SafetensorsError, ValueError):
 
 
 def reason(err: BaseException) -> str:
-    """Return the first line of another library's error. Errors of devices may fill a page."""
+    """Describe another library's error by its first line, because device errors may fill a page."""
     lines = str(getattr(err, "strerror", None) or err).splitlines()
     return f"{type(err).__name__}: {shorten(lines[0], 200)}" if lines else type(err).__name__
 
 
 @contextmanager
 def memory_for(purpose: str) -> Iterator[None]:
-    """Convert a MemoryError raised in the block to an AccessError (code LIM_MEMORY)."""
+    """Convert a MemoryError raised in the ``with`` block to an AccessError (code LIM_MEMORY)."""
     try:
         yield
     except MemoryError as err:
@@ -81,7 +81,7 @@ class NoSuchTensorError(AccessError, KeyError):
     code = "API_NO_SUCH_TENSOR"
     rule = "API-02"
 
-    # KeyError quotes its argument.
+    # KeyError would show its argument in quotes.
     __str__ = Exception.__str__
 
 
@@ -97,7 +97,7 @@ class WriteError(SafetensorsError, ValueError):
 
 
 class Explained(Protocol):
-    """The part of a result that ``InvalidError`` needs."""
+    """The attributes of a result that ``InvalidError`` needs."""
 
     name: str
 
@@ -111,7 +111,7 @@ ExplainedT = TypeVar("ExplainedT", bound=Explained)
 class InvalidError(SafetensorsError, ValueError, Generic[ExplainedT]):
     """An input breaks rules.
 
-    ``explanation`` contains all faults; ``code`` and ``rule`` are those of the first fault.
+    ``explanation`` contains all faults. ``code`` and ``rule`` are those of the first fault.
     """
 
     def __init__(self, explanation: ExplainedT) -> None:

@@ -1,4 +1,4 @@
-"""Faults: the rules that a file breaks, and the places where it breaks them."""
+"""Describes faults: the rules that a file breaks, and the places where it breaks them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from ..text import printable
 from ..text import shorten as shorten  # noqa: PLC0414 - quoting and cutting belong together
 
 JsonPath = tuple[str | int, ...]
-"""Path to a value in the header: keys and array indices, starting at the root. The root is ``()``."""
+"""Path to a value in the header: the keys and array indices that lead to it from the root, which is ``()``.
+"""
 
 
 def render_path(path: JsonPath) -> str:
-    """Format a path as a JSONPath (RFC 9535) in ASCII, e.g. ``$['w']['shape'][0]``. Truncate long keys."""
+    """Format a path as an ASCII JSONPath (RFC 9535), e.g. ``$['w']['shape'][0]``. Truncate long keys."""
     out = ["$"]
     for part in path:
         if isinstance(part, int):
@@ -45,7 +46,7 @@ def shown_name(name: object) -> str:
 
 
 def quote_some(names: Collection[str], limit: int = 8) -> str:
-    """Quote the first ``limit`` names, followed by the total number if some names are omitted.
+    """Quote the first ``limit`` names. If there are more, add the total number of names.
 
     Return a dash if there are no names.
     """
@@ -54,12 +55,15 @@ def quote_some(names: Collection[str], limit: int = 8) -> str:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Format any value for display, truncated to ``limit`` characters. If ``repr`` fails, name the type."""
+    """Format any value for display in at most ``limit`` characters.
+
+    If ``repr`` fails, name the type instead.
+    """
     if isinstance(value, str):
         return quote(value, limit)
     try:
         return shorten(repr(value), limit)
-    except Exception:  # the value may be of any class; even repr() of an integer of 5,000 digits fails
+    except Exception:  # the value may be of any class; repr() fails even for an integer of 5,000 digits
         return f"a value of type {type(value).__name__}"
 
 
@@ -68,13 +72,13 @@ class Fault:
     """A broken rule and the place where it is broken.
 
     Attributes:
-        code: standard code, e.g. ``OFF_HOLE``.
+        code: standard fault code, e.g. ``OFF_HOLE``.
         rule: id of the broken rule, e.g. ``OFF-07``.
-        message: one line, whose length is limited whatever the file contains (LIM-09).
+        message: one line of limited length, whatever the file contains (LIM-09).
         start: file position of the first affected byte.
         end: file position after the last affected byte; equal to ``start`` for a position between two bytes.
-        path: path to the value in the header, or None for a fault outside the JSON.
-        choice: choice under which a profile may tolerate the fault, or None for undisputed rules.
+        path: path to the value in the header, or None for a fault outside the JSON text.
+        choice: choice under which a profile may tolerate the fault, or None if the rule is undisputed.
     """
 
     code: str

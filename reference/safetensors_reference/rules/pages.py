@@ -1,10 +1,10 @@
 """Generates ``docs/rules.md``, ``docs/disputed.md`` and ``docs/header.schema.json`` from the rule book.
 
-JSON Schema validates a JSON value but not its text, and it validates each part of the value separately. The
-schema therefore checks types, required fields, dtype codes and the range of integers, under the hardened
-profile. It cannot check anything that parsers hide (the bytes around the object, UTF-8, duplicate keys, the
-spelling of numbers) or that needs arithmetic on several fields or the size of the file (sizes, holes,
-overlaps, bounds).
+JSON Schema validates the value that a JSON parser returns, not the JSON text, and it validates each part of
+the value separately. The schema therefore checks types, required fields, dtype codes and the range of
+integers, under the hardened profile. It cannot check anything that parsers hide (the bytes around the object,
+UTF-8, duplicate keys, the spelling of numbers) or anything that requires arithmetic on several fields or the
+size of the file (sizes, holes, overlaps, bounds).
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ WHITESPACE = (
     "object and a string only as examples, so accepting another form is called a deviation. A run with "
     "--profile text also requires a reader to reject the whitespace."
 )
-"""Explanation of why two requirements of the text are choices although weaker ones are required."""
+"""Explains why two requirements of the text are open choices although weaker statements are requirements."""
 
 
 def escape(text: str) -> str:
-    """Escape text for Markdown, inside and outside tables, but no more than necessary."""
+    """Escape text for Markdown, whether inside or outside tables, but no more than necessary."""
     text = re.sub(r"[\\`*<>|&\[\]]", r"\\\g<0>", text)
-    # In GitHub's Markdown, an underscore inside a word is plain text. Elsewhere it would start emphasis.
+    # In GitHub's Markdown, an underscore inside a word is plain text. Anywhere else, it could start emphasis.
     return re.sub(r"__+|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", lambda m: "\\_" * len(m.group()), text)
 
 
@@ -86,7 +86,10 @@ def code_link(code: str) -> str:
 
 
 def source_links(source: str) -> str:
-    """Link rules and GitHub threads. A number without a repository refers to the official repository."""
+    """Turn references to rules and GitHub issues into links.
+
+    A number without a repository refers to the official repository.
+    """
     parts = []
     for part in source.split(";"):
         named = re.search(r"([\w.-]+/[\w.-]+)#\d", part)
@@ -126,7 +129,8 @@ def templates_of(package: str) -> Environment:
 
     env = Environment(
         loader=PackageLoader(package),
-        autoescape=select_autoescape(()),  # the templates produce text and Markdown
+        # the templates produce text and Markdown, which need no HTML escapes
+        autoescape=select_autoescape(()),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -166,10 +170,11 @@ SCHEMA_CODES = (
     "MET_NOT_MAP",
     "MET_VALUE_NOT_STRING",
 )
-"""Fault codes that the schema detects. It rejects a parsed header if and only if the header has such a fault.
+"""Fault codes that the schema detects. It rejects a parsed header if and only if the header has one of these
+faults.
 
 There are two exceptions. For ENT_BAD_INTEGER, the schema checks values but not their spelling (1.0 and -0 are
-integers to a schema). Unlike a reader, the schema also does not limit the nesting depth.
+integers to a schema). Unlike a reader, the schema does not limit the nesting depth.
 """
 
 BEYOND = (

@@ -1,4 +1,4 @@
-"""Rules as SARIF rule descriptors, and the related weaknesses as a taxonomy."""
+"""Converts rules to SARIF rule descriptors, and the related weaknesses to a SARIF taxonomy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .book import Rule
 
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "LIM", "IDX")
-"""Areas whose rules a file can break. The rules of the other areas apply only to programs."""
+"""Areas whose rules a file can break. The rules of all other areas apply only to programs."""
 
 MAX_RESULTS = 25_000
 
@@ -64,7 +64,7 @@ def _descriptor(rule: Rule) -> Json:
             "basis": rule.basis,
             "choice": rule.choice,
             "codes": list(rule.codes),
-            # GitHub reads only these tags and not the taxonomy.
+            # GitHub reads only these tags and ignores the taxonomy.
             "tags": ["security", *(f"external/cwe/cwe-{n:03}" for n in numbers)] if numbers else [],
         },
     }

@@ -1,8 +1,9 @@
 """Replaces a file atomically: readers see the old or the new content, never a mixture (WRT-14, WRT-19).
 
-The new content is written to a temporary file in the same folder. This file replaces the target as soon as
-its content is on disk, so the data may come from the target itself, even if that is mapped. On Linux, the
-temporary file has no name while it is written (O_TMPFILE), so a killed writer leaves nothing behind.
+The new content is written to a temporary file in the same folder. This file replaces the target only when all
+of its content is on disk. The data may therefore come from the target itself, even if the target is mapped.
+On Linux, the temporary file has no name while it is written (O_TMPFILE), so a writer that is killed leaves
+nothing behind.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ class NotSavedError(SafetensorsError, OSError):
 def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
     """Write ``chunks`` as the whole content of the file ``path``.
 
-    A new file gets mode 0666 minus the umask. An existing file keeps its mode, and also its owner and group
-    if the system permits that. Other hard links keep the old content. Symbolic links are followed and kept
-    (WRT-15). When the function returns, the new content is on disk.
+    A new file gets mode 0666 minus the umask. An existing file keeps its mode and, if the system permits it,
+    its owner and group. Other hard links keep the old content. Symbolic links are followed and kept (WRT-15).
+    When the function returns, the new content is on disk.
 
     After any error, including an interrupt or an exception from ``chunks``, the target is unchanged and there
     is no temporary file. After SIGKILL or a power loss, a file ``.safetensors-*.tmp`` may remain beside the
-    target if the file system does not support unnamed files, or if the process stopped between the two system
-    calls that replace an old file. This file can be deleted.
+    target. This happens only if the file system does not support unnamed files, or if the process stopped
+    between the two system calls that replace an old file. The remaining file can be deleted.
 
     Raises:
         NotSavedError: the target is not a regular file, is read-only, or cannot be written.
@@ -59,7 +60,7 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
         raise NotSavedError(f"not saved: not a path: {shown(path)}")
     try:
         target, old = _target(Path(path))
-        # The name cannot be guessed, and O_EXCL ("x") does not follow a planted link.
+        # The name cannot be guessed, and O_EXCL ("x") does not follow a link that somebody planted.
         temporary = target.with_name(f".safetensors-{secrets.token_hex(16)}.tmp")
         try:
             with _create(target.parent, temporary, old) as file:
@@ -96,10 +97,10 @@ def _target(path: Path) -> tuple[Path, os.stat_result | None]:
         return path.resolve(), None
     except ValueError as err:  # the path contains a null byte
         raise NotSavedError(f"{path}: not saved: {err}") from err
-    # A rename would replace a device or a FIFO by a regular file.
+    # A rename would replace a device or a FIFO with a regular file.
     if not stat.S_ISREG(old.st_mode):
         raise NotSavedError(f"{path}: not saved because it is not a regular file")
-    # Replacing a file does not need permission to write it, but users do not expect a read-only file to
+    # Replacing a file does not require permission to write to it, but users do not expect a read-only file to
     # change.
     if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise PermissionError(errno.EACCES, "the existing file is read-only")
@@ -111,7 +112,7 @@ def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
 
     The kernel applies the umask.
     """
-    # While it is written, the replacement of a private file must be private too.
+    # The file that will replace a private file must be private too, even while it is being written.
     mode = 0o666 if old is None else 0o600
     if _NAMELESS and FDS.exists():
         # Kernels and file systems that do not support the flag fail with various errors.
@@ -121,9 +122,9 @@ def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
 
 
 def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | None) -> Path:
-    """Name an unnamed file ``target`` if that does not exist, otherwise ``temporary``.
+    """Give an unnamed file the name ``target`` if that does not exist, otherwise ``temporary``.
 
-    Only a rename can replace a file.
+    Only a rename can replace an existing file.
     """
     if os.fstat(file.fileno()).st_nlink:
         return temporary
@@ -131,7 +132,7 @@ def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | N
     try:
         for path in (target, temporary) if old is None else (temporary,):
             with suppress(FileExistsError):
-                # Python follows the link in /proc only if it is given the descriptor of a folder.
+                # Python follows the link in /proc only if a folder descriptor is passed as well.
                 os.link(FDS / str(file.fileno()), path.name, dst_dir_fd=folder, follow_symlinks=True)
                 return path
     finally:
@@ -142,7 +143,8 @@ def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | N
 def _copy_owner_and_mode(fd: int, old: os.stat_result) -> None:
     now = os.fstat(fd)
     if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
-        # Only root may change the owner, but a member of a group may set the group.
+        # Only root may change the owner, but the owner of a file may set its group to any group that they
+        # belong to.
         for owner in (old.st_uid, -1):
             with suppress(PermissionError):
                 os.fchown(fd, owner, old.st_gid)
@@ -174,7 +176,7 @@ def _write(file: BinaryIO, data: Bytes) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    # The file is already complete, so an error here must not report a failure.
+    # The file is already complete, so an error at this point must not be reported as a failure.
     with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -30,10 +30,10 @@ def save_file(
 
     Args:
         tensors: mapping of names to arrays of any memory layout and byte order. Elements are written in
-            row-major order and little-endian. Pass F4 and F6 tensors as ``PackedTensor``. Array subclasses
-            lose everything except their data. Arrays that share memory are written separately.
+            row-major order and little-endian. Pass F4 and F6 tensors as ``PackedTensor``. For array
+            subclasses, only the array data is written. Arrays that share memory are written separately.
         path: target file.
-        metadata: mapping of strings to strings; with None, no metadata map is written.
+        metadata: mapping of strings to strings. If it is None, the file has no metadata map.
 
     Raises:
         WriteError: something cannot be written, such as an array of objects, a masked array, or a tensor
@@ -57,7 +57,7 @@ def _tensor_data(name: str, value: object) -> TensorData:
     array: Array = np.asarray(value)
     code = code_of(array.dtype)
     if code is None:
-        raise unsupported_dtype(name, f"the format has no dtype for NumPy's {array.dtype}")
+        raise unsupported_dtype(name, f"the format has no dtype for the NumPy type {array.dtype}")
     return TensorData(name, code, array.shape, DeferredBytes(array.nbytes, lambda: _raw(array, code)))
 
 

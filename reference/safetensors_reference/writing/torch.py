@@ -31,7 +31,9 @@ from .writer import (
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MAX_WORK = 1_000_000
-"""Maximum effort for comparing two views before they count as sharing memory. Real layouts need few steps."""
+"""Maximum effort for comparing two views. Beyond it, they count as sharing memory. Real layouts need few
+steps.
+"""
 
 
 def save(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -49,14 +51,14 @@ def save_file(
     Args:
         tensors: mapping of names to dense tensors on any device. Non-contiguous tensors are copied and
             written in row-major order. Tensors on other devices are copied to the CPU one at a time.
-            Gradients are not saved. For the packed F4 type, the last dimension of the written shape is
-            doubled, because it counts elements (DTY-10). Pass other F4 and F6 tensors as ``PackedTensor``.
+            Gradients are not saved. For torch's packed F4 type, the last dimension is doubled in the file,
+            because the format counts elements (DTY-10). Pass other F4 and F6 tensors as ``PackedTensor``.
         path: target file.
-        metadata: mapping of strings to strings; with None, no metadata map is written.
+        metadata: mapping of strings to strings. If it is None, the file has no metadata map.
 
     Raises:
         WriteError: something cannot be written, such as tensors that share memory (``save_model`` stores only
-            one copy of them), sparse or quantised tensors, or tensors without data. Nothing has been written.
+            one of them), sparse or quantised tensors, or tensors without data. Nothing has been written.
         NotSavedError: the file cannot be written. The target is unchanged.
     """
     write_file(path, plan_file(tensors, metadata).chunks())
@@ -102,7 +104,7 @@ def _tensor_data(name: str, tensor: TorchTensor) -> TensorData:
     shape = tuple(tensor.shape)
     if code == "F4":
         if not shape:
-            text = "a scalar of packed F4 would have two elements"
+            text = "a scalar of torch's packed F4 type would have two elements"
             raise tensor_error(name, text, "WRT_SIZE_MISMATCH", "WRT-20")
         shape = (*shape[:-1], 2 * shape[-1])
     return TensorData(name, code, shape, _deferred(tensor))
@@ -135,7 +137,7 @@ def check(name: str, tensor: object) -> None:
             raise tensor_error(
                 name, "the storage of the tensor was freed or truncated", "WRT_SIZE_MISMATCH", "WRT-17"
             )
-        if tensor.numel() and not tensor.data_ptr():  # zeros without storage
+        if tensor.numel() and not tensor.data_ptr():  # a tensor of zeros without storage
             raise tensor_error(name, "its elements are not in memory", "WRT_NOT_CONTIGUOUS", "WRT-07")
 
 
@@ -152,8 +154,8 @@ def _deferred(tensor: torch.Tensor) -> DeferredBytes:
 
 def _raw(tensor: torch.Tensor) -> memoryview:
     plain = tensor.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
-    # View the elements as integers, because torch cannot copy every type and NumPy does not support all
-    # types.
+    # View the elements as integers, because torch cannot copy every type and NumPy does not support every
+    # type.
     words = plain.view(_WORDS[plain.element_size()]).cpu().contiguous().reshape(-1).numpy()
     part = tensor.element_size() // (2 if tensor.is_complex() else 1)
     return np.ascontiguousarray(words.view(f"=i{part}"), dtype=f"<i{part}").view(np.uint8).data
@@ -161,7 +163,7 @@ def _raw(tensor: torch.Tensor) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRegion:
-    """Memory of a tensor; ``dims`` contains (length, stride in bytes), with the longest stride first."""
+    """The memory of a tensor. ``dims`` contains (length, stride in bytes), with the longest stride first."""
 
     name: str
     device: str
@@ -193,7 +195,7 @@ class MemoryRegion:
 
 
 def shared_groups(memory_regions: Iterable[MemoryRegion]) -> list[list[MemoryRegion]]:
-    """Return the groups of two or more regions that share bytes, directly or through other regions."""
+    """Return groups of two or more regions that share bytes, either directly or through other regions."""
     ordered = sorted(memory_regions, key=lambda p: (p.device, p.address, p.name))
     parent = list(range(len(ordered)))
 
@@ -203,7 +205,7 @@ def shared_groups(memory_regions: Iterable[MemoryRegion]) -> list[list[MemoryReg
             index = parent[index]
         return index
 
-    open_regions: list[int] = []  # earlier regions that end after the start of this one
+    open_regions: list[int] = []  # earlier regions that end after the start of the current one
     for index, place in enumerate(ordered):
         open_regions = [
             i for i in open_regions if ordered[i].device == place.device and ordered[i].end > place.address

@@ -1,6 +1,6 @@
-"""Lays out a file from named bytes (rules WRT-01 to WRT-20) without any array library.
+"""Lays out a file from named bytes (rules WRT-01 to WRT-20), without any array library.
 
-``plan`` checks everything and determines the header before any data is read. The data are then read one
+``plan`` checks everything and determines the header before any data is read. Later, the data is read one
 tensor at a time.
 """
 
@@ -27,13 +27,16 @@ T = TypeVar("T")
 ALIGNMENT = 8
 
 FILE_ORDER = tuple(DTYPE_BITS)[::-1]
-"""Order of dtypes in the file (WRT-03), which aligns every tensor (WRT-04)."""
+"""Order of dtypes in the file (WRT-03). This order aligns every tensor (WRT-04)."""
 _RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredBytes:
-    """Bytes created on demand, so that only one copy exists at a time; ``load`` returns ``nbytes`` bytes."""
+    """Bytes that are created on demand, so that only one copy exists at a time.
+
+    ``load`` returns ``nbytes`` bytes.
+    """
 
     nbytes: int
     load: Callable[[], Bytes]
@@ -41,7 +44,10 @@ class DeferredBytes:
 
 @dataclass(frozen=True, slots=True)
 class TensorData:
-    """A tensor to write: name, dtype code, logical shape (DTY-10), row-major little-endian data (DAT-01)."""
+    """A tensor to write.
+
+    ``shape`` is the logical shape (DTY-10). ``data`` is row-major and little-endian (DAT-01).
+    """
 
     name: str
     dtype: str
@@ -51,7 +57,7 @@ class TensorData:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """A checked file without its data.
+    """A file that has been checked, but whose data has not been read.
 
     ``head`` contains the length prefix and the header. ``tensors`` are in byte order.
     """
@@ -60,7 +66,7 @@ class FilePlan:
     tensors: tuple[TensorData, ...]
 
     def chunks(self) -> Iterator[Bytes]:
-        """Yield the file as buffers without copying tensors. Raises WriteError if a size is wrong."""
+        """Yield the file as buffers, without copying tensors. Raises WriteError if a size is wrong."""
         yield self.head
         for tensor in self.tensors:
             with tensor_errors(tensor.name):
@@ -71,7 +77,7 @@ class FilePlan:
             yield view
 
     def to_bytes(self) -> bytes:
-        # Joining the chunks would keep all deferred copies in memory together.
+        # Joining the chunks would keep all deferred copies in memory at the same time.
         out = io.BytesIO()
         for chunk in self.chunks():
             out.write(chunk)
@@ -94,7 +100,7 @@ def tensor_data(
 
 @contextmanager
 def tensor_errors(name: object) -> Iterator[None]:
-    """Convert any exception that an array library raises about a tensor to a WriteError (API-14)."""
+    """Convert any exception that an array library raises for a tensor to a WriteError (API-14)."""
     try:
         yield
     except (SafetensorsError, MemoryError):
@@ -105,7 +111,10 @@ def tensor_errors(name: object) -> Iterator[None]:
 
 
 def plan(tensors: Iterable[TensorData], metadata: Mapping[str, str] | None = None) -> FilePlan:
-    """Lay out a file. Its bytes do not depend on the order of the arguments (WRT-12). Raises WriteError."""
+    """Lay out a file.
+
+    The result does not depend on the order of the arguments (WRT-12). Raises WriteError.
+    """
     rows: list[tuple[int, bytes, TensorData]] = []
     names: set[str] = set()
     for tensor in tensors:
@@ -139,7 +148,8 @@ def _head(tensors: tuple[TensorData, ...], metadata: Mapping[str, str] | None) -
     header = ("{" + ",".join(members) + "}").encode()
     header += b" " * (-len(header) % ALIGNMENT)
     prefix = len(header).to_bytes(8, "little")
-    if framing_fault(prefix, 8 + len(header)) is not None:  # the only possible fault is that it is too long
+    # a header that is too long is the only possible fault
+    if framing_fault(prefix, 8 + len(header)) is not None:
         text = f"the header would have {len(header):,} bytes, but readers accept at most {HEADER_CAP:,} bytes"
         raise WriteError(text, "WRT_HEADER_OVER_LIMIT", "WRT-11")
     return prefix + header
@@ -186,13 +196,21 @@ def _check_size(tensor: TensorData) -> None:
         if type(dim) is not int or dim < 0:
             text = f"a dimension is {shown(dim, 40)}, but it must be a whole number of at least 0"
             raise tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
-        # Readers may reject the product of the other dimensions even if one dimension is 0 (SHP-06).
+        # Even if one dimension is 0, readers may reject the file if the product of the others overflows
+        # (SHP-06).
         elements *= dim or 1
         if dim > U64_MAX or elements > U64_MAX:
-            raise tensor_error(tensor.name, "the shape needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
+            raise tensor_error(
+                tensor.name,
+                "the product of the nonzero dimensions does not fit into 64 bits",
+                "SHP_OVERFLOW",
+                "WRT-20",
+            )
     bits = 0 if 0 in tensor.shape else elements * DTYPE_BITS[tensor.dtype]
     if bits > U64_MAX:
-        raise tensor_error(tensor.name, "the size in bits needs more than 64 bits", "SHP_OVERFLOW", "WRT-20")
+        raise tensor_error(
+            tensor.name, "the size in bits does not fit into 64 bits", "SHP_OVERFLOW", "WRT-20"
+        )
     size = _size(tensor.data)
     if bits != 8 * size:
         raise _size_mismatch(tensor, size)
@@ -203,7 +221,7 @@ def _check_size(tensor: TensorData) -> None:
 def _size_mismatch(tensor: TensorData, found: int) -> WriteError:
     bits = prod(tensor.shape) * DTYPE_BITS[tensor.dtype]
     need = f"{bits:,} bits, which is not a whole number of bytes" if bits % 8 else f"{bits // 8:,} bytes"
-    text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}, but the data have {found:,} bytes"
+    text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}, but the data has {found:,} bytes"
     return tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
 
 

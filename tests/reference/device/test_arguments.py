@@ -112,7 +112,7 @@ def test_a_name_in_two_files_is_refused_before_anything_is_allocated(
         ({"threads": 0}, "threads must be a whole number of at least 1, not 0"),
         ({"chunk": -1}, "chunk must be a whole number of at least 1"),
         ({"chunk": 1.5}, "chunk must be a whole number of at least 1, not 1.5"),
-        ({"dtype": "F32"}, 'dtype must be a type of torch, not "F32"'),
+        ({"dtype": "F32"}, 'dtype must be a torch dtype, not "F32"'),
         ({"direct": True, "gds": True}, "cannot be used together"),
     ],
 )

@@ -1,1 +1,1 @@
-"""Loads one model on several ranks, and makes all ranks agree on success or failure."""
+"""Loads one model onto several ranks. All ranks agree on whether a load succeeded."""

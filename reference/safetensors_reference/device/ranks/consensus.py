@@ -1,8 +1,8 @@
-"""Agreement of all ranks on success or failure, through the store of their process group.
+"""Makes all ranks agree on success or failure, using the store of their process group.
 
-Before any collective, every rank posts a note and waits for good notes from all others. An error of one rank
-therefore becomes an error of all ranks, every collective is completed, and a missing note identifies a dead
-rank. Every backend has such a store.
+Before any collective, every rank posts a note and waits until all other ranks have posted a note without an
+error. If one rank has an error, all ranks therefore raise an error, and no rank waits forever in a
+collective. A missing note identifies a dead rank. Every backend has such a store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GRACE = 5.0
 """Seconds for which a failed rank waits until the others have read its error, because it may host the store.
 """
 NEWS_INTERVAL = 1.0
-"""Seconds between checks for broken ranks during collectives."""
+"""Seconds between checks for failed ranks during a collective."""
 MIN_PAUSE = 1e-4
 MAX_PAUSE = 0.02
 MAX_TEXT = 1000
@@ -34,7 +34,10 @@ _groups: dict[str, int] = {}
 
 
 class RankError(SafetensorsError, RuntimeError):
-    """Another rank failed, has gone away, or makes a different call; ``ranks`` are numbers in the group."""
+    """Another rank failed, stopped responding or made a different call.
+
+    ``ranks`` contains the numbers of these ranks in the process group.
+    """
 
     def __init__(
         self, message: str, ranks: tuple[int, ...], code: str | None = None, rule: str | None = None
@@ -44,9 +47,10 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class RankNote(NamedTuple):
-    """Message of one rank in one step.
+    """The message that one rank posts in one step.
 
-    It is a shared fact or an error; ``broken`` is True if the group can no longer be used.
+    It contains either an error or a fact that all ranks compare. ``broken`` is True if the group can no
+    longer be used.
     """
 
     fact: str = ""
@@ -58,11 +62,11 @@ class RankNote(NamedTuple):
 
 
 class InterruptGate:
-    """Delays Ctrl-C where an interrupted rank would leave the others in the middle of a step.
+    """Delays Ctrl-C while interrupting this rank would leave the other ranks in the middle of a step.
 
     The first Ctrl-C is raised immediately only while files are read. At other times, it is delayed until the
-    other ranks can be informed. The second one is always raised immediately, and sets ``second_interrupt``.
-    The gate replaces the SIGINT handler while it is entered in the main thread.
+    other ranks can be informed. A second Ctrl-C is always raised immediately, and sets ``second_interrupt``.
+    If the gate is entered in the main thread, it replaces the SIGINT handler until it is exited.
     """
 
     def __init__(self) -> None:
@@ -101,9 +105,9 @@ class InterruptGate:
             self._old(number, frame)
 
     def attempt(self, do: Callable[..., object], *args: object) -> BaseException | None:
-        """Call ``do`` and return its error.
+        """Call ``do`` and return its error, if any.
 
-        Ctrl-C is raised during the call. A delayed Ctrl-C is raised before the call.
+        A delayed Ctrl-C is raised before the call. During the call, Ctrl-C is raised immediately.
         """
         try:
             self._open = True
@@ -122,10 +126,13 @@ class InterruptGate:
 
 
 class RankSync:
-    """Steps of one object that exists on all ranks of a group. Objects are numbered in order of creation."""
+    """Synchronizes an object that exists on all ranks of a group, step by step.
+
+    Objects are numbered in order of creation.
+    """
 
     def __init__(self, group: Any, timeout: float) -> None:
-        """Take the next number. Raises AccessError if there is no usable group."""
+        """Number this object. Raises AccessError if there is no usable group."""
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
             raise AccessError(f"timeout must be a number of seconds above 0, not {shown(timeout)}")
         if not dist.is_available() or not dist.is_initialized():
@@ -149,7 +156,7 @@ class RankSync:
         self._step = 0
 
     def agree(self, error: BaseException | None = None, fact: str = "", shown: str = "") -> list[RankNote]:
-        """Report the result of this rank and return the notes of all ranks.
+        """Post the result of this rank, and return the notes of all ranks.
 
         Raises ``error`` if it is not None, or RankError if another rank failed.
         """
@@ -158,7 +165,8 @@ class RankSync:
         self._step += 1
         if error is not None:
             others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
-            with suppress(RankError, KeyboardInterrupt):  # the original error is more important
+            # the original error is more important than an error of the store
+            with suppress(RankError, KeyboardInterrupt):
                 self._post(_note_of(error, False))
                 self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
                 if others:
@@ -168,11 +176,13 @@ class RankSync:
         if not self.wait(self._complete, self.timeout):
             missing = self._missing()
             self._step += 1
-            # Ranks that arrive late would find only good notes, although this rank has left.
+            # Otherwise, ranks that arrive late would find only good notes, although this rank has left.
             self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
             self._mark_broken()
             text = f"{name_ranks(missing)} did not answer within {self.timeout:g} s"
-            raise RankError(f"{text}: ended, hanging, or making different calls", tuple(missing))
+            raise RankError(
+                f"{text}; possible causes: a process exited, hung or made a different call", tuple(missing)
+            )
         notes = self._notes()
         bad = [rank for rank, note in enumerate(notes) if note.error is not None]
         if bad:
@@ -201,7 +211,7 @@ class RankSync:
         )
 
     def give_up(self, error: BaseException) -> RankError | None:
-        """Report failed collectives, and return the error of the rank that caused them.
+        """Report that a collective failed, and return the error of the rank that caused the failure.
 
         The group is unusable afterwards.
         """
@@ -217,15 +227,15 @@ class RankSync:
             return err
         self._mark_broken()
         if missing:
-            text = f"{name_ranks(missing)} ended or hung during a collective operation ({reason(error)})"
+            text = f"{name_ranks(missing)} exited or hung during a collective operation ({reason(error)})"
             return RankError(text, tuple(missing))
-        # A rank that did not give up is closer to the cause.
+        # The error of a rank that did not give up is closer to the cause.
         bad = [rank for rank, note in sorted(notes.items()) if note.error is not None and rank != self.rank]
         bad.sort(key=lambda rank: notes[rank].broken)
         return self._failure(notes, bad) if bad else None
 
     def report_interrupt(self) -> None:
-        """Report an interrupt between two steps. The group is unusable afterwards."""
+        """Report an interrupt that occurred between two steps. The group is unusable afterwards."""
         if self.broken is None:
             self._step += 1
             with suppress(RankError):
@@ -237,7 +247,7 @@ class RankSync:
         if self.broken is None:
             self._step += 1
             text = "closed the files" if error is None else f"left: {reason(error)}"
-            with suppress(RankError):  # all other ranks have gone away
+            with suppress(RankError):  # the process that hosts the store may have exited
                 self._post(RankNote(error=text, broken=True))
             self.broken = "the files are closed"
 
@@ -274,7 +284,7 @@ class RankSync:
         except RuntimeError as err:
             self._mark_broken()
             text = f"the store of the process group does not answer ({reason(err)})"
-            hint = "the process that hosts the store, usually rank 0, has probably ended"
+            hint = "the process that hosts the store, usually rank 0, has probably exited"
             raise RankError(f"{text}; {hint}", ()) from err
 
     def _mark_broken(self) -> None:

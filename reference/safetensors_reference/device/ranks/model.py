@@ -1,6 +1,6 @@
 """Loads a model onto the ranks of a process group. Each rank gets whole tensors or its own slices.
 
-Importing this module imports torch. The group needs gloo for the CPU and nccl for CUDA.
+Importing this module imports torch. The process group needs the gloo backend for the CPU and nccl for CUDA.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ TIMEOUT = 300.0
 
 
 class ShardedModel(Uncopied):
-    """One or several files that are open on all ranks of a process group.
+    """One or more files that are open on all ranks of a process group.
 
     All ranks must create the object and call ``get_tensor``, ``load`` and ``get_sharded`` in the same order
-    with the same arguments. Only those calls of ``get_sharded`` that do not communicate may differ. Tensors
-    stay valid after closing. All tensors of one call share a buffer, and each of them keeps it alive.
+    with the same arguments. The only exception is that calls of ``get_sharded`` that do not communicate may
+    differ. Tensors stay valid after the object is closed. All tensors of one call share a buffer, and each of
+    them keeps it alive.
 
     If a rank fails, it raises its own error, and every other rank raises a RankError that names it. The
-    process group can still be used, unless a collective failed or a rank has gone away.
+    process group can still be used, unless a collective failed or a rank has stopped responding.
     """
 
     def __init__(
@@ -65,19 +66,19 @@ class ShardedModel(Uncopied):
             device: device of this rank, which is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
             group: a process group of torch.distributed, by default the group of all processes.
             uneven: what to do if a size is not a multiple of the number of ranks. ``refuse`` raises an error;
-                ``split`` cuts in the same way as ``torch.chunk``, so that the last ranks get less or nothing.
-            timeout: seconds to wait for the other ranks in each step. One step reads 256 MiB per rank or one
-                tensor.
+                ``split`` cuts in the same way as ``torch.chunk``, so the last ranks may get less or nothing.
+            timeout: seconds to wait for the other ranks in each step. In a step, each rank reads about
+                256 MiB, or a single larger tensor.
             threads: number of worker threads, as in ``load_file``.
-            chunk: maximum size of a read and copy in bytes, as in ``load_file``.
-            profile: profile to use where readers may differ.
+            chunk: maximum number of bytes that are read and copied together, as in ``load_file``.
+            profile: profile that decides where readers may differ.
 
         Raises:
             InvalidFileError: a file breaks rules.
             InvalidIndexError: the index or one of its shards breaks rules.
             UnreadableError: a file cannot be read.
             AccessError: an argument cannot be used here, or there is no process group.
-            RankError: another rank failed, has gone away, or has a different file.
+            RankError: another rank failed, stopped responding, or has a different file.
         """
         self._stack = ExitStack()
         self._closed = False
@@ -137,7 +138,10 @@ class ShardedModel(Uncopied):
         return self._files[self._number(name)].known.tensors[name]
 
     def get_tensor(self, name: str) -> TorchTensor:
-        """Return the whole tensor on every rank. One rank reads and broadcasts it. Raises as ``load``."""
+        """Return the whole tensor on every rank.
+
+        One rank reads and broadcasts it. Raises the same errors as ``load``.
+        """
         if not isinstance(name, str):
             self._number(name)
         return self.load({name: None})[name]
@@ -145,16 +149,18 @@ class ShardedModel(Uncopied):
     def get_sharded(self, name: str, dim: int) -> TorchTensor:
         """Return this rank's slice of a tensor along ``dim``. Negative dimensions count from the last one.
 
-        If the slice is a single range of bytes, as along dimension 0, or consists of runs of 16 KiB or more,
-        the rank reads it without communication, so an error affects only this rank. Otherwise, one rank reads
-        and scatters the tensor, as in ``load``. Raises the errors of ``load``.
+        If the slice is a single range of bytes, as for dimension 0, or if it consists of runs of at least 16
+        KiB, the rank reads it without communication, so an error affects only this rank. Otherwise, one rank
+        reads the tensor and scatters the slices, as in ``load``. Raises the same errors as ``load``.
         """
         handled = sys.exception()
         try:
             self._check_open()
             self._number(name)
             if dim is None:
-                raise AccessError("get_sharded needs a dimension; use get_tensor for the whole tensor")
+                raise AccessError(
+                    "get_sharded needs the dimension to cut along; use get_tensor for the whole tensor"
+                )
             (item,) = self._items({name: dim})
             if item.way == "own":
                 return self._finished([item], [name], talk=False)[name]
@@ -164,10 +170,10 @@ class ShardedModel(Uncopied):
         return self.load({name: dim})[name]
 
     def load(self, wanted: Mapping[str, int | None]) -> dict[str, TorchTensor]:
-        """Load many tensors together. Either all ranks get all tensors or none.
+        """Load many tensors together. Either all ranks get all tensors, or every rank raises an error.
 
-        The ranks divide the files among themselves according to their size in bytes. If there are fewer files
-        than ranks, they divide the tensors instead. Reads and collectives overlap.
+        The files are divided among the ranks by size. If there are fewer files than ranks, the tensors are
+        divided instead. Reads and collectives overlap.
 
         Args:
             wanted: mapping of tensor names to the dimension to cut along, or None for the whole tensor.
@@ -181,7 +187,7 @@ class ShardedModel(Uncopied):
             AccessError: a tensor cannot be cut this way, a file changed, or the model is closed.
             UnreadableError: a file cannot be read, or became shorter during the load.
             DeviceError: the device, its memory or a collective failed.
-            RankError: another rank failed, has gone away, or makes a different call.
+            RankError: another rank failed, stopped responding, or made a different call.
         """
         handled = sys.exception()
         try:
@@ -194,11 +200,11 @@ class ShardedModel(Uncopied):
                 odd = [rank for rank, note in enumerate(notes) if note.fact != notes[0].fact]
                 if odd:
                     requests = f"requested {notes[odd[0]].shown}, but rank 0 requested {notes[0].shown}"
-                    text = f"the ranks make different calls: {name_ranks(odd)} {requests}"
+                    text = f"the ranks made different calls: {name_ranks(odd)} {requests}"
                     raise RankError(text, tuple(odd))
                 return self._finished(items, wanted, talk=True)
         except BaseException as err:
-            # An error that is kept must not keep the memory alive.
+            # The caller may keep the error, which must not keep the memory alive.
             release_frames(err, handled)
             self._dropped(err)
             raise
@@ -213,7 +219,7 @@ class ShardedModel(Uncopied):
 
     def _items(self, wanted: Mapping[str, int | None]) -> list[LoadItem]:
         if not isinstance(wanted, Mapping):
-            raise AccessError("load needs a mapping from names to dimensions (or None)")
+            raise AccessError("load needs a mapping of names to dimensions (or None)")
         items: list[LoadItem] = []
         by_cut: dict[tuple[str, tuple[int, ...], str], LoadItem] = {}
         rows: dict[int, list[TensorRow]] = {}
@@ -221,7 +227,8 @@ class ShardedModel(Uncopied):
             number = self._number(name)
             known = self._files[number].known
             info = known.tensors[name]
-            # Reuse cuts, because a model has few shapes and a cut has an entry for each rank.
+            # Reuse cuts, because a cut has an entry for each rank and many tensors of a model have the same
+            # shape.
             key = (info.dtype, info.shape, repr(dim))
             if key in by_cut:
                 items.append(by_cut[key]._replace(info=info, file=number))
@@ -246,11 +253,11 @@ class ShardedModel(Uncopied):
         try:
             return make_views([row(plan.places[name], self.rank) for name in order], buffer)
         except (RuntimeError, MemoryError) as err:
-            where = f"{self._files[0].source.name}: after reading, on {buffer.device}"
+            where = f"{self._files[0].source.name}: cannot create the tensors on {buffer.device}"
             raise DeviceError(f"{where}: {reason(err)}") from err
 
     def close(self) -> None:
-        """Close the files. Ranks that still wait for this one raise RankError."""
+        """Close the files. Ranks that are still waiting for this rank raise RankError."""
         self._leave(None)
 
     def _leave(self, error: BaseException | None) -> None:
@@ -309,7 +316,10 @@ def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> li
 
 
 def _check_same(files: Sequence[OpenFile], notes: Sequence[RankNote]) -> None:
-    """Raise RankError unless all ranks have the same files as rank 0, judging by number, header and size."""
+    """Compare the number of files and their headers and sizes with rank 0.
+
+    Raises RankError if they differ.
+    """
     first = json.loads(notes[0].fact)
     others = [json.loads(note.fact) for note in notes]
     odd = [rank for rank, digests in enumerate(others) if len(digests) != len(first)]

@@ -1,16 +1,16 @@
-"""Plans a load by several ranks. Every rank computes the same cuts, reads and places.
+"""Plans a load by several ranks. Every rank computes the same cuts, reads and buffer positions.
 
-A slice along dimension ``dim`` is a run of bytes that is repeated for every index into the dimensions before
-it.
+A slice along dimension ``dim`` consists of runs of bytes, one for each combination of indices in the
+dimensions before it.
 
 There are three ways to load a tensor. ``own``: each rank reads its part without communication. ``broadcast``:
 one rank reads the tensor and sends it to all others. ``scatter``: one rank reads the tensor and sends each
-rank its slice; it is used if the runs are so short that a system call for each would cost more than
-sending.
+rank its slice. ``scatter`` is used if the runs are so short that a system call for each would cost more than
+sending the data.
 
 Buffers have the same layout on every rank, with enough space for the largest share of each tensor, so that
-one collective can move many tensors. Loading in rounds limits the number of bytes that a rank reads for
-others.
+one collective can transfer many tensors. Loading in rounds limits how many bytes a rank reads for others at a
+time.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ Uneven = Literal["refuse", "split"]
 Way = Literal["own", "broadcast", "scatter"]
 ROUND_BYTES = 256 << 20
 MIN_RUN = 16 << 10
-"""Minimum length in bytes of a run that each rank reads itself. On disks, shorter reads are slow."""
+"""Minimum length in bytes of a run for which each rank reads its own part. On disks, shorter reads are slow.
+"""
 ALIGNMENT = 64
 
 
 class Share(NamedTuple):
-    """Share of one rank in a tensor: shape, position of the first run in the tensor, and bytes per run."""
+    """One rank's share of a tensor: shape, position of the first run in the tensor, and bytes per run."""
 
     shape: tuple[int, ...]
     first: int
@@ -44,10 +45,10 @@ class Share(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Division of a tensor among the ranks.
+    """How a tensor is divided among the ranks.
 
-    ``runs`` is the number of runs per share and ``step`` the number of bytes from one run to the next. There
-    is one share for each rank.
+    ``runs`` is the number of runs per share, and ``step`` is the number of bytes from the start of one run to
+    the start of the next. There is one share for each rank.
     """
 
     runs: int
@@ -61,7 +62,7 @@ class Cut(NamedTuple):
 
 
 def bounds(size: int, world: int) -> list[tuple[int, int]]:
-    """Return (first index, end) for each rank. Cuts a dimension of ``size`` as ``torch.chunk`` does."""
+    """Cut a dimension in the same way as ``torch.chunk``. Return (first index, end) for each rank."""
     most = -(-size // world)
     return [(min(rank * most, size), min((rank + 1) * most, size)) for rank in range(world)]
 
@@ -71,7 +72,7 @@ def cut_whole(info: TensorInfo, world: int) -> Cut:
 
 
 def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven = "refuse") -> Cut:
-    """Cut a tensor among ``world`` ranks. Raises AccessError (API-07, API-08) if that is impossible."""
+    """Divide a tensor among ``world`` ranks. Raises AccessError (API-07, API-08) if that is impossible."""
     where = f"{file}: tensor {quote(info.name)}"
     axis = _axis(where, info, dim)
     size = info.shape[axis]
@@ -80,7 +81,7 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
         hint = "uneven='split' cuts it in the same way as torch.chunk"
         raise AccessError(f"{where}: {text}; {hint}", "API_SLICE_UNSUPPORTED", "API-07")
     inner = prod(info.shape[axis + 1 :]) * info.bits
-    # Without elements, there are no bytes to cut.
+    # If there are no elements, there are no bytes to cut.
     runs = prod(info.shape[:axis]) if info.nbytes else 1
     if world == 1:
         return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),), False)
@@ -89,8 +90,8 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
     for begin, end in bounds(size, world):
         first, bits = (begin * inner, (end - begin) * inner) if info.nbytes else (0, 0)
         if first % 8 or bits % 8 or (runs > 1 and row % 8):
-            text = f"{info.dtype} {list(info.shape)} cut along dimension {axis} among {world:,} ranks"
-            reason = "cuts through bytes that elements share"
+            text = f"cutting {info.dtype} {list(info.shape)} along dimension {axis} among {world:,} ranks"
+            reason = "would split bytes that several elements share"
             raise AccessError(f"{where}: {text} {reason}", "API_SLICE_UNSUPPORTED", "API-08")
         shape = (*info.shape[:axis], end - begin, *info.shape[axis + 1 :])
         shares.append(Share(shape, first // 8, bits // 8))
@@ -98,7 +99,7 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
 
 
 def _axis(where: str, info: TensorInfo, dim: int) -> int:
-    # True is an integer in Python, but it is a mistake here.
+    # In Python, True is an integer, but as a dimension it is a mistake.
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
         raise AccessError(f"{where}: a dimension must be a number, not {shown(dim)}")
     number = index(dim)
@@ -113,7 +114,7 @@ def _axis(where: str, info: TensorInfo, dim: int) -> int:
 
 
 class PlannedFile(NamedTuple):
-    """Properties of a file that planning needs: name for errors, start of the data, and tensors."""
+    """What the planner needs to know about a file: its name (for errors), data start, and tensors."""
 
     name: str
     data_start: int
@@ -121,7 +122,7 @@ class PlannedFile(NamedTuple):
 
 
 class LoadItem(NamedTuple):
-    """A tensor to load: number of its file, cut, way of loading, and first byte in the buffer."""
+    """A tensor to load: its file number, its cut, the way to load it, and its first byte in the buffer."""
 
     info: TensorInfo
     file: int
@@ -135,7 +136,7 @@ class LoadItem(NamedTuple):
 
 
 class CollectiveBatch(NamedTuple):
-    """Tensors that one collective moves: buffer bytes ``[at, at + size)``, which include small gaps."""
+    """Tensors that one collective transfers: buffer bytes ``[at, at + size)``, which include small gaps."""
 
     way: Way
     source: int
@@ -145,7 +146,10 @@ class CollectiveBatch(NamedTuple):
 
 
 class LoadPlan(NamedTuple):
-    """Batches by round, items by tensor name, and buffer size. Without a collective, the source is -1."""
+    """Batches by round, items by tensor name, and the buffer size.
+
+    A batch without a collective has source -1.
+    """
 
     rounds: list[list[CollectiveBatch]]
     places: dict[str, LoadItem]
@@ -205,7 +209,8 @@ def _place(way: Way, source: int, items: Iterable[LoadItem], at: int) -> Collect
 def sources(items: Sequence[LoadItem], world: int) -> list[int]:
     """Return the rank that reads each item.
 
-    Items are assigned in order of decreasing size, each to the rank that has the fewest bytes so far.
+    If there are at least as many files as ranks, one rank reads all items of a file. The largest files or
+    items are assigned first, each to the rank that has the fewest bytes so far.
     """
     by_file = len({item.file for item in items}) >= world
     sizes: dict[int, int] = {}

@@ -1,7 +1,7 @@
-"""Executes a load plan. The reads for one round overlap the collectives of the previous one.
+"""Executes a load plan. The reads of one round overlap with the collectives of the previous round.
 
 Between rounds, all ranks report their results. If a read fails on any rank, all ranks finish the pending
-collectives and start no others, so the process group can still be used.
+collectives and start no new ones, so the process group can still be used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
 class OpenFile(NamedTuple):
-    """An open file, its properties for planning, and a digest of its header and size."""
+    """An open file, what the planner needs to know about it, and a digest of its header and size."""
 
     source: PathSource
     known: PlannedFile
@@ -38,14 +38,17 @@ class OpenFile(NamedTuple):
 
 
 class ScatterMemory(NamedTuple):
-    """Memory of a scattering rank: whole tensors, and a block for each rank, as uint8[world, n]."""
+    """Memory of a rank that scatters tensors.
+
+    It contains the whole tensors, and a block for each rank as uint8[world, n].
+    """
 
     whole: torch.Tensor
     blocks: torch.Tensor
 
 
 class LoadRounds:
-    """One load on one rank."""
+    """Runs one load on one rank."""
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class LoadRounds:
         return self._take()
 
     def together(self) -> torch.Tensor:
-        """Load together with all ranks, or raise RankError.
+        """Load together with all ranks. Raises RankError if another rank fails.
 
         If a collective fails, the group is unusable afterwards.
         """
@@ -121,14 +124,14 @@ class LoadRounds:
             for batch, piece in zip(scattered, pieces, strict=True):
                 _divide(batch, piece)
         except (RuntimeError, MemoryError) as err:
-            raise DeviceError(f"dividing tensors on {self._engine.device} failed ({reason(err)})") from err
+            raise DeviceError(f"cutting tensors on {self._engine.device} failed ({reason(err)})") from err
         self._pieces = pieces
 
     def _room(self, batch: CollectiveBatch) -> ScatterMemory:
         file = self._files[batch.items[0].file].source.name
         size = sum(_place(item.info.nbytes) for item in batch.items)
-        whole = allocate(f"{file}: tensors to be cut", size, self._engine)
-        blocks = allocate(f"{file}: slices to be sent", self._call.world * batch.size, self._engine)
+        whole = allocate(f"{file}: tensors to cut", size, self._engine)
+        blocks = allocate(f"{file}: slices to send", self._call.world * batch.size, self._engine)
         return ScatterMemory(whole, blocks.view(self._call.world, batch.size))
 
     def _shares(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
@@ -146,9 +149,9 @@ class LoadRounds:
     def _targets(
         self, items: Sequence[LoadItem], memory: torch.Tensor, segments: Sequence[Sequence[Segment]]
     ) -> list[Target]:
-        """Return one target per run of items from the same file.
+        """Return one target for each run of consecutive items from the same file.
 
-        Chunks include gaps, so no target may span other items.
+        Chunks include gaps, so a target must not span other items.
         """
         out: list[Target] = []
         pairs = zip(items, segments, strict=True)
@@ -219,7 +222,7 @@ def _divide(batch: CollectiveBatch, pieces: ScatterMemory) -> None:
     at = 0
     for item in batch.items:
         cut = item.cut
-        # Copy in words of the widest common size, because single bytes are slow to copy.
+        # Copy in the widest words that divide all sizes, because copying single bytes is slow.
         width = gcd(8, cut.step, *(n for share in cut.shares for n in (share.first, share.run)))
         rows = pieces.whole[at : at + item.info.nbytes].view(WORDS[width]).view(cut.runs, -1)
         for rank, share in enumerate(cut.shares):
