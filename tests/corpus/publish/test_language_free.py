@@ -282,8 +282,8 @@ class Registered:
     body: Any = None
     arguments: tuple[Any, ...] = ()
 
-    def __call__(self, *_: object, over: dict[str, Any] | None = None, **__: object) -> Any:
-        self.arguments = tuple(over.values())[:1] if over else ()
+    def __call__(self, *_: object, over: Any = (), **__: object) -> Any:
+        self.arguments = tuple(over.values() if isinstance(over, dict) else over)[:1]
         return self.keep
 
     def keep(self, body: Any) -> None:
