@@ -26,16 +26,16 @@ tensor, a header without padding, metadata after the tensors, or a string of mor
 that isolates a fault does not reveal a bug on such a path. These sets therefore combine ordinary properties.
 A model lists properties of a file and the levels of each property. A topic is a valid file or a single
 fault, and each topic has a set of files. Every possible pair of levels of different properties occurs in
-some file of the set. In the sets of valid files, every triple of the most important properties occurs too.
+some file of the set. In the sets of valid files, every triple of the most important properties also occurs.
 
 The id of a case consists of the topic and the unusual levels. For example, the file of
 `surroundings/hole-of-one-last-r3-u8-tight` has a hole of one byte before the last tensor, which has three
 dimensions and dtype U8, and its header is not padded. A search with
 [covertable](https://pypi.org/project/covertable/) produces the sets. They are committed in `covering.txt`
-next to the models, and a test counts the combinations independently. The sets form the area `surroundings`
+next to the models, and a test counts the combinations independently. The sets form the `surroundings` area
 of the corpus.
 
-| model | topics | files | combinations | covered | files of all combinations |
+| model | topics | files | combinations | covered | files needed for the full product |
 | --- | --: | --: | --: | --: | --: |
 """
 
@@ -122,7 +122,7 @@ def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterat
             yield from ("", "¹ Only in valid files.")
         if model.exclusions:
             excluded = dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
-            reason = "These combinations are excluded because they are impossible or a choice"
+            reason = "These combinations are excluded because they are impossible or depend on a choice"
             yield from ("", f"{reason}: {'; '.join(excluded)}.")
         yield from ("", "| topic | files | about | rule |", "| --- | --: | --- | --- |")
         for topic, about in model.topics.items():

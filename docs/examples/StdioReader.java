@@ -49,7 +49,7 @@ public final class StdioReader {
         if (!condition) throw new Refused(what);
     }
 
-    /** Strict JSON without duplicate keys and half surrogate pairs. Objects are Map, arrays List, and null is NULL. */
+    /** Strict JSON: rejects duplicate keys and lone surrogates. Objects become Map, arrays List, and null NULL. */
     static final class Json {
         static final Object NULL = new Object();
         static final int DEPTH = 128;

@@ -1,7 +1,7 @@
 // Runs a JavaScript reader for safetensors over the corpus. It needs only Node:
 //     node corpus.mjs path/to/corpus.json ./corpus_reader.mjs
 // The reader exports open(bytes) -> [{name, dtype, shape}], which throws to reject, and optionally
-// lacks = ["dtype-f4", ...], the features that it lacks. The program runs only the step "open" of each case.
+// lacks = ["dtype-f4", ...], the features that it lacks. The program runs only the "open" step of each case.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -41,7 +41,7 @@ function bytesOf({ file, recipe, sha256, size }) {
   return bytes;
 }
 
-// Returns a string from the manifest. If it has half a surrogate pair, the manifest stores it as UTF-8 parts.
+// Returns a string from the manifest. A string with a lone surrogate is stored as UTF-8 parts.
 function textOf(value) {
   if (typeof value === "string") return value;
   const pieces = Buffer.concat(value.parts.map(expand)).toString("latin1").split(/(\xed[\xa0-\xbf][\x80-\xbf])/);

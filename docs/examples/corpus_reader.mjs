@@ -14,7 +14,7 @@ function demand(condition, what) {
   if (!condition) throw new Error(what);
 }
 
-// Parses a text that JSON.parse accepts, with objects as Map and plain integers as BigInt.
+// Parses text that JSON.parse accepts. Objects become Map, and plain integers become BigInt.
 function parse(text) {
   JSON.parse(text);
   const tokens = Array.from(text.matchAll(TOKEN), (match) => match[1]);

@@ -59,7 +59,7 @@ static void give_back_all(void) {
     }
 }
 
-/* ---- strict JSON: UTF-8, no duplicate keys, no half surrogate pairs ---- */
+/* ---- strict JSON: UTF-8, no duplicate keys, no lone surrogates ---- */
 
 typedef struct Value {
     char kind;        /* { [ " 0 (a number) t f n */
