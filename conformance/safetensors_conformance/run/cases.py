@@ -239,7 +239,8 @@ class CaseRunner:
 
     def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
         second = self._retry_alone(item, step, first)
-        # Only the retry of a hang gets more time, and only that of a failed reservation gets more addresses.
+        # Only the retry of a hang gets more time, and only the retry of a failed reservation gets more
+        # address space.
         late = second.outcome == "hang" != first.outcome
         if late or second.retry is RetryReason.ADDRESS_SPACE != first.retry:
             second = self._retry_alone(item, step, second)

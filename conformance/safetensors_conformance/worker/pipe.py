@@ -117,7 +117,7 @@ class PipeWorker(Worker):
         confinement = self._limits.confinement
         if confinement.sandbox and (self._device or "").startswith("cuda"):
             raise self._start_error(
-                f"a sandbox gives no access to GPUs; leave out --sandbox, or --device {self._device}", ""
+                f"GPUs are not available in the sandbox; leave out --sandbox, or --device {self._device}", ""
             )
         known = self._target.descriptor
         limited = not self._unlimited_address_space and (known is None or known.limit_address_space)

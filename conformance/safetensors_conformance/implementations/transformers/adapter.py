@@ -1,4 +1,4 @@
-"""Adapter for ``save_pretrained``, and for the functions with which ``from_pretrained`` reads files."""
+"""Adapter for ``save_pretrained``, and for the functions that ``from_pretrained`` uses to read files."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Lazy(Weights):  # type: ignore[misc]  # imported by its plain name
 
 @marked
 class Eager(Lazy):
-    """``safetensors_weights_iterator`` with the strategy ``eager``, which uses ``safetensors.torch.load``."""
+    """``safetensors_weights_iterator`` with the ``eager`` strategy, which uses ``safetensors.torch.load``."""
 
     lacks = ("dtype-f4", *torch_rows.LACKS)
     arguments = (False, "eager")
