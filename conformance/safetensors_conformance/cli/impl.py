@@ -51,7 +51,7 @@ def impl() -> None:
 @click.option("--kind", type=click.Choice(tuple(KINDS)), help="List only implementations of this kind.")
 @confinement_options
 def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
-    """List the names for --impl, with facts about each implementation and whether it is installed.
+    """List the names for --impl, with information about each implementation and whether it is installed.
 
     A star after the language means that the implementation uses the official library's parser. On a terminal,
     the last column is cut to fit; in a pipe, it is printed in full.

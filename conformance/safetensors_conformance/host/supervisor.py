@@ -1,4 +1,4 @@
-"""The supervisor of tested programs. It ensures that no process that they start outlives them or the harness.
+"""The supervisor, which ensures that processes started by tested programs do not outlive them or the harness.
 
 This file uses only the standard library and runs in a single thread. ``python supervisor.py FD`` reads
 requests from the socket ``FD``. For each request, it forks a keeper. The keeper starts the program and adopts

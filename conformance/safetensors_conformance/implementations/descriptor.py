@@ -2,7 +2,7 @@
 
 Each implementation has a folder with ``implementation.toml`` (``schemas/implementation.schema.json``). The
 folder also contains the adapters of its entries, or a program that wraps a reader built from source. If this
-project keeps a baseline, the folder contains ``expected_failures.toml``. ``STC_IMPLEMENTATIONS`` names
+project keeps a baseline, the folder contains ``expected_failures.toml``. ``STC_IMPLEMENTATIONS`` lists
 folders with your own descriptors.
 """
 

@@ -134,7 +134,7 @@ def _program(selector: str) -> Target:
         return Target(selector, "cmd", argv)
     if not any("{path}" in part for part in argv):
         raise SelectorError(
-            f"--impl {selector!r}: mark the place of the file in the command, e.g. exit:{rest} {{path}}"
+            f"--impl {selector!r}: mark the file's position in the command, e.g. exit:{rest} {{path}}"
         )
     return Target(selector, "exit", argv)
 

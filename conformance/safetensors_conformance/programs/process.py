@@ -21,7 +21,7 @@ LINE_LIMIT = 64 << 20
 """Longest answer in bytes."""
 STDERR_TAIL = 8 << 10
 STDERR_AT_ONCE = 1 << 20
-"""Maximum number of bytes of standard error to read in one go, because a process may write endlessly."""
+"""Maximum number of bytes of standard error to read at a time, because a process may write endlessly."""
 WATCH_EVERY = 0.05
 """Seconds between memory checks of a process that has not answered yet."""
 LAST_WORDS_SECONDS = 0.5

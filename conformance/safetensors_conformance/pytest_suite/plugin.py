@@ -69,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Exclude the modules of this package when another project collects its own (``--doctest-modules``)."""
+    """Exclude this package's modules when another project collects its modules (``--doctest-modules``)."""
     path = str(collection_path)
     if path.startswith(_PACKAGE) and not (path + os.sep).startswith(_TESTS) and not _TESTS.startswith(path):
         return True

@@ -139,7 +139,7 @@ class CaseRunner:
             raise StoppedError
         if self._max_hangs and self._consecutive_failures >= self._max_hangs * DEATHS_FOR_A_HANG:
             raise GivenUpError(
-                f"stopped: too many cases in a row hung or died, the last one was {self._last_failed}; "
+                f"stopped: too many cases in a row hung or died (the last one was {self._last_failed}); "
                 f"the limit is --max-hangs {self._max_hangs}, or {DEATHS_FOR_A_HANG} times as many "
                 "deaths"
             )

@@ -78,7 +78,7 @@ def header_row(implementation: Implementation, options: RunOptions, baseline: Pa
 
 
 def baseline_path(target: Target, given: Path | None) -> Path:
-    """Return the given baseline, the project's own for the descriptor's version, or one in this folder."""
+    """Return the given baseline, the project's baseline for the descriptor's version, or a local one."""
     if given is not None:
         return given
     if target.descriptor is not None and target.entry is not None:

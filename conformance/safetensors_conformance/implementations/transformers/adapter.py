@@ -36,7 +36,7 @@ class Model(PreTrainedModel):  # type: ignore[misc] # as above
 
 @marked
 class Load:
-    """Loads one file, or the files that an index names."""
+    """Loads one file, or the files that are listed in an index."""
 
     lacks = torch_rows.LACKS
 

@@ -16,7 +16,7 @@ LOG = logging.getLogger("vllm")
 LOG.info_once = LOG.warning_once = lambda *_: None  # type: ignore[attr-defined] # as vLLM's logger has them
 NOT_INSTALLED = SimpleNamespace(placeholder_attr=lambda _: None)
 """Replacements for optional packages."""
-# vLLM's own filter for the tensors of each rank. Every tensor is loaded here.
+# vLLM's own filter for the tensors of each rank. Every tensor is loaded in these tests.
 EXPERTS = cut_out.module("vllm", f"{FOLDER}/ep_weight_filter.py")
 UTILS = cut_out.module(
     "vllm",
