@@ -25,7 +25,7 @@ class Check(NamedTuple):
 class RetryReason(Enum):
     """Why a result counts only if a fresh process repeats it."""
 
-    PROTOCOL_BROKEN = "an earlier request to the same process may have caused a broken conversation"
+    PROTOCOL_BROKEN = "an earlier request to the same process may have broken the conversation"
     MACHINE_BUSY = "the machine was too busy to give the implementation its time"
     ENDED_WHILE_IDLE = "the process ended between this answer and the next"
     ADDRESS_SPACE = "a program that only reserves memory may have reached the limit of its address space"
@@ -38,7 +38,7 @@ class StepResult(Answer):
 
     The worker reports ``cpu_ms``. ``spent_ms`` is the CPU time of all its processes, at most the wall time.
     ``peak_bytes`` is the growth of resident memory. ``read_bytes`` does not include memory-mapped reads.
-    ``cut`` is what remains of content that was too large, besides tensors and metadata.
+    ``cut`` contains the part that was kept of content that was too large, besides tensors and metadata.
     """
 
     retry: RetryReason | None = None

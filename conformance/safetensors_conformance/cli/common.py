@@ -38,7 +38,7 @@ def corpus(path: Path | None) -> Manifest:
 
 
 def shared_option(name: str, parameter: str = "", **settings: Any) -> Callable[[Command], Command]:
-    """Return the click option for one of the options that the pytest plugin has, too."""
+    """Return the click version of an option that the pytest plugin also has."""
     known = OPTIONS[name]
     details: dict[str, Any] = {"help": known.help, "metavar": known.metavar, "default": known.default}
     if known.flag:
@@ -141,7 +141,7 @@ def hand_out(
 
 
 def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) -> list[Case]:
-    """Return the cases that match a pattern, or all cases. Heavy ones need ``heavy`` or their full id."""
+    """Return the cases that match a pattern, or all cases. Heavy cases need ``heavy`` or their full id."""
     if patterns and manifest.by_id.keys() >= set(patterns):
         return [case for case in manifest.cases if case.id in patterns]
     for pattern in patterns:

@@ -54,7 +54,7 @@ MAX_HARNESS_ERRORS = 3
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation to run; repeat the option, because at least two are needed.",
+    help="Implementation to run. Repeat the option for each one; at least two are needed.",
 )
 @cases_option
 @click.option(

@@ -1,4 +1,4 @@
-"""``stc examples``: shims, programs and adapters to start from, available without a checkout too."""
+"""``stc examples``: copy shims, programs and adapters to start from, even without a checkout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from safetensors_corpus.cli.common import did_you_mean, exit_if_unusable, in_col
 
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDERS = (PACKAGE / "shims", PACKAGE / "examples", PACKAGE.parents[1] / "docs" / "examples")
-"""Folders of the examples in the package and in a checkout. A checkout needs no second copy."""
+"""Folders that contain the examples, in the package or in a checkout. Folders that do not exist are skipped.
+"""
 
 
 def examples() -> dict[str, dict[str, Path]]:
@@ -35,14 +36,14 @@ def examples() -> dict[str, dict[str, Path]]:
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     default=".",
-    help="Folder to copy into, created if it is missing.  [default: the current one]",
+    help="Folder to copy into, created if it is missing.  [default: the current folder]",
 )
 def copy_examples(names: tuple[str, ...], output: Path) -> None:
     """Copy shims, readers and adapters as starting points. Without NAME, list them.
 
     \b
     stc examples                       list the examples
-    stc examples mylib_adapter.py      copy into this folder, without overwriting files
+    stc examples mylib_adapter.py      copy into the current folder, without overwriting files
     stc examples java                  copy the shim of a language and its example into java/
     """
     known = examples()

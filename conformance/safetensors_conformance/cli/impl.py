@@ -40,7 +40,7 @@ def impl() -> None:
     \b
     Environments are in your cache folder (STC_CACHE selects another) and are created
     when a run first needs them. Nothing is ever installed into the interpreter that
-    runs this program. STC_IMPLEMENTATIONS names folders with your own descriptors.
+    runs this program. STC_IMPLEMENTATIONS lists folders with your own descriptors.
     """
 
 
@@ -51,10 +51,10 @@ def impl() -> None:
 @click.option("--kind", type=click.Choice(tuple(KINDS)), help="List only implementations of this kind.")
 @confinement_options
 def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
-    """List the names for --impl, with facts about each implementation and whether it is installed.
+    """List the names for --impl, with information about each implementation and whether it is installed.
 
-    A star after the language means that the official library does the parsing inside. On a terminal, the last
-    column is cut to fit; in a pipe, it is complete.
+    A star after the language means that the implementation uses the official library's parser. On a terminal,
+    the last column is cut to fit; in a pipe, it is printed in full.
     """
     facts = (
         ("version", "installed", "says") if check else ("kind", "parser in", "version", "installed", "calls")
@@ -137,7 +137,7 @@ def sync(
     """Install or build implementations in their own environments, and start each of them once.
 
     \b
-    Complete environments stay as they are; an interrupted installation continues.
+    Complete environments are left unchanged, and an interrupted installation continues.
     Sources are fetched first, then built without network access.
     Exit status: 0 if everything is installed, 1 if something could not be installed,
     built or started.
@@ -194,7 +194,7 @@ def info(name: str) -> None:
 
 
 def _facts(descriptor: LocatedDescriptor) -> list[str]:
-    core = "" if descriptor.independent else "; the official library does the parsing inside"
+    core = "" if descriptor.independent else "; it uses the official library's parser"
     lines = [
         f"{descriptor.name}: {descriptor.title}",
         f"kind       {descriptor.kind}: {KINDS[descriptor.kind]}",

@@ -69,19 +69,19 @@ FOLDER = Path("reports") / "published"
 def publish(
     runs: tuple[Path, ...], output: Path, check: bool, history_only: bool, jobs: int, corpus_path: Path | None
 ) -> None:
-    """Write the published reports: a page for each implementation, a comparison, and a picture.
+    """Write the published reports: a page for each implementation, a comparison, and a chart.
 
-    Without RUN, stc publish first runs every known implementation and installs the missing ones. That takes
-    minutes, and gigabytes of disk space the first time. RUN is a record written by stc run --report (.jsonl),
-    or a folder of records.
+    Without RUN, stc publish first runs every known implementation and installs the missing ones. This takes
+    several minutes and, the first time, gigabytes of disk space. RUN is a record written by stc run --report
+    (.jsonl), or a folder of records.
 
     Each run is added to the history of its program, history/NAME.jsonl and .md, which shows what each release
-    changed. A run that is already in the history adds nothing. With --history-only, stc publish adds the runs
-    of old releases without changing the reports. Without RUN, --history-only regenerates the pages of all
-    histories, and README.md with the programs that were never run.
+    changed. A run that is already in the history is not added again. With --history-only, stc publish adds
+    the runs of old releases without changing the reports. Without RUN, --history-only regenerates the pages
+    of all histories, and README.md, which lists the programs that were never run.
 
-    Statements about other people's software follow docs/disclosure.md. Run records contain more than may be
-    published, so they are not kept.
+    Statements about other people's software follow docs/disclosure.md. Run records contain data that must not
+    be published, so they are not kept.
 
     \b
     Examples

@@ -62,7 +62,7 @@ MAX_ARTIFACT = 4 << 30
     "--previous",
     type=click.Path(path_type=Path),
     metavar="OLD",
-    help="Older report (or its folder) for finding new and fixed failures.  [default: the baselines]",
+    help="Older report (or its folder), used to find new and fixed failures.  [default: the baselines]",
 )
 @click.option(
     "--public",
@@ -75,7 +75,7 @@ MAX_ARTIFACT = 4 << 30
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Baseline that a run used, if it does not belong to this project. Matched by file name.",
+    help="Baseline that a run used, if this project does not contain it. It is matched by file name.",
 )
 @click.option(
     "--artifact",

@@ -63,7 +63,7 @@ from .common import (
 )
 @limit_options
 @shared_option("--full-failures")
-@click.option("-q", "--quiet", is_flag=True, help="Print only the summary and why the run fails.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the summary and the reasons the run failed.")
 def run(
     impls: tuple[str, ...],
     cases: tuple[str, ...],
@@ -167,8 +167,8 @@ def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -
             return failed
 
     if jobs == 1:
-        return max([one(selector) for selector in driver.targets])  # each of them runs
-    # One thread waits for each worker process, and as many again for hangs that are being retried.
+        return max([one(selector) for selector in driver.targets])  # the list makes all of them run
+    # Each running worker needs a thread, and as many more threads may be waiting to retry hangs.
     failed = False
     with ThreadPoolExecutor(2 * jobs) as pool:
         try:

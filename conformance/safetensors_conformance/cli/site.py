@@ -1,4 +1,4 @@
-"""``stc site``: everything that is published, as static files."""
+"""``stc site``: write everything that is published as static files."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def site() -> None:
 def build(output: Path, repository: str, root: Path | None) -> None:
     """Write the site from committed files. This takes half a minute and needs no network and no runs.
 
-    The pages and their search work from a web server and from a folder (open index.html). The command needs
-    `pip install "safetensors-conformance[site]"` and a checkout.
+    The pages and their search work on a web server, and also from a folder (open index.html). The command
+    needs `pip install "safetensors-conformance[site]"` and a checkout.
 
     \b
     Examples

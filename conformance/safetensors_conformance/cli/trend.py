@@ -104,7 +104,7 @@ def trend(
     fails differently       the failure is different from before
     chooses differently     the answer fits another option of an open choice
     supported now, no longer supported   unsupported cases are neither fixed nor broken
-    unknown                 the adapter failed in one of the two versions, or does not fit it
+    unknown                 the adapter failed with one of the two versions, or does not support it
 
     \b
     Examples
@@ -113,7 +113,7 @@ def trend(
       stc trend mlx 0.31.1 0.31.2 --case 'layout/*'
       stc trend their.cpp 1.0=cmd:./built-1.0 1.1=cmd:./built-1.1 --source https://example.org/their.cpp
 
-    Baselines are ignored, because a trend is about known failures.
+    Baselines are ignored, because a trend includes known failures.
 
     \b
     Exit status: 0 if every version ran, 2 if one could not run, 130 if interrupted.

@@ -147,7 +147,7 @@ NOT_ASKED = StepResult("harness-error", "not run: the implementation has no step
 
 
 class Side:
-    """One implementation in a differential run, in its own thread. ``asked`` has the inputs it supports."""
+    """One implementation in its own thread. ``asked`` contains the inputs that it supports."""
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
         self.target = target
@@ -198,7 +198,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
         wait(futures)
     except KeyboardInterrupt:
         stop.set()
-        end_children()  # otherwise the end of this process would wait for their answers
+        end_children()  # otherwise this process would wait for their answers before it exits
         pool.shutdown(wait=False, cancel_futures=True)
         return False
     pool.shutdown()
@@ -227,7 +227,7 @@ def _with_object(side: Side) -> str:
 
 
 def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[RunRecord]:
-    """Return the answers of each side as a run record without verdicts, the input of comparisons."""
+    """Return the answers of each side as a run record without verdicts, which comparisons use as input."""
     plain_names = [
         (plain_name(s), s.runner.implementation.version if s.runner.implementation else "") for s in sides
     ]

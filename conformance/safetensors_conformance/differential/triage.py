@@ -9,7 +9,7 @@ One TOML file::
     review_by = 2027-06-01
     between = ["mylib", "reference"]   # optional: only for runs that compare exactly these implementations
 
-The report names entries that match nothing. An entry past its review date no longer silences anything.
+The report lists entries that match nothing. An entry past its review date no longer silences anything.
 """
 
 from __future__ import annotations

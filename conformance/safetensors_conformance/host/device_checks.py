@@ -1,4 +1,4 @@
-"""Checks of the step ``device``: whether tensors stay intact after their loader is gone.
+"""Checks for the ``device`` step: whether tensors stay intact after their loader is gone.
 
 The host loads this file when a device is requested. It uses only the standard library, except for adapters
 with torch tensors.
@@ -36,7 +36,7 @@ _FATAL_ERROR = re.compile(
 
 
 class DeviceChecks:
-    """The step ``device`` for one adapter and device. ``results`` contains the checks of the last file."""
+    """The ``device`` step for one adapter and device. ``results`` contains the checks of the last file."""
 
     def __init__(self, adapter: Any, device: str) -> None:
         """Initialise the device. Raises NotThereError, and AdapterError for a mistake of the adapter."""
@@ -60,7 +60,7 @@ class DeviceChecks:
         gc.freeze()
 
     def run(self, path: str) -> dict[str, Any]:
-        """Load a file in all ways and return the same as ``read``. Always sets ``results``."""
+        """Load a file in each way to check, and return the same result as ``read``. Sets ``results``."""
         self.results = []
         memory = self._memory
         before, requested = memory.in_use(), self._requested_bytes()

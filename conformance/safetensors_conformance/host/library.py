@@ -229,7 +229,7 @@ FAST_PATH_DIMENSIONS = 100
 MAX_LEVELS = 20
 """How many levels of nesting to report. Deeper values are replaced by a word."""
 MAX_BITS = 14_000
-"""Maximum length of an integer in bits that every JSON parser can read. Python reads up to 4,300 digits."""
+"""Maximum size in bits of an integer that every JSON parser can read. Python reads up to 4,300 digits."""
 
 
 def _is_size(value: Any) -> bool:

@@ -2,11 +2,11 @@
 
 It uses only the standard library and the files next to it, so it runs in any interpreter that has the library
 under test. ``library.py`` contains the marks for adapters and converts the values in answers.
-``device_checks.py`` implements the step ``device``.
+``device_checks.py`` implements the ``device`` step.
 
 Usage: ``python python_host.py ADAPTER MEMORY_BYTES [SHARING [template]]``. ADAPTER is
 ``package.module:object`` or ``/path/to/file.py:object``. SHARING is the corpus module ``sharing.py``, which
-the step ``concurrent`` needs. With ``template``, the host loads the adapter but lets its forks answer; it
+the ``concurrent`` step needs. With ``template``, the host loads the adapter but lets its forks answer; it
 then accepts requests in the format of ``supervisor.py``.
 
 An adapter is any object with some of these methods, one for each step that the library supports:
@@ -284,11 +284,11 @@ def identity(adapter: Any) -> dict[str, str]:
 
 
 DEVICE: dict[str, Any] = {}
-"""The checks of the step ``device``, if a device was requested."""
+"""The checks of the ``device`` step, if a device was requested."""
 
 
 def prepare_device(adapter: Any, device: str) -> str | None:
-    """Prepare the checks of the step ``device``. Returns why the device is unusable, or None."""
+    """Prepare the checks of the ``device`` step. Returns why the device is unusable, or None."""
     module = import_sibling("device_checks")
     try:
         DEVICE["checks"] = module.DeviceChecks(adapter, device)
@@ -574,7 +574,7 @@ def run_resave(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 HELD: dict[str, Any] = {}
-"""The open handle, if any, and the last tensor that it returned together with the method that returned it."""
+"""The open handle, if any, and the last tensor that it returned, with the method that returned the tensor."""
 
 
 def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -616,7 +616,7 @@ def run_release(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # 
 
 
 SHARING: list[str] = []
-"""Path of the module for the step ``concurrent``, if given."""
+"""Path of the module for the ``concurrent`` step, if given."""
 
 
 class Shared:

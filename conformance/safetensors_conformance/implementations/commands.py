@@ -14,7 +14,7 @@ from ..programs.process import Child, Deadline, DiedError, EndlessLineError, Mem
 
 MAX_SECONDS = 3600.0
 MAX_MEMORY = 64 << 30
-"""Maximum memory in bytes for one command. More than this would harm the machine."""
+"""Maximum memory in bytes for one command, so that a command cannot exhaust the machine's memory."""
 KEPT_LINES = 1000
 PACKAGES = {
     **{name: name for name in ("cargo", "clang", "cmake", "elixir", "g++", "gcc", "gfortran", "ghc", "git")},

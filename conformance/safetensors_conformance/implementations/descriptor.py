@@ -2,7 +2,7 @@
 
 Each implementation has a folder with ``implementation.toml`` (``schemas/implementation.schema.json``). The
 folder also contains the adapters of its entries, or a program that wraps a reader built from source. If this
-project keeps a baseline, the folder contains ``expected_failures.toml``. ``STC_IMPLEMENTATIONS`` names
+project keeps a baseline, the folder contains ``expected_failures.toml``. ``STC_IMPLEMENTATIONS`` lists
 folders with your own descriptors.
 """
 
@@ -257,7 +257,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         kind: reader: returns tensors. header: lists the content of a header. validator: reports whether a
             file is valid. scanner: looks for dangerous content. device: only loads tensors onto a device.
         language: Programming language of the parser.
-        independent: False if the official library does the parsing inside.
+        independent: False if it uses the official library's parser.
         homepage: URL of its description.
         issues: URL of its issue tracker.
         install: How to install the packages that adapters call.

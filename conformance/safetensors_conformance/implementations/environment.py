@@ -127,7 +127,7 @@ def _keep_private(folder: Path) -> None:
     found = folder.stat()
     if found.st_uid != os.getuid():
         raise InstallError(
-            f"{folder} belongs to another user (number {found.st_uid}), who could put programs there "
+            f"{folder} belongs to another user (UID {found.st_uid}), who could put programs there "
             "that you would run; set STC_CACHE to a folder that you own"
         )
     if found.st_mode & 0o077:
@@ -144,7 +144,7 @@ def remove(env: Environment) -> bool:
 def _build_or_leave_nothing(
     env: Environment, build: Build, on_line: Callable[[str], None], checkout: Path | None, *, network: bool
 ) -> None:
-    """Build from the beginning; a failed or interrupted build leaves no folder."""
+    """Build from scratch. A failed or interrupted build leaves no folder behind."""
     remove_folder(env.folder)
     try:
         build.make(on_line, checkout, network=network)
@@ -186,7 +186,7 @@ def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=installer_variables(),  # a package that is built runs its own code
+        env=installer_variables(),  # building a package runs its code
     ) as child:
         assert child.stdout is not None
         for line in child.stdout:

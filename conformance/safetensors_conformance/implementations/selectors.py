@@ -134,7 +134,7 @@ def _program(selector: str) -> Target:
         return Target(selector, "cmd", argv)
     if not any("{path}" in part for part in argv):
         raise SelectorError(
-            f"--impl {selector!r}: mark the place of the file in the command, e.g. exit:{rest} {{path}}"
+            f"--impl {selector!r}: mark the file's position in the command, e.g. exit:{rest} {{path}}"
         )
     return Target(selector, "exit", argv)
 
@@ -183,7 +183,7 @@ def resolve_named(selector: str) -> Target:
 
 
 def _adapter(selector: str, spec: str) -> Target:
-    """Resolve a Python adapter. A file must exist now, but a module only when the target starts."""
+    """Resolve a Python adapter. A file must exist now; a module need not exist until the target starts."""
     where = spec.rpartition(":")[0] or spec
     if where.endswith(".py") and not Path(where).is_file():
         siblings = [str(path) for path in Path(where).parent.glob("*.py")]
@@ -238,8 +238,8 @@ def _known(selector: str, *, however_old: bool) -> Target:
         raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")
     if match["version"] and not however_old and not descriptor.fits(match["version"]):
         raise SelectorError(
-            f"--impl {selector!r}: the adapter for {name} supports {descriptor.oldest} and newer; an "
-            "older version lacks what the adapter calls, and the failures would be blamed on it"
+            f"--impl {selector!r}: the adapter for {name} supports {descriptor.oldest} and newer; "
+            "older versions lack functions that the adapter calls, and would be blamed for the failures"
         )
     env = None
     if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor, entry)):

@@ -80,7 +80,7 @@ MANAGERS = {
     "npm": Manager("npm", "package.json", _NPM, (*_NPM, "--save-exact", "{address}@{revision}")),
 }
 _GIT = {
-    # Ignore settings of the user and the system, and allow no password helpers and no other transports.
+    # Ignore settings of the user and the system, and forbid password helpers and other transports.
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",

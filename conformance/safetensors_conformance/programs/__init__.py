@@ -1,1 +1,1 @@
-"""Foreign programs: started with limits, supervised, and ended with all their processes."""
+"""Start foreign programs with limits, supervise them, and end them with all their processes."""

@@ -1,4 +1,4 @@
-"""Temporary folders, and their removal whatever a program left in them."""
+"""Create temporary folders, and remove them regardless of what a program left in them."""
 
 from __future__ import annotations
 

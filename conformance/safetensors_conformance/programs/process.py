@@ -21,7 +21,7 @@ LINE_LIMIT = 64 << 20
 """Longest answer in bytes."""
 STDERR_TAIL = 8 << 10
 STDERR_AT_ONCE = 1 << 20
-"""Maximum number of bytes of standard error to read in one go, because a process may write endlessly."""
+"""Maximum number of bytes of standard error to read at a time, because a process may write endlessly."""
 WATCH_EVERY = 0.05
 """Seconds between memory checks of a process that has not answered yet."""
 LAST_WORDS_SECONDS = 0.5
@@ -30,7 +30,7 @@ NAP_SECONDS = 0.0002
 """Seconds to sleep before waiting, because waking a process takes longer than reading a small file."""
 CHUNK = 1 << 16
 STRETCH_FACTOR = 6
-"""How many times its limit an answer may take by the clock if the machine gives the process no CPU time."""
+"""How many times its limit an answer may take in wall time if the machine gives the process no CPU time."""
 MAX_PROCESSES = 1000
 FULL_SHARE = 0.9
 """Share of the limit that counts as the whole limit, because the kernel counts CPU time in steps of 10 ms."""
@@ -47,7 +47,7 @@ class DiedError(PortableError):
 
 
 class TimeLimitError(PortableError):
-    """The process was late and killed. ``starved`` is true if the machine never gave it its CPU time."""
+    """The process was killed at its deadline. ``starved`` is true if it never got its CPU time."""
 
     def __init__(self, after: str = "", *, starved: bool = False) -> None:
         super().__init__("no answer in time")
@@ -206,7 +206,7 @@ class Child:
         if self._closed:
             self._unsent.clear()
         if bool(self._unsent) == self._sending:
-            return  # the usual case, because a call of the selector takes longer than reading a small answer
+            return  # the usual case; calling the selector takes longer than reading a small answer
         self._sending = not self._sending
         if self._sending:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)

@@ -1,4 +1,4 @@
-"""Start programs in such a way that none of their processes outlives the program or the harness.
+"""Start programs so that none of their processes outlive the program or the harness.
 
 On Linux, a keeper process (``host/supervisor.py``) sits between the harness and each program. It kills
 everything that the program started, in any session or process group, even if the harness itself is killed. On

@@ -1,1 +1,1 @@
-"""``stc check-protocol``: checks of how a program uses the worker protocol."""
+"""``stc check-protocol``: check how a program uses the worker protocol."""

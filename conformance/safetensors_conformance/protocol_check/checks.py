@@ -1,4 +1,4 @@
-"""Checks of how a program speaks the worker protocol, with advice on what to change.
+"""Checks of a program's use of the worker protocol, with advice on what to change.
 
 A check is a function that returns a remark, or raises BreachError, NoteRaised or CheckSkipped.
 """
@@ -347,7 +347,7 @@ def survives_a_run(checker: Checker) -> str:
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. ``do`` is the remedy, and ``where`` is the violated place in the schema."""
+    """The result of one check. ``do`` is the remedy, and ``where`` is the violated part of the schema."""
 
     id: str
     title: str

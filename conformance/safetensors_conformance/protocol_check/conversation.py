@@ -25,7 +25,7 @@ SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
 END_SECONDS = 2.0
 NOISE_LINES = 1000
-"""How many lines to keep that are not answers. If there are more, the program prints endlessly."""
+"""Maximum number of lines to keep that are not answers. A program that prints more is treated as endless."""
 FLUSH = (
     "did you flush standard output? A pipe is not flushed at the end of a line, so flush after every "
     "answer (fflush, System.out.flush, sys.stdout.flush)"
@@ -33,7 +33,7 @@ FLUSH = (
 
 
 class BreachError(PortableError):
-    """The program violates the protocol. ``do`` is the remedy, ``where`` the violated place in the schema."""
+    """The program violates the protocol. ``do`` is the remedy, ``where`` the violated part of the schema."""
 
     def __init__(self, message: str, *, do: str = "", line: bytes | None = None, where: str = "") -> None:
         super().__init__(message)
@@ -206,7 +206,7 @@ class Conversation:
             time.sleep(0.01)
         if self._child.alive:
             raise BreachError(
-                f"the program still runs {END_SECONDS:g} s after {how}", do="leave the loop and exit"
+                f"the program is still running {END_SECONDS:g} s after {how}", do="leave the loop and exit"
             )
         return self._child.reap()
 

@@ -69,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Exclude the modules of this package when another project collects its own (``--doctest-modules``)."""
+    """Exclude this package's modules when another project collects its modules (``--doctest-modules``)."""
     path = str(collection_path)
     if path.startswith(_PACKAGE) and not (path + os.sep).startswith(_TESTS) and not _TESTS.startswith(path):
         return True
@@ -122,7 +122,7 @@ class _Listener:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if SUITE_KEY in self._config.stash:
             self._config.stash[SUITE_KEY].finish(session)
-            # The summary of Hypothesis would import all of it. With xdist, workers may have used it.
+            # Hypothesis's summary would import all of Hypothesis. With xdist, the workers may have used it.
             plugins, alone = self._config.pluginmanager, self._config.getoption("dist", "no") == "no"
             if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
                 plugins.unregister(name="hypothesispytest")
@@ -131,7 +131,7 @@ class _Listener:
         other = self._config.stash.get(_OTHER, None)
         if other is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             for line in (
-                f"{other} belongs to another checkout than the installed suite:",
+                f"{other} belongs to a different checkout from the installed suite:",
                 f"  {_FILE}",
                 "install that checkout with: pip install -e '.[harness]'",
                 (

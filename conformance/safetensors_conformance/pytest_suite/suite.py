@@ -125,7 +125,7 @@ class Suite:
             self.driver.implementation(selector).session.runner.plan(cases.values())
 
     def problem_of(self, item: pytest.Item) -> bool:
-        """Return whether an item reports an unusable implementation. It is kept whatever is selected."""
+        """Return whether an item reports an unusable implementation. Such items are always kept."""
         if not isinstance(item, SuiteItem) or item.kind != "smoke":
             return False
         return self.driver.implementation(item.selector).problem is not None
@@ -146,7 +146,7 @@ class Suite:
         return run
 
     def _attach(self, item: pytest.Item, run: ImplementationRun, message: dict[str, Any]) -> None:
-        """Attach a message, and once the header, to the report, which is the only channel of pytest-xdist."""
+        """Attach a message, and the first time also the header, to the report that pytest-xdist sends."""
         message["selector"] = run.target.selector
         if run.target.selector not in self._sent and run.header is not None:
             self._sent.add(run.target.selector)
@@ -168,7 +168,7 @@ class Suite:
 
     @contextmanager
     def _failing(self, selector: str, item: pytest.Item) -> Iterator[None]:
-        """Fail the item, or skip it and later ones, if the implementation gives no answer."""
+        """Fail the item, or skip it and later ones, if the implementation does not answer."""
         try:
             yield
         except StartError as err:

@@ -112,9 +112,9 @@ def own_baselines() -> dict[str, Path]:
 def check_baseline_option(
     given: Path | None, implementations: Sequence[object], *, read: bool = True
 ) -> None:
-    """Check that a ``--baseline`` file suits the run, which may only write it. Raises BaselineError."""
+    """Check the ``--baseline`` file. If ``read`` is false, the run only writes it. Raises BaselineError."""
     if given is not None and len(implementations) > 1:
-        raise BaselineError("--baseline belongs to one implementation; give exactly one --impl with it")
+        raise BaselineError("--baseline applies to a single implementation; give exactly one --impl with it")
     if given is not None and read:
         _read(given)
     elif given is not None and given.exists():

@@ -139,7 +139,7 @@ class CaseRunner:
             raise StoppedError
         if self._max_hangs and self._consecutive_failures >= self._max_hangs * DEATHS_FOR_A_HANG:
             raise GivenUpError(
-                f"stopped: too many cases in a row hung or died, the last one was {self._last_failed}; "
+                f"stopped: too many cases in a row hung or died (the last one was {self._last_failed}); "
                 f"the limit is --max-hangs {self._max_hangs}, or {DEATHS_FOR_A_HANG} times as many "
                 "deaths"
             )
@@ -239,7 +239,8 @@ class CaseRunner:
 
     def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
         second = self._retry_alone(item, step, first)
-        # Only the retry of a hang gets more time, and only that of a failed reservation gets more addresses.
+        # Only the retry of a hang gets more time, and only the retry of a failed reservation gets more
+        # address space.
         late = second.outcome == "hang" != first.outcome
         if late or second.retry is RetryReason.ADDRESS_SPACE != first.retry:
             second = self._retry_alone(item, step, second)

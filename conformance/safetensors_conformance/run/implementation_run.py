@@ -44,7 +44,8 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             # A violated guarantee with the right content is not an adapter mistake, either.
             if step == "device" and only_checks(judged):
                 continue
-            # A crash on a broken file is not one, because a wrong adapter fails on other files, too.
+            # A crash on a broken file is not an adapter mistake, because a wrong adapter fails on other
+            # files, too.
             if judged.result.outcome == "crash" and case.expect.outcome == "reject":
                 continue
             # The same is true of a correct rejection that raises an undocumented exception or costs too much.

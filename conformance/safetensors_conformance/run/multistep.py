@@ -21,7 +21,7 @@ from ..worker.worker import Limits, Worker
 def run_multistep(
     worker: Worker, case: Case, limits: Limits | None = None, *, measure: bool = False
 ) -> StepResult:
-    """Run a case. With ``measure``, the result has the costs of all requests together."""
+    """Run a case. With ``measure``, the result includes the combined costs of all requests."""
     proxy = _Proxy(worker, case, limits, measure=measure)
     with scratch_folder("case") as folder:
         result = run_case(case, proxy, folder)
@@ -144,7 +144,7 @@ class _Handle:
         return lambda: _only(self._proxy.ask("look", self._path))
 
     def close(self) -> None:
-        # The case is about what happened before; if the release fails, that is not new information.
+        # The case tests what happened before, so a failed release adds no information.
         if not self._proxy.ended:
             self._proxy.ask("release", self._path)
 

@@ -33,7 +33,7 @@ from .options import RunOptions
 
 
 def scope(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> tuple[int, dict[str, int]]:
-    """Return the number of cases that the implementation runs, and that of the others by kind or area."""
+    """Return the number of cases to run, and the number of those left out by kind, by area, or as heavy."""
     chosen, left_out = 0, Counter[str]()
     for case in manifest.cases:
         if not implementation.steps_of(case):
@@ -78,7 +78,7 @@ def header_row(implementation: Implementation, options: RunOptions, baseline: Pa
 
 
 def baseline_path(target: Target, given: Path | None) -> Path:
-    """Return the given baseline, the project's own for the descriptor's version, or one in this folder."""
+    """Return the given baseline, the project's baseline for the descriptor's version, or a local one."""
     if given is not None:
         return given
     if target.descriptor is not None and target.entry is not None:
@@ -277,7 +277,7 @@ class RunResults:
             other = owners.setdefault(path, one.target.selector)
             if other != one.target.selector:
                 lines.append(
-                    f"{path}: not rewritten for {one.target.selector}, because it belongs to {other}"
+                    f"{path}: not rewritten for {one.target.selector}, because it is the baseline of {other}"
                 )
                 continue
             if one.footer is None or not one.footer["complete"]:

@@ -18,7 +18,8 @@ from .cases import TOO_LARGE, CaseRunner
 from .uninitialised_memory import content_depends_on_heap
 
 MAX_HEAP_CHECKS = 5
-"""How many wrong contents to check for uninitialised memory in one run. Each check starts three processes."""
+"""How many answers with wrong content to check for uninitialised memory in one run, in three processes each.
+"""
 
 MAX_RETRIES = 32
 """How many answers to retry in one run because earlier requests may have caused them."""

@@ -32,7 +32,7 @@ class CaseVerdict:
 
     @property
     def final(self) -> StepVerdict:
-        """The verdict of the last step except ``device``, unless that is the only one."""
+        """The verdict of the last step other than ``device``, or of ``device`` if it is the only step."""
         last = [judged for step, judged in self.steps.items() if step != "device"]
         return (last or list(self.steps.values()))[-1]
 

@@ -1,4 +1,4 @@
-"""Failure messages: the rule, what was expected, the result, the bytes concerned, and how to reproduce it."""
+"""Failure messages: the rule, the expectation, the result, the relevant bytes, and a way to reproduce it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Confinement:
         except ValueError as err:
             raise ValueError(f"--env {err}") from err
         if net and not sandbox:
-            raise ValueError("--sandbox-net is an option of the sandbox; give --sandbox, too")
+            raise ValueError("--sandbox-net applies only to a sandbox; give --sandbox, too")
         return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
 
     def with_shown(self, *paths: Path) -> Self:

@@ -1,4 +1,4 @@
-"""Files for tested programs: copies of corpus files under neutral names, and scratch folders.
+"""Files for tested programs: copies of corpus files with neutral names, and scratch folders.
 
 An implementation must derive its answer from the bytes, and it must not change the corpus or the next input.
 """

@@ -117,7 +117,7 @@ class PipeWorker(Worker):
         confinement = self._limits.confinement
         if confinement.sandbox and (self._device or "").startswith("cuda"):
             raise self._start_error(
-                f"a sandbox gives no access to GPUs; leave out --sandbox, or --device {self._device}", ""
+                f"GPUs are not available in the sandbox; leave out --sandbox, or --device {self._device}", ""
             )
         known = self._target.descriptor
         limited = not self._unlimited_address_space and (known is None or known.limit_address_space)
@@ -201,7 +201,7 @@ class PipeWorker(Worker):
         if self._child is not child:
             return result
         more_busy, more_read, peak = child.processor_seconds(), child.bytes_read(), child.peak()
-        # Reading the request from the pipe counts as reading, too, so subtract its size.
+        # The count includes the request that was read from the pipe, so subtract its size.
         asked = len(protocol.run_request(seq, request.step, request.path, request.more))
         spent = None if busy is None or more_busy is None else min(max(more_busy - busy, 0.0), took)
         return replace(
@@ -325,7 +325,7 @@ class PipeWorker(Worker):
         if self._replay():
             return True
         resent = self._ask_now(coming)
-        if resent.outcome in UNSAFE:  # the two requests cause it together
+        if resent.outcome in UNSAFE:  # only the two requests together cause it
             self._probed = (coming, resent)
         return False
 

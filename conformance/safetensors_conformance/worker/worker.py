@@ -50,7 +50,7 @@ class Limits:
 
 
 PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
-"""Tighter limits for the first attempt. A hang then costs its whole time limit only in the retry."""
+"""Tighter limits for the first attempt. A hang then takes its full time limit only in the retry."""
 
 
 class Worker:

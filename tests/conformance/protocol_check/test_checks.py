@@ -232,8 +232,8 @@ EXPECTED = {
     "answers-twice": ("valid", "fail", "differs from that of the request"),
     "chatters": ("noise", "note", "3 lines were ignored"),
     "chatters-late": ("noise", "note", "lines were ignored"),
-    "ignores-stop": ("stop", "fail", "the program still runs 0.75 s after the stop request"),
-    "stays": ("end", "fail", "the program still runs 0.75 s after the end of standard input"),
+    "ignores-stop": ("stop", "fail", "the program is still running 0.75 s after the stop request"),
+    "stays": ("end", "fail", "the program is still running 0.75 s after the end of standard input"),
     "ends-badly": ("stop", "note", "exits with status 3"),
     "slow-announces-slice": ("slice", "note", "unsupported"),
 }

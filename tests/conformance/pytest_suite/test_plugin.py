@@ -458,6 +458,6 @@ def test_another_checkout_than_the_installed_one_is_told(tmp_path: Path) -> None
     (folder / "test_own.py").write_text("def test(): pass\n")
     run = suite_here("-k", "no_such", target=tmp_path)
     assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert f"{folder / ours.name} belongs to another checkout" in run.stdout
+    assert f"{folder / ours.name} belongs to a different checkout" in run.stdout
     run = suite_here("--impl=reference", target=tmp_path)
     assert (run.returncode, "another checkout" in run.stdout) == (0, False)

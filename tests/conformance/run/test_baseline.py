@@ -263,5 +263,5 @@ def test_a_file_that_is_given_must_be_usable_unless_it_is_only_written(tmp_path:
             check_baseline_option(write(tmp_path, text), ["reference"], read=False)
     with pytest.raises(BaselineError, match="create one with"):
         check_baseline_option(tmp_path / "none.toml", ["reference"])
-    with pytest.raises(BaselineError, match="belongs to one implementation; give exactly one --impl"):
+    with pytest.raises(BaselineError, match="applies to a single implementation; give exactly one --impl"):
         check_baseline_option(write(tmp_path, GOOD), ["reference", "mlx"])

@@ -15,7 +15,7 @@ from stc_host.library import attribute, call, marked
 class Header:
     """A file is valid if it can be opened and no tensor in its inventory is malformed."""
 
-    rejects = (ValueError, FileNotFoundError)  # the types that the documentation of open_adapter names
+    rejects = (ValueError, FileNotFoundError)  # the exception types that open_adapter documents
     lacks = lacking.all_but(ALLOWED_DTYPES)
 
     def check(self, path: str) -> bool:

@@ -20,7 +20,7 @@ class Utils:
     lacks = lacking.all_but(("U8", "U16", "U32", "I32", "I64", "F16", "BF16", "F32", "F64"))
 
     def read(self, path: str) -> list[tuple[str, Any, Any]]:
-        """Load every tensor, but without its bytes, which the elements as Python numbers do not preserve."""
+        """Load every tensor, but without its bytes, because Python numbers do not preserve them."""
         return [(name, code(t), list(t.shape)) for name, t in call(utils.load_safetensors, path).items()]
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:

@@ -15,7 +15,7 @@ from stc_host.library import call, item, marked, opened
 class Crypto:
     """Base class of all entry points."""
 
-    rejects = (cryptotensors.SafetensorError,)  # the only type that its documentation names
+    rejects = (cryptotensors.SafetensorError,)  # the only exception type that it documents
     lacks = lacking.dtypes("F8_E4M3FNUZ", "F8_E5M2FNUZ")
 
 

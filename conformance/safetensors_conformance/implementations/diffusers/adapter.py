@@ -13,7 +13,7 @@ from stc_host.library import call, marked
 
 @marked
 class Load:
-    """Loads one file, or the files that an index names."""
+    """Loads one file, or the files that are listed in an index."""
 
     lacks = torch_rows.LACKS
 

@@ -17,5 +17,5 @@ class Header:
         try:
             entries, metadata, _ = call(read_safetensors_header, file)
         finally:
-            call(file.close)  # no other code does this
+            call(file.close)  # the library does not close it
         return {"tensors": [(name, e.dtype, e.shape) for name, e in entries.items()], "metadata": metadata}

@@ -12,7 +12,8 @@ from modelaudit import IssueSeverity, scan_file
 
 HARMLESS = (IssueSeverity.DEBUG, IssueSeverity.INFO)
 OF_CONTENT = "attack_type"
-"""Detail of issues about suspicious content in a valid file, such as names that look like code."""
+"""Key in the details of an issue about suspicious content in a valid file, such as names that look like code.
+"""
 
 
 @marked
@@ -22,5 +23,5 @@ class Scan:
     def check(self, path: str) -> bool:
         result = call(scan_file, path)
         bad = [issue for issue in result.issues if issue.severity not in HARMLESS]
-        # A critical suspicion makes the whole scan fail, so its success counts only without such issues.
+        # A critical suspicion makes the whole scan fail, so ``success`` counts only without such issues.
         return all(OF_CONTENT in (issue.details or {}) for issue in bad) if bad else result.success

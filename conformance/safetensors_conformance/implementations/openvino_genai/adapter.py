@@ -1,4 +1,4 @@
-"""Adapter for OpenVINO GenAI's ``Adapter``, which reads LoRA adapters with a C parser inside."""
+"""Adapter for OpenVINO GenAI's ``Adapter``, which uses a C parser to read LoRA adapters."""
 
 from __future__ import annotations
 

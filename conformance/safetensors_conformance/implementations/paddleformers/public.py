@@ -1,4 +1,4 @@
-"""``load_state_dict``, with which PaddleFormers loads models, for comparison with the adapter."""
+"""``load_state_dict``, which PaddleFormers uses to load models, for comparison with the adapter."""
 
 from __future__ import annotations
 

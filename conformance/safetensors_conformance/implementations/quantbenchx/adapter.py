@@ -8,7 +8,7 @@ from quantbenchx import profile_safetensors
 from stc_host.library import UNTOLD, call, marked
 
 CODES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
-"""Dtypes that it reports by name. It reports all others as quantization kinds or as unknown."""
+"""Dtypes that the library reports by name. It reports all others as quantization kinds or as unknown."""
 
 
 @marked

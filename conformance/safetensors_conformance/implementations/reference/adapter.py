@@ -31,7 +31,7 @@ class Reference:
         self._device_bytes = 0
 
     def profile(self, name: str) -> None:
-        """Switch to a profile. With the behaviour of the official library, only reading is available."""
+        """Switch to a profile. Under the ``official`` profile, only reading is available."""
         self._profile = cast(ProfileName, name)
         if name == "official":
             for method in ("slice", "write", "index", "save_sharded", "hold", "share"):

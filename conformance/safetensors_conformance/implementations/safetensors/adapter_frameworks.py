@@ -57,7 +57,7 @@ class Framework:
 
 @marked
 class Flax(Framework):
-    """``safetensors.flax``, with 64-bit types enabled in JAX, which otherwise makes them 32-bit types."""
+    """``safetensors.flax``, with 64-bit types enabled in JAX, which otherwise uses 32-bit types."""
 
     module = "flax"
     lacks = NAMELESS

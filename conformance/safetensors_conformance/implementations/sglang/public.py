@@ -1,4 +1,4 @@
-"""The iterators of a completely imported SGLang, for comparison with the adapter."""
+"""SGLang's iterators when the whole package is imported, for comparison with the adapter."""
 
 from __future__ import annotations
 

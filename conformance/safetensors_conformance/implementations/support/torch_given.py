@@ -10,7 +10,7 @@ import torch_rows
 
 TYPES = {code: dtype for dtype, code in torch_rows.CODES.items()}
 TEXT = "STRING"
-"""Element type for strings among the tensors, which quantised models have."""
+"""Element type of the strings that quantised models contain among their tensors."""
 
 
 def named(tensors: list[Any]) -> dict[Any, Any]:
@@ -38,7 +38,7 @@ def of(tensor: Any, storages: dict[int, Any]) -> Any:
             steps[place] = steps[place + 1] * max(shape[place + 1], 1)
     if tensor.offset % size or any(step % size or step < 0 for step in steps):
         raise NotImplementedError(
-            "torch supports only offsets and strides of whole elements, in forward direction"
+            "torch supports only non-negative strides, and only offsets and strides of whole elements"
         )
     memory = tensor.storage
     if id(memory) not in storages:

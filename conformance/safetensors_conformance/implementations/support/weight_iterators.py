@@ -26,7 +26,7 @@ class Weights:
         yield from self._rows([path])
 
     def index(self, path: str) -> Iterator[tuple[Any, ...]]:
-        """Load a folder with the filter and lines around it in ``DefaultModelLoader._prepare_weights``."""
+        """Load the files of a folder in the same way as ``DefaultModelLoader._prepare_weights``."""
         folder = str(Path(path).parent)
         files = glob.glob(f"{folder}/*.safetensors")  # noqa: PTH207 - the names as the libraries have them
         files = call(self.utils.filter_duplicate_safetensors_files, files, folder, Path(path).name)

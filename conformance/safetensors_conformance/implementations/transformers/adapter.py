@@ -1,4 +1,4 @@
-"""Adapter for ``save_pretrained``, and for the functions with which ``from_pretrained`` reads files."""
+"""Adapter for ``save_pretrained``, and for the functions that ``from_pretrained`` uses to read files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Model(PreTrainedModel):  # type: ignore[misc] # as above
 
 @marked
 class Load:
-    """Loads one file, or the files that an index names."""
+    """Loads one file, or the files that are listed in an index."""
 
     lacks = torch_rows.LACKS
 

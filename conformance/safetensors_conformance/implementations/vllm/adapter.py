@@ -16,7 +16,7 @@ LOG = logging.getLogger("vllm")
 LOG.info_once = LOG.warning_once = lambda *_: None  # type: ignore[attr-defined] # as vLLM's logger has them
 NOT_INSTALLED = SimpleNamespace(placeholder_attr=lambda _: None)
 """Replacements for optional packages."""
-# vLLM's own filter for the tensors of each rank. Every tensor is loaded here.
+# vLLM's own filter for the tensors of each rank. Every tensor is loaded in these tests.
 EXPERTS = cut_out.module("vllm", f"{FOLDER}/ep_weight_filter.py")
 UTILS = cut_out.module(
     "vllm",
@@ -43,7 +43,7 @@ class Lazy(Weights):  # type: ignore[misc]  # imported by its plain name
 
 @marked
 class Eager(Lazy):
-    """``safetensors_weights_iterator`` with the strategy ``eager``, which uses ``safetensors.torch.load``."""
+    """``safetensors_weights_iterator`` with the ``eager`` strategy, which uses ``safetensors.torch.load``."""
 
     lacks = ("dtype-f4", *torch_rows.LACKS)
     arguments = (False, "eager")

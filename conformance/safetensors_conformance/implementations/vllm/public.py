@@ -1,4 +1,4 @@
-"""``DefaultModelLoader.get_all_weights`` of a complete vLLM, for comparison with the adapter."""
+"""``DefaultModelLoader.get_all_weights`` when all of vLLM is imported, for comparison with the adapter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GetAllWeights:
 
 @marked
 class Eager(GetAllWeights):
-    """Uses the strategy ``eager``."""
+    """Uses the ``eager`` strategy."""
 
     options: ClassVar[dict[str, Any]] = {"safetensors_load_strategy": "eager"}
 
