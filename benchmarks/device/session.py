@@ -65,7 +65,9 @@ class Settings:
 
 
 def groups(loaders: Sequence[Loader], size: int, free: int | None) -> list[list[Loader]]:
-    """Divide loaders into groups whose processes fit on the device together. Each includes the reference.
+    """Divide loaders into groups whose processes fit on the device together.
+
+    Each group includes the reference.
 
     Between loads, a process keeps about as much memory as the size of the file. During a load, it uses up to
     twice that.

@@ -71,7 +71,7 @@ def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Sa
 
 
 def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
-    """Measure the formats, which takes minutes. The result gives a reason if a format cannot be installed."""
+    """Measure the formats, which takes minutes. If one cannot be installed, its result gives the reason."""
     machine = f"{os.cpu_count()} processors, {sys.platform}, Python {platform.python_version()}"
     day = dt.datetime.now(dt.UTC).date().isoformat()
     out, pythons, ways = {}, {}, {}
