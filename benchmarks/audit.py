@@ -1,7 +1,7 @@
 """``python -m benchmarks audit``: measures how many files per second ``stc audit`` and other programs check.
 
-Each program checks the same files in its own process, and the measured time includes the start of the
-process. Rounds are interleaved, and the results are medians. Processor time is the sum over all processes of
+Each program checks the same files in its own process, and the measured time includes its
+startup. Rounds are interleaved, and the results are medians. Processor time is the sum over all processes of
 a program. It shows what an idle machine could achieve, while wall time shows the speed on this machine.
 """
 

@@ -41,7 +41,7 @@ class Settings:
         limit: seconds that a start or a load may take.
         check_all: largest file in bytes that is compared byte by byte.
         deadline: value of ``time.monotonic()`` after which no new work starts.
-        env: names of further variables that loaders inherit.
+        env: names of additional variables that loaders inherit.
         free: bytes of device memory that may be used, or None for no limit.
     """
 

@@ -96,7 +96,7 @@ def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
             return ask(pythons[name], name, at, experiment, folder, say)
 
     jobs = [(*run, experiment) for run in runs if run[0] in names for experiment in COUNTED]
-    # Several of the largest files at the same time would exhaust memory.
+    # Keeping several of the largest files at the same time would exhaust memory.
     with ThreadPoolExecutor(1) as alone, ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1)) as others:
         begun = {job: (alone if job[-1] == "size" else others).submit(counted, *job) for job in jobs}
         answers = {job: future.result() for job, future in begun.items()}
