@@ -1,7 +1,7 @@
 """``python -m benchmarks audit``: measures how many files per second ``stc audit`` and other programs check.
 
-Each program checks the same files in its own process, and the measured time includes the start of the
-process. Rounds are interleaved, and the results are medians. Processor time is the sum over all processes of
+Each program checks the same files in its own process, and the measured time includes its
+startup. Rounds are interleaved, and the results are medians. Processor time is the sum over all processes of
 a program. It shows what an idle machine could achieve, while wall time shows the speed on this machine.
 """
 
@@ -105,12 +105,12 @@ def stc(*arguments: str) -> list[str]:
 )
 @click.option("--tensors", type=int, default=100, show_default=True, help="Number of tensors in each file.")
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True, help="Rounds.")
-@click.option("--names", type=int, metavar="N", help="Measure time and memory for up to N names instead.")
+@click.option("--names", type=int, metavar="N", help="Instead, measure time and memory for up to N names.")
 @click.option(
     "--latency",
     type=float,
     metavar="MS",
-    help="Read the files from a server that waits MS before each answer instead.",
+    help="Instead, read the files from a server that waits MS before each response.",
 )
 @click.option(
     "--at-once", type=int, default=64, show_default=True, help="With --latency: number of parallel requests."
@@ -225,7 +225,7 @@ def _names(top: Path, count: int, most: int) -> Iterator[dict[str, Any]]:
 
 
 def _serve(top: str, latency: float, pipe: Connection) -> None:
-    """Serve byte ranges of files, pausing before each answer, until a message arrives through the pipe."""
+    """Serve byte ranges of files, with a pause before each response, until the pipe receives a message."""
     from aiohttp import web
 
     asked = 0

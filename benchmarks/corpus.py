@@ -17,7 +17,7 @@ from safetensors_corpus.judging.answer import Answer, Refused
 from safetensors_corpus.manifest import COMBINED, Case, load_manifest
 
 FEW = 3
-"""If a reader fails at least this many cases, its detection does not depend on one or two of them."""
+"""If a reader fails at least this many cases, its detection does not depend on just one or two of them."""
 
 
 @click.command()

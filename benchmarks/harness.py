@@ -46,7 +46,7 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
     direct   the adapter, called in this process, including the digest of every tensor
     worker   the same in the worker process, with limits and a memory watch
     judged   worker, verified file and verdict, i.e. the work of `stc run` for each case
-    pytest   `pytest conformance --impl=...` as a whole process, including its start
+    pytest   `pytest conformance --impl=...` as a whole process, including its startup
     """
     manifest = corpus(None)
     target = resolve(impl)

@@ -399,7 +399,9 @@ def _refuse_known(data: bytes, manifest: Manifest, found: str) -> None:
             raise NothingNewError(f"the same {len(data):,} bytes are already case {case.id}")
     for row in tomllib.loads(found).get("case", []):
         if recipe.expand(row["bytes"]) == data:
-            raise NothingNewError(f"the same {len(data):,} bytes are case {row['id']}, not built yet")
+            raise NothingNewError(
+                f"the same {len(data):,} bytes are case {row['id']}, which has not been built yet"
+            )
 
 
 def _refuse_open(finding: Finding, data: bytes) -> None:
@@ -407,7 +409,7 @@ def _refuse_open(finding: Finding, data: bytes) -> None:
     expectation = finding.expectation
     if "choice" in expectation:
         return
-    # The strict reader's opinion matters only for whether the answer may vary.
+    # The strict reader's opinion is needed only to decide whether the answer may vary.
     views = [explain(data, profile) for profile in PROFILES]
     choices = set(opinion(data).choices) if opinion(data).required == "open" else set()
     if len({view.valid for view in views}) > 1:

@@ -53,7 +53,7 @@ class Client:
         """Start the process without waiting for it.
 
         ``limit`` is in seconds and applies to every answer. ``environment`` sets variables that are not set
-        yet, and ``env`` names further variables to inherit.
+        yet, and ``env`` lists additional variables to inherit.
         """
         self.name = name
         self.limit = limit

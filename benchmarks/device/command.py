@@ -68,7 +68,7 @@ def _names(
 )
 @click.option("--file", "kinds", type=click.Choice(KINDS), multiple=True, help="[default: all]")
 @click.option(
-    "--megabytes", type=click.IntRange(1), help="Size of the files large and llm. [default: 8000; cpu: 64]"
+    "--megabytes", type=click.IntRange(1), help="Size of the large and llm files. [default: 8000; cpu: 64]"
 )
 @click.option("--small", type=click.IntRange(1), default=20_000, show_default=True, help="Its tensors.")
 @click.option(
@@ -92,7 +92,11 @@ def _names(
     help="Put DIR first on the import path of loader NAME. Form: NAME=DIR.",
 )
 @click.option(
-    "--env", multiple=True, callback=_names, metavar="NAME", help="Let loaders inherit this variable too."
+    "--env",
+    multiple=True,
+    callback=_names,
+    metavar="NAME",
+    help="Also pass this environment variable to the loaders.",
 )
 @click.option(
     "--sweep", is_flag=True, help="Also measure the reference with other numbers of threads and chunk sizes."
@@ -116,7 +120,7 @@ def _names(
 @click.option(
     "--report", type=click.Path(path_type=Path), help="Write JSON, Markdown and SVG files to this folder."
 )
-@click.option("--name", default=documents.NAME, show_default=True, help="Name of these files.")
+@click.option("--name", default=documents.NAME, show_default=True, help="Base name of these files.")
 @click.option(
     "--render",
     multiple=True,

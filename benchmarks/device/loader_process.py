@@ -73,7 +73,7 @@ class Server:
         }
 
     def weighed(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Load the file without timing, and measure the memory."""
+        """Load the file without timing it, and measure the memory."""
         gc.collect()
         if self.device_memory is not None:
             self.device_memory.forget()

@@ -1,4 +1,4 @@
-"""Picture of the results in a document.
+"""Chart of the results in a document.
 
 Bars show the loaders for each file, dots show the samples, and a line shows the machine's limit.
 """
@@ -38,7 +38,7 @@ _STYLE = """
 
 
 def draw(document: Document) -> str:
-    """Return an SVG picture of the speeds in GB/s. Longer bars are faster."""
+    """Return an SVG chart of the speeds in GB/s. Longer bars are faster."""
     parts: list[str] = []
     top = _TOP
     for file in document["files"]:

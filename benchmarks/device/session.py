@@ -41,7 +41,7 @@ class Settings:
         limit: seconds that a start or a load may take.
         check_all: largest file in bytes that is compared byte by byte.
         deadline: value of ``time.monotonic()`` after which no new work starts.
-        env: names of further variables that loaders inherit.
+        env: names of additional variables that loaders inherit.
         free: bytes of device memory that may be used, or None for no limit.
     """
 
@@ -65,7 +65,9 @@ class Settings:
 
 
 def groups(loaders: Sequence[Loader], size: int, free: int | None) -> list[list[Loader]]:
-    """Divide loaders into groups whose processes fit on the device together. Each includes the reference.
+    """Divide loaders into groups whose processes fit on the device together.
+
+    Each group includes the reference.
 
     Between loads, a process keeps about as much memory as the size of the file. During a load, it uses up to
     twice that.

@@ -192,7 +192,7 @@ def cells_are_words(cells: Cells, column: int) -> bool:
 
 
 def markdown(document: Document, picture: str | None = None) -> str:
-    """Return a Markdown page. ``picture`` is the file name of the drawing in the same folder."""
+    """Return a Markdown page. ``picture`` is the file name of the chart in the same folder."""
     parts = ["# Loading onto a device", "", f"{document['date']}. {about(document)}.", ""]
     if picture is not None:
         parts += [f"![Speed of each loader]({picture})", ""]

@@ -199,7 +199,7 @@ def _touch(way: Way, tensor: Any) -> int:
 
 
 def zero_copy(way: Way, path: Path) -> dict[str, Any]:
-    """Measure the private memory and the copied bytes when 256 MiB are loaded from the page cache.
+    """Measure the private memory and the copied bytes while 256 MiB are loaded from the page cache.
 
     Every page of the result is touched.
     """

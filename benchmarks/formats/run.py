@@ -71,7 +71,7 @@ def ask(python: Path, name: str, way: int, experiment: str, folder: str, say: Sa
 
 
 def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
-    """Measure the formats, which takes minutes. The result gives a reason if a format cannot be installed."""
+    """Measure the formats, which takes minutes. If one cannot be installed, its result gives the reason."""
     machine = f"{os.cpu_count()} processors, {sys.platform}, Python {platform.python_version()}"
     day = dt.datetime.now(dt.UTC).date().isoformat()
     out, pythons, ways = {}, {}, {}
@@ -96,7 +96,7 @@ def measure(names: Collection[str], say: Say) -> dict[str, Measured]:
             return ask(pythons[name], name, at, experiment, folder, say)
 
     jobs = [(*run, experiment) for run in runs if run[0] in names for experiment in COUNTED]
-    # Several of the largest files at the same time would exhaust memory.
+    # Keeping several of the largest files at the same time would exhaust memory.
     with ThreadPoolExecutor(1) as alone, ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1)) as others:
         begun = {job: (alone if job[-1] == "size" else others).submit(counted, *job) for job in jobs}
         answers = {job: future.result() for job, future in begun.items()}

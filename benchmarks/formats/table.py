@@ -11,20 +11,20 @@ from safetensors_conformance.implementations.environment import Environment, env
 
 README = "https://github.com/huggingface/safetensors/blob/24b0b2857fef49be734b9ab72ce97c09bb25f5b9/README.md"
 PROPERTIES = ("safe", "zero_copy", "lazy", "size", "layout", "flexible", "bits")
-"""Properties in the order of the README's columns. Each mark in ``claims`` belongs to one of them."""
+"""Properties in the order of the README's columns. Each mark in ``claims`` corresponds to one of them."""
 _DTYPES = ("numpy==2.4.6", "ml_dtypes==0.5.4")
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of the table.
+    """A format in the table.
 
     Attributes:
         title: as in the README's row.
-        claims: marks of the row: + yes, - no, ~ in part, ? left open.
+        claims: marks in the row: + yes, - no, ~ in part, ? left open.
         library: package whose version is reported.
         version: version of that package.
-        requires: further packages.
+        requires: additional packages.
         homepage: documentation of the library.
         large: whether the format runs only with ``--large``.
     """

@@ -38,7 +38,7 @@ class Way:
     """A documented way of storing and loading tensors in a format, with the safest options.
 
     Attributes:
-        name: short name, unique in the format.
+        name: short name, unique within the format.
         call: the user's code for loading.
         loose_call: the same code with an unsafe option, or an empty string.
         file: name of the file or folder.
@@ -89,10 +89,9 @@ class Way:
         self.save(path, {"code": code if self.objects else inside})
 
     def claim(self, path: Path) -> None:
-        """Write a file of at most 4 MiB that claims a tensor of CLAIMED bytes.
+        """Write a file of at most 4 MiB that claims to contain a tensor of CLAIMED bytes.
 
         The file is forged or written in a regular way.
-
         """
         raise NotImplementedError
 

@@ -189,7 +189,7 @@ def run_bench(
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return a row per engine and seed with bugs reached, triggered and detected, and executions needed."""
+    """Return a row for each engine and seed: bugs reached, triggered and detected, and executions needed."""
     rows = []
     keys = dict.fromkeys((o.engine, o.seed) for o in outcomes)
     for engine, seed in keys:

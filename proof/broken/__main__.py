@@ -154,7 +154,9 @@ def _show_variant(found: Matrix, name: str) -> None:
 def _show_rule(found: Matrix, manifest: Manifest, rule: str) -> None:
     cases = [case for case in manifest.cases if rule in case.rules]
     if not cases:
-        raise click.ClickException(f"no case names the rule {rule!r}; find its id with: stc corpus list PART")
+        raise click.ClickException(
+            f"no case refers to the rule {rule!r}; find its id with: stc corpus list PART"
+        )
     table = _table("case", "failed by", "title", right=(1,))
     for case in cases:
         number = str(len(found.failed_by[case.id])) if case.id in found.cases else "not run"

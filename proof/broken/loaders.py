@@ -289,7 +289,7 @@ UNQUOTING = LOADER.changed(path=lambda _, folder, name: folder / unquote(unquote
 
 VARIANTS: tuple[Planted, ...] = (
     *named(globals(), "index", SmallLoader),
-    loading("no-two-dots", "Rejects names whose text leads out of the folder, but accepts names below it.",
+    loading("no-two-dots", "Rejects names whose text leads out of the folder, but accepts paths below it.",
             LOADER.without("shard-bare").changed(
                 shard_name=refusing(lambda name: not isinstance(name, str) or ".." in name))),
     loading("last-part-of-path", "Uses only the last part of a path as the name of the shard.",
@@ -304,7 +304,7 @@ VARIANTS: tuple[Planted, ...] = (
             "Expands a tilde, and uses the folder of the checkpoint as the home directory.",
             LOADER.without("shard-bare").changed(
                 path=lambda _, folder, name: folder / name.removeprefix("~/"))),
-    loading("tidies-names", "Removes dots, spaces, queries and fragments at the end of a name.",
+    loading("tidies-names", "Removes dots, spaces, queries and fragments from the end of a name.",
             LOADER.changed(shard_name=lambda right, name: right(
                 re.split("[?#]", name)[0].rstrip(". ") if isinstance(name, str) else name))),
     loading("names-by-convention", "Rejects every name that does not follow the naming convention.",

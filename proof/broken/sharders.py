@@ -279,7 +279,7 @@ class MixtureAfterFailure(_Keeps):
 
 
 class OldFilesByAnyName(SmallSharder):
-    """Treats every file whose name begins like that of the model as part of an earlier save."""
+    """Treats every file whose name begins like the name of the model as part of an earlier save."""
 
     def is_earlier(self, name: str) -> bool:
         return re.match(r"model.*safetensors", name) is not None

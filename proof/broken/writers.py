@@ -83,7 +83,7 @@ class PrivateMode(SmallWriter):
 
 
 class LinkReplaced(SmallWriter):
-    """Replaces a symbolic link by a regular file."""
+    """Replaces a symbolic link with a regular file."""
 
     def store(self, path: Path, data: bytes) -> None:
         if path.is_symlink():

@@ -369,7 +369,7 @@ def mutated(data: bytes, seed: int, plain: Callable[[bytes], bytes], largest: in
     if tree is None or rng.random() < 0.1:
         return plain(data)[:largest]
     if len(lines) > 1 and rng.random() < 0.1:
-        lines.insert(rng.randrange(len(lines)), lines[at])  # repeat a line, or replace it by another
+        lines.insert(rng.randrange(len(lines)), lines[at])  # repeat a line, or replace it with another
         del lines[rng.randrange(len(lines)) :]
     else:
         try:

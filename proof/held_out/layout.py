@@ -26,7 +26,7 @@ class HoleBehindEmpty(Watched):
 
 
 class End32(Watched):
-    """Stores begins in 64 bits and ends in 32 bits."""
+    """Stores the begin of a range in 64 bits and its end in 32 bits."""
 
     def offsets(self, value: object) -> tuple[int, int]:
         begin, end = super().offsets(value)

@@ -133,8 +133,8 @@ def run_all(
                 yield child.name, child.outcome()
             for child in running.values():
                 if monotonic() > child.deadline:
-                    # Its own alarm had no effect, so it hangs in code in which Python does not check for
-                    # signals.
+                    # The child's own alarm had no effect, so the child hangs in code in which Python does not
+                    # check for signals.
                     os.kill(child.pid, signal.SIGKILL)
                     child.deadline = monotonic() + 60
     finally:

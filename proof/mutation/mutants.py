@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 WIDTH = 100
-"""Longest part of a changed line that is shown, in characters."""
+"""Maximum number of characters of a changed line to show."""
 
 
 @dataclass(frozen=True, eq=False)

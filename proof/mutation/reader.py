@@ -1,4 +1,4 @@
-"""The reader to be mutated: its deciding modules, the loader of mutants, and the probes.
+"""The reader to be mutated: the modules that decide its answers, the loader of mutants, and the probes.
 
 The probes are small case files under each profile, with the expectations of that profile.
 """

@@ -163,7 +163,7 @@ def test_the_same_bytes_are_refused(checkout: Checkout, quick: None) -> None:
     with pytest.raises(NothingNewError, match="132 bytes are already case layout/hole-between-two"):
         promote(hole(), checkout)
     promote(overlap_and_hole(), checkout, case_id="layout/one")
-    with pytest.raises(NothingNewError, match="are case layout/one, not built yet"):
+    with pytest.raises(NothingNewError, match="are case layout/one, which has not been built yet"):
         promote(overlap_and_hole(), checkout, case_id="layout/two")
     assert len(found(checkout)) == 1
 

@@ -1,4 +1,4 @@
-"""The formats npy and npz of NumPy."""
+"""NumPy's npy and npz formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The format pdparams: a state dict of Paddle."""
+"""The pdparams format, which stores a Paddle state dict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The format safetensors, through the official library."""
+"""The safetensors format, through the official library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SavedModel: variables of a module, through TensorFlow. Its checkpoint reader reads single variables."""
+"""SavedModel: variables of a module, through TensorFlow. Its checkpoint reader reads individual variables."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ MAX_JOBS = 64
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write each finding to this folder, with its input, a description, a drawing and a test.",
+    help="Write each finding to this folder, with its input, a description, a diagram and a test.",
 )
 @click.option(
     "--corpus",
@@ -232,7 +232,7 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
         for signature, count in tally.unstable.items()
     ]
     if tally.findings and not places:
-        lines.append("add -o FOLDER to keep the input, description, drawing and test of each finding")
+        lines.append("add -o FOLDER to keep the input, description, diagram and test of each finding")
     return lines
 
 

@@ -81,7 +81,7 @@ def replay(
         click.echo(f"  {'because' if finding.rules else 'rule':<9} {visible(why[1], 300)}")
     click.echo(f"  expected  {visible(finding.expected, 300)}")
     if not impls and not finding.got:
-        raise UnusableError(f"{finding.slug} names no known implementation; give --impl SELECTOR")
+        raise UnusableError(f"{finding.slug} refers to no known implementation; give --impl SELECTOR")
     answers = replay_finding(
         finding,
         impls,

@@ -34,7 +34,7 @@ BATCH = 64
 """Number of inputs sent in one batch. Waking up a process takes longer than reading a small file."""
 POOL = 4000
 EXPLAIN_EVERY = 8
-"""One in this many inputs is explained even if the subjects rejected it with known messages."""
+"""One in this many inputs is explained even if the subjects rejected it with familiar messages."""
 MESSAGE_CACHE = 4096
 LARGEST_BASE = 4096
 
@@ -107,7 +107,7 @@ class Campaign:
                 self.tally.seconds = time.monotonic() - self._began
 
     def plans(self, steps: Sequence[str], most: int | None, seconds: float | None) -> Tally:
-        """Run plans for each step in turn until the limit on number or time. Raises StepError."""
+        """Run plans for each step in turn until the limit on inputs or time is reached. Raises StepError."""
         if lacking := [step for step in steps if step not in PLAN_KINDS]:
             raise StepError(
                 f"no plans for step {', '.join(lacking)}; the steps with plans are: {', '.join(PLAN_KINDS)}"

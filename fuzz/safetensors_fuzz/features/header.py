@@ -16,7 +16,7 @@ from .feature import Feature, Remover, change
 
 BLANKS = b" \t\n\r"
 LONG_PADDING = 8
-"""Smallest number of spaces that padding to a multiple of 8 does not explain."""
+"""Smallest number of spaces that cannot be explained by padding to a multiple of 8."""
 FIELDS = ("dtype", "shape", "data_offsets")
 LONG = 60
 _UNIT = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)

@@ -119,8 +119,9 @@ def _header(data: bytes) -> Header | None:
 class Draft:
     """A valid file that is being changed. ``rows`` are its tensors in data order.
 
-    Rendering preserves the header length modulo 8, which is ``rest``, so that no change affects the alignment
-    of the data by accident. ``spaces`` counts the spaces after the header object, which ``bare`` forbids.
+    Rendering preserves ``rest``, the header length modulo 8, so that no change affects the alignment of the
+    data by accident. ``spaces`` counts the spaces after the header object. If ``bare`` is set, a header
+    without spaces gets none.
     """
 
     def __init__(self, file: File, rows: list[Row]) -> None:

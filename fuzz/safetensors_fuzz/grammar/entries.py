@@ -174,7 +174,7 @@ def strings(file: File) -> list[tuple[list[Value], int]]:
 
 
 def spoilable(rng: random.Random, file: File) -> list[tuple[list[Value], int]]:
-    """Return strings to corrupt. Usually, they may contain any text, so that no other rule is broken."""
+    """Return strings to corrupt. Usually, no rule restricts their text, so only one rule is broken."""
     return strings(file) if rng.random() < 0.4 else free_strings(file) or strings(file)
 
 

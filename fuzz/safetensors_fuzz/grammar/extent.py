@@ -22,7 +22,7 @@ TAILS = (
     b"\xf0\x9f\x98\x80", b"\\n", b"\\u00e9", b"\\ud83d\\ude00", b"\\ud83d\\uDE00", b" ", b"/", b"\\\\",
 )  # fmt: skip
 SIZES = (4096, 4096, 8192, 65535, 65536, 65537, 65544, 69632)
-"""Sizes of large tensors in bytes. They are whole pages or do not fit in 16 bits."""
+"""Sizes of large tensors in bytes. Each one is a multiple of the page size or near the 16-bit limit."""
 COUNTS = (255, 256, 257, 300)
 """Numbers of tensors near or above the limit of a one-byte counter."""
 HEADERS = (65535, 65536, 65537, 99_992, 100_000, 100_001)

@@ -125,14 +125,14 @@ class File:
 
 
 def parse(file: bytes) -> File:
-    """Parse arbitrary bytes. ``parse(file).render() == file`` is always true."""
+    """Parse arbitrary bytes. ``parse(file).render() == file`` always holds."""
     if len(file) < 8:
         return File(b"", raw=file)
     length = int.from_bytes(file[:8], "little")
     declared: int | None = None
     if length <= len(file) - 8:
         header, data = file[8 : 8 + length], file[8 + length :]
-    else:  # only the text itself can show where the header ends
+    else:  # without a valid length, only the text can show where the header ends
         declared, header, data = length, file[8:], b""
     tree = _tree(header)
     if tree is None:

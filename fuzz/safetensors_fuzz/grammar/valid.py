@@ -48,7 +48,7 @@ def valid_file(rng: random.Random) -> File:
 
 
 def pick(rng: random.Random, words: Sequence[T]) -> T:
-    """Return a random word. Only Hypothesis needs ``choice``, which is slower but never favours a word."""
+    """Return a random word. ``choice`` favours no word but is slower, and only Hypothesis needs it."""
     if type(rng) is not random.Random:
         return rng.choice(words)
     return words[int(rng.random() * len(words))]

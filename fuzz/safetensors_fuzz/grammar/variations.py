@@ -1,4 +1,4 @@
-"""Mutations that break no rule intentionally: valid variations, and generic changes of tokens and bytes."""
+"""Mutations that do not aim to break a rule: valid variations, and generic changes of tokens and bytes."""
 
 from __future__ import annotations
 

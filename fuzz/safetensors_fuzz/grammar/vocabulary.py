@@ -93,7 +93,7 @@ NOT_UTF8 = (
     b"\xed\xa0\x80", b"\xed\xb0\x80", b"\xed\xa0\xbd\xed\xb8\x80", b"\xf0\x80\x80\x80", b"\xf0\x9f\x98",
     b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80",
 )  # fmt: skip
-"""Invalid UTF-8: stray, overlong and truncated sequences, surrogates, and too high code points (HDR-01)."""
+"""Invalid UTF-8: stray, overlong and truncated sequences, surrogates, and excessive code points (HDR-01)."""
 
 CONTROLS = (b"\x00", b"\x01", b"\x08", b"\t", b"\n", b"\x0b", b"\x0c", b"\r", b"\x1b", b"\x1f")
 """Characters that must be escaped in a string (HDR-14)."""

@@ -256,7 +256,7 @@ class CheckSubject(Subject):
                 log = SarifLog("hardened")
                 log.add(result)
                 log.to_text(0)
-        except Exception as err:  # a user would have seen any of these exceptions
+        except Exception as err:  # a user of ``stc check`` would see any of these exceptions
             return StepResult("crash", f"{type(err).__name__}: {err}")
         if result.status == "unreadable":
             return StepResult("harness-error", f"cannot read {Path(path).name}")

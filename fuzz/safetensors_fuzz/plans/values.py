@@ -11,7 +11,7 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 Plan = dict[str, Any]
-"""A question as a JSON value. Each kind of plan documents its keys. Finished plans share parts."""
+"""A question as a JSON value. Each kind of plan documents its keys. Finished plans may share parts."""
 
 RESERVED = "__metadata__"
 FAULTY_NAME = "\u00a7"
@@ -25,7 +25,7 @@ BASIC = ("U8", "I64", "F16", "F32")
 
 
 class Dice(random.Random):
-    """A random generator with a selection of dtypes, because most frameworks do not support all of them."""
+    """A random generator with a subset of the dtypes, because most frameworks do not support all of them."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng.getrandbits(64))

@@ -245,7 +245,7 @@ def metadata_argument(metadata: Mapping[str, Any] | None) -> Any:
         return None
     if "value" in metadata:
         if not metadata["value"] or isinstance(metadata["value"], dict):
-            raise PlanError("a metadata value that is a map, or that may mean no metadata")
+            raise PlanError('a metadata value that is a map, or that could stand for "no metadata"')
         return metadata["value"]
     try:
         out = {key: value for key, value in metadata["items"]}  # noqa: C416

@@ -70,12 +70,12 @@ def _no_infinity(word: int, exponent: int, fraction: int) -> int:
 
 
 CHANGES: tuple[tuple[str, str, Callable[[int, int, int], int]], ...] = (
-    ("nan-canonical", "Replaces every NaN in {} by the same NaN.", _canonical_nan),
+    ("nan-canonical", "Replaces every NaN in {} with the same NaN.", _canonical_nan),
     ("nan-quiet", "Makes signalling NaNs in {} quiet.", _quiet_nan),
-    ("subnormals-flushed", "Replaces subnormal numbers in {} by zero.", _flushed),
+    ("subnormals-flushed", "Replaces subnormal numbers in {} with zero.", _flushed),
     ("minus-zero-lost", "Drops the sign of zeros in {}.",
      lambda word, exponent, fraction: 0 if word == 1 << exponent + fraction else word),
-    ("infinity-clamped", "Replaces infinity in {} by the largest number.", _no_infinity),
+    ("infinity-clamped", "Replaces infinity in {} with the largest number.", _no_infinity),
 )  # fmt: skip
 
 

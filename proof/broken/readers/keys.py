@@ -117,7 +117,7 @@ CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("without-controls", "drops control characters from {}", _folding("[\x01-\x1f\x7f]")),
     ("without-format-characters", "drops invisible characters from {}",
      lambda text: "".join(c for c in text if unicodedata.category(c) != "Cf")),
-    ("line-ends", "normalises line ends in {}", _folding("\n|\u2028|\u2029", "\r\n")),
+    ("line-ends", "normalises line endings in {}", _folding("\n|\u2028|\u2029", "\r\n")),
     ("without-astral", "replaces characters beyond the basic plane in {}",
      _folding("[\U00010000-\U0010ffff]", "?")),
     ("without-noncharacters", "replaces noncharacters in {}",
@@ -129,7 +129,7 @@ CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
 )  # fmt: skip
 NAME_CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("base-name", "treats {} as paths and keeps their last part", lambda text: re.split(r"[/\\]", text)[-1]),
-    ("slashes", "replaces the backslashes in {} by slashes", lambda text: text.replace("\\", "/")),
+    ("slashes", "replaces the backslashes in {} with slashes", lambda text: text.replace("\\", "/")),
     ("up-to-point", "cuts {} at the first dot", lambda text: text.split(".")[0] or text),
     ("looks-alike", "replaces look-alike letters in {}", lambda text: text.translate({0x430: "a",
      0x435: "e"})),

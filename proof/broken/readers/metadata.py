@@ -55,7 +55,7 @@ class MetadataLikeTensorCrash(MetadataAsTensor):
 
 
 class MetadataObeyed(SmallReader):
-    """Replaces names and dtypes by those in the metadata map."""
+    """Replaces names and dtypes with those in the metadata map."""
 
     def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
         tensors, metadata = super().entries(members)

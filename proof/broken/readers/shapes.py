@@ -144,7 +144,8 @@ SIZES: tuple[tuple[str, str, Callable[[int, Sequence[int]], int]], ...] = (
     ("zero-refused", "Rejects dimensions of zero.", _no_size(lambda shape: 0 in shape)),
     ("scalar-refused", "Rejects scalars.", _no_size(lambda shape: len(shape) == 0)),
     ("overflow-crash", "Crashes when a product overflows.", _overflow_crash),
-    ("overflow-beside-zero-crash", "Crashes on an overflow beside a zero.", _empty_not_multiplied),
+    ("overflow-beside-zero-crash", "Crashes on an overflow even if another dimension is zero.",
+     _empty_not_multiplied),
     ("rank-33-crash", "Writes the dimensions into an array of 32 elements.",
      _no_size(lambda shape: len(shape) > 32, Panic)),
 )  # fmt: skip

@@ -186,7 +186,7 @@ STRICT: tuple[tuple[str, str, dict[str, Any]], ...] = (
       for name, letter in (("solidus", "/"), ("backspace", "b"), ("form-feed", "f"), ("line-feed", "n"),
                            ("carriage-return", "r"), ("tab", "t"), ("quote", '"'), ("backslash", "\\"))),
     ("escapes", "Does not support escapes.", {"escapes": {}, "hex4": "(?!)"}),
-    ("escape-code-point", "Does not support escapes of code points.", {"hex4": "(?!)"}),
+    ("escape-code-point", "Does not support Unicode escapes.", {"hex4": "(?!)"}),
     ("lower-case-hex", "Accepts only lower-case hexadecimal digits.", {"hex4": "[0-9a-f]{4}"}),
     ("upper-case-hex", "Accepts only upper-case hexadecimal digits.", {"hex4": "[0-9A-F]{4}"}),
     ("surrogate-pairs", "Rejects pairs of escaped surrogates.", _refusing("[\ud800-\udfff]")),

@@ -254,7 +254,7 @@ def test_one_rule(written: Path, tmp_path: Path) -> None:
     assert "cases of OFF-07, failed by 1 of 1 variants" in out
     status, out = run("-o", str(folder), "--rule", "OFF-99")
     assert status == 1
-    assert "no case names the rule 'OFF-99'" in out
+    assert "no case refers to the rule 'OFF-99'" in out
 
 
 def test_an_unknown_case(written: Path, tmp_path: Path) -> None:

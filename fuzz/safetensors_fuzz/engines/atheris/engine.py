@@ -84,7 +84,7 @@ class AtherisRun:
         known: Callable[[str], bool] = lambda _: False,
         output: Path | None = None,
     ) -> None:
-        """Prepare a run, which is reproducible with ``max_execs``, a single job and no existing corpus.
+        """Prepare a run. It is reproducible if it has ``max_execs``, a single job and no existing corpus.
 
         The folder ``deaths`` in ``output`` receives the inputs that killed targets.
         """

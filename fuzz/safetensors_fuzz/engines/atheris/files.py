@@ -49,7 +49,7 @@ def quoted(word: bytes) -> str:
 
 
 def seeds() -> dict[str, bytes]:
-    """Return small, distinct files from the corpus and the grammar by name. Raises ManifestError."""
+    """Return small, distinct files from the corpus and the grammar, keyed by name. Raises ManifestError."""
     names: dict[bytes, str] = {}
     for name, data in (*_of_corpus(), *_of_grammar()):
         if 0 < len(data) <= LARGEST_SEED:
@@ -87,7 +87,7 @@ def write_seeds(folder: Path, most: int | None = None) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(seeds().items())
     if most is not None and most < len(rows):
-        rows = [rows[i * len(rows) // most] for i in range(most)]  # take a sample of all kinds of seeds
+        rows = [rows[i * len(rows) // most] for i in range(most)]  # include seeds of all kinds
     for name, data in rows:
         (folder / name).write_bytes(data)
     return [folder / name for name, _ in rows]

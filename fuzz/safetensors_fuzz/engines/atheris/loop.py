@@ -164,7 +164,7 @@ class WrongAnswerError(Exception):
 
 
 class Loop:
-    """State of the target. Subjects start at the first input, because a ``-fork`` parent never gets one."""
+    """State of the target. Subjects start with the first input, which a ``-fork`` parent never receives."""
 
     def __init__(self, config: TargetConfig, atheris: Any) -> None:
         self.config = config
@@ -249,13 +249,13 @@ class Loop:
         self._campaign = Campaign(self._subjects, settings, keep=self._keep, tally=self.tally)
         self._close_at_exit()
         self.write_counts()
-        # Trees contain no reference cycles, and the search for cycles would take a tenth of the run time.
+        # Trees contain no reference cycles, and searching for cycles would take a tenth of the run time.
         gc.freeze()
         gc.set_threshold(100_000, 20, 100)
         return self._campaign
 
     def _tree(self, data: bytes) -> File | None:
-        """Return the cached tree. It counts as broken if the proving path would judge its own answer."""
+        """Return the cached tree, marked as faulty if the proving path would otherwise judge itself."""
         file = self.mutator.known(data)
         if file is None or file.faults or not self._distrust:
             return file
@@ -269,7 +269,7 @@ class Loop:
         sys.stderr.write(f"FINDING: {_summary(finding)}\n")
 
     def _close_at_exit(self) -> None:
-        """Call ``close`` at every exit except SIGKILL."""
+        """Call ``close`` when the process exits, unless SIGKILL ends it."""
 
         def leave(_number: int, _frame: types.FrameType | None) -> None:
             for other in (signal.SIGINT, signal.SIGTERM):

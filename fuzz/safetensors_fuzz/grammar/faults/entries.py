@@ -1,4 +1,4 @@
-"""Faults of tensor entries, dtypes and metadata (ENT, DTY, MET)."""
+"""Faults in tensor entries, dtypes and metadata (ENT, DTY, MET)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of shapes and ranges, and of how they relate to each other and to the end of the file (SHP, OFF)."""
+"""Faults in shapes and ranges, and in how they relate to each other and to the end of the file (SHP, OFF)."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def _sound(file: File, least: int = 0) -> list[TensorEntry]:
 
 @fault("OFF-07", "OFF-12", "HDR-04")
 def hole(rng: random.Random, file: File) -> None:
-    """Insert bytes that belong to no tensor before a tensor."""
+    """Insert unused bytes before a tensor."""
     found = _sound(file)
     entry = one(rng, found)
     entry = rng.choice((found[0], found[-1], entry))

@@ -1,4 +1,4 @@
-"""Faults of framing, padding, encoding, JSON syntax and keys (FRM, HDR)."""
+"""Faults in framing, padding, encoding, JSON syntax and keys (FRM, HDR)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def length_past_end(rng: random.Random, file: File) -> bool:
 
 @fault("FRM-06", "LIM-01", "FRM-02", "FRM-05")
 def length_over_limit(rng: random.Random, file: File) -> None:
-    """Declare a header that is longer than any reader accepts, often with the right low 32 bits."""
+    """Declare a header that is longer than any reader accepts, often with correct low 32 bits."""
     true = len(file.header())
     longer = (true << 32, true << 56, true + 2**32, true + 2**63, 2**64 - true, 2**64 - 8 - true)
     file.length = rng.choice((rng.choice(words.LENGTHS), *longer)) % 2**64
@@ -281,7 +281,7 @@ def space_of_another_kind(rng: random.Random, file: File) -> None:
 
 @fault("HDR-07")
 def header_cut(rng: random.Random, file: File) -> None:
-    """End the header object early. The declared length is right."""
+    """End the header object early. The declared length is still correct."""
     whole = text(file.root)
     if file.raw is not None or len(whole) < 2:
         raise NoPlaceError
@@ -302,7 +302,7 @@ def bad_escape(rng: random.Random, file: File) -> None:
 
 @fault("HDR-09", "HDR-10", "LIM-05")
 def name_again(rng: random.Random, file: File) -> None:
-    """Give two entries the same name, with equal or different ranges, and adjacent or apart."""
+    """Give two entries the same name. Their ranges may differ, and they need not be adjacent."""
     found, rows = entries(file), members(file)
     entry = one(rng, found)
     how = rng.randrange(4)
