@@ -1,9 +1,9 @@
 """Read and validate ``corpus.json``, which is untrusted input.
 
 A corpus names files and describes how to make large ones. Therefore every path must stay inside the corpus
-folder and name a file that no program executes, every size must be one that a case can need, and every value
-must have the expected type. ``faults`` checks these conditions; ``stc corpus verify`` also validates the
-manifest against ``corpus.schema.json``.
+folder and must not name an executable file, no size may exceed what cases need, and every value must have the
+expected type. ``faults`` checks these conditions; ``stc corpus verify`` also validates the manifest against
+``corpus.schema.json``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Document:
 
     @cached_property
     def raw(self) -> dict[str, Any]:
-        """Parsed JSON, in which only the schema version was checked. Raises ManifestError."""
+        """The parsed JSON, of which only the schema version has been checked. Raises ManifestError."""
         return parsed(self.path, self.text)
 
     @property
@@ -135,7 +135,7 @@ def parsed(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def rendered(raw: Mapping[str, Any]) -> bytes:
-    """Return the text of a manifest with one case, rule, choice or bug per line and without defaults."""
+    """Return the text of a manifest with one case, rule, choice or bug per line, without default values."""
     parts, usual = [], defaults()
     for name, rows in raw.items():
         if name == "cases":
@@ -441,7 +441,7 @@ def misfit(value: Any, model: Any, where: str = "") -> str:
 
 
 def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]:
-    """Yield the faults of a parsed manifest. ``root`` is the folder in which links are checked, or None."""
+    """Yield the faults in a parsed manifest. ``root`` is the folder in which links are checked, or None."""
     if why := misfit(raw, _Tables):
         yield ManifestFault("", why)
     for key, table in raw.items():
@@ -632,7 +632,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNOREC
 
 
 def path_fault(name: str, *folders: str) -> str | None:
-    """Return why a path is unsafe on some system or not inside one of the ``folders``, or None."""
+    """Return the reason why a path is unsafe on some system or is outside all of the ``folders``, or None."""
     parts = name.split("/")
     if (
         "" in parts

@@ -40,7 +40,7 @@ FAMILIES = {
     "race": "Files that change while they are open",
     "lifetime": "Tensors that outlive their memory",
 }
-"""Maps each kind of mistake to its title, in the order in which a reader works."""
+"""Maps each kind of mistake to its title, in the order in which a reader could make these mistakes."""
 Commit = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{40}\Z")]
 _SELDOM = ("option", "commits_with", "commits_without")
 """Properties that the manifest omits if they are empty."""
@@ -60,7 +60,7 @@ class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         versions: affected versions as a version specifier or in words; empty if they are unknown.
         fixed: the fix; empty if there is none.
         not_shown: reason why no case can show the bug; empty if a case shows it.
-        option: the option of a choice that is the bug, for cases with a choice.
+        option: for cases with a choice, the option that a program with the bug takes.
         commits_with: full ids of commits that have the bug, if no release identifies it.
         commits_without: commits from before the bug was introduced or after it was fixed.
     """

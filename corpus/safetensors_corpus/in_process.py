@@ -345,7 +345,7 @@ def _refusal(implementation: Any, action: Action, save: Callable[[], None]) -> s
 
 
 def written_file(path: Path) -> Answer:
-    """Return the rules that a file breaks, and its content if all faults belong to open choices."""
+    """Return the rules that a file breaks, and its content if all of its faults concern open choices."""
     try:
         data = read_whole(path, LARGEST_IN_MEMORY)
     except OSError as err:

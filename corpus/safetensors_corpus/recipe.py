@@ -34,9 +34,9 @@ RUN = 1000
 RUNS_AT_ONCE = 20
 """Number of runs per chunk."""
 LARGEST_FILE = 2 << 40
-"""Maximum file size in bytes, including holes. The file of the largest case has one tebibyte."""
+"""Maximum file size in bytes, including holes. The largest file of a case has a size of one tebibyte."""
 LARGEST_MADE = 256 << 20
-"""Maximum number of bytes outside holes. Cases have at most 109 million."""
+"""Maximum number of bytes outside holes. Cases need at most 109 million."""
 LONGEST_ITEM = 1 << 13
 """Maximum length of the text of an ``each`` part together with its separator."""
 SHORTEST_RUN = 64
@@ -134,7 +134,7 @@ def _each(part: Part) -> Iterator[str]:
 def _run(template: str, separator: str) -> list[str]:
     """Return the text of the items ...000 to ...998 with separators, split at the leading digits.
 
-    The item ...999 is omitted because its ``{next}`` has other leading digits.
+    The item ...999 is omitted because its ``{next}`` has different leading digits.
     """
     out = [""]
     pieces = re.split(r"(\{i\}|\{next\})", template)
@@ -213,7 +213,9 @@ def expand(parts: Iterable[Part]) -> bytes:
     parts = list(parts)
     whole = size(parts)
     if whole > LARGEST_MADE:
-        raise ValueError(f"a recipe produces {whole:,} bytes, but the maximum in memory is {LARGEST_MADE:,}")
+        raise ValueError(
+            f"a recipe produces {whole:,} bytes, but at most {LARGEST_MADE:,} can be created in memory"
+        )
     out = bytearray()
     for part in parts:
         if "zeros" in part:

@@ -3,9 +3,9 @@
 This module uses only the standard library, because the host runs it in the environments of Python libraries,
 without this project.
 
-Readers are threads or forked processes. All readers start a round together. In a round, each reader takes its
-tensors one by one, and evaluates them when all readers have taken theirs. The opener of the file can take
-tensors before and after the rounds, and it can close the file during them.
+Readers are threads or forked processes. All readers start a round together. In a round, each reader reads its
+tensors one by one, and evaluates them after all readers have read theirs. The opener of the file can read
+tensors before and after the rounds, and can close the file during a round.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _is_bad(failure: Reply) -> bool:
 
 
 class _Reader:
-    """A reader with its rows and failures; ``label`` is a prefix of its messages, except adapter errors."""
+    """A reader with its rows and failures; ``label`` starts all its messages except adapter errors."""
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], label: str) -> None:
         self._subject = subject

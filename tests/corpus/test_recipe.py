@@ -194,7 +194,7 @@ def test_the_largest_numbers_are_taken_and_none_above(part: Part, key: str) -> N
 def test_a_file_is_expanded_up_to_what_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe, "LARGEST_MADE", 6)
     assert recipe.expand([{"zeros": 5}, {"text": "a"}]) == bytes(5) + b"a"
-    with pytest.raises(ValueError, match="produces 7 bytes, but the maximum in memory is 6"):
+    with pytest.raises(ValueError, match="produces 7 bytes, but at most 6 can be created in memory"):
         recipe.expand([{"zeros": 6}, {"text": "a"}])
 
 

@@ -147,10 +147,10 @@ def _register(
         smoke: True for the few cases that distinguish a broken adapter from a broken reader.
         bugs: ids of the reported bugs (``field_bugs.toml``) that the case shows. In a family, maps slugs
             to ids.
-        ahead: maps slugs to rules that come first for that member of a family. For example, a reader may
-            reject a tensor of a rare dtype because of the dtype rather than the fault that the family is
+        ahead: maps slugs to rules that are listed first for those members of a family. For example, a reader
+            may reject a tensor of a rare dtype because of the dtype rather than the fault that the family is
             about.
-        issue: URL of a public report that the case reproduces. In a family, maps slugs to URLs.
+        issue: URL of a public report of the bug that the case reproduces. In a family, maps slugs to URLs.
         heavy: True for a case that runs only on request. Cases with inputs above one mebibyte are always
             heavy.
     """
@@ -200,7 +200,9 @@ def by_slug(family: Family) -> Mapping[str, object]:
 def register(case: CaseFunction) -> None:
     """Register a case. Raises ValueError for a malformed or duplicate id, or for a missing title."""
     if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+(-[a-z0-9]+)*", case.id):
-        raise ValueError(f"case id {case.id!r}: lower case, digits and single hyphens only")
+        raise ValueError(
+            f"case id {case.id!r} may contain only lower-case letters, digits and single hyphens"
+        )
     if case.id in _CASES:
         raise ValueError(f"case id {case.id!r} is registered twice")
     if not case.title:

@@ -14,12 +14,12 @@ class ConcurrentBuilder(FileBuilder):
     """A file and its readers. The expected content consists of all tensors that the readers read.
 
     Attributes to set directly:
-        by: ``processes`` are forked from one process.
+        by: kind of the readers; ``processes`` are forked from one process.
         opened: ``once`` if the file is opened before the readers start or fork, or ``each`` if every
             reader opens it.
         taken_before: tensors that the opener reads before the readers start.
         times: number of rounds. In each round, every reader reads its tensors.
-        closed: number of the round that starts with closing the file; with 0, the file stays open.
+        closed: number of the round during which the file is closed; with 0, the file stays open.
         taken_after: tensors that the opener reads after the readers have finished.
     """
 

@@ -72,7 +72,9 @@ def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes
     if spelled > LONG_RECIPE and len(data) <= MAX_FILE:
         return {"file": path, **digest}, {path: data}
     if spelled > MAX_FILE:
-        raise ValueError(f"{len(data):,} bytes without long runs for a recipe; use repeated data")
+        raise ValueError(
+            f"{len(data):,} bytes without runs that are long enough for a recipe; use repeated data"
+        )
     return {"recipe": parts, **digest}, {}
 
 
@@ -92,7 +94,7 @@ def size_of(dtype: str, shape: Sequence[int]) -> int:
 
 
 def pattern(name: str, size: int) -> bytes:
-    """Return bytes from 0x01 to 0x3c that depend on the name and are finite numbers in every float dtype."""
+    """Return bytes from 0x01 to 0x3c that depend on the name and form finite numbers in every float dtype."""
     seed = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return bytes((seed[i % 32] + 7 * i + i // 60) % 60 + 1 for i in range(size))
 

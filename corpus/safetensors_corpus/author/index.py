@@ -11,7 +11,7 @@ from .. import recipe
 from .file import MAX_FILE, Builder, FileBuilder, json_text, pattern, size_of
 
 MODEL = "model/"
-"""Folder in the directory that contains the checkpoint."""
+"""Folder of the checkpoint within the directory."""
 INDEX_NAME = "model.safetensors.index.json"
 
 
@@ -44,7 +44,7 @@ class IndexBuilder(Builder):
             name: path relative to the folder of the checkpoint; ``../outside/x.safetensors`` is outside that
                 folder.
             tensors: names of tensors with the default dtype and shape.
-            typed: maps the names of further tensors to their dtype and shape.
+            typed: maps the names of additional tensors to their dtype and shape.
         """
         builder = ShardBuilder(name=name)
         for tensor in tensors:

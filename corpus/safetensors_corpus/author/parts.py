@@ -44,7 +44,7 @@ COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", 
 
 
 def rare(over: Family) -> dict[str, tuple[str, ...]]:
-    """Return ``ahead`` for a family: the rules on dtypes come first for members with a rare dtype."""
+    """Return an ``ahead`` argument that lists the dtype rules first for members with a rare dtype."""
     out: dict[str, tuple[str, ...]] = {}
     for slug, value in by_slug(over).items():
         (code,) = (v for v in (value if isinstance(value, tuple) else (value,)) if v in DTYPE_BITS)
@@ -88,14 +88,14 @@ def header_text(f: FileBuilder, header: str | bytes) -> None:
 
 
 def sized(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
-    """Add a tensor with ``size`` bytes, whatever its shape is."""
+    """Add a tensor with ``size`` bytes, regardless of its shape."""
     f.tensor("w", dtype, shape, pattern("w", size))
 
 
 def three_tensors(
     f: FileBuilder, place: int, *, usual: tuple[str, list[int]] = ("F32", [2]), **other: Any
 ) -> None:
-    """Add tensors a, b and c. The one at ``place`` (-1 for none) has the ``tensor`` arguments ``other``."""
+    """Add tensors a, b and c. The one at ``place`` (-1 for none) is created with the arguments ``other``."""
     for index, name in enumerate("abc"):
         options = {"dtype": usual[0], "shape": usual[1]} | (other if index == place else {})
         if "size" in options:
@@ -104,7 +104,7 @@ def three_tensors(
 
 
 def renamed_field(f: FileBuilder, plain: str, spelled: str) -> None:
-    """Add a tensor whose entry ends with the field ``plain``, but spell its name ``spelled``."""
+    """Add a tensor whose entry ends with the field ``plain``, but with its name spelled as ``spelled``."""
     texts = {"dtype": '"F32"', "shape": "[2]", "data_offsets": "[0,8]"}
     f.tensor("w", "F32", [2], fields={plain: None, spelled: texts[plain]})
 

@@ -47,7 +47,7 @@ class WriteBuilder(Builder):
         properties: properties beyond its content that the file must have, as the schema defines them.
         file_size_limit: maximum file size in bytes that the system allows, or None.
         before: the existing file at the target, for targets that have one.
-        count_only: True to check only the number of tensors if a list would make the manifest too large.
+        count_only: True to check only the number of tensors; a list would make the manifest too large.
     """
 
     target: str = "new"
@@ -89,8 +89,8 @@ class WriteBuilder(Builder):
             strides: distance in bytes between neighbours along each dimension; None for contiguous row-major
                 order.
             byteorder: byte order of the elements in memory.
-            nbytes: number of bytes to pass if dtype and shape imply another number. Only writers that accept
-                buffers support it.
+            nbytes: number of bytes to pass, if it differs from the number that dtype and shape imply. Only
+                writers that accept buffers support this argument.
         """
         shape = [2] if shape is None else shape
         if storage is None:

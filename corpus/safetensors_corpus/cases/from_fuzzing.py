@@ -28,7 +28,7 @@ _IMPORTANCES = ("low", "medium", "high", "critical")
 
 
 def found_cases(text: str) -> list[CaseFunction]:
-    """Return the cases of a ``found.toml``. A ValueError for a mistake names the case."""
+    """Return the cases in a ``found.toml`` file. Raises ValueError with the id of an invalid case."""
     out = []
     for number, row in enumerate(tomllib.loads(text).get("case", []), 1):
         try:

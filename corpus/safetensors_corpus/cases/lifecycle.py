@@ -27,7 +27,7 @@ A = b"\x11" * 8
 B = b"\x22" * 8
 NEW = b"\x33" * 8
 PART = 64 * 1024
-"""Size in bytes of each tensor in the file of many pages. It is larger than a usual memory page."""
+"""Size in bytes of each tensor in the file that spans many pages. It is larger than a typical memory page."""
 CUT: Options = {"error": reject("API_TRUNCATED"), "old": ACCEPT}
 CUT_ELSEWHERE: Options = {"tensor": ACCEPT, "error": reject("API_TRUNCATED")}
 REPORT = "https://github.com/NVIDIA/TensorRT-LLM/issues/17368"

@@ -24,7 +24,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Group that imports a command on first use, so a broken module breaks only its own command."""
+    """Group that imports a command on first use, so a broken module affects only its own command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)

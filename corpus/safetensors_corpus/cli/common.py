@@ -36,7 +36,7 @@ class UnusableError(click.ClickException):
 
 @contextmanager
 def exit_if_unusable(where: Path | str) -> Iterator[None]:
-    """Convert errors to UnusableError; ``where`` is the file name for errors that have none."""
+    """Convert errors to UnusableError; ``where`` is the file name to report for errors without one."""
     try:
         yield
     except OSError as err:

@@ -37,7 +37,9 @@ from .common import (
 @click.option("--rule", metavar="RULE", help="Select cases that test this rule, such as OFF-07.")
 @click.option("--choice", metavar="CHOICE", help="Select cases of this choice.")
 @click.option("--level", type=click.Choice(["must", "should", "may"]), help="Select cases of this level.")
-@click.option("--heavy/--no-heavy", default=None, help="Select cases with large inputs, or all other cases.")
+@click.option(
+    "--heavy/--no-heavy", default=None, help="Select only cases with large inputs, or only the other cases."
+)
 @folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def list_cases(
@@ -100,7 +102,7 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
     """Show the purpose, rules, expectation and input of one case.
 
     Prints the input as bytes, as a recipe or as the files of a directory. If the case does more than
-    open and read the input, also prints what it does.
+    open and read the input, also prints these actions.
     """
     manifest = load(root)
     rows = {r["id"]: r for r in manifest.raw["cases"]}
@@ -132,8 +134,8 @@ def diff(old: Path, new: Path, as_json: bool) -> None:
     """Compare two versions of the corpus.
 
     OLD and NEW are each a corpus.json, a folder that contains one, or a release archive. Changes to bytes and
-    verdicts are listed separately from changes to texts. Case ids are permanent, so a removed id is an error;
-    withdraw the case instead.
+    verdicts are listed separately from changes to wording. Case ids are permanent, so a removed id is an
+    error; withdraw the case instead.
 
     \b
     Exit status: 0 identical, 1 different, 2 unusable input.

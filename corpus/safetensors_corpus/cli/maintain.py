@@ -132,7 +132,7 @@ def copy(folder: Path, pattern: str, recipes: bool, large: bool, force: bool, ro
 
 
 def _execute(plan: CopyPlan, folder: Path) -> None:
-    """Copy with a progress bar. On Ctrl-C, exit with a message that counts the missing files."""
+    """Copy with a progress bar. On Ctrl-C, exit with a message that says how many files are missing."""
     done: list[str] = []
     try:
         with _progress("copying", plan.steps) as tick:
@@ -196,7 +196,7 @@ def stats(as_json: bool, check: bool, root: Path | None) -> None:
     a case with a choice, each option counts. coverage.toml gives the reason for each missing side.
 
     \b
-    Exit status: 0 success; 1 if a side of a must-rule is neither covered nor explained, or both (--check).
+    Exit status: 0 success; 1 if a side of a must-rule is neither covered nor explained, or is both (--check).
     """
     manifest = load(root)
     raw = manifest.raw
@@ -265,8 +265,8 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
     """Pack a release: the archive, the checksums and the list of changes.
 
     Writes safetensors-corpus-VERSION.tar, corpus.json, changes.json and SHA256SUMS to DIST. Writes either all
-    of them or none, and every run writes the same bytes. Refuses if the corpus is not current, if ids of OLD
-    disappeared, or if the corpus differs from OLD but has the same version.
+    of them or none, and every run writes the same bytes. Fails if the corpus is not current, if case ids of
+    OLD are missing, or if the corpus differs from OLD but has the same version.
 
     \b
     Exit status: 0 packed, or DIST already contains this release; 1 refused; 2 read or write error.

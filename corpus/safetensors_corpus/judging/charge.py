@@ -26,7 +26,7 @@ _RULES_OF_HARM: Mapping[tuple[str, ...], str] = {
     ("FRM-02", "FRM_HEADER_OVER_LIMIT"): "FRM-06",
     ("OFF-13", "OFF_OUT_OF_BOUNDS"): "OFF-04",
 }
-"""Maps a parsing rule, with the fault that a parsing mistake leads to, to the rule on that fault."""
+"""Maps a parsing rule and the fault that results from breaking it to the rule that forbids the fault."""
 _RULES_OF_ACCEPTANCE: Mapping[str, tuple[str, str]] = {
     "FRM-02": ("FRM_HEADER_PAST_EOF", "FRM-04"),
     "FRM-05": ("FRM_HEADER_PAST_EOF", "FRM-04"),
@@ -36,7 +36,7 @@ _RULES_OF_ACCEPTANCE: Mapping[str, tuple[str, str]] = {
     "LIM-05": ("OFF_OVERLAP", "OFF-06"),
     "ENT-05": ("ENT_MISSING_FIELD", "ENT-03"),
 }
-"""Maps a rule on parsing or arithmetic to the fault that a mistake leads to and the rule on that fault."""
+"""Maps a rule on parsing or arithmetic to the fault that a mistake causes and the rule that forbids it."""
 FORBIDDING = frozenset({*(f"HDR-{n:02}" for n in range(9, 14)), "OFF-06", "OFF-07", "OFF-08", "OFF-12"})
 """Rules that only forbid files. A reader that rejects a valid file does not break them."""
 _DTYPE_RULES = frozenset({"DTY-05", "DTY-08", "DTY-09", "DTY-10", "DTY-12"})

@@ -44,7 +44,7 @@ def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 
 def worst_rows(content: Mapping[str, Any], answer: Answer) -> Answer:
-    """Reduce the rows of several readers to one row per name, and prefer a wrong row."""
+    """Reduce the rows of several readers to one row per name, preferring a wrong row."""
     want = {row["name"]: row for row in content["tensors"]}
     rows: dict[str, dict[str, Any]] = {}
     for row in answer.tensors or ():
@@ -162,7 +162,7 @@ def size_of(content: Mapping[str, Any]) -> float:
 
 
 def bounded(content: Mapping[str, Any], kept: int) -> dict[str, Any]:
-    """Reduce the content to about ``kept`` bytes of JSON, and add the counts and ``digests`` of all of it."""
+    """Reduce content to about ``kept`` bytes of JSON, and add counts and ``digests`` of the whole."""
     rows, metadata = content.get("tensors"), content.get("metadata")
     out: dict[str, Any] = {"digests": digests(content)}
     if rows is not None:

@@ -55,7 +55,7 @@ _VALIDITY = frozenset({"WRT-05", "WRT-06", "WRT-11", "WRT-16", "WRT-17", "WRT-20
 _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
 """Rules on arrays whose elements have another order in memory than in the file."""
 _SILENT_KINDS = frozenset({"concurrent", "lifecycle"})
-"""Kinds on which the written format is silent: it describes files, but not handles, threads or changes."""
+"""Kinds of case on which the written format is silent, because it describes only files."""
 _SAVING = frozenset({"write", "sharded"})
 
 
@@ -67,7 +67,7 @@ class Failure:
         rule: the broken rule; empty if it is unknown.
         basis: basis of that rule, a key of ``BASES``.
         property: ``outcome``, a part of the content (``bytes``, ``metadata``, ...), ``valid`` or another
-            property of a written file, ``cost``, ``exception``, or a check of the step ``device``.
+            property of a written file, ``cost``, ``exception``, or a check of the ``device`` step.
         detail: description in one line.
     """
 

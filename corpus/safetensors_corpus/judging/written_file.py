@@ -45,7 +45,7 @@ class Property(NamedTuple):
 
 @dataclass(frozen=True)
 class SavedFile:
-    """A file after a save; ``before`` maps the earlier files of the folder to their bytes."""
+    """A file after a save; ``before`` maps the files that existed before the save to their bytes."""
 
     outcome: str
     implementation: Any

@@ -102,7 +102,7 @@ def _index(data: bytes) -> _Index:
             flaws.append(
                 _flaw(
                     "IDX-04",
-                    f"the index names the shard {quote(shard)}, which is not a file name without folders",
+                    f"the index names the shard {quote(shard)}, which is not a plain file name",
                 )
             )
         elif not shard.endswith(SUFFIX):
@@ -118,7 +118,7 @@ def _flaw(rule: str, text: str) -> Flaw:
 
 @dataclass(frozen=True)
 class SavedFolder:
-    """A directory after a save into its folder ``model``; ``before`` is its earlier ``aged_snapshot``."""
+    """A directory after a save into its ``model`` folder; ``before`` is the earlier ``aged_snapshot``."""
 
     root: Path
     before: Mapping[str, _File]
@@ -231,7 +231,7 @@ class SavedFolder:
             return
 
     def earlier(self) -> dict[str, bool]:
-        """Map each file of the earlier model that was not rewritten to whether it is unchanged."""
+        """Map each file of the earlier model that was not rewritten to True if it is unchanged."""
         names = [path.removeprefix(MODEL) for path in self.before if path.startswith(MODEL)]
         return {
             name: self.before[MODEL + name].data == file.data if file else False

@@ -223,7 +223,14 @@ class Problem:
 def problems(
     root: Path, raw: dict[str, Any], *, heavy: bool = False, tick: Callable[[str], None] = lambda _: None
 ) -> Iterator[Problem]:
-    """Yield the problems of a corpus; ``heavy`` also checks heavy recipes. ``tick`` receives each case id."""
+    """Yield the problems found in a corpus.
+
+    Args:
+        root: the folder of the corpus.
+        raw: its manifest.
+        heavy: True to check the recipes of heavy cases too.
+        tick: function that is called with each case id.
+    """
     broken = list(_schema_problems(root, raw))
     broken = broken or [Problem("schema", MANIFEST, str(fault)) for fault in faults(raw, root)]
     yield from broken
@@ -243,7 +250,7 @@ def problems(
         for file in sorted((root / folder).rglob("*")):
             name = file.relative_to(root).as_posix()
             if not file.is_dir() and name not in expected:
-                yield Problem("extra", name, "the manifest does not name it")
+                yield Problem("extra", name, "it is not listed in the manifest")
 
 
 def _schema_problems(root: Path, raw: dict[str, Any], most: int = 20) -> Iterator[Problem]:

@@ -200,7 +200,7 @@ def _fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
 
 
 def release_files(root: Path, license_text: bytes, old: Version | None) -> dict[str, bytes]:
-    """Return the files of a release, whose predecessor is ``old``. Raises ReleaseError and ManifestError."""
+    """Return the files of a release; ``old`` is the previous one. Raises ReleaseError and ManifestError."""
     new = read_version(root)
     changes = compare(old, new)
     _permitted(old, new, changes)
@@ -275,7 +275,10 @@ def check_target(target: Path) -> None:
 
 
 def write_release(files: dict[str, bytes], target: Path) -> bool:
-    """Write a folder atomically, or return False if it has these files. Raises ReleaseError and OSError."""
+    """Write a folder atomically, or return False if it already contains these files.
+
+    Raises ReleaseError and OSError.
+    """
     check_target(target)
     if target.is_dir() and any(target.iterdir()):
         present = {p.name: p.read_bytes() if p.is_file() else b"" for p in target.iterdir()}

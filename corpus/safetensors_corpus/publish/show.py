@@ -24,7 +24,7 @@ SHOWN_TENSORS = 8
 
 
 def byte_count(size: int) -> str:
-    """Format a size exactly. From one kibibyte on, add a rounded value."""
+    """Format an exact size. From one kibibyte up, add a rounded value."""
     if size < 1024:
         return f"{size} bytes"
     value, unit = float(size), "bytes"

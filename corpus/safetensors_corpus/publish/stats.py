@@ -83,7 +83,7 @@ def coverage_errors(raw: Mapping[str, Any], reasons: dict[str, dict[str, str]]) 
             out.append(f"coverage.toml: {rule} has an empty reason")
     for row in rule_coverage(raw, reasons):
         if set(row.reasons) == set(SIDES) and "both" not in reasons.get(row.id, {}) and not row.sides:
-            out.append(f"coverage.toml: {row.id}: use one reason under both")
+            out.append(f"coverage.toml: {row.id}: give one reason under both")
         out += [
             f"{row.id}: the side {side} is covered, but coverage.toml contains a reason why it is not"
             for side in row.sides

@@ -128,14 +128,14 @@ def test_an_id_registered_twice_is_refused(cases: dict[str, CaseFunction]) -> No
 
 @pytest.mark.parametrize("name", ["One", "one__two", "_one", "one_", "größe", "one2_"])
 def test_an_id_that_is_no_slug_is_refused(cases: dict[str, CaseFunction], name: str) -> None:
-    with pytest.raises(ValueError, match="lower case"):
+    with pytest.raises(ValueError, match="lower-case"):
         accepts("FRM-01")(function(name))
     assert cases == {}
 
 
 @pytest.mark.parametrize("slug", ["A", "a b", "a_b", "a/b", "../x"])
 def test_a_slug_that_is_none_is_refused(cases: dict[str, CaseFunction], slug: str) -> None:
-    with pytest.raises(ValueError, match="lower case"):
+    with pytest.raises(ValueError, match="lower-case"):
         accepts("FRM-01", over={slug: 1})(function("one"))
 
 

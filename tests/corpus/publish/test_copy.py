@@ -304,9 +304,9 @@ def test_each_damage_is_one_line(folder: Path) -> None:
     )
     assert "missing files/slice/part.safetensors: does not exist" in found
     assert "missing files/index/absolute/model/one.safetensors: does not exist" in found
-    assert "extra files/extra.bin: the manifest does not name it" in found
-    assert "extra files/layout/hole.safetensors.part: the manifest does not name it" in found
-    assert "extra recipes/extra: the manifest does not name it" in found
+    assert "extra files/extra.bin: it is not listed in the manifest" in found
+    assert "extra files/layout/hole.safetensors.part: it is not listed in the manifest" in found
+    assert "extra recipes/extra: it is not listed in the manifest" in found
     assert len(found) == 7
 
 

@@ -86,7 +86,7 @@ def test_every_contradiction_is_an_error(raw_small: Raw, change: Reasons, messag
 def test_one_reason_for_both_sides_is_written_once(raw_small: Raw) -> None:
     del raw_small["cases"][0]
     twice = {**FINE, "FRM-01": {"accept": "x", "reject": "x"}}
-    assert coverage_errors(raw_small, twice) == ["coverage.toml: FRM-01: use one reason under both"]
+    assert coverage_errors(raw_small, twice) == ["coverage.toml: FRM-01: give one reason under both"]
     assert coverage_errors(raw_small, {**FINE, "FRM-01": {"both": "x"}}) == []
 
 

@@ -39,7 +39,7 @@ pub struct Case {
 #[derive(Debug)]
 pub enum Expect {
     Accept(Content),
-    /// Any rejection is correct. The codes show how well a reader explains it.
+    /// Any rejection is correct. The codes are needed only to judge how well a reader explains it.
     Reject(Vec<&'static str>),
 }
 

@@ -55,7 +55,7 @@ FILLINGS: dict[str, Filling] = {
 }
 FILLED = {f"{what}-{slug}": (fill, n) for what, fill in FILLINGS.items() for slug, n in DEMANDED.items()}
 SLOW = {"metadata-keys-1mb": FILLED.pop("metadata-keys-1mb")}
-"""Contents that are too slow to test in every run, although the file is small enough."""
+"""Kinds of content that are too slow to test in every run, although their files are small enough."""
 
 
 def counted_byte(f: RecipeBuilder) -> None:

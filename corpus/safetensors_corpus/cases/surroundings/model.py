@@ -23,7 +23,11 @@ Combination = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Property:
-    """A property: its levels with phrases for titles, the usual level first, and its levels around faults."""
+    """A property of a file.
+
+    ``levels`` maps each level to a phrase for titles, with the usual level first. ``around_faults`` lists the
+    levels to combine with faults.
+    """
 
     about: str
     levels: Mapping[str, str]
@@ -58,7 +62,7 @@ def merged(only: Iterable[Levels]) -> Levels:
 
 
 def permitting(rules: Mapping[str, str], *last: str) -> Callable[[Row], tuple[str, ...]]:
-    """Return a function of a row that returns the rules that permit its levels, followed by ``last``."""
+    """Return a function that maps a row to the rules that permit its levels, followed by ``last``."""
     return lambda row: tuple(
         dict.fromkeys([*(rule for level, rule in rules.items() if level in row.values()), *last])
     )
@@ -82,7 +86,11 @@ class Topic:
     only: Levels = field(default_factory=dict)
 
     def rules_of(self, row: Row) -> tuple[str, ...]:
-        """Return the tested rules. Rejecting a valid file does not show which feature the reader lacks."""
+        """Return the tested rules.
+
+        For a valid file, the general rule comes first, because a rejection does not show which feature the
+        reader lacks.
+        """
         rules = self.rules(row) if callable(self.rules) else self.rules
         return rules if self.codes else (ANY_VALID_FILE, *rules)
 

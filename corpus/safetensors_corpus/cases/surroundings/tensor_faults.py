@@ -66,7 +66,7 @@ TEXT: Breach = ("MET-01", "MET_VALUE_NOT_STRING")
 
 
 def _fault(about: str, breach: Breach, act: Act, *only: Levels) -> Topic:
-    """Return the topic of a fault, which can be combined with the levels ``only``."""
+    """Return the topic of a fault that can be combined with the levels in ``only``."""
 
     def make(row: Row, f: FileBuilder) -> None:
         made = scene(row)
