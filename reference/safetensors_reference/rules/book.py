@@ -83,7 +83,7 @@ class Choice:
         return self.positions[profile]
 
     def takers(self, option: str | None) -> list[str]:
-        """Return the profiles that take ``option`` or, if it is None, those that leave the choice open."""
+        """Return the profiles that choose ``option`` or, if it is None, those that leave the choice open."""
         return [profile for profile in PROFILES if self.positions[profile] == option]
 
 
