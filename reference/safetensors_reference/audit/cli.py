@@ -48,7 +48,7 @@ _verdict = msgspec.json.Decoder(_RowVerdict).decode
 
 
 class AuditCommand(click.Command):
-    """The command ``stc audit``, which also has the subcommand ``stc audit summary``."""
+    """The ``stc audit`` command, which also has the subcommand ``stc audit summary``."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

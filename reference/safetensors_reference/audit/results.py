@@ -35,7 +35,7 @@ _START = b'{"address":"'
 
 
 class ResultsError(Exception):
-    """Results cannot be read or written. The message is a single line and names the file."""
+    """Results cannot be read or written. The message is a single line that identifies the file."""
 
 
 class _Key(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Groups files into batches and audits each batch. Nothing here raises, whatever the files contain."""
+"""Groups files into batches and audits each batch. Auditing never raises, whatever the files contain."""
 
 from __future__ import annotations
 

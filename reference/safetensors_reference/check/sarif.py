@@ -114,7 +114,7 @@ class SarifLog:
     def _add(
         self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None
     ) -> None:
-        """Add a result. Its fingerprint contains no byte positions, so most changes to a file do not affect it."""
+        """Add a result. Its fingerprint contains no byte positions, so it survives most changes to a file."""
         key = (*key, *map(repr, path or ()))
         identities[key] += 1
         text = json.dumps([*key, identities[key]])

@@ -67,7 +67,7 @@ class Folder(NamedTuple):
 
 
 class SourceError(Exception):
-    """A source cannot be used. The message is a single line and names the source."""
+    """A source cannot be used. The message is a single line that identifies the source."""
 
 
 def is_remote(name: str) -> bool:

@@ -15,7 +15,7 @@ Basis = Literal["text", "official", "ours"]
 ProfileName = Literal["text", "official", "hardened"]
 PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
 TEXT_ANSWERS = "'text' follows 'hardened' where the written rules leave a choice open"
-"""Help text that explains the profile ``text``."""
+"""Help text that explains the ``text`` profile."""
 BASES: dict[Basis, str] = {
     "text": "the written format",
     "official": "the official library; the text is silent",

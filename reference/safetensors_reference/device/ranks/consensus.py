@@ -176,7 +176,7 @@ class RankSync:
         if not self.wait(self._complete, self.timeout):
             missing = self._missing()
             self._step += 1
-            # Otherwise, ranks that arrive late would find only good notes, although this rank has left.
+            # Otherwise, ranks that arrive late would find no note with an error, although this rank has left.
             self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
             self._mark_broken()
             text = f"{name_ranks(missing)} did not answer within {self.timeout:g} s"
