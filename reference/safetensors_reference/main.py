@@ -104,7 +104,7 @@ def _loaded(name: str) -> object:
 
 
 def of_harness(module: str | None) -> bool:
-    """Return whether a module belongs to a package of the same name that the extra ``harness`` installs."""
+    """Return whether a module belongs to a package of the same name that the ``harness`` extra installs."""
     if not module:
         return False
     from importlib.metadata import requires

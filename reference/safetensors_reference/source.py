@@ -45,7 +45,9 @@ class Uncopied:
     """Base class of handles that belong to this process and cannot be copied or pickled."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        text = f"cannot copy or pickle a {type(self).__name__}: it belongs to a file open in this process"
+        text = (
+            f"cannot copy or pickle a {type(self).__name__}: it refers to a file that is open in this process"
+        )
         raise TypeError(f"{text}; open the file again where you need it")
 
 

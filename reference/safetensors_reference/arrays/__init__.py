@@ -1,1 +1,1 @@
-"""Returns the tensors of a file as arrays: lazily, all of them, or in slices."""
+"""Returns the tensors of a file as arrays, either lazily, all at once, or in slices."""

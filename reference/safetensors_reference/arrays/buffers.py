@@ -39,7 +39,8 @@ MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_POPULATE_WRITE = 14, 15, 23
 _madvise = ctypes.CDLL(None).madvise if sys.platform == "linux" else None
 THREADED_FROM = HUGE_FROM
 MAX_READ = HUGE
-"""Number of bytes that a thread populates at a time. They are still in the cache when the thread fills them.
+"""Number of bytes that a thread populates at a time. These bytes are still in the cache when the thread fills
+them.
 """
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
@@ -54,7 +55,7 @@ class Pages:
         self._huge: list[tuple[int, int]] = []
 
     def new(self, size: int) -> memoryview:
-        """Return zeroed memory whose pages are not yet populated, as uint8[size]. Raises MemoryError."""
+        """Return ``size`` bytes of zeroed memory, whose pages are not yet populated. Raises MemoryError."""
         room = HUGE if size >= HUGE_FROM else 0
         try:
             memory = mmap.mmap(-1, size + room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -69,7 +70,7 @@ class Pages:
         return memoryview(memory)[skipped : skipped + size]
 
     def make(self, address: int, size: int) -> None:
-        """Populate the pages of ``size`` bytes in one call, which is cheaper than many page faults."""
+        """Populate all pages of a range of memory in one call, which is cheaper than many page faults."""
         low = address - address % mmap.PAGESIZE
         start = time.thread_time()
         _advise(low, address + size - low, MADV_POPULATE_WRITE)

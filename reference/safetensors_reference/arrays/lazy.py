@@ -22,7 +22,7 @@ class Framework(Protocol[Made_co]):
     """Creates tensors of an array library from bytes."""
 
     def make(self, info: TensorInfo, raw: memoryview) -> Made_co:
-        """Return a tensor with the dtype and shape of ``info`` over the bytes of ``raw``."""
+        """Return a tensor that has the dtype and shape of ``info`` and uses the bytes of ``raw``."""
         ...
 
 
@@ -90,7 +90,7 @@ class TensorFile(Opened, Generic[T]):
         return isinstance(name, str) and name in self._header.tensors
 
     def info(self, name: str) -> TensorInfo:
-        """Return the header entry of a tensor without reading data (API-19). Raises NoSuchTensorError."""
+        """Return the header entry of a tensor without reading its data (API-19). Raises NoSuchTensorError."""
         try:
             return self._header.tensors[name]
         except (KeyError, TypeError):

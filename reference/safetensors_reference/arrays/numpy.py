@@ -63,7 +63,8 @@ class PackedTensor(Generic[Raw]):
 Array = npt.NDArray[Any]
 NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
 LoadedArray: TypeAlias = "Array | Any"
-"""A ``NumpyTensor``, typed so that callers can use arrays without a cast, because few files contain F4 or F6.
+"""A ``NumpyTensor``. The type includes ``Any`` so that callers can use arrays without a cast, because few
+files contain F4 or F6.
 """
 MAX_RANK = 64
 """Maximum number of dimensions of a NumPy array (SHP-10)."""

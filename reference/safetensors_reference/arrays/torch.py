@@ -18,8 +18,8 @@ from .numpy import PackedTensor
 
 TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"
 LoadedTensor: TypeAlias = "torch.Tensor | Any"
-"""A ``TorchTensor``, typed so that callers can use tensors without a cast, because few files contain F4 or
-F6.
+"""A ``TorchTensor``. The type includes ``Any`` so that callers can use tensors without a cast, because few
+files contain F4 or F6.
 """
 Device: TypeAlias = "str | int | torch.device"
 
@@ -39,7 +39,7 @@ def torch_dtype(code: str) -> torch.dtype:
 
 
 def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> TorchTensor:
-    """Return a tensor with dtype ``code`` and shape ``shape`` over the one-dimensional bytes ``data``."""
+    """Return a tensor with dtype ``code`` and shape ``shape`` that uses the one-dimensional ``data``."""
     if DTYPE_BITS[code] < 8 and not halves(code, shape):
         return PackedTensor(code, tuple(shape), data)
     dtype = torch_dtype(code)
@@ -67,7 +67,7 @@ def halves(code: str, shape: Sequence[int]) -> bool:
 def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, TorchTensor]:
     """Return tensors that share the buffer ``data``. Raises the same errors as ``make``.
 
-    The buffer is viewed as each dtype only once, and the tensors are strided views of these views.
+    The buffer is viewed only once for each dtype, and the tensors are strided views of these views.
     """
     out: dict[str, TorchTensor] = {}
     typed: dict[str, _TypedBuffer | None] = {}

@@ -48,7 +48,7 @@ _verdict = msgspec.json.Decoder(_RowVerdict).decode
 
 
 class AuditCommand(click.Command):
-    """The command ``stc audit``, which also has the subcommand ``stc audit summary``."""
+    """The ``stc audit`` command, which also has the subcommand ``stc audit summary``."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -71,7 +71,7 @@ class AuditCommand(click.Command):
     "lists",
     multiple=True,
     metavar="FILE",
-    help="Also audit the paths and addresses in FILE, one per line; - reads standard input.",
+    help="Also audit the paths and addresses listed in FILE, one per line; - means standard input.",
 )
 @click.option(
     "-o",
@@ -79,8 +79,8 @@ class AuditCommand(click.Command):
     type=click.Path(path_type=Path),
     metavar="RESULTS",
     help="Append to RESULTS and skip files that already have a row there. If the name ends in .jsonl, "
-    "RESULTS is a file of JSON lines; otherwise it is a folder of Parquet files (needs the extra "
-    "fleet).",
+    "RESULTS is a file of JSON lines; otherwise it is a folder of Parquet files (needs the fleet "
+    "extra).",
 )
 @click.option(
     "--retry",
@@ -136,17 +136,17 @@ def audit(
     stc audit summary rows.jsonl -o page.html
 
     SOURCE is a directory, a file, or an address that fsspec can open (https://, hf://, s3://, gs://,
-    zip:: ...). A directory or bucket stands for every *.safetensors and *.safetensors.index*.json file below
-    it. An index is checked together with its shards and gets a separate row. Without --data, the audit reads
-    only the length prefix and the header of each file, with at most two requests. Without -o, it writes the
-    rows to standard output.
+    zip:: ...). If it is a directory or bucket, every *.safetensors and *.safetensors.index*.json file below
+    it is audited. An index is checked together with its shards and gets a separate row. Without --data, the
+    audit reads only the length prefix and the header of each file, with at most two requests. Without -o, it
+    writes the rows to standard output.
 
     To resume an interrupted audit, repeat the command. It skips files whose address, size and ETag (or
     modification time) have not changed. A file that cannot be read is never reported as invalid. Its row says
     "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker" instead.
 
-    A row contains the verdict under each profile. Where the written rules leave a choice open, the profile
-    "text" follows "hardened".
+    A row contains the verdict under each profile. Where the written rules leave a choice open, the
+    "text" profile follows "hardened".
 
     'stc audit summary RESULTS' counts the rows by fault, writer, source and dtype.
 

@@ -47,7 +47,7 @@ class EngineError(Exception):
 
 
 class Engine(Protocol):
-    """Runs ``audit_batch`` in a worker. ``deaths`` lists the exceptions that mean that a worker died."""
+    """Runs ``audit_batch`` in workers. ``deaths`` lists the exceptions that indicate that a worker died."""
 
     deaths: tuple[type[BaseException], ...]
     about: str
@@ -75,7 +75,7 @@ class _Scheduler:
         self.suspects: deque[tuple[Batch, int]] = deque()
         # The number is -1 for a batch that runs at the same time as other batches.
         self.in_flight: dict[Any, tuple[Batch, int]] = {}
-        self.left: deque[Batch] = deque()  # not started because all requests were busy with slow files
+        self.left: deque[Batch] = deque()  # not started because slow files were using all concurrent requests
         self.slow: dict[str | None, list[FileInput]] = {}
         self.exhausted = False
         self.done: SimpleQueue[Any] = SimpleQueue()
@@ -117,7 +117,7 @@ class _Scheduler:
     def _submit(self, batch: Batch, kills: int) -> None:
         try:
             future = self.engine.submit(batch, self.options)
-        except self.engine.deaths:  # the pool has just broken
+        except self.engine.deaths:  # the pool has just failed
             self.suspects.append((batch, max(kills, 0)))
             return
         self.in_flight[future] = batch, kills
@@ -221,7 +221,7 @@ class Pool:
 
 
 def _init_worker() -> None:
-    # The main process handles Ctrl-C, writes the rows of the workers and then stops them.
+    # The main process handles Ctrl-C: it writes the rows of the workers and then stops the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_exit_with_parent, daemon=True).start()
 
@@ -244,7 +244,7 @@ class Dask:
             from distributed.scheduler import KilledWorker
         except ImportError as err:
             raise EngineError(
-                "dask needs the extra fleet: pip install 'safetensors-conformance[fleet]'"
+                "dask needs the fleet extra: pip install 'safetensors-conformance[fleet]'"
             ) from err
         try:
             get_backend(parse_address(address)[0])

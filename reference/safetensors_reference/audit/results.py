@@ -1,6 +1,6 @@
 """Result files of an audit: a JSON Lines file or a folder of Parquet files.
 
-An interrupted audit can resume with either.
+An interrupted audit can be resumed with either format.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _START = b'{"address":"'
 
 
 class ResultsError(Exception):
-    """Results cannot be read or written. The message is a single line and names the file."""
+    """Results cannot be read or written. The message is a single line that identifies the file."""
 
 
 class _Key(msgspec.Struct):
@@ -190,7 +190,7 @@ class ParquetResults:
             import pyarrow.json
             import pyarrow.parquet  # noqa: F401
         except ImportError as err:
-            text = "a Parquet data set needs the extra fleet: pip install 'safetensors-conformance[fleet]'"
+            text = "a Parquet data set needs the fleet extra: pip install 'safetensors-conformance[fleet]'"
             raise ResultsError(f"{shown_name(path)}: {text}") from err
         self.path = path
         self._new = not path.exists()

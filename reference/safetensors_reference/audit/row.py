@@ -52,7 +52,7 @@ class Profiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Use of one dtype in a file.
+    """Tensors of one dtype in a file.
 
     Attributes:
         dtype: code of the dtype.
@@ -113,7 +113,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         metadata_keys: keys of the metadata in header order; at most 64 keys, each cut off at 200 characters.
         writer: traces that the writer left in the header.
         header_sha256: SHA-256 of the N header bytes.
-        shards: number of shards that the index of a model names.
+        shards: number of shards that are listed in the index of a model.
         data_sha256: SHA-256 of the whole file; present only with `--data`.
         odd_bools: number of bytes other than 0 and 1 in BOOL tensors; present only with `--data`.
         requests: number of requests or reads, including repeated ones.
@@ -332,7 +332,7 @@ def whole_index(_: bytes, size: int) -> int:
 def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
     """Return the row of a model.
 
-    ``shards`` maps the name of each shard that may be opened to its row and header, even if it is missing.
+    ``shards`` maps the name of each shard that may be opened, even of a missing one, to its row and header.
     """
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
@@ -369,7 +369,7 @@ def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
 
 
 def _index_faults(index: ModelIndex, shards: Mapping[str, ShardRow]) -> list[Fault]:
-    """Return the faults of an index without those inside its shards, which are in the rows of the shards."""
+    """Return the faults of an index, except those inside its shards, which appear in the shards' rows."""
 
     def lookup(name: str) -> Shard:
         row, header = shards[name]

@@ -111,7 +111,7 @@ _QUERIES = (
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A table. The first column and the column "example" contain text; the other columns contain numbers."""
+    """A table. The first column and the "example" column contain text; the other columns contain numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -133,7 +133,7 @@ def summarize(path: Path) -> Summary:
         import duckdb
     except ImportError as err:
         raise ResultsError(
-            "a summary needs the extra fleet: pip install 'safetensors-conformance[fleet]'"
+            "a summary needs the fleet extra: pip install 'safetensors-conformance[fleet]'"
         ) from err
     name = shown_name(path)
     try:
@@ -252,7 +252,7 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
 
     The tables count files by verdict, fault, writer, source and dtype. They also show the largest files, the
     rarest faults, writers and dtypes, and the number of requests, bytes and seconds that the audit needed. If
-    a file has several rows, only the last one counts. This command needs the extra fleet.
+    a file has several rows, only the last one counts. This command needs the fleet extra.
 
     \b
     Exit status:

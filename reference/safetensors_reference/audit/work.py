@@ -1,4 +1,4 @@
-"""Groups files into batches and audits each batch. Nothing here raises, whatever the files contain."""
+"""Groups files into batches and audits each batch. Auditing never raises, whatever the files contain."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Batch(NamedTuple):
 
     store: str | None
     items: tuple[FileInput, ...]
-    known: frozenset[int] = frozenset()  # files that already have a row and are read only for their models
+    # files that already have a row and are read again only to check their models
+    known: frozenset[int] = frozenset()
     patient: bool = False  # whether to wait until slow files are finished
 
     def split(self) -> list[Batch]:
@@ -105,8 +106,8 @@ class AuditOptions(NamedTuple):
 class BatchResult(NamedTuple):
     """Result of one batch.
 
-    ``rows`` contains JSON lines, ``slow`` the files that were unfinished after ``SLOW_SECONDS``, and ``left``
-    the files that were not started because of the slow ones.
+    ``rows`` contains JSON lines. ``slow`` contains the files that were unfinished after ``SLOW_SECONDS``, and
+    ``left`` contains the files that were not started because of the slow ones.
     """
 
     rows: bytes

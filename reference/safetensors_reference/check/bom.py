@@ -1,4 +1,4 @@
-"""Writes a CycloneDX bill of materials for the checked files (needs the extra ``sbom``)."""
+"""Writes a CycloneDX bill of materials for the checked files (needs the ``sbom`` extra)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .statement import CheckedFile, CheckRecord
 
-NEEDED = "needs the extra sbom: pip install 'safetensors-conformance[sbom]'"
+NEEDED = "needs the sbom extra: pip install 'safetensors-conformance[sbom]'"
 PREFIX = "safetensors-conformance:"
 
 
 def bom_text(checked: CheckRecord) -> str:
     """Return a CycloneDX 1.6 document as JSON.
 
-    The timestamp comes from SOURCE_DATE_EPOCH if that variable is set. Raises ImportError if the extra
-    ``sbom`` is not installed.
+    The timestamp comes from SOURCE_DATE_EPOCH if that variable is set. Raises ImportError if the ``sbom``
+    extra is not installed.
     """
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType

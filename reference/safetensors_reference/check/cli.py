@@ -78,8 +78,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "digests_path",
     type=_FILE,
     metavar="FILE",
-    help="Compare the SHA-256 of every file with the list in FILE, written by sha256sum. This option reads "
-    "whole files.",
+    help="Compare the SHA-256 of every file with FILE, a list in the format of sha256sum. This option "
+    "reads whole files.",
 )
 @click.option(
     "--intoto",
@@ -111,11 +111,12 @@ def check(
     \b
     stc check model.safetensors        check one file
     stc check models/llama             check every file and every model below a directory
-    stc check hf://org/model           check a repository on the Hub; needs the extra remote
+    stc check hf://org/model           check a repository on the Hub; needs the remote extra
 
     PATH is a file, a pattern such as 'models/**/*.safetensors', a directory, hf://ORG/MODEL[@REVISION][/FOLDER]
-    or the https:// address of a file. A directory stands for every *.safetensors and
-    *.safetensors.index*.json file below it. An index (*.index.json) is checked together with its shards.
+    or the https:// address of a file. If PATH is a directory, every *.safetensors and
+    *.safetensors.index*.json file below it is checked. An index (*.index.json) is checked together with its
+    shards.
 
     For every fault, stc check prints the broken rule, the fault, its position and the bytes around it. It
     reads the length prefix and the header, but never the data buffer. After checking several files, it also
@@ -123,8 +124,8 @@ def check(
 
     If a directory contains an index, or numbered files such as model-00001-of-00003.safetensors, stc check
     also checks these files together as one model. It reports missing shards, a wrong total size, tensors that
-    are missing, misplaced or duplicated, and files left over from an earlier save. One line per model says
-    whether the model is whole.
+    are missing, misplaced or duplicated, and files left over from an earlier save. For each model, one line
+    shows whether it is whole.
 
     \b
     Exit status:

@@ -24,7 +24,7 @@ State = tuple[int, int, int, int]
 
 
 class DigestListError(ValueError):
-    """A list of digests cannot be used. The message is a single line and names the line at fault."""
+    """A list of digests cannot be used. The message is a single line and identifies the faulty line."""
 
 
 def state_of(name: str) -> State | None:
@@ -140,7 +140,7 @@ class DigestList:
                 continue
             if os.path.isabs(name) or os.pardir in name.split("/"):  # noqa: PTH117 - text here
                 yield self._result(
-                    name, listed, None, "the name leads out of the folder, so the file was not opened"
+                    name, listed, None, "the name points outside the folder, so the file was not opened"
                 )
             elif not os.path.lexists(key):
                 self.answers["missing"] += 1

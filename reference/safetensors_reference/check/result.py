@@ -152,7 +152,8 @@ def check_input(
 ) -> CheckResult:
     """Check one input. Never raises.
 
-    ``known`` maps the names of files that were already read in the folder of an index to their explanations.
+    ``known`` maps names of files to their explanations. If the input is an index, files of its folder that
+    are in ``known`` are not read again.
     """
     name = item.address
     if item.problem:
@@ -222,7 +223,7 @@ def _explain_remote_index(
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
-    """Result of checking one model, whose name is a folder and a stem, such as ``models/llama/model``."""
+    """Result of checking one model. Its name is a folder and a stem, such as ``models/llama/model``."""
 
     name: str
     folder: str
@@ -298,7 +299,7 @@ class FolderModels:
         return {name: r.explanation for name, r in self._results.items() if r.explanation is not None}
 
     def _judge(self, files: ModelFiles) -> ModelJudgement:
-        # This import is deferred because most runs have no model with several files.
+        # This import is deferred because most runs do not check models that consist of several files.
         from ..model.judge import ModelJudgement, judge_model
 
         wanted = [n for n in files.numbers if files.index is None or n in self._results]

@@ -114,7 +114,7 @@ class SarifLog:
     def _add(
         self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None
     ) -> None:
-        """Add a result. Its fingerprint does not contain byte positions, so it survives most changes."""
+        """Add a result. Its fingerprint contains no byte positions, so it survives most changes to a file."""
         key = (*key, *map(repr, path or ()))
         identities[key] += 1
         text = json.dumps([*key, identities[key]])
@@ -141,7 +141,8 @@ class SarifLog:
     def log(self, exit_status: int) -> Json:
         """Return the log.
 
-        If there are more than 25,000 results, the log omits the least important ones and says how many.
+        If there are more than 25,000 results, the log omits the least important ones and states how many it
+        omits.
         """
         # The sort is stable, so it keeps the order of the files within each level.
         kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]

@@ -103,7 +103,7 @@ class _FinishedMark:
 
 
 class CpuLane:
-    """Copies immediately. NumPy releases the GIL and starts no threads."""
+    """Copies immediately, using NumPy, which releases the GIL and starts no threads."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
@@ -130,7 +130,7 @@ class CpuLane:
 
 
 class CpuEngine:
-    """Allocates memory of this process. Page faults are spread over the threads that copy."""
+    """Allocates memory in this process. Page faults are spread over the threads that copy."""
 
     pinned = False
 

@@ -55,9 +55,9 @@ def load_file(
 ) -> dict[str, TorchTensor]:
     """Load a file onto a device.
 
-    All tensors are views of one buffer with the data of the file, and each of them keeps the whole buffer
-    alive. Sub-byte tensors have the types of ``safetensors_reference.torch``. The current stream may use the
-    tensors immediately, but other streams have to wait for it.
+    All tensors are views of one buffer that holds the data of the file, and each of them keeps the whole
+    buffer alive. Sub-byte tensors have the same types as in ``safetensors_reference.torch``. The current
+    stream may use the tensors immediately, but other streams have to wait for it.
 
     Args:
         path: the file.

@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Consecutive file bytes from ``file_at``, read into pieces (first byte in the chunk, length)."""
+    """Consecutive file bytes from ``file_at``, split into pieces (first byte in the chunk, length)."""
 
     file_at: int
     pieces: list[tuple[int, int]]

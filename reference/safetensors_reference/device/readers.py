@@ -39,7 +39,7 @@ class Reader(Protocol):
 
 
 class PlainReader:
-    """Reads through the page cache. Each run of file bytes needs one system call, which scatters it."""
+    """Reads through the page cache. Each run of file bytes is read and scattered by one system call."""
 
     in_place = True
 

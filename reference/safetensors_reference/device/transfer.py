@@ -204,7 +204,7 @@ class Transfer:
         self._errors: list[BaseException] = []
 
     def run(self, threads: int) -> None:
-        """Move everything, or raise the first error.
+        """Move all chunks, or raise the first error.
 
         When this method returns or raises, all workers have ended and returned their slots.
         """

@@ -28,7 +28,7 @@ _INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?
 
 
 class FileInput(NamedTuple):
-    """One file to read. A local file has an empty ``path``. If there is no file, ``problem`` says why."""
+    """One file to read. A local file has an empty ``path``. If there is no file, ``problem`` explains why."""
 
     address: str
     path: str = ""  # path in its store
@@ -62,12 +62,12 @@ class Folder(NamedTuple):
 
     @classmethod
     def problem(cls, address: str, why: str) -> Folder:
-        """Return a folder whose only item says why ``address`` cannot be read."""
+        """Return a folder whose only item explains why ``address`` cannot be read."""
         return cls(None, [FileInput(address, problem=why)], False)
 
 
 class SourceError(Exception):
-    """A source cannot be used. The message is a single line and names the source."""
+    """A source cannot be used. The message is a single line that identifies the source."""
 
 
 def is_remote(name: str) -> bool:
@@ -76,7 +76,7 @@ def is_remote(name: str) -> bool:
 
 
 def is_address(name: str) -> bool:
-    """Return whether fsspec opens this name in an audit."""
+    """Return whether an audit opens this name with fsspec."""
     return "://" in name or "::" in name
 
 

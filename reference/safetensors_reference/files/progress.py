@@ -1,4 +1,4 @@
-"""Progress bar on a terminal, which shows the number of files, the rate and, if possible, the time left."""
+"""Shows a progress bar on a terminal, with the number of files, the rate and, if possible, the time left."""
 
 from __future__ import annotations
 

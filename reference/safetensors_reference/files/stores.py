@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 WEB_STORE = "https://"
-NEEDED = "needs the extra remote: pip install 'safetensors-conformance[remote]'"
+NEEDED = "needs the remote extra: pip install 'safetensors-conformance[remote]'"
 MAX_DEPTH = 64
 TOO_DEEP = f"more than {MAX_DEPTH} nested folders; give deeper folders on the command line"
 MAX_PAGES = 100_000

@@ -1,4 +1,4 @@
-"""Finds the files that arguments, lists and directories stand for, folder by folder."""
+"""Finds the files that arguments, lists and directories refer to, folder by folder."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
 
 
 def expand_paths(arguments: Sequence[str]) -> Iterator[tuple[Folder, list[FileInput]]]:
-    """Yield the folders that the arguments of ``stc check`` stand for, each with its new files.
+    """Yield the folders that the arguments of ``stc check`` refer to, each with the files not yet yielded.
 
-    The arguments are expanded lazily and in order, and each file is yielded only once. A directory stands for
-    every file below it that ``is_model_file`` accepts, in sorted order. Links to files are followed, but
-    links to directories are not. A pattern (``*``, ``?``, ``[...]``, ``**``) is expanded if no file has
-    exactly that name. An argument that matches no files yields a problem, because a file that was not checked
-    must never look valid.
+    The arguments are expanded lazily and in order, and each file is yielded only once. A directory is
+    expanded to every file below it that ``is_model_file`` accepts, in sorted order. Links to files are
+    followed, but links to directories are not. A pattern (``*``, ``?``, ``[...]``, ``**``) is expanded if no
+    file has exactly that name. An argument that matches no files yields a problem, because a file that was
+    not checked must never look valid.
     """
     # A single directory never yields the same file twice, so the set of its file names is not needed.
     single = len(arguments) == 1 and os.path.isdir(arguments[0])  # noqa: PTH112

@@ -70,7 +70,7 @@ class Web:
     ) -> AsyncIterator[tuple[Any, RequestTarget]]:
         """Follow redirects and yield the response and its address.
 
-        Raises NotReadError, including for connection errors in the caller's block.
+        Raises NotReadError, even for connection errors that occur in the caller's block.
         """
         import aiohttp
 

@@ -159,7 +159,7 @@ class EntryReader:
         return node.text
 
     def _integer(self, node: Node, path: JsonPath, rule: str, what: str) -> int | None:
-        """Read a plain integer below 2^64. Very long numbers are rejected without converting them."""
+        """Read a plain integer below 2^64. Very long numbers are rejected without being converted."""
         number = node.text
         if not plain_integer(node):
             if whole_number(number):

@@ -1,4 +1,4 @@
-"""The explaining path: reads a header strictly and collects every fault with its place.
+"""The explaining path: reads a header strictly and collects every fault with its position.
 
 In this package, the explaining path decides whether a file is valid. It reads the header token by token and
 continues after every fault that leaves the structure clear. For each fault, it reports the broken rule and
@@ -333,7 +333,7 @@ class _Explainer:
 
 
 class _Seen:
-    """All member names so far, and the place where each of them first appeared."""
+    """All member names so far, and the position where each of them first appeared."""
 
     def __init__(self) -> None:
         self._names = Names()

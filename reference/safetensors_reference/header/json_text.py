@@ -3,7 +3,8 @@
 Unlike general JSON libraries, it provides everything that a header needs: byte positions of every token,
 exact numbers (kept as text) with any number of digits, a fixed depth limit (HDR-16), checks of strings for
 control characters (HDR-14), escapes and surrogates (HDR-15), and recovery after faults that leave the
-structure clear. It does not report repeated keys; the caller knows what the object means and handles them.
+structure clear. It does not report repeated keys. They are left to the caller, which knows what the object
+means.
 
 A node needs many times as much memory as its text (LIM-03). Therefore a container of more than ``SHORT``
 bytes keeps no nodes. Its text is checked when it is first read, and read again on each access, one member at

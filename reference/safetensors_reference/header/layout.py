@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Range(NamedTuple):
-    """Declared byte range of one tensor, and the place of the declaration in the file.
+    """Declared byte range of one tensor, and the position of its declaration in the file.
 
     ``begin`` and ``end`` are positions in the data buffer. ``start`` and ``stop`` are the file positions of
     the declaration. ``dtype`` and ``shape`` are None if they are unknown.
@@ -32,7 +32,7 @@ class Range(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Dtype and shape for the drawing, with ``?`` for what is unknown."""
+        """Dtype and shape for the diagram, with ``?`` for unknown values."""
         some = None if self.shape is None else tuple(islice(self.shape, 8))
         return f"{self.dtype or '?'}{show_shape(some, 0 if self.shape is None else len(self.shape))}"
 

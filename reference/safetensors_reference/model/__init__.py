@@ -1,1 +1,1 @@
-"""Checks models of several files: finds the files that belong together and decides whether they are whole."""
+"""Checks models that consist of several files: finds these files and decides whether each model is whole."""

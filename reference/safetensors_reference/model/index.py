@@ -97,7 +97,7 @@ class FaultCollector:
     full: bool = False
 
     def add(self, fault: Fault, tolerated: bool = False) -> None:
-        """Add a fault. If it is number ``FAULT_LIMIT``, say so in its message and raise Abandon."""
+        """Add a fault. If it brings the total to ``FAULT_LIMIT``, say so in its message and raise Abandon."""
         into = self.tolerated if tolerated else self.faults
         into.append(fault)
         if len(self.faults) + len(self.tolerated) >= FAULT_LIMIT:
@@ -292,8 +292,8 @@ class _Reader:
         end = self.json.pos
         if end - value.start > METADATA_CAP:
             text = (
-                f"the metadata have {end - value.start:,} bytes, which exceeds the limit of {METADATA_CAP:,} "
-                "bytes"
+                f"the metadata has {end - value.start:,} bytes, which exceeds the limit of "
+                f"{METADATA_CAP:,} bytes"
             )
             self._add("LIM_METADATA", "LIM-06", text, value.start, end, path)
         else:

@@ -1,4 +1,4 @@
-"""Checks a model of several files as one unit before anything loads it.
+"""Checks a model that consists of several files as one unit, before it is loaded.
 
 This module opens no files; its callers have read them. Each finding names the rule, the file and the
 position. Faults of single files are repeated for the model and marked ``inner``, because they were already

@@ -1,4 +1,4 @@
-"""Old location of ``safetensors_reference.files.names``, which works for one more release."""
+"""Old location of ``safetensors_reference.files.names``, kept for one more release."""
 
 from ..files.names import find_models
 

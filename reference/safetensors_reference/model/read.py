@@ -1,8 +1,9 @@
 """Reads sharded models: an index ``*.safetensors.index.json`` and its shards (rules IDX-*).
 
-The index only maps names to files. It is checked against the shards and never trusted: no memory is allocated
-according to its sizes, and its names cannot lead out of the directory. Callers may supply the state of each
-shard, so that local folders, remote folders and audit rows are all checked by the same code.
+The index only maps names to files. It is checked against the shards and never trusted: the sizes in it never
+determine how much memory is allocated, and its names cannot refer to files outside the directory. Callers may
+supply the state of each shard, so that local folders, remote folders and audit rows are all checked by the
+same code.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ class ShardedHeader:
     Attributes:
         tensors: mapping of tensor names to shard and entry, in the order of the index.
         total_size: total number of bytes of all tensors, computed from the shards.
-        metadata: metadata of the index, or None if there is none. Integers beyond 20 digits become floats.
+        metadata: metadata of the index, or None if there is none. Integers with more than 20 digits become
+            floats.
         shards: mapping of shard names to headers.
     """
 

@@ -78,7 +78,7 @@ def write_index(
         weight_map: mapping of tensor names to shard names, written in this order.
         total_size: total number of bytes of all tensors, without duplicates (IDX-03).
         metadata: further members of the metadata object; may repeat ``total_size``.
-        stem: first part of the name of the index, and usually of the shards too.
+        stem: first part of the name of the index, and usually of the names of the shards.
 
     Raises:
         WriteError: a name or the metadata cannot be written. Nothing has been written.
@@ -202,7 +202,7 @@ def _index_text(
     if more[TOTAL_SIZE] != total_size:
         text = f"total_size is {total_size:,}, but {shown(more[TOTAL_SIZE], 40)} in the metadata"
         raise WriteError(text, "WRT_BAD_METADATA", "IDX-03")
-    more[TOTAL_SIZE] = total_size  # 1.0 and True are equal too, but they are not accepted
+    more[TOTAL_SIZE] = total_size  # 1.0 and True would compare equal too, but they are not accepted
     try:
         # Use ASCII escapes, because some loaders open the text in the default encoding of their system.
         text = json.dumps({METADATA: more, WEIGHT_MAP: dict(weight_map)}, indent=2, allow_nan=False)
@@ -266,7 +266,7 @@ class _FileReplacement:
         if kind is None:
             shutil.rmtree(self._aside, ignore_errors=True)
             return
-        # Restore the files in reverse order, and therefore the index last.
+        # Restore the files in reverse order, so the index is restored last.
         for path, existed in reversed(self._done):
             old = self._aside / path.name
             if os.path.lexists(old):

@@ -15,7 +15,7 @@ Basis = Literal["text", "official", "ours"]
 ProfileName = Literal["text", "official", "hardened"]
 PROFILES: tuple[ProfileName, ...] = ("text", "official", "hardened")
 TEXT_ANSWERS = "'text' follows 'hardened' where the written rules leave a choice open"
-"""Help text that explains the profile ``text``."""
+"""Help text that explains the ``text`` profile."""
 BASES: dict[Basis, str] = {
     "text": "the written format",
     "official": "the official library; the text is silent",
@@ -83,7 +83,7 @@ class Choice:
         return self.positions[profile]
 
     def takers(self, option: str | None) -> list[str]:
-        """Return the profiles that take ``option`` or, if it is None, those that leave the choice open."""
+        """Return the profiles that choose ``option`` or, if it is None, those that leave the choice open."""
         return [profile for profile in PROFILES if self.positions[profile] == option]
 
 

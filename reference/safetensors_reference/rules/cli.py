@@ -111,7 +111,7 @@ def _choice(choice: Choice) -> Iterator[str]:
     yield choice.description
     if choice.settled:
         cases = ", ".join(choice.settled)
-        yield f"  settled: no project defends a different answer; the cases of {cases} show it"
+        yield f"  settled: no project defends a different answer, as the cases of {cases} show"
     for option, meaning in choice.options.items():
         notes = ", ".join([*choice.takers(option), *(["required"] if choice.required == option else [])])
         yield f"  {option}: {meaning}{f' ({notes})' if notes else ''}"

@@ -48,7 +48,7 @@ DTYPES: Mapping[str, Dtype] = MappingProxyType(
         "U64": Dtype(64, "uint64"),
     }
 )
-"""Maps dtype codes to their properties. Writers put tensors in the reverse of this order (WRT-03)."""
+"""Maps dtype codes to their properties. Writers store tensors in the opposite order (WRT-03)."""
 DTYPE_BITS: Mapping[str, int] = MappingProxyType({code: dtype.bits for code, dtype in DTYPES.items()})
 """Maps dtype codes to the width of one element in bits."""
 ARRAY_TYPES: Mapping[str, str] = MappingProxyType(

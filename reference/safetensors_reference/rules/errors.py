@@ -61,7 +61,7 @@ class AccessError(SafetensorsError, ValueError):
 
 
 def reason(err: BaseException) -> str:
-    """Describe another library's error by its first line, because device errors may fill a page."""
+    """Describe an error from another library by its first line, because device errors may fill a page."""
     lines = str(getattr(err, "strerror", None) or err).splitlines()
     return f"{type(err).__name__}: {shorten(lines[0], 200)}" if lines else type(err).__name__
 
@@ -97,7 +97,7 @@ class WriteError(SafetensorsError, ValueError):
 
 
 class Explained(Protocol):
-    """The attributes of a result that ``InvalidError`` needs."""
+    """Attributes that ``InvalidError`` requires of a result."""
 
     name: str
 

@@ -69,7 +69,7 @@ def shown(value: object, limit: int = 80) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A broken rule and the place where it is broken.
+    """A broken rule, and where it is broken.
 
     Attributes:
         code: standard fault code, e.g. ``OFF_HOLE``.

@@ -1,1 +1,1 @@
-"""Old location of ``safetensors_reference.model``, which works for one more release."""
+"""Old location of ``safetensors_reference.model``, kept for one more release."""

@@ -1,4 +1,4 @@
-"""Old location of ``safetensors_reference.model.read``, which works for one more release."""
+"""Old location of ``safetensors_reference.model.read``, kept for one more release."""
 
 from ..model.read import Shard, shard_of
 

@@ -17,7 +17,7 @@ from .writer import DeferredBytes, FilePlan, TensorData, plan, tensor_data, tens
 
 
 def save(tensors: Mapping[str, NumpyTensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return ``tensors`` as a file in memory. Arguments and errors are those of ``save_file``."""
+    """Return ``tensors`` as a file in memory. Arguments and errors are the same as for ``save_file``."""
     return _plan(tensors, metadata).to_bytes()
 
 

@@ -31,13 +31,13 @@ from .writer import (
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MAX_WORK = 1_000_000
-"""Maximum effort for comparing two views. Beyond it, they count as sharing memory. Real layouts need few
-steps.
+"""Maximum number of steps for comparing two views. If it is exceeded, the views count as sharing memory. Real
+layouts need few steps.
 """
 
 
 def save(tensors: Mapping[str, TorchTensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return ``tensors`` as a file in memory. Arguments and errors are those of ``save_file``."""
+    """Return ``tensors`` as a file in memory. Arguments and errors are the same as for ``save_file``."""
     return plan_file(tensors, metadata).to_bytes()
 
 

@@ -115,7 +115,7 @@ def test_a_name_that_leads_out_is_not_opened(
     monkeypatch.setattr(digests, "sha256_of", watched)
     result = run(folder, "--digests", folder / "list")
     assert result.exit_code == 2
-    assert f"{name}: its SHA-256 could not be computed: the name leads out of the folder" in result.stderr
+    assert f"{name}: its SHA-256 could not be computed: the name points outside the folder" in result.stderr
     assert opened == []
 
 
@@ -281,5 +281,5 @@ def test_without_the_library_the_extra_is_named(folder: Path) -> None:
     args = [sys.executable, "-c", code, "check", str(folder), "--cyclonedx", "out.json"]
     done = subprocess.run(args, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "--cyclonedx needs the extra sbom: pip install 'safetensors-conformance[sbom]'" in done.stderr
+    assert "--cyclonedx needs the sbom extra: pip install 'safetensors-conformance[sbom]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -256,7 +256,7 @@ def test_without_the_library_the_extra_is_named(address: str, library: str) -> N
     args = [sys.executable, "-c", code, "check", address]
     done = subprocess.run(args, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    text = f"{address}: needs the extra remote: pip install 'safetensors-conformance[remote]'"
+    text = f"{address}: needs the remote extra: pip install 'safetensors-conformance[remote]'"
     assert done.stderr.startswith(text)
     assert len(done.stderr.splitlines()) == 1
 

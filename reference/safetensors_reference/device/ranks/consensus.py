@@ -22,7 +22,7 @@ from ...rules.errors import AccessError, SafetensorsError, reason
 from ...rules.faults import shorten, shown
 
 GRACE = 5.0
-"""Seconds for which a failed rank waits until the others have read its error, because it may host the store.
+"""Number of seconds that a failed rank waits for the others to read its error, because it may host the store.
 """
 NEWS_INTERVAL = 1.0
 """Seconds between checks for failed ranks during a collective."""
@@ -165,7 +165,7 @@ class RankSync:
         self._step += 1
         if error is not None:
             others = [f"{self._step}/seen/{rank}" for rank in range(self.world) if rank != self.rank]
-            # the original error is more important than an error of the store
+            # the original error is more important than an error from the store
             with suppress(RankError, KeyboardInterrupt):
                 self._post(_note_of(error, False))
                 self._call(lambda: self._store.set(f"{self._step}/seen/{self.rank}", "1"))
@@ -176,7 +176,7 @@ class RankSync:
         if not self.wait(self._complete, self.timeout):
             missing = self._missing()
             self._step += 1
-            # Otherwise, ranks that arrive late would find only good notes, although this rank has left.
+            # Otherwise, ranks that arrive late would find no note with an error, although this rank has left.
             self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
             self._mark_broken()
             text = f"{name_ranks(missing)} did not answer within {self.timeout:g} s"

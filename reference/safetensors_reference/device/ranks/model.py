@@ -43,7 +43,7 @@ class ShardedModel(Uncopied):
     differ. Tensors stay valid after the object is closed. All tensors of one call share a buffer, and each of
     them keeps it alive.
 
-    If a rank fails, it raises its own error, and every other rank raises a RankError that names it. The
+    If a rank fails, it raises its own error, and every other rank raises a RankError that identifies it. The
     process group can still be used, unless a collective failed or a rank has stopped responding.
     """
 

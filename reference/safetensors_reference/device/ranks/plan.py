@@ -122,7 +122,7 @@ class PlannedFile(NamedTuple):
 
 
 class LoadItem(NamedTuple):
-    """A tensor to load: its file number, its cut, the way to load it, and its first byte in the buffer."""
+    """A tensor to load: its file number, its cut, how it is loaded, and where it starts in the buffer."""
 
     info: TensorInfo
     file: int

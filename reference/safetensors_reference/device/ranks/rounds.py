@@ -75,7 +75,7 @@ class LoadRounds:
         return self._take()
 
     def together(self) -> torch.Tensor:
-        """Load together with all ranks. Raises RankError if another rank fails.
+        """Load the tensors together with the other ranks. Raises RankError if another rank fails.
 
         If a collective fails, the group is unusable afterwards.
         """
