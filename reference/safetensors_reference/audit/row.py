@@ -1,4 +1,4 @@
-"""Rows of an audit. Each row describes one file or model and is built from its header."""
+"""Audit rows, each of which describes one file or one model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Profiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Use of one dtype in a file.
+    """Number of tensors and bytes of one dtype in a file.
 
     Attributes:
         dtype: code of the dtype.

@@ -47,7 +47,9 @@ class Batch(NamedTuple):
 
     store: str | None
     items: tuple[FileInput, ...]
-    known: frozenset[int] = frozenset()  # files that already have a row and are read only for their models
+    known: frozenset[int] = (
+        frozenset()
+    )  # files that already have a row and are read only to check their models
     patient: bool = False  # whether to wait until slow files are finished
 
     def split(self) -> list[Batch]:
@@ -183,7 +185,7 @@ class _BatchAuditor:
         return await asyncio.gather(*map(one, items))
 
     async def _line(self, item: FileInput) -> bytes:
-        return encode_row((await self._file(item))[0])  # keeps only one header at a time
+        return encode_row((await self._file(item))[0])  # keeps only one header in memory at a time
 
     async def _file(self, item: FileInput) -> ShardRow:
         try:

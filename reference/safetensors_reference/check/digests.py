@@ -24,7 +24,7 @@ State = tuple[int, int, int, int]
 
 
 class DigestListError(ValueError):
-    """A list of digests cannot be used. The message is a single line and names the line at fault."""
+    """A list of digests cannot be used. The message is a single line and names the faulty line."""
 
 
 def state_of(name: str) -> State | None:

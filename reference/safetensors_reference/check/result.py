@@ -152,7 +152,7 @@ def check_input(
 ) -> CheckResult:
     """Check one input. Never raises.
 
-    ``known`` maps the names of files that were already read in the folder of an index to their explanations.
+    ``known`` maps file names in the folder of an index to explanations of files that were already read.
     """
     name = item.address
     if item.problem:

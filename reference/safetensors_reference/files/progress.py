@@ -1,4 +1,4 @@
-"""Progress bar on a terminal, which shows the number of files, the rate and, if possible, the time left."""
+"""A progress bar for terminals that shows the number of files, the rate and, if known, the time left."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Checks models of several files: finds the files that belong together and decides whether they are whole."""
+"""Finds the files that belong to one model, and checks whether the model is whole."""

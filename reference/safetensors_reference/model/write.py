@@ -78,7 +78,7 @@ def write_index(
         weight_map: mapping of tensor names to shard names, written in this order.
         total_size: total number of bytes of all tensors, without duplicates (IDX-03).
         metadata: further members of the metadata object; may repeat ``total_size``.
-        stem: first part of the name of the index, and usually of the shards too.
+        stem: first part of the name of the index, and usually of the shard names.
 
     Raises:
         WriteError: a name or the metadata cannot be written. Nothing has been written.
