@@ -1,4 +1,4 @@
-"""``safe_open``: lazy access for every framework, with the arguments of the official library."""
+"""``safe_open``: opens files lazily for every framework and has the arguments of the official function."""
 
 from __future__ import annotations
 

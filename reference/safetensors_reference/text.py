@@ -39,7 +39,7 @@ def visible_lines(text: str, limit: int = 2000) -> str:
 
 
 _COMMAND = re.compile(r"(?<!\S)::|##\[")
-"""Start of a GitHub Actions workflow command: at the start of a line, or anywhere for the old syntax."""
+"""Start of a GitHub Actions workflow command. In the old syntax, it may occur anywhere in a line."""
 
 
 def _escape(char: str) -> str:

@@ -85,7 +85,7 @@ class AuditCommand(click.Command):
 @click.option(
     "--retry",
     is_flag=True,
-    help="Audit files again if they were unreachable, changed during the audit or killed a worker.",
+    help="Repeat the audit of files that were unreachable, changed during the audit, or killed a worker.",
 )
 @click.option(
     "--data",
@@ -151,10 +151,10 @@ def audit(
     'stc audit summary RESULTS' counts the rows by fault, writer, source and dtype.
 
     \b
-    Exit status (for skipped files, their existing rows in RESULTS count):
+    Exit status (includes the existing rows of skipped files):
       0    every file and every model is valid
       1    at least one file or model is invalid, or valid only under some profiles
-      2    at least one could not be read, or the results could not be written
+      2    at least one file could not be read, or the results could not be written
       130  interrupted (Ctrl-C); all written rows are complete, so repeat the command to resume
     """
     if not sources and not lists:

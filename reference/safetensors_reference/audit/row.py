@@ -1,4 +1,4 @@
-"""Rows of an audit. Each row describes one file or model and is built from its header."""
+"""Audit rows, each of which describes one file or one model."""
 
 from __future__ import annotations
 

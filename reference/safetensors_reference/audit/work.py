@@ -184,7 +184,7 @@ class _BatchAuditor:
         return await asyncio.gather(*map(one, items))
 
     async def _line(self, item: FileInput) -> bytes:
-        return encode_row((await self._file(item))[0])  # keeps only one header at a time
+        return encode_row((await self._file(item))[0])  # keeps only one header in memory at a time
 
     async def _file(self, item: FileInput) -> ShardRow:
         try:

@@ -46,7 +46,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file, each on its own line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each file, one per line.")
 @click.option(
     "--sarif",
     "sarif_path",

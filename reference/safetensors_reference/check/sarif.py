@@ -1,7 +1,7 @@
 """Writes the results of ``stc check`` as SARIF 2.1.0 for code scanning services.
 
-SARIF rules are the numbered rules of the format, and SARIF locations are byte ranges of the checked files.
-Two runs on the same files produce the same log, because it contains no times, no machine names, and no
+The rules in the log are the numbered rules of the format, and its locations are byte ranges of the checked
+files. Two runs on the same files produce the same log, because it contains no times, no machine names, and no
 absolute paths except those given on the command line.
 """
 

@@ -224,7 +224,7 @@ class UnreachableStore(Fetcher):
 
 
 class StoreFetcher(Fetcher):
-    """Reads ranges with a file system of fsspec, which does its own retries first."""
+    """Reads ranges with an fsspec file system, which first retries failed requests itself."""
 
     def __init__(self, fs: Any) -> None:
         self.fs = fs

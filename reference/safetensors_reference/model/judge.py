@@ -1,6 +1,6 @@
 """Checks a model that consists of several files as one unit, before it is loaded.
 
-This module opens no files; its callers have read them. Each finding names the rule, the file and the
+This module opens no files; its callers read them first. Each finding names the rule, the file and the
 position. Faults of single files are repeated for the model and marked ``inner``, because they were already
 reported with the file.
 """
@@ -95,7 +95,7 @@ def judge_model(
     names: Collection[str],
     profile: ProfileName = "hardened",
 ) -> ModelJudgement:
-    """Return the result for one model. Opens no files.
+    """Return the result for one model without opening any files.
 
     ``names`` are the files in its folder. Those that are not in ``shards`` have not been read.
     """
