@@ -1,4 +1,4 @@
-"""Models and a reader for files that list expected failures; one file belongs to one implementation.
+"""Models and a reader for files that list expected failures; each file applies to a single implementation.
 
 ``safetensors_conformance.run.baseline`` documents the format and applies the entries to runs.
 """
@@ -40,7 +40,7 @@ class BaselineError(Exception):
 class ExpectedFailure(Struct, frozen=True, forbid_unknown_fields=True):
     """Verdicts expected for the steps of one case, or of all cases that match a glob pattern.
 
-    ``on`` limits the expectation for the step ``device`` to ``cpu`` or ``cuda``.
+    ``on`` limits the expectation for the ``device`` step to ``cpu`` or ``cuda``.
     """
 
     case: str
@@ -139,14 +139,14 @@ def _entry(path: Path, row: Any, defaults: BaselineDefaults) -> ExpectedFailure:
 
 def _check(entry: ExpectedFailure) -> None:
     if not entry.steps:
-        raise ValueError('names no verdict; write for example read = "wrong-accept"')
+        raise ValueError('has no verdict; write for example read = "wrong-accept"')
     for step, verdict in entry.steps.items():
         if kind_of(verdict) not in VERDICTS or verdict == "pass":
             raise ValueError(f"{step} = {verdict!r} is not a failing verdict")
     if entry.on and (entry.on not in ("cpu", "cuda") or "device" not in entry.steps):
-        raise ValueError(f'on = {entry.on!r} must be "cpu" or "cuda" and needs a verdict for device')
+        raise ValueError(f'on = {entry.on!r} must be "cpu" or "cuda" and requires a verdict for device')
     try:
-        # it may contain numbers that are too long for Python to convert
+        # the value may contain numbers that are too long for Python to convert
         if len(entry.versions) > MAX_VERSIONS:
             raise InvalidSpecifier
         SpecifierSet(entry.versions)

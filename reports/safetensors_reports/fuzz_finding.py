@@ -1,4 +1,4 @@
-"""Models of ``finding.json``: the whole document, and the part that reports read."""
+"""Models of ``finding.json``: the whole document, and the part of it that reports read."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ class FindingDocument(FindingPart, frozen=True, kw_only=True):
     Attributes:
         schema: Version of this format; it is raised on incompatible changes.
         slug: Name of the folder: the first code or rule, and digits derived from the input and the signature.
-        step: Step that was run: open, read, slice, write or index. The steps prove and check exist for the
-            reference only.
+        step: Step that was run: open, read, slice, write or index. The steps prove and check exist only for
+            the reference.
         verdict: Verdict on the answer, as in run records. It does not express severity.
         signature: Subject and outcomes; findings with the same signature are duplicates.
         rules: Rules that the input or the answer breaks, the main one first. None if the rule is not known.
@@ -145,7 +145,8 @@ class FindingDocument(FindingPart, frozen=True, kw_only=True):
         seed: Seed of the run.
         execs: Number of inputs that the run had tried when it found this one.
         replays: How many of three replays in fresh processes gave the same answer.
-        reproduce: Command line that reproduces the finding; run it in the parent of its folder.
+        reproduce: Command line that reproduces the finding; run it in the folder that
+            contains the folder of the finding.
     """
 
     signature: str

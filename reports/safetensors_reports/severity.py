@@ -62,9 +62,9 @@ _DEFAULT_WEAKNESSES = {
 }
 """CWE numbers by class of outcome, for faults that have none of their own."""
 _BETWEEN = {"lifecycle": 367, "concurrent": 362}
-"""CWE number by step, for races between two points in time or two readers."""
+"""CWE number by step, for races between two points in time or between two readers."""
 NO_WEAKNESS = frozenset({"reject", "cost", "exception", "strictness", "contradiction"})
-"""Classes of outcome in which the reader lets nothing bad through."""
+"""Classes of outcome in which the reader accepts nothing harmful."""
 CONFORMANCE_ONLY = 684
 """CWE number of violations that do not help an attacker."""
 _RESOURCES = frozenset({"hang", "exhausted"})
@@ -111,13 +111,13 @@ def difficulty(step: str) -> str:
 
 def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int, ...]:
     if outcome in NO_WEAKNESS:
-        # The reader let nothing bad through; it only violates the specification.
+        # The reader accepted nothing harmful; it only violates the specification.
         return (CONFORMANCE_ONLY,)
     if outcome == "resources":
         own = (400,) if row["outcome"] == "hang" or row["outcome"] not in _RESOURCES else (770, 400)
         return tuple(dict.fromkeys((*own, *of_fault)))
     if outcome in ("memory", "crash", "panic"):
-        # Misreading a file does not explain a crash.
+        # A misread file does not explain a crash.
         of_fault = [n for n in of_fault if n in _CRASHING]
     if row["step"] in _BETWEEN:
         of_fault = [_BETWEEN[row["step"]], *of_fault]

@@ -64,7 +64,7 @@ def slug(text: str) -> str:
 
 
 def unused(name: str, taken: Container[str], between: str = "-") -> str:
-    """Return the name, followed by a number if it is taken."""
+    """Return the name, with a number appended if it is already in use."""
     numbered = (f"{name}{between}{number}" for number in count(2))
     return next(free for free in chain([name], numbered) if free not in taken)
 
@@ -84,7 +84,7 @@ def file_slug(text: str) -> str:
 # this character. This makes them four times as fast.
 _VARYING = re.compile(r"""[0-9"'`](?:(?<=[0-9])[0-9]*|(?<=")[^"]*"?|(?<=')[^']*'?|(?<=`)[^`]*`?)""")
 _FOLDERS = re.compile(r"""/(?<![\w.:/]/)(?:[^\s/:'"`]+/)+(?:(?:safetensors-case|stc-fuzz)-[^\s'"`/:]*)?""")
-"""Folders of an absolute path. Every run reads from a folder with a random name."""
+"""The folders of an absolute path. Every run reads from a folder with a random name."""
 _LISTS = re.compile(r"#(?<=[\[(]#)(?:, ?#)+(?=[\])])")
 
 
@@ -120,7 +120,7 @@ def same_project(implementation: str, project: str) -> bool:
 
 
 def report_key(reference: str) -> str:
-    """Return a key for a public report, whatever its form and owner, because repositories move."""
+    """Return a key for a public report that ignores its form and its owner, because repositories move."""
     match = re.search(r"([^/]+)(?:#|/issues/|/pull/)(\d+)/?$", reference)
     return f"{match[1]}#{match[2]}" if match else reference
 

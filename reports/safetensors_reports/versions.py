@@ -15,7 +15,7 @@ def version_key(version: str) -> tuple[bool, Version]:
 
 
 def affects_version(versions: str, version: str) -> bool:
-    """Return whether a version is affected; True if no versions are recorded."""
+    """Return whether a bug affects a version; True if no affected versions are recorded."""
     if not versions.strip():
         return True
     try:

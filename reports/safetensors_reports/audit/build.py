@@ -66,7 +66,7 @@ def build_report(
     known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
-    """Return the report of some runs, with public details only if ``public``. Raises AuditError."""
+    """Build the report of the given runs, with public details only if ``public``. Raises AuditError."""
     if not records:
         raise AuditError("there is no run record; pass the .jsonl files that stc run --report wrote")
     order = sorted(
@@ -187,7 +187,7 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
 
 
 def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
-    """Return what differs between two runs; published reports leave out costs, because they reveal limits."""
+    """Return the data that differs between two runs; published reports omit costs, which reveal limits."""
     header, footer, rows = record.header, record.footer, record.results
     out = RunRow(label, header.get("started"), header.get("platform"), header.get("python"))
     if public:

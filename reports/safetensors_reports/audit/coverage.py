@@ -49,7 +49,7 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
 
 @dataclass(frozen=True)
 class _RecordVerdicts:
-    """Passing cases of a record by kind of verdict, and failing cases by the rule that they violate."""
+    """A record's passing cases by kind of verdict, and its failing cases by the rule that they violate."""
 
     fine: Mapping[str, set[str]]
     charged: Mapping[str, Mapping[str, str]]

@@ -13,7 +13,7 @@ _UNKNOWN = frozenset("-.H")
 
 @dataclass(frozen=True)
 class Delta:
-    """Differences between two reports; findings in ``unknown`` were not fully run again."""
+    """The differences between two reports; findings in ``unknown`` were not completely run again."""
 
     new: tuple[str, ...]
     fixed: tuple[str, ...]

@@ -40,13 +40,13 @@ CORPUS_URI = "corpus/corpus.json"
 NO_RULE = RuleRow(
     level="must",
     title=NOT_KNOWN,
-    statement="The answer is wrong, but it is not known what in the input caused it.",
-    source="findings of fuzzing",
+    statement="The answer is wrong, but it is not known which part of the input caused it.",
+    source="fuzzing findings",
     codes=[],
 )
 """Placeholder for an unknown rule; code scanning services require a rule for every result."""
 _LISTS = tuple(frozenset(LETTERS[kind] for kind in kinds) for kinds in (FINE, WARNED | {UNSUPPORTED}, FAILED))
-"""Letters of the cases that a statement lists as passed, as warned (or unsupported), and as failed."""
+"""The letters that classify the cases in a statement as passed, warned (or unsupported), or failed."""
 COLORS = {
     "conformant": "brightgreen",
     "wrong files": "orange",
@@ -124,7 +124,7 @@ def _rule(rule: str, about: RuleRow, findings: Sequence[Finding]) -> Json:
         "properties": {"level": about.level, "codes": about.codes, "tags": tags[:MAX_TAGS]},
     }
     if weak:
-        # GitHub shows rules with this number as security alerts, so only weaknesses get one.
+        # GitHub shows rules that have this number as security alerts, so only weaknesses get one.
         out["properties"]["security-severity"] = f"{SECURITY_SEVERITY[worst]:.1f}"
     # A fuzzing finding from another version of the suite may name other weaknesses.
     known = [n for n in numbers if n in CWE_NAMES]

@@ -1,4 +1,4 @@
-"""Findings of an audit: one per implementation, rule and verdict, with the smallest of the worst inputs."""
+"""Findings of an audit: one per implementation, rule and verdict, with the smallest of its worst inputs."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
 
 def worst(options: Iterable[FailingInput]) -> FailingInput:
     def rank(one: FailingInput) -> tuple[Any, ...]:
-        # Prefer a small file to a call without a file, which has nothing to show, and the device last.
+        # Prefer a small file to a call without a file, which has nothing to show. Steps on a device come
+        # last.
         grade = (_SEVERITIES.index(one.severity), _OUTCOMES.index(one.outcome))
         return *grade, one.size == 0, one.size, one.row["case"], one.row["step"] == "device", one.row["step"]
 

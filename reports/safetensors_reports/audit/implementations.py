@@ -1,4 +1,4 @@
-"""Report rows of the implementations: completeness, counts, overall word and causes."""
+"""Report rows of the implementations: completeness, counts, overall verdict and causes."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def implementation(
     *,
     public: bool,
 ) -> Implementation:
-    """Return the report row of an implementation; *not run* and *not asked* are counted separately.
+    """Build the report row of an implementation; *not run* and *not asked* are counted separately.
 
-    For other people's software, published rows count neither passed cases nor kept guarantees of a device.
+    For other people's software, published rows count neither passed cases nor guarantees kept on a device.
     """
     info, header = record.implementation, record.header
     withheld = public and info["name"] != OWN
@@ -110,7 +110,7 @@ def _device(record: RunRecord) -> DeviceRow | UnsetType:
 
 
 def _set_apart(record: RunRecord, counts: Mapping[str, int]) -> dict[str, int]:
-    """Count cases about written or changing files under other words, because they do not harm a loader."""
+    """Label cases about written or changing files separately, because they do not harm a loader."""
     out: dict[str, int] = {}
     for kind in ("unsafe", "wrong-content"):
         steps = {row["step"] for row in record.blamed if kind_of(row["verdict"]) == kind}
@@ -125,8 +125,8 @@ def _word(
 ) -> str:
     held_back = public and record.implementation["name"] != OWN
     if held_back:
-        # Reported crashes must not decide the word. Otherwise a program with a more open tracker would look
-        # worse than one that crashes more often.
+        # Reported crashes must not affect the overall verdict. Otherwise a program with a more open tracker
+        # would look worse than one that crashes more often.
         counts = {**counts, "unsafe": 0}
     counts = {**counts, **_set_apart(record, counts)}
     for kind, word in WORDS.items():

@@ -84,7 +84,7 @@ def load_report(path: Path) -> Report:
         cells += [rule for area in report.matrix for rule in area.rules]
         counts = {len(report.run.runs), *(len(row.verdicts) for row in report.cases.rows)}
         if counts | {len(found) for c in cells for found in (c.known, c.worst)} != {count}:
-            raise ValueError("matrix, cases and run must have one column or row for each implementation")
+            raise ValueError("matrix, cases and run must each have one column or row per implementation")
         for scale in ("severity", "difficulty", "verdict"):
             if (
                 not {getattr(found, scale) for found in report.findings}

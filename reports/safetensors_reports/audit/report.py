@@ -49,9 +49,10 @@ WORDS = {
     "late-reject": "late",
 }
 MISSES = "misses"
-"""The word for a scanner or validator that accepts forbidden files."""
+"""The overall verdict for a scanner or validator that accepts forbidden files."""
 CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
-"""Words for a run without a bad verdict; published pages do not call others' software *conformant*."""
+"""Overall verdicts for a run without a bad result; published pages do not call others' software *conformant*.
+"""
 ORDER = (*WORDS.values(), MISSES, UNKNOWN, NOT_TOLD, CLEAN)
 
 
@@ -66,9 +67,7 @@ Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Kind = Annotated[str, _one_of(VERDICTS, "Verdict of a run record, without the option of a choice.")]
 Outcome = Annotated[
     str,
-    _one_of(
-        OUTCOMES, "Class of outcome, which determines the severity. See scales.outcome for the meanings."
-    ),
+    _one_of(OUTCOMES, "Class of outcome, which determines the severity. The meanings are in scales.outcome."),
 ]
 Severity = Annotated[str, _one_of(SEVERITIES)]
 Difficulty = Annotated[str, _one_of(DIFFICULTIES)]
@@ -130,9 +129,9 @@ class DeviceRow(Struct, forbid_unknown_fields=True):
 
     Attributes:
         name: cpu or cuda:N.
-        files: Number of files in the step device.
-        checks: Guarantee -> number of files for which it is kept, for which it is broken, or that have no
-            result.
+        files: Number of files in the device step.
+        checks: Guarantee -> number of files for which it is kept, for which it is broken, and for which there
+            is no result.
     """
 
     name: str
@@ -154,12 +153,12 @@ class CauseRow(Struct):
         rule: The rule to which most failures are attributed; empty if there is none.
         what: What the implementation does with which kind of input. If this is withheld, only the rule.
         said: Class of the implementation's own messages.
-        cases: Ids; none if they are withheld.
+        cases: Ids of the cases; empty if they are withheld.
         example: The case to look at first.
         reproducer: Command line that runs the example again.
         mend: Advice in one sentence, or empty.
         expected_failure: Whether the baseline lists all these failures.
-        redacted: Only verdict and rule are shown because there is no public report.
+        redacted: Whether only the verdict and the rule are shown because there is no public report.
     """
 
     verdict: str
@@ -179,7 +178,9 @@ class CauseRow(Struct):
 
 
 ROLES = ("reader", "lister", "checker", "writer", "index", "device")
-"""Roles of a program, which may return tensors, list headers, check or write files, or load in other ways."""
+"""The roles of a program: it may return tensors, list headers, check files, write files, or load in other
+ways.
+"""
 Failed = dict[Literal["text", "official", "ours"], dict[Kind, Positive]]
 """Basis of a rule -> worst verdict -> number of cases that fail such a rule."""
 
@@ -231,20 +232,20 @@ class RoleRow(Struct):
 
 
 class Implementation(Struct, kw_only=True):
-    """The implementation under test, how far its run got, and its counts.
+    """The implementation under test, the extent of its run, and its counts.
 
     Attributes:
         label: Selector and version. The label is unique in this report and used everywhere else in it.
         selector: Value of --impl.
         corpus: SHA-256 of the manifest of the run.
-        word: The worst result in a word. It is conformant only if every case of a full run has a verdict.
+        word: The overall verdict. It is conformant only if every case of a full run has a verdict.
             Published reports about other people's software withhold unsafe results, so they say 'no fault
             shown' instead of conformant and never say 'unsafe'.
         due: Number of cases in a full run of this implementation.
         cases: Number of cases with a verdict.
-        counts: Number of cases per kind of verdict; a case counts by its worst step. For other people's
-            software, published reports leave out passes and options taken. No fault is shown for the cases
-            that are not counted; they passed or are withheld.
+        counts: Number of cases per kind of verdict; a case is counted under the verdict of its worst step.
+            For other people's software, published reports leave out passes and options taken. No fault is
+            shown for the cases that are not counted; they passed or are withheld.
         contradictions: Number of choices with contradicting answers.
         not_run: Number of cases of a full run that have no verdict. They never count as passed. The number is
             zero in published reports about other people's software, because these need complete runs.
@@ -259,8 +260,9 @@ class Implementation(Struct, kw_only=True):
         homepage: Address, or empty.
         issues: Address of its issue tracker, or empty.
         parser: Name of the program whose parser it uses; by default its own name.
-        claim: What its documentation says that it checks, and where; empty if it claims everything.
-        scope: Which entry point was called and how. If its public entry point differs, also how it differs.
+        claim: The checks that its documentation claims, and where it does so; empty if it claims everything.
+        scope: The entry point that was called, how it was called, and how it differs from the public entry
+            point if it does.
         roles: Missing in reports of older versions.
     """
 
@@ -357,7 +359,7 @@ class Cases(Struct):
 
 
 class GapRow(Struct):
-    """A rule that lacks cases to accept or cases to reject."""
+    """A rule for which the corpus has no cases to accept or no cases to reject."""
 
     rule: RuleId
     level: str
@@ -433,9 +435,9 @@ class EvidenceRow(Struct):
     Attributes:
         case: Case id, or slug of a fuzzing finding.
         file: Path in the corpus.
-        where: The bytes at fault. It is the whole input if no byte is more at fault than another, and null
+        where: The bytes at fault. This is the whole input if no byte is more at fault than another, and null
             if there is no file.
-        request: What was requested besides reading the file: a slice, what to write, or how the file changes.
+        request: What was requested besides reading the file: a slice, data to write, or a change to the file.
             It is JSON, truncated if it is long.
         layout: The layout of the data buffer in one line.
         hex: The bytes around the fault, or the first bytes.
@@ -468,7 +470,7 @@ class Finding(Struct):
     The evidence shows the smallest input among those with the worst outcome.
 
     Attributes:
-        id: Stable across versions.
+        id: Id that is stable across versions.
         rule: None if fuzzing found it and the rule is not known.
         weaknesses: CWE entries, the primary one first.
         case_count: Number of cases of the corpus that show it; zero if only fuzzing found it.
@@ -477,7 +479,7 @@ class Finding(Struct):
         reproducer: Command line that reproduces it.
         expected_failure: Whether the baseline lists every result.
         own: Whether it is about this project's own reader.
-        redacted: Whether only verdict and rule are shown.
+        redacted: Whether only the verdict and the rule are shown.
         upstream: Program whose parser the implementation uses, if it is a different program and the rule is
             about files.
     """
@@ -509,7 +511,7 @@ class Finding(Struct):
 
 
 class RuleRow(Struct):
-    """A rule that a finding names."""
+    """A rule that a finding refers to."""
 
     level: str
     title: str
@@ -519,7 +521,7 @@ class RuleRow(Struct):
 
 
 class ChoiceText(Struct):
-    """A choice that a run names.
+    """A choice that a run refers to.
 
     Attributes:
         required: The option that every reader must take.
@@ -542,9 +544,9 @@ class Costly(Struct):
 
 
 class RunRow(Struct):
-    """When and where a run took place, and the costs of its cases.
+    """When and where a run took place, and the resources that its cases used.
 
-    Published reports contain only the day and no costs.
+    Published reports contain only the day, without the resources.
 
     Attributes:
         started: Time in UTC, RFC 3339; only the day in published reports.
@@ -560,7 +562,10 @@ class RunRow(Struct):
 
 
 class RunPart(Struct):
-    """Time, place and costs, which is everything that differs between two runs over the same inputs."""
+    """When and where the runs took place and what resources they used.
+
+    Everything else is identical for two runs over the same inputs.
+    """
 
     runs: list[RunRow]
 
@@ -574,12 +579,13 @@ class Report(Struct, kw_only=True):
     Attributes:
         schema: Version of this format; it is raised on incompatible changes.
         public: Whether the report is for published pages. If so, failures of other people's software without
-            a public report show only verdict and rule, and crashes, hangs and unbounded memory use without a
-            public report change nothing. Comparisons of projects leave out even those with a public report.
+            a public report show only the verdict and the rule, and crashes, hangs and unbounded memory use
+            without a public report change nothing. Comparisons of projects leave out even those with a public
+            report.
         findings: Findings, worst first.
         inputs: SHA-256 -> bytes of an input in the evidence of a finding.
-        rules: Rules that the findings name.
-        choices: Choices that the runs name.
+        rules: Rules that the findings refer to.
+        choices: Choices that the runs refer to.
         caveats: Reasons why the numbers are incomplete.
     """
 

@@ -40,7 +40,7 @@ _UNUSUAL = frozenset({"lifecycle", "concurrent", "remote"})
 
 @dataclass(frozen=True)
 class Question:
-    """A kind of input or mistake on a card. Empty ``effects`` and ``rules`` match everything."""
+    """A kind of input or mistake on a card. If ``effects`` or ``rules`` is empty, it matches everything."""
 
     name: str
     roles: frozenset[str]

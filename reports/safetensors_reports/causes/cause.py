@@ -27,7 +27,7 @@ _INDENT = " " * 8
 
 @dataclass(frozen=True)
 class Cause:
-    """One root cause, in short and safe strings; a contradiction also has a second case, ``beside``."""
+    """One root cause in short and safe strings; a contradiction also has a second case, ``beside``."""
 
     verdict: str
     verdicts: tuple[tuple[str, int], ...]

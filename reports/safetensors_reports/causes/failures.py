@@ -33,7 +33,7 @@ _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
 class Failure(NamedTuple):
-    """A failure; ``broken`` is a property of a written file, ``check`` a guarantee of a device loader."""
+    """One failure; ``broken`` is a property of a written file, ``check`` a guarantee of a device loader."""
 
     row: Row
     verdict: str
@@ -78,9 +78,9 @@ def failures(row: Row) -> list[Failure]:
 
 
 INPUT = "input"
-"""Property: a reader leaves the file unchanged. No rule of the format requires it."""
+"""The property that a reader leaves the file unchanged. No rule of the format requires it."""
 ORDER = "order"
-"""Property: answers do not depend on earlier requests. No rule of the format requires it."""
+"""The property that answers do not depend on earlier requests. No rule of the format requires it."""
 OF_NO_RULE = (INPUT, ORDER)
 
 
@@ -117,7 +117,7 @@ def _rule(row: Row) -> str:
 
 
 def all_failures(rows: Iterable[Row]) -> list[Failure]:
-    """Return all failures, but leave out an accepting open if reading the same case ends worse."""
+    """Return all failures, but leave out a wrongly accepted ``open`` if reading the same case ends worse."""
     every = [failure for row in rows for failure in failures(row)]
     reading: dict[str, tuple[int, int]] = {}
     for f in every:
@@ -343,7 +343,7 @@ def _class(failure: Failure, case: Case | None) -> str:
 
 
 def message_class_of(message: str, case: Case | None) -> str:
-    """Return the class of a message about the input of a case; type names become ``<type>``."""
+    """Return the class of a message about the input of a case; names of types become ``<type>``."""
     text = _without_places(message[:2000])
     stem, names = _marks(case)
     if stem and stem in text:

@@ -1,4 +1,4 @@
-"""Group failures that have the same mistake: by key, and for valid inputs by common features.
+"""Group failures that have the same cause: by key and, for valid inputs, by the features that they share.
 
 A feature (a dtype, an empty tensor, an order, ...) explains why inputs are rejected or misread if the program
 rejects or misreads nearly all inputs that have the feature.
@@ -92,7 +92,7 @@ OF_TEXT = frozenset(
         "unusual spaces in the header",
     }
 )
-"""Features that confuse different parts of a parser, so that the messages differ."""
+"""Features that confuse different parts of a parser and so produce different messages."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -118,7 +118,7 @@ def telling_features(
 ) -> dict[Feature, set[str]]:
     fine = list(read)
     if len(fine) < MIN_INPUTS:
-        return {}  # in a filtered run, everything looks like an explanation
+        return {}  # in a filtered run, every feature looks like an explanation
     out: dict[Feature, set[str]] = {}
     for name in _OF_HEADER:
         with_it = {case for case, has in refused.items() if name in has}
@@ -190,7 +190,7 @@ def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group
 
 
 def _absorb(groups: dict[Key, Group]) -> None:
-    """Merge narrow kinds of a fault into wider ones, and unexamined faults into known ones of the rule."""
+    """Merge narrow kinds of a fault into wider ones, and unexamined faults into known ones of its rule."""
     for key in [key for key in groups if key[0] == "accept" and key[-1] == NOT_EXAMINED]:
         rule = groups[key].rules[:1]
         same = [k for k, g in groups.items() if k[:-1] == key[:-1] and k != key and rule == g.rules[:1]]
@@ -292,7 +292,7 @@ def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Fa
 
 
 def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
-    """Group rejections of valid inputs by mistake: dtypes first, then features, then messages."""
+    """Group rejections of valid inputs by cause: dtypes first, then features, then messages."""
     pools: dict[tuple[str, str], list[Failure]] = {}
     for group in groups:
         _, where, words, _ = group.key

@@ -167,7 +167,7 @@ def _writes(parts: Sequence[str], title: str) -> str:
     if name == INPUT:
         return "changes, removes or replaces the file that it reads"
     if name == ORDER:
-        return "gives a different answer after other files than in a fresh process (order-dependent)"
+        return "gives an answer that depends on the files read before (order-dependent)"
     if name == "valid":
         broken = rule_book().codes.get(code[0], code[0]).partition(" (")[0] if code else ""
         if not broken and title.startswith("IDX"):
@@ -207,7 +207,7 @@ def advice_for(group: Group) -> str:
         case "property":
             return _ADVICE.get(parts[0]) or ADVICE_BY_PROPERTY.get(parts[0]) or of_charged
         case "end":
-            if "SIGBUS" in group.said:  # it follows from a truncated mapped file
+            if "SIGBUS" in group.said:  # it is caused by a truncated mapped file
                 return _ADVICE["mapped"]
             return ADVICE_BY_OUTCOME[outcome_class(_ends(group))]
         case "cost":

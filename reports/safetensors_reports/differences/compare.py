@@ -29,7 +29,7 @@ Tensor = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """What an accepting reader reports; None means not reported, and a repeated name has several rows."""
+    """Content from an accepting reader. None means not reported, and a repeated name has several rows."""
 
     tensors: dict[str, list[Tensor]] | None
     metadata: dict[str, Any] | None
@@ -55,7 +55,7 @@ class Reading:
 
     @property
     def facts(self) -> dict[object, Any] | None:
-        """Reported values by (tensor, field); None if they cannot be compared field by field."""
+        """The reported values by (tensor, field); None if they cannot be compared field by field."""
         tensors = self.tensors or {}
         if self.is_cut or any(len(rows) > 1 for rows in tensors.values()):
             return None
@@ -204,7 +204,7 @@ class _Answer(NamedTuple):
 
 
 def compare(records: Sequence[RunRecord]) -> Comparison:
-    """Compare runs on the cases that they share, using the last step of each case (read, else open)."""
+    """Compare runs on the cases that they share, using the last step of each case (``read`` or ``open``)."""
     labels = distinct_labels(records)
     finals = [_final_results(record) for record in records]
     shared = sorted(set.intersection(*(set(f) for f in finals))) if len(finals) > 1 else []
@@ -260,7 +260,7 @@ def outcome_of(row: Row) -> str:
 
 def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
     readings: list[tuple[object, Reading]] = []
-    known: dict[int, Reading] = {}  # rows that were read together share their contents
+    known: dict[int, Reading] = {}  # rows that were read together share equal contents
     answers = []
     for label, row in rows:
         content = row.get("content")
@@ -322,7 +322,7 @@ def _split(case: str, answers: Sequence[_Answer], disagreements: Mapping[Pair, K
 
 
 def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> dict[str, str]:
-    """Return a letter for each label; readers that report too little to belong to a group get ``?``."""
+    """Assign a letter to each label; readers that report too little to belong to a group get ``?``."""
     labels = [a.label for a in accepters]
     split = {x for pair, kind in disagreements.items() if kind == "content" for x in pair}
     if not split:

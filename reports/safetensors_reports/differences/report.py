@@ -1,6 +1,6 @@
-"""Report of a differential run: compared inputs, disagreements, and their triage.
+"""The report of a differential run: the compared inputs, the disagreements and their triage.
 
-The JSON document (``DiffDocument``), the text for a terminal and the Markdown page are three forms of it.
+It has three forms: the JSON document (``DiffDocument``), the text for a terminal and the Markdown page.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Status = Literal["new", "known", "expired", "choice"]
 
 @dataclass(frozen=True)
 class TriageState:
-    """Triage of a signature, which may be known for a reason or overdue for review."""
+    """Triage of a signature, which may be known for a given reason or overdue for review."""
 
     status: Status
     reason: str = ""
@@ -101,7 +101,7 @@ class InputsPart(Struct, frozen=True):
     Attributes:
         compared: Inputs that at least two implementations accepted or rejected.
         unanswered: Inputs that fewer than two implementations accepted or rejected.
-        left_out: Inputs that some implementation did not run.
+        left_out: Inputs that were not run by all implementations.
     """
 
     given: Count
@@ -127,7 +127,7 @@ class SignatureRow(Struct, frozen=True):
 
 
 class DisagreementRow(Struct, frozen=True):
-    """One input on which implementations disagree or one crashed, hung or ran out of memory.
+    """One input on which implementations disagree, or on which one crashed, hung or ran out of memory.
 
     Attributes:
         input: Case id, or path as given.

@@ -1,4 +1,4 @@
-"""Sort the disagreements of a differential run, and give each a signature and a dissenter.
+"""Sort the disagreements of a differential run, and assign each a signature and a dissenter.
 
 Different content for one file is always a defect. If some readers accept and others reject, it is a defect
 only if the format leaves no choice. A signature contains no versions, case ids or messages, so known

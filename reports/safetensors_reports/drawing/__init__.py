@@ -1,1 +1,1 @@
-"""SVG drawings of file contents, standalone or embedded in pages."""
+"""SVG diagrams of file contents, standalone or embedded in pages."""

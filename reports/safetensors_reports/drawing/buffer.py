@@ -61,7 +61,7 @@ class Patch:
 
 @dataclass
 class Buffer:
-    """What is drawn of a data buffer; ``left_out`` ranges have no line, and ``hidden`` bars have no lane."""
+    """What to draw of a data buffer; ``left_out`` ranges have no line, and ``hidden`` bars have no lane."""
 
     size: int
     declared: int = 0

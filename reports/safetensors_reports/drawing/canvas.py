@@ -1,4 +1,4 @@
-"""Shapes and safe text on a canvas, and the style sheet, which assumes a fixed-pitch font."""
+"""Shapes and safe text on a canvas, and its style sheet, which assumes a fixed-pitch font."""
 
 from __future__ import annotations
 

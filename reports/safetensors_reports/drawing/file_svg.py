@@ -1,4 +1,4 @@
-"""Draw the bytes of a file: the whole file above, and its data buffer with one bar per tensor below."""
+"""Draw the bytes of a file: the whole file at the top, and its data buffer below, one bar per tensor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = 3
 COLUMNS = int(INNER / CHAR)
 _COLOUR = {"hole": "amber", "trailing": "amber", "overlap": "red", "beyond": "red", "unknown": "grey"}
 Segment = tuple[str, str, int, int]
-"""Style, label, first byte and end, as positions in the file."""
+"""Style, label, start and end of a part, as positions in the file."""
 
 
 def distribute(sizes: Sequence[int], least: Sequence[float], width: float) -> tuple[list[float], bool]:

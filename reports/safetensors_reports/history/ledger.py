@@ -1,7 +1,8 @@
 """Histories of programs: one line per published run; lines are never changed or removed.
 
 Every program has a file of JSON lines. A line repeats what the program's own published report says about one
-entry point, in one version, on one corpus, so it lacks whatever reports withhold (``docs/disclosure.md``).
+entry point, in one version, on one corpus, so it lacks everything that reports withhold
+(``docs/disclosure.md``).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class CorpusName(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FailureRow(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Cases that fail a rule with the same verdict.
+    """Cases that fail the same rule with the same verdict.
 
     Attributes:
         cases: Number of cases. A case that fails several rules counts for each of them.
@@ -70,8 +71,9 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         profile: Profile of choices that the run required, or empty.
         steps: Steps that were run.
         asked: Number of cases in a full run.
-        counts: Kind of verdict -> cases; a case counts by its worst step. For other people's software, passes
-            are not counted: no fault is shown for the cases that no count includes.
+        counts: Kind of verdict -> cases; a case is counted under the verdict of its worst step. For other
+            people's software, passes are not counted: no fault is shown for the cases that no count
+            includes.
         choices: Choice that the format leaves open -> option that the program takes.
         failures: Failures by rule and verdict.
     """
@@ -225,7 +227,7 @@ def _load(path: Path) -> Ledger:
             why = visible(str(err), 120)
             raise AuditError(f"{where}: {why}; restore the committed file") from err
         if lines and line.program != lines[0].program:
-            raise AuditError(f"{where}: this line is about another program than the lines before it")
+            raise AuditError(f"{where}: this line is about a different program from the lines before it")
         lines.append(line)
     if not lines:
         raise AuditError(f"{visible(str(path))}: the file contains no run; remove it")

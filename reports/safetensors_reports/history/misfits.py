@@ -30,7 +30,7 @@ _OTHER_FORM = re.compile(
 
 
 def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, str]:
-    """Return the cases without a usable result; ``control`` contains the results for the most basic files."""
+    """Return the cases without a usable result; ``control`` contains the results for the control files."""
     failed = [
         row
         for row in control

@@ -2,7 +2,7 @@
 
 The number of failing cases per rule shows whether the program got better or worse. Individual cases are
 listed only if all failing cases of the rule are named, because otherwise a case that is not named may still
-fail. *Fixed* means that no fault is shown now. Withheld results look the same.
+fail. *Fixed* means that no fault is shown in the newer version. Withheld results look the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_NAMED = 12
 
 @dataclass(frozen=True)
 class RuleChange:
-    """Change in the cases that fail a rule; ``before`` and ``after`` count them by verdict."""
+    """The change in the cases that fail a rule; ``before`` and ``after`` count them by verdict."""
 
     rule: str
     before: Mapping[str, int]

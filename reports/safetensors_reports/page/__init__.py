@@ -1,1 +1,1 @@
-"""Audit reports as self-contained HTML pages, and a picture that compares many readers."""
+"""Audit reports as self-contained HTML pages, and a chart that compares well-known programs."""

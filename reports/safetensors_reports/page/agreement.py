@@ -1,4 +1,4 @@
-"""How far implementations agree, shown as a tree, pairs and clusters, regardless of who is right."""
+"""The agreement between implementations, shown as a tree, pairs and clusters, regardless of who is right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_LABEL = 40
 
 
 class PairText(NamedTuple):
-    """Two labels, and the numbers of cases on which they disagree."""
+    """Two labels, and the numbers of cases on which their answers differ."""
 
     one: str
     other: str
@@ -133,7 +133,7 @@ def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> N
         return sum(apart.get(pair, 0) for pair in pairs) / len(pairs)
 
     while len(nodes) > 1:
-        # Break ties by order, so that the same report always gives the same picture.
+        # Break ties by order, so that the same report always produces the same tree.
         height, one, other = min(
             ((distance(a, b), a, b) for a, b in combinations(nodes, 2)), key=lambda t: (t[0], t[1].members)
         )
@@ -170,7 +170,7 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
         return sum(ends) / 2
 
     draw(node)
-    # Round down to stay within the picture.
+    # Round down to stay within the tree.
     ticks = sorted({int(most * share) for share in (0, 0.25, 0.5, 0.75, 1)})
     axis = "".join(
         f'<path class="tick" d="M{x(t):.1f} {TOP - 6}V{height - 8}"/>'

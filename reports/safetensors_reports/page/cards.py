@@ -34,7 +34,7 @@ DISPUTE = "docs/disclosure.md#to-reach-us-to-disagree"
 _ORDER = list(VERDICTS)
 ADVICE = "not-strict"
 _OPENS = frozenset({"reader", "lister", "device"})
-"""Roles that open files to use their content."""
+"""Roles in which a program opens files to use their content."""
 _REASONS = {
     "text": "",
     "official": " against the official library only",
@@ -129,7 +129,7 @@ def worst(failed: Mapping[str, int]) -> str:
 
 
 def failing_cases(row: AnswerRow | CellRow | RoleRow, basis: str) -> int:
-    """Return the number of cases that fail by a basis; ignored recommendations do not count as failures."""
+    """Return the number of cases that fail on a basis; ignored recommendations are not failures."""
     found: Mapping[str, int] = row.failed.get(basis, {})  # type: ignore[call-overload]
     return sum(count for kind, count in found.items() if basis != "text" or kind != ADVICE)
 
@@ -153,7 +153,7 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
 
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
-    """Return the questions about files that are accepted, or missed, contrary to the written format."""
+    """Return the questions about forbidden files that the program accepts or fails to report."""
     questions = (row.question for row in role.answers if failing_cases(row, "text"))
     return frozenset(question for question in questions if answer_words(question, "reader")[0] == "accepted")
 
@@ -198,19 +198,19 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
         if content:
             wrong = "writes wrong files" if role.role == "writer" else "returns wrong values"
             reasons.append(
-                f"{wrong} in {failing_cases(content, 'text'):,} of {content.asked:,} valid {objects}"
+                f"{wrong} for {failing_cases(content, 'text'):,} of {content.asked:,} valid {objects}"
             )
         if taken:
             grave = sorted(taken, key=lambda question: question not in LAYOUT)
             reasons.append(f"{verb} {_named(grave)}")
-        start = {"checker": "Not on its own", "writer": "Not without checking"}.get(
+        start = {"checker": "Not on its own", "writer": "Not without checks"}.get(
             role.role, "Only after a strict check"
         )
         return f"{start}: it {' and '.join(reasons)}.", "bad"
     if taken:
         other = next((row for row in role.answers if row.question == "values"), None)
         silent = sum(failing_cases(other, basis) for basis in BASES) if other is not None else 0
-        text = f"It {verb} what the text forbids ({_named(taken)}); no failure with a broken layout"
+        text = f"It {verb} what the text forbids ({_named(taken)}), but no failure with a broken layout"
         if not silent:
             return f"{text} and no wrong value is shown.", "mild"
         values = f"It returns other values for {plural(silent, 'valid file')}"

@@ -38,7 +38,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One program in one role; ``words`` has the worst result and its colour for each basis."""
+    """One program in one role; for each basis, ``words`` contains its worst result and a colour."""
 
     who: Implementation
     words: tuple[tuple[str, str], ...]

@@ -34,14 +34,14 @@ from .cards import Card, card
 from .comparison import tables
 
 _UNDECIDED = {"pass": "no clear answer", "choice-inconsistent": "contradicts itself"}
-"""Words for verdicts on a choice without an option."""
+"""Labels for the verdicts on a choice that have no option."""
 MAX_COSTLY = 10
 MAX_CAUSES, MAX_CAUSES_OF_MANY = 60, 20
-"""Maximum number of causes of an implementation, if it is alone on its page and if it is one of several."""
+"""Maximum number of causes per implementation, for pages with one implementation and with several."""
 
 
 class Option(NamedTuple):
-    """An option that ``number`` implementations took; ``who`` names them if the report has several."""
+    """An option that ``number`` implementations took; ``who`` is empty in a report on a single one."""
 
     option: str
     meaning: str
@@ -214,7 +214,7 @@ def _asset(name: str) -> str:
 
 def _assets() -> dict[str, Any]:
     script = _asset("page.js")
-    # Allow only this script to run, so that no text from a file can run as a script.
+    # Allow only this script to run, so that no text from a file is run as a script.
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return {
         "css": Markup(_colours() + _asset("page.css") + compare_css() + STYLE),  # noqa: S704 - our own

@@ -33,7 +33,7 @@ STEPS = {name: step.looks_at for name, step in steps.STEPS.items()}
 
 NOT_ASKED = {
     "heavy": "heavy: these cases need much memory or disk space (--heavy)",
-    "data": "about data and values: the program returns no data",
+    "data": "about data and values, but the program returns no data",
     **{kind: steps.STEPS[kind].not_asked for kind in steps.ONE_STEP_KINDS},
     "resource": "time and memory budgets of a step that the program does not support",
 }
@@ -95,8 +95,8 @@ ROLES = {
     "checker": (
         "Scanners and validators",
         (
-            "These programs say whether a file is sound. They load nothing. If they accept a broken file, "
-            "it counts as a miss."
+            "These programs report whether a file is sound. They load nothing. Accepting a broken file "
+            "counts as a miss."
         ),
         "Rely on it to check untrusted files?",
     ),
@@ -147,10 +147,10 @@ ROLE_WORDS = {
     "index": _READING | {"wrong-accept": "loads broken indexes", "wrong-reject": "rejects valid indexes"},
     "device": _READING,
 }
-"""The word for a row, by role and worst verdict under the written format."""
+"""The word for a row, by role and by the worst verdict under the written format."""
 REPEATED_KEYS = "accepts duplicate keys"
 KEEPS_TO_TEXT, NOTHING_SHOWN = "keeps to the text", "no fault shown"
-"""The word for a row without failures under the written format, and for a row without any failures."""
+"""The words for a row without failures under the written format, and for a row without any failures."""
 BASES = {
     "text": ("the written format", "against the text", NOTHING_SHOWN),
     "official": ("the official library", "differs", "agrees"),

@@ -1,4 +1,4 @@
-"""Picture for the README: well-known programs by kind and area; the bars show the share of failing cases."""
+"""Chart for the README: well-known programs by kind and area; the bars show the share of failing cases."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..history.ledger import entry_of
 from .comparison import RED, Row, tables
 
 WIDTH, MARGIN, NAME, CELL = 800, 14, 174, 42
-"""Width of the picture, its margin, the name column and one other column, in pixels."""
+"""The widths of the chart, its margin, the name column and each other column, in pixels."""
 TOP, LINE, GROUP = 150, 21, 30
-"""Heights of the header, of a row, and of the header of a group."""
+"""The heights of the header, of a row, and of the header of a group."""
 TRACK, THICK = 36, 9
 """Length and height of a bar."""
 MAX_LABEL = 25
@@ -40,7 +40,7 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class WellKnownProgram:
-    """A well-known program: its selector, its name in the picture, and the reason why it is included."""
+    """A well-known program: its selector, its name in the chart, and the reason why it is included."""
 
     selector: str
     name: str
@@ -95,7 +95,7 @@ def comparison_svg(report: Report) -> str:
 def _heads(titles: list[str]) -> list[str]:
     out = [
         f'<text class="t" x="{MARGIN}" y="32">Violations of the written format</text>',
-        "The length of a bar is the share of failing cases.",
+        "The length of a bar shows the share of failing cases.",
     ]
     for i, title in enumerate(titles):
         x = MARGIN + NAME + CELL * i + 12

@@ -1,4 +1,4 @@
-"""Published reports: a page per implementation, a comparison, a picture and an index."""
+"""Published reports: a page per implementation, a comparison, a chart and an index."""
 
 from __future__ import annotations
 
@@ -123,7 +123,9 @@ def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dic
     places = {who.label: place for who, place in _places(reports)}
     missing = [one.label for one in whole.implementations if one.label not in places]
     if missing:
-        raise AuditError(f"{JSON}: {visible(listed(missing, 4))} has no report of its own; publish again")
+        raise AuditError(
+            f"{JSON}: there is no separate report for {visible(listed(missing, 4))}; publish again"
+        )
     run = {who.name for who in whole.implementations}
     out = {
         f"{PurePosixPath(path).parent}/{PAGE}": report_html(
@@ -174,7 +176,7 @@ def sentences(report: Report) -> list[str]:
         (
             f"{_counted(graded['layout'])} accept files that the format forbids because of a broken "
             "layout: holes, overlaps, ranges outside the file or sizes that do not match. "
-            f"{_counted(graded['other'])} accept other forbidden files only; "
+            f"{_counted(graded['other'])} accept only other kinds of forbidden files; "
             f"{_counted(graded['repeated'])} accept forbidden files only if they have duplicate keys."
         ),
         (
@@ -183,9 +185,9 @@ def sentences(report: Report) -> list[str]:
             f"{_nothing(others)}."
         ),
         (
-            "The length of a bar is the share of cases that fail in an area of rules. There are "
+            "The length of a bar shows the share of cases that fail in an area of rules. There are "
             "separate tables for readers, listers, scanners, writers and loaders. An area is blank if a "
-            "program does not claim it or if it has no cases there."
+            "program does not claim to support it or if it has no cases."
         ),
         (
             "The comparison leaves out crashes, hangs and unbounded memory use, because unpublished "
@@ -208,9 +210,10 @@ def _nothing(others: Sequence[Implementation]) -> str:
     clean = [who.label for who in opens if not any(who.counts.get(kind) for kind in RED if kind != "unsafe")]
     does = "does" if len(clean) == 1 else "do"
     text = (
-        f"{len(clean):,} of the {len(opens):,} that open files {does} none of these ({listed(clean, 4)})"
+        f"{len(clean):,} of the {len(opens):,} programs that open files {does} none of these "
+        f"({listed(clean, 4)})"
         if clean
-        else "all that open files do at least one of these"
+        else "all programs that open files do at least one of these"
     )
     rest = len(others) - len(opens)
     return text + (f"; {rest:,} {'opens' if rest == 1 else 'open'} no files" if rest else "")

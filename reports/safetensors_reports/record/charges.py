@@ -22,7 +22,7 @@ KINDS = frozenset({"accept", "reject", "valid"})
 ANY_METADATA = "MET-04"
 MOST, FEW = 0.5, 0.2
 _PLAIN = {"HDR-05": "HDR-03", "HDR-10": "HDR-09", "DTY-09": "OFF-05"}
-"""Rule on how to compare -> the rule that a reader breaks if it does not compare at all."""
+"""Rule about comparisons -> the rule that a reader breaks if it does not compare."""
 
 
 def recharge(rows: Sequence[Row]) -> list[Row]:
@@ -80,7 +80,7 @@ def _charged(failure: Row, row: Row, shares: _Shares) -> Row:
     if rule not in (first, ANY_VALID_FILE, SLICES):
         return failure
     broad = _is_combination(row) or rule == SLICES or (rule == ANY_VALID_FILE and shares.wants_format)
-    ranks: list[str] = list(BASES)  # most binding first
+    ranks: list[str] = list(BASES)  # the most binding basis first
     fitting = [
         other
         for other in _rules(_kind(failure), row)
@@ -91,7 +91,7 @@ def _charged(failure: Row, row: Row, shares: _Shares) -> Row:
     ]
     best = max(fitting, key=lambda other: shares.of.get(other, 0), default=rule)
     odd = best == first and shares.own.get(first, 0) < FEW and first[:3] in AREA_OF_RULES and first != DTYPES
-    # A writer rejects calls, not files, and every rejected dtype is a case of its own.
+    # A writer rejects calls instead of files, and every rejected dtype has a separate case.
     if odd and _kind(failure) == "reject" and row["step"] not in ("write", "sharded"):
         best = ANY_VALID_FILE
     return {**failure, "rule": best}
@@ -127,4 +127,4 @@ def _kept(kind: str, row: Row) -> bool:
 
 
 def _failures(row: Row) -> list[Row]:
-    return row.get("failures") or []  # records of older suites have none
+    return row.get("failures") or []  # records of older suites have no rules

@@ -1,4 +1,4 @@
-"""Guarantees that the step ``device`` checks in addition to the content, and their verdicts.
+"""Guarantees that the ``device`` step checks in addition to the content, and their verdicts.
 
 A broken guarantee that corrupts content counts as ``wrong-content``. Any other counts as ``not-strict``,
 because no rule of the format requires it.

@@ -1,7 +1,7 @@
 """Models of the lines of a run record; ``record.schema.json`` is their schema.
 
-Lines are validated against these models and passed on as plain dicts. So the report of a reader under test
-stays as it was, even if a name contains a lone surrogate.
+Lines are validated against these models and passed on as plain dicts. This preserves the report of a reader
+under test, even if a name contains a lone surrogate.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Corpus(Struct):
         digest: SHA-256 of the manifest.
         cases: Number of cases in a full run of this implementation, including those that were not run.
         left_out: Number of cases of the corpus that a full run leaves out: heavy ones unless requested, and
-            those of a kind whose step the implementation does not support.
+            those that require a step that the implementation does not support.
     """
 
     version: str
@@ -100,7 +100,7 @@ class Header(Line):
     Attributes:
         record: Version of this format; it is raised on incompatible changes.
         suite: Version of the suite.
-        device: Requested device, cpu or cuda:N. If the implementation has the step device, files were loaded
+        device: Requested device, cpu or cuda:N. If the implementation has the device step, files were loaded
             onto this device.
         started: Time in UTC, RFC 3339.
         baseline: File of expected failures.
@@ -127,7 +127,7 @@ class Failure(Struct):
         basis: Basis of the rule: the written format, the official library where the text is silent, or our
             hardening.
         property: What is wrong: outcome, a part of the content, a property of a written file, cost,
-            exception, or a check of the step device.
+            exception, or a check of the device step.
     """
 
     verdict: Verdict
@@ -173,7 +173,7 @@ class Content(Struct):
 
 
 class Check(Struct):
-    """A guarantee that the step device checked; unknown if the device or the reader allows no check."""
+    """A guarantee that the device step checked; unknown if the device or the reader cannot be checked."""
 
     name: str
     status: Literal["pass", "fail", "unknown"]

@@ -32,7 +32,7 @@ LARGEST = 1 << 63
 LEFT_OUT_NAMED = 20
 
 MAX_VERSION = 80
-"""Maximum length of a version. It becomes a part of names, and programs choose their own version."""
+"""Maximum length of a version. It becomes a part of names, and programs can report any version."""
 MAX_SELECTOR = 4_000
 
 Row = dict[str, Any]
@@ -108,7 +108,8 @@ class RecordWriter:
             text = json.dumps(row, allow_nan=False)
         except ValueError:  # a worker may send NaN as a time; drop the number and keep the run
             text = json.dumps(_finite(row), allow_nan=False)
-        # Lone surrogates in tensor names survive as ASCII escapes, and no line contains a raw line break.
+        # Lone surrogates in tensor names are preserved as ASCII escapes, and no line contains a raw line
+        # break.
         line = text.encode("ascii") + b"\n"
         rest = memoryview(line)
         try:
@@ -189,7 +190,7 @@ class RunRecord:
 
     @property
     def half_run(self) -> set[str]:
-        """Cases that may lack steps: the unfinished one, and those of lines that cannot be read."""
+        """Cases that may lack steps: the unfinished one, and those on lines that cannot be read."""
         return self.touched | ({self.unfinished} if self.unfinished is not None else set())
 
     @cached_property
@@ -353,7 +354,7 @@ def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
             row["content"] = contents[text]
         return row, None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass  # this is another kind of line, or an invalid one, which needs a precise message
+        pass  # the line is of another kind or invalid, which needs a precise message
     try:
         row = _parse(line)
         if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):

@@ -15,7 +15,7 @@ FAILURE_COUNTS = (
     "late-reject",
     *RARE,
 )
-"""Kinds of failure in the order in which they are shown. The rare ones are shown only if they occur."""
+"""Kinds of failure in display order. The rare ones are shown only if they occur."""
 
 MAX_FEATURES = 6
 MAX_PROBLEMS = 5

@@ -70,7 +70,7 @@ class SiteData:
 
     @cached_property
     def cases_by_rule(self) -> dict[str, list[Case]]:
-        """Cases by rule in order of size, after those that have the rule as their first rule."""
+        """Cases by rule, sorted by size; those that have it as their first rule come first."""
         out: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for rule in case.rules:
@@ -112,7 +112,7 @@ class SiteData:
 
     @cached_property
     def charges_by_rule(self) -> dict[str, list[Charge]]:
-        """Violations by rule, without crashes, which would make programs with open trackers look worse."""
+        """Violations by rule, except crashes, which would make programs with open trackers look worse."""
         out: dict[str, list[Charge]] = defaultdict(list)
         for name, (_, report) in self.reports.items():
             for f in report.findings:
@@ -137,7 +137,7 @@ class SiteData:
 
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
-        """Up to three small cases by required fault code, if possible with a file and no other code."""
+        """Up to three small cases per required fault code, preferably with a file and no other code."""
         by_code: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for code in case.expect.codes if case.expect is not None else ():

@@ -95,7 +95,7 @@ class Links:
         return Markup(RULE_ID.sub(lambda match: str(self.rule(match.group())), str(text)))  # noqa: S704 - is HTML
 
     def source(self, source: str) -> Markup:
-        """Return the source of a rule with links to threads, by default of the official repository."""
+        """Return the source of a rule with links to threads (in the official repository by default)."""
         out = []
         for part in source.split(";"):
             named = re.search(r"([\w.-]+/[\w.-]+)#\d", part)

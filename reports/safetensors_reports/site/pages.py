@@ -96,7 +96,8 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Make external text visible before it is escaped. Templates could forget to use a filter.
+        # Make external text visible before it is escaped, because a template could forget to apply the
+        # filter.
         finalize=lambda value: (
             value if isinstance(value, Markup) or not isinstance(value, str) else visible(value, 4000)
         ),

@@ -24,12 +24,12 @@ from .model import trophies as put_together
     "--add",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Add a trend (the output of stc trend --public --json) to the published ones. Only bugs with public "
-    "reports are kept.",
+    help="Add a trend (the output of stc trend --public --json) to the published ones. Only bugs that have "
+    "public reports are kept.",
 )
 @folder_option
 def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> None:
-    """List known bugs that runs of the suite have shown, and the versions that no longer have them.
+    """List known bugs that the suite has found, and the versions that no longer have them.
 
     The data comes from the trends in reports/published/trends and the baselines of the newest versions.
 
@@ -64,7 +64,7 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
                 words = f"{sighting_text(s)}: {len(s.cases)} cases"
                 click.echo(f"{bug['id']:<7} {s.implementation:<22} {words}")
         seen = sum(bool(data.sightings[bug["id"]]) for bug in data.bugs)
-        click.echo(f"{seen} of the {len(data.bugs)} known bugs with cases were seen")
+        click.echo(f"{seen} of the {len(data.bugs)} known bugs that have cases were seen")
 
 
 def _add(path: Path, folder: Path, manifest: dict[str, Any]) -> None:

@@ -84,8 +84,8 @@ def published_version(
         return note.bugs if note is not None else ()
 
     def passed(row: Row) -> Row:
-        # Passing a case of a choice means taking an option. It is the same option for all versions, and never
-        # a bug.
+        # To pass a case of a choice is to take an option. It is the same option for all versions, and never a
+        # bug.
         buggy = {bug.option for bug in bugs_of(row)}
         taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in buggy)
         return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
@@ -142,8 +142,8 @@ def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument
             )
         if document != published_trend(document, manifest):
             raise TrophyError(
-                f"{path}: the trend contains more than may be published; write it with: stc trophies "
-                "--add FILE"
+                f"{path}: the trend contains data that must not be published; write it with: stc "
+                "trophies --add FILE"
             )
         out.append(document)
     return out
@@ -185,8 +185,8 @@ def _fault(document: TrendDocument) -> str:
     for change in (c for passage in document.passages for c in passage.changes):
         if turn_of(change.before, change.after) != change.turn:
             return (
-                f"{change.case} is marked {change.turn}, but its verdict changed from {change.before} to "
-                f"{change.after}"
+                f"{change.case} is marked as {change.turn}, but its verdict changed from {change.before} "
+                f"to {change.after}"
             )
     return ""
 
@@ -218,7 +218,7 @@ def load_baselines(root: Path) -> list[Expectations]:
         except (OSError, BaselineError) as err:
             raise TrophyError(str(err)) from err
         if not name:
-            raise TrophyError(f"{path}: not a baseline, because it lacks 'implementation' or [[expected]]")
+            raise TrophyError(f"{path}: not a baseline, because it has no 'implementation' or [[expected]]")
         out.append(Expectations(name, version, entries))
     return out
 

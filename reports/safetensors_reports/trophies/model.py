@@ -44,7 +44,7 @@ class Expectations:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Runs that show a bug, which is gone or came between two versions or is there in the newest one."""
+    """Runs that show a bug; it disappeared or appeared between two versions or is in the newest one."""
 
     kind: Kind
     implementation: str

@@ -154,7 +154,7 @@ def test_expected_failures_of_the_step_can_be_of_one_kind_of_device(tmp_path: Pa
     with pytest.raises(BaselineError, match="on = 'gpu' must be"):
         load_baseline(path, "1", None, None)
     path.write_text('[[expected]]\ncase = "layout/two-dtypes"\nread = "wrong-reject"\non = "cpu"\n', "utf-8")
-    with pytest.raises(BaselineError, match="needs a verdict for device"):
+    with pytest.raises(BaselineError, match="requires a verdict for device"):
         load_baseline(path, "1", None, None)
 
 

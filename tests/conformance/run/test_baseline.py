@@ -120,7 +120,7 @@ def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Pat
         ("inconsistent = 'all'", "must be a list"),
         ("implementation = 1", "must be a string"),
         ("[[expected]]\nread = 'wrong-reject'", "no 'case'"),
-        ("[[expected]]\ncase = 'a/b'", "names no verdict"),
+        ("[[expected]]\ncase = 'a/b'", "has no verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'pass'", "not a failing verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'broken'", "not a failing verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nreason = 'x'", "unknown key 'reason'"),

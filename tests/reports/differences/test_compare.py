@@ -94,7 +94,7 @@ def test_a_case_that_splits_both_ways_is_a_content_split_only(make: type[Make]) 
 def test_no_answer_is_no_split(make: type[Make], outcome: str) -> None:
     found = compare([make.answers("x", c=make.content("w")), make.answers("y", c=outcome)])
     assert (found.content_splits, found.verdict_splits, found.compared, found.unanswered) == ((), (), 0, 1)
-    assert diff_lines(found)[-1].startswith("nothing compared")
+    assert diff_lines(found)[-1].startswith("nothing was compared")
 
 
 def test_unsupported_stands_in_the_vector_but_has_no_vote(make: type[Make]) -> None:

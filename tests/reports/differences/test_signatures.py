@@ -188,7 +188,7 @@ def test_in_words(answer: dict[str, Any], text: str) -> None:
 
 def test_nothing_compared(make: type[Make]) -> None:
     found = found_in(make, {}, x={"c": "unsupported"}, y={"c": make.content("w")})
-    assert "nothing compared" in "\n".join(diff_text(report_of(found)))
+    assert "nothing was compared" in "\n".join(diff_text(report_of(found)))
     assert "no disagreement" in "\n".join(
         diff_text(report_of(found_in(make, {}, x={"c": "reject"}, y={"c": "reject"})))
     )

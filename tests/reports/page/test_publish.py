@@ -205,7 +205,7 @@ def test_a_lost_report_of_one_implementation_is_named(out: Path) -> None:
     (out / "lib/report.json").unlink()
     result = invoke("-o", out, "--check")
     assert result.exit_code == 2
-    assert "lib 1, lib:fast 1 has no report of its own" in result.output
+    assert "there is no separate report for lib 1, lib:fast 1" in result.output
 
 
 def test_a_report_in_another_encoding_is_read_all_the_same(out: Path) -> None:
@@ -353,7 +353,7 @@ def test_sentences_count_what_the_runs_show() -> None:
     assert "1 return wrong data" in text
     assert "2 reject files that the format allows" in text
     assert "1 of the 6 that open files does none of these (b 2)" in text
-    assert "all that open files do at least one of these" in said(("a", bad))
+    assert "all programs that open files do at least one of these" in said(("a", bad))
     assert "1 (1 parser) accept other forbidden files only" in said(
         ("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice)
     )
@@ -362,8 +362,8 @@ def test_sentences_count_what_the_runs_show() -> None:
     assert "0 (0 parsers) accept files that the format forbids because of a broken layout" in said(
         ("a", silent)
     )
-    assert "1 of the 1 that open files does none of these (a 0)" in said(("a", silent))
-    assert "2 of the 2 that open files do none of these (a 0, b 1)" in said(("a", good), ("b", good))
+    assert "1 of the 1 programs that open files does none of these (a 0)" in said(("a", silent))
+    assert "2 of the 2 programs that open files do none of these (a 0, b 1)" in said(("a", good), ("b", good))
 
 
 def test_who_was_asked_to_open_nothing_has_no_clean_bill() -> None:
@@ -373,7 +373,7 @@ def test_who_was_asked_to_open_nothing_has_no_clean_bill() -> None:
         record.header["implementation"] |= {"steps": ["index"], "kind": "reader"}
     opens = run(failing(TWICE, "pass"), name="c", version="1")
     text = " ".join(sentences(report(*records, opens, public=True)))
-    assert "1 of the 1 that open files does none of these (c 1); 2 open no files." in text
+    assert "1 of the 1 programs that open files does none of these (c 1); 2 open no files." in text
 
 
 def test_entry_points_of_one_parser_are_counted_as_one() -> None:

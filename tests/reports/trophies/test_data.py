@@ -277,7 +277,7 @@ def _broken(**parts: Any) -> dict[str, Any]:
         (_broken(passages=[]), "passages do not match the versions"),
         (
             _trend({**CHANGE, "turn": "broken"}),
-            "layout/a is marked broken, but its verdict changed from wrong-accept to pass",
+            "layout/a is marked as broken, but its verdict changed from wrong-accept to pass",
         ),
         (_trend({**CHANGE, "case": "layout/gone"}), "layout/gone is not a case of the corpus"),
         (_trend({**CHANGE, "bugs": []}), "the corpus lists other bugs for layout/a"),
@@ -312,7 +312,7 @@ def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
     path.rename(tmp_path / "lib.json")
     assert [d.implementation for d in load_trends(tmp_path, corpus)] == ["lib"]
     (tmp_path / "lib.json").write_text(json.dumps(_trend({**CHANGE, "detail": "x"})))
-    with pytest.raises(TrophyError, match="more than may be published"):
+    with pytest.raises(TrophyError, match="data that must not be published"):
         load_trends(tmp_path, corpus)
 
 
