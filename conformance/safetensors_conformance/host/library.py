@@ -273,7 +273,7 @@ def _plain(value: Any, level: int, budget: list[int]) -> Any:
         for key, inner in value.items():
             text = str.__str__(key) if isinstance(key, str) else str(key)
             if text in out:
-                raise AdapterError(f"different keys of a map have the same spelling: {short_repr(text)}")
+                raise AdapterError(f"distinct keys in a map have the same written form: {short_repr(text)}")
             out[text] = _plain(inner, level + 1, budget)
         return out
     if isinstance(value, (bytes, bytearray)):

@@ -180,8 +180,8 @@ def update(
 ) -> tuple[int, int, int]:
     """Rewrite ``path`` to list exactly the failures. Returns the numbers of kept, added and removed entries.
 
-    Globs, entries for other profiles, and entries with ``versions`` stay, and so do expectations for the step
-    ``device`` unless the run used a device of that kind. In a file without default values, new security
+    Globs, entries for other profiles and entries with ``versions`` are kept, as are expectations for the
+    ``device`` step unless the run used a device of that kind. In a file without default values, new security
     entries lack an issue and a review date, and the baseline is rejected until they are added.
     """
     document = _document(path) if path.exists() else _new_document()

@@ -55,7 +55,7 @@ def list_cases(
 ) -> None:
     """List cases by name, rule, choice, kind and other properties.
 
-    PATTERN selects the cases whose id, rules or choice contain it. The output contains only cases that match
+    The command selects the cases whose id, rules or choice contain PATTERN. The output contains only cases that match
     all options.
     """
     manifest = load(root)

@@ -258,7 +258,7 @@ def _wrapped(label: str, text: str) -> list[str]:
     "--since",
     metavar="OLD",
     type=click.Path(path_type=Path),
-    help="Previous release, as its corpus.json, folder or archive. Without it, every case is new.",
+    help="Previous release: its corpus.json, its folder or its archive. Without it, every case is new.",
 )
 @folder_option
 def release(dist: Path, since: Path | None, root: Path | None) -> None:

@@ -41,7 +41,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True)
 class Ruling:
-    """The behaviour that the rules require for a question."""
+    """The behaviour that the rules require on a given point."""
 
     rules: tuple[str, ...]
     codes: tuple[str, ...]

@@ -33,7 +33,7 @@ _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
 class Failure(NamedTuple):
-    """One failure; ``broken`` is a property of a written file, ``check`` a guarantee of a device loader."""
+    """One failure. ``broken`` names a property of a written file; ``check`` names a device guarantee."""
 
     row: Row
     verdict: str

@@ -122,7 +122,7 @@ class Model:
                 raise ValueError(f"{word!r} is not a level of the model {self.name}")
             row[property_of[word]] = word
         if self.slug(row) != slug:
-            raise ValueError(f"{slug!r} does not name the row; its slug is {self.slug(row)}")
+            raise ValueError(f"{slug!r} does not match the row, whose slug is {self.slug(row)}")
         return row
 
     def levels(self, topic: str) -> dict[str, tuple[str, ...]]:
