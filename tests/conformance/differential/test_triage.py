@@ -146,9 +146,9 @@ def test_unmatched_entries_are_reported_for_files_but_not_for_a_part_of_the_corp
     file = committed().by_id[TRIGGER].path
     result = call(file, "--triage", path)
     assert result.exit_code == 0
-    assert "matched nothing" in result.stdout
+    assert "match nothing" in result.stdout
     assert "OFF_TRAILING*" in result.stdout
-    assert "matched nothing" not in call("--case", TRIGGER, "--triage", path).stdout
+    assert "match nothing" not in call("--case", TRIGGER, "--triage", path).stdout
 
 
 def test_a_broken_triage_file_is_said_before_anything_runs(tmp_path: Path) -> None:
