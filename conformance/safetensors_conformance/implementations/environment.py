@@ -206,7 +206,7 @@ def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -
 
 
 def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:
-    """Create an incomplete environment and show progress. Check that a complete environment belongs to the user."""
+    """Create an environment and show progress, or check that a complete one belongs to this user."""
     if env is None:
         return
     if env.ready:

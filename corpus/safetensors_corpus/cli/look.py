@@ -55,8 +55,8 @@ def list_cases(
 ) -> None:
     """List cases by name, rule, choice, kind and other properties.
 
-    The command selects the cases whose id, rules or choice contain PATTERN. The output contains only cases that match
-    all options.
+    The command selects the cases whose id, rules or choice contain PATTERN. The output contains only cases
+    that match all options.
     """
     manifest = load(root)
     cases, raw = manifest.cases, manifest.raw
