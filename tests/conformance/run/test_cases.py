@@ -137,7 +137,9 @@ def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: s
     with closing(CaseRunner(resolve(QUICK), max_hangs=2)) as runner:
         ran = runner.run(files(before + 1), runner.answers)
         assert len(list(itertools.islice(ran, before))) == before
-        with pytest.raises(GivenUpError, match=r"last one was \d+\.safetensors; the limit is --max-hangs 2"):
+        with pytest.raises(
+            GivenUpError, match=r"last one was \d+\.safetensors\); the limit is --max-hangs 2"
+        ):
             next(ran)
 
 

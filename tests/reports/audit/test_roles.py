@@ -274,5 +274,5 @@ def test_a_card_counts_causes_and_an_older_report_has_a_card_without_answers() -
     loaded = typed(old, Report)
     assert card(loaded, loaded.implementations[0]).parts == []
     assert tables(loaded) == []
-    assert "This report comes from an older version" in report_html(loaded)
-    assert "This report comes from an older version" in comparison_html(loaded, {}, [], "")
+    assert "This report was created by an older version" in report_html(loaded)
+    assert "This report was created by an older version" in comparison_html(loaded, {}, [], "")

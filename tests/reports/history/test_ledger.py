@@ -133,7 +133,7 @@ GOOD = line("1", fails("OFF-07", 3)).text
     ("texts", "says"),
     [
         ([GOOD, GOOD], "contains the same run twice"),
-        ([GOOD, line("1", program="other").text], "line 2: this line is about another program"),
+        ([GOOD, line("1", program="other").text], "line 2: this line is about a different program"),
         ([GOOD[:-20]], "line 1: "),
         ([""], "contains no run"),
         ([GOOD.replace('"asked"', '"due"')], "line 1: "),

@@ -198,7 +198,7 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
     assert f"up to {max(who['due'] for who in others):,} cases each" in shown
     for group, words in (
         ("layout", "accept files that the format forbids"),
-        ("other", "accept other forbidden files only"),
+        ("other", "accept only other kinds of forbidden files"),
         ("repeated", "accept forbidden files only if they have duplicate keys"),
     ):
         parsers = len({who["parser"] for who in groups[group]})
@@ -209,7 +209,9 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
     assert f"{content} return wrong data" in shown
     assert f"{refuse} reject files that the format allows" in shown
     assert (
-        f"{len(clean)} of the {len(opens)} that open files do" if clean else "all that open files"
+        f"{len(clean)} of the {len(opens)} programs that open files do"
+        if clean
+        else "all programs that open files"
     ) in shown
     assert all(label in shown for label in clean[:4])
 

@@ -172,9 +172,9 @@ def test_a_folder_without_usable_reports_is_refused(out: Path, text: str | None,
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda d: d["matrix"][0]["worst"].append(None), "one column or row for each implementation"),
-        (lambda d: d["matrix"][0]["rules"][0]["known"].clear(), "one column or row for each implementation"),
-        (lambda d: d["run"].update(runs=[]), "one column or row for each implementation"),
+        (lambda d: d["matrix"][0]["worst"].append(None), "one column or row per implementation"),
+        (lambda d: d["matrix"][0]["rules"][0]["known"].clear(), "one column or row per implementation"),
+        (lambda d: d["run"].update(runs=[]), "one column or row per implementation"),
         (lambda d: d["scales"].update(verdict={}), "scales.verdict does not define a word"),
         (lambda d: d["matrix"][0].update(title="\ud800"), "surrogates not allowed"),
         (lambda d: d["corpus"]["spec"].update(repository="javascript:x"), "corpus.spec.repository"),
@@ -348,13 +348,13 @@ def test_sentences_count_what_the_runs_show() -> None:
         ("e", failing(HOLE, "wrong-content"), bad), ("reference", bad))  # fmt: skip
     assert text.startswith("We ran 6 entry points of 5 projects, which use 5 parsers, on up to 2 cases ")
     assert "3 (2 parsers) accept files that the format forbids because of a broken layout" in text
-    assert "0 (0 parsers) accept other forbidden files only" in text
+    assert "0 (0 parsers) accept only other kinds of forbidden files" in text
     assert "1 (1 parser) accept forbidden files only if they have duplicate keys" in text
     assert "1 return wrong data" in text
     assert "2 reject files that the format allows" in text
-    assert "1 of the 6 that open files does none of these (b 2)" in text
+    assert "1 of the 6 programs that open files does none of these (b 2)" in text
     assert "all programs that open files do at least one of these" in said(("a", bad))
-    assert "1 (1 parser) accept other forbidden files only" in said(
+    assert "1 (1 parser) accept only other kinds of forbidden files" in said(
         ("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice)
     )
     # Where the text is silent, nobody is said to break it.

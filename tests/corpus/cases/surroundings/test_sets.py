@@ -107,7 +107,7 @@ def test_a_level_is_a_word_of_one_property(model: Model) -> None:
     [
         ("holes first", "'holes' is not a topic"),
         ("whole first-third", "'third' is not a level"),
-        ("whole tight-first", "its slug is first-tight"),
+        ("whole tight-first", "whose slug is first-tight"),
         ("whole r0-void", "the levels exclude each other"),
     ],
 )
