@@ -18,7 +18,7 @@ from safetensors_conformance import pytest_suite
 from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.cases import MAX_IN_FLIGHT
+from safetensors_conformance.run.cases import MAX_IN_FLIGHT, CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.worker import Limits, Request
@@ -70,7 +70,7 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
                 worker.ask(step, path)
 
     def judged() -> float:
-        with Session(target) as session:
+        with Session(CaseRunner(target)) as session:
             session.start()
             began = time.perf_counter()
             deque(session.verdicts(cases), maxlen=0)

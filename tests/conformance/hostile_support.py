@@ -10,6 +10,7 @@ from pathlib import Path
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.implementation_run import result_row
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
@@ -54,7 +55,7 @@ def run(selector: str, cases: list[Case], *, seconds: float = 0.5, ahead: bool =
     began = time.monotonic()
     judged: list[CaseVerdict] = []
     limits = Limits(seconds, 256 << 20, Confinement(env=(PID_FILE,)))
-    with Session(resolve(selector), limits) as session:
+    with Session(CaseRunner(resolve(selector), limits)) as session:
         session.start()
         if ahead:
             session.runner.plan(cases)

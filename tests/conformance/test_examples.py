@@ -15,6 +15,7 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check.checks import check_protocol
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.implementation_run import smoke
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import judge_choice
@@ -82,7 +83,7 @@ def ordinary() -> list[Case]:
 
 def reads(name: str, cases: Sequence[Case]) -> None:
     """Demand that an example passes the smoke check and these cases."""
-    with Session(resolve(SELECTORS[name])) as session:
+    with Session(CaseRunner(resolve(SELECTORS[name]))) as session:
         assert smoke(session, committed().cases) is None
         session.runner.plan(cases)
         for case in cases:
@@ -103,7 +104,7 @@ def test_an_example_passes_the_smoke_check_and_reads_every_ordinary_file(name: s
 
 
 def test_a_careless_reader_is_caught() -> None:
-    with Session(resolve(SELECTORS["mylib_adapter.py"])) as session:
+    with Session(CaseRunner(resolve(SELECTORS["mylib_adapter.py"]))) as session:
         hole = committed().by_id["layout/hole-between-two"]
         assert session.judge(hole).verdict == "wrong-accept"
 
@@ -114,7 +115,7 @@ def of_one_file() -> list[Case]:
 
 def failures(selector: str, cases: Sequence[Case]) -> dict[str, str]:
     """Cases that the reader fails, recommendations included, and choices that it contradicts itself on."""
-    with Session(resolve(selector)) as session:
+    with Session(CaseRunner(resolve(selector))) as session:
         session.start()
         session.runner.plan(cases)
         verdicts = [session.judge(case) for case in cases]
@@ -164,7 +165,7 @@ def test_the_program_in_c_answers_by_its_exit_status_too(c_program: Path, tmp_pa
     wrapper.write_text(text.replace("${TOOL:-stc check}", str(c_program)), encoding="utf-8")
     cases = [c for c in committed().cases if c.smoke and c.kind == "read"]
     for command in (f"{c_program} {{path}}", f"sh {wrapper} {{path}}"):
-        with Session(resolve(f"exit:{command}")) as session:
+        with Session(CaseRunner(resolve(f"exit:{command}"))) as session:
             assert [session.judge(c).verdict for c in cases] == ["pass"] * len(cases)
 
 
@@ -172,7 +173,7 @@ def test_the_program_in_c_answers_by_its_exit_status_too(c_program: Path, tmp_pa
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java 17, which is not installed")
 def test_the_program_in_java_runs_from_its_single_file() -> None:
     cases = [c for c in committed().cases if c.smoke and c.kind == "read"]
-    with Session(resolve(f"cmd:java {EXAMPLES / 'StdioReader.java'}")) as session:
+    with Session(CaseRunner(resolve(f"cmd:java {EXAMPLES / 'StdioReader.java'}"))) as session:
         assert [session.judge(c).verdict for c in cases] == ["pass"] * len(cases)
 
 
@@ -194,7 +195,7 @@ def test_the_wrapper_in_shell_hands_every_status_on(
     monkeypatch.setenv("TOOL", f"sh {script}")
     case = committed().by_id["framing/one-tensor"]
     limits = Limits(confinement=Confinement(env=("TOOL",)))
-    with Session(resolve(f"exit:sh {EXAMPLES / 'exit_check.sh'} {{path}}"), limits) as session:
+    with Session(CaseRunner(resolve(f"exit:sh {EXAMPLES / 'exit_check.sh'} {{path}}"), limits)) as session:
         result = session.judge(case).steps["read"].result
     assert result.outcome == outcome
     assert words in result.message

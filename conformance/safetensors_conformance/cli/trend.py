@@ -23,7 +23,7 @@ from ..implementations.descriptor import is_commit
 from ..implementations.environment import InstallError, prepare
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..outcome import Implementation
-from ..run.cases import GivenUpError
+from ..run.cases import CaseRunner, GivenUpError
 from ..run.implementation_run import result_rows
 from ..run.interruption import ending_as_interrupted
 from ..run.options import RunOptions
@@ -180,7 +180,7 @@ def run_version(
     target: Target, version: str, options: RunOptions, folder: Path | None, cases: Sequence[Case]
 ) -> VersionRun:
     """Install one version if needed and run it. If it cannot run, the result contains the reason."""
-    with Session(target, options.limits, options.profile, max_hangs=options.max_hangs) as session:
+    with Session(CaseRunner(target, options.limits, options.profile, max_hangs=options.max_hangs)) as session:
         try:
             prepare(target.environment)
             implementation = session.start()

@@ -332,7 +332,7 @@ def method_name(method: Any) -> str:
 
 def run_device(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     if "checks" not in DEVICE:
-        raise AdapterError("no device was given at the start")
+        raise AdapterError("no device was specified at startup")
     result = DEVICE["checks"].run(request["path"])
     return accepted_answer(result, adapter.device, summary=request.get("summary", False))
 

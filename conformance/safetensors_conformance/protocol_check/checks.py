@@ -67,7 +67,7 @@ class Checker:
         self._conversation: Conversation | None = None
 
     def case(self, case_id: str) -> Case:
-        """Return a case with a copy as its input. Raises CheckSkipped if the corpus does not contain it."""
+        """Return the case with its input replaced by a copy. Raises CheckSkipped if there is no such case."""
         case = self._manifest.by_id.get(case_id)
         if case is None:
             raise CheckSkipped(f"this corpus does not contain {case_id}")

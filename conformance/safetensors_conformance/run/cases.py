@@ -104,12 +104,12 @@ class CaseRunner:
     def steps(self, item: Input) -> list[str]:
         if self.implementation is None:
             return []
-        if not isinstance(item, Case):
-            steps = [step for step in item.steps if step in self.implementation.steps]
-            return steps[-1:] if self._last_step_only else steps
         known = self._steps.get(item.id)
         if known is None:
-            steps = self.implementation.steps_of(item)
+            if isinstance(item, Case):
+                steps = self.implementation.steps_of(item)
+            else:
+                steps = [step for step in item.steps if step in self.implementation.steps]
             known = self._steps[item.id] = steps[-1:] if self._last_step_only else steps
         return known
 
@@ -241,8 +241,11 @@ class CaseRunner:
         second = self._retry_alone(item, step, first)
         # Only the retry of a hang gets more time, and only the retry of a failed reservation gets more
         # address space.
-        late = second.outcome == "hang" != first.outcome
-        if late or second.retry is RetryReason.ADDRESS_SPACE != first.retry:
+        needs_time = second.outcome == "hang" and first.outcome != "hang"
+        needs_space = (
+            first.retry is not RetryReason.ADDRESS_SPACE and second.retry is RetryReason.ADDRESS_SPACE
+        )
+        if needs_time or needs_space:
             second = self._retry_alone(item, step, second)
         if (
             self._probe_limits is None

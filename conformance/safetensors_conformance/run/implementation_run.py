@@ -21,7 +21,7 @@ from ..verdict.judge import CaseVerdict, judge_choice, only_checks, wrongly_refu
 from ..verdict.message import explain_failure
 from ..worker.worker import StartError
 from .baseline import Baseline, BaselineError, load_baseline, overdue_entries
-from .cases import GivenUpError
+from .cases import CaseRunner, GivenUpError
 from .options import RunOptions
 from .results import baseline_path, header_row
 from .session import Session
@@ -125,12 +125,14 @@ class ImplementationRun:
         self.target = target
         self.options = options
         self.session = Session(
-            target,
-            options.limits,
-            options.profile,
-            options.device,
-            max_hangs=options.max_hangs,
-            stop=options.stop,
+            CaseRunner(
+                target,
+                options.limits,
+                options.profile,
+                options.device,
+                max_hangs=options.max_hangs,
+                stop=options.stop,
+            )
         )
         self.implementation: Implementation | None = None
         self.problem: str | None = None

@@ -35,12 +35,13 @@ def run_multistep(
             read_bytes=_total(one.read_bytes for one in proxy.answers),
             peak_bytes=max((a.peak_bytes for a in proxy.answers if a.peak_bytes is not None), default=None),
         )
+    last = replace(last, wall_ms=round(sum(one.wall_ms for one in proxy.answers), 3))
     if proxy.ended or last.outcome == "harness-error":
-        return replace(last, wall_ms=proxy.wall_ms)
+        return last
     content = {f.name: getattr(result, f.name) for f in fields(Answer) if f.name not in _OF_WORKER}
     if case.kind == "remote" and result.outcome == "accept":
         content["message"] = result.message  # what the server sent
-    return replace(last, **content, wall_ms=round(proxy.wall_ms, 3))
+    return replace(last, **content)
 
 
 def _total(values: Iterable[N | None]) -> N | None:
@@ -71,7 +72,6 @@ class _Proxy:
         self.limits_file_size = True  # the worker sets the limit, because this process writes other files
         self.answers: list[StepResult] = []
         self.ended = False
-        self.wall_ms = 0.0
         self._url = ""
 
     def ask(self, step: str, path: Path | str, more: Mapping[str, Any] | None = None) -> StepResult:
@@ -79,7 +79,6 @@ class _Proxy:
             raise _RefusedError
         result = self._worker.ask(step, str(path), more, measure=self._measure, limits=self._limits)
         self.answers.append(result)
-        self.wall_ms += result.wall_ms
         self.ended = result.outcome not in ("accept", "reject", "unsupported")
         if result.outcome == "unsupported":
             raise NotImplementedError(result.message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Self
@@ -10,10 +9,8 @@ from typing import Self
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.judging.verdicts import effect_of
 
-from ..implementations.selectors import Target
 from ..outcome import Implementation, KeptContent
 from ..verdict.judge import CaseVerdict, Suspicion, judge, settle, suspicion_of
-from ..worker.worker import Limits
 from .cases import TOO_LARGE, CaseRunner
 from .uninitialised_memory import content_depends_on_heap
 
@@ -28,19 +25,9 @@ MAX_RETRIES = 32
 class Session:
     """The verdicts of one implementation, at most one for each case."""
 
-    def __init__(
-        self,
-        target: Target,
-        limits: Limits | None = None,
-        profile: str | None = None,
-        device: str | None = None,
-        *,
-        max_hangs: int = 0,
-        stop: threading.Event | None = None,
-    ) -> None:
-        self.target = target
-        self.profile = profile
-        self.runner = CaseRunner(target, limits, profile, device, max_hangs=max_hangs, stop=stop)
+    def __init__(self, runner: CaseRunner) -> None:
+        self.runner = runner
+        self.target = runner.target
         self._kept_content = KeptContent()
         self._verdicts: dict[str, CaseVerdict] = {}
         self._confirmed: set[Suspicion] = set()
@@ -63,10 +50,10 @@ class Session:
         if known is None:
             results = self.runner.answers(case)
             try:
-                known = judge(case, results, self.start(), self.profile)
+                known = judge(case, results, self.start(), self.runner.profile)
                 known = self._trim_content(self._note_heap_content(self._recheck_alone(known)))
             except MemoryError:
-                known = judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.profile)
+                known = judge(case, dict.fromkeys(results, TOO_LARGE), self.start(), self.runner.profile)
             self._verdicts[case.id] = known
         return known
 
@@ -85,7 +72,7 @@ class Session:
             return verdict
         self._retries_left -= 1
         self.runner.renew(case)
-        alone = judge(case, self.runner.answers(case), self.start(), self.profile)
+        alone = judge(case, self.runner.answers(case), self.start(), self.runner.profile)
         self.runner.renew(case)  # so that this file affects no later one
         self._confirmed.update(
             suspicion for judged in alone.steps.values() if (suspicion := suspicion_of(case, judged))

@@ -47,7 +47,7 @@ def _check(plan: Plan) -> None:
         raise PlanError(f"unknown text {plan['text']!r}")
     for shard in plan["shards"]:
         if not _is_path(shard["name"]):
-            raise PlanError(f"invalid path of a shard: {shard['name']!r}")
+            raise PlanError(f"invalid shard path: {shard['name']!r}")
         tensors = [tensor["name"] for tensor in shard["tensors"]]
         if len({*tensors, RESERVED, FAULTY_NAME}) != len(tensors) + 2:
             raise PlanError("a shard has a duplicate or reserved tensor name")

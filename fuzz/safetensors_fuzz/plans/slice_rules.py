@@ -86,7 +86,7 @@ def _check_item(found: IndexAnalysis, item: Any) -> None:
             found.faults.append(PlanFault(("API-07", "API-09"), NOT_OFFERED))
     elif isinstance(item, list):
         if not all(type(place) is int for place in item):
-            raise PlanError("a list with items that are not integers")
+            raise PlanError("the list contains items that are not integers")
     elif not isinstance(item, int) and item is not Ellipsis:
         raise PlanError(f"invalid index item: {item!r}")
 

@@ -266,7 +266,7 @@ def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
     if tensor["strides"] is not None and (
         len(tensor["strides"]) != len(shape) or tensor["nbytes"] is not None
     ):
-        raise PlanError("the strides do not match the shape, or the tensor also has a size")
+        raise PlanError("the strides do not match the shape, or the tensor specifies both strides and a size")
     if tensor["nbytes"] is not None:
         if tensor["dtype"] not in DTYPE_BITS or not 0 <= tensor["nbytes"] <= len(memory) - tensor["offset"]:
             raise PlanError("the size exceeds the memory")

@@ -147,7 +147,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
         slot_bytes: size of a slot in bytes, a multiple of 4,096 and at least 16,384. It limits the size of
             chunks. torch pins powers of two, so other sizes waste memory.
 
-    Raises AccessError if a size is not possible, or if a ring of a different size already exists.
+    Raises AccessError if a size is invalid, or if a ring of a different size already exists.
     """
     global _size  # noqa: PLW0603 - one ring per process is the point
     if type(slots) is not int or type(slot_bytes) is not int or max(slots, slot_bytes) > MAX_RING:

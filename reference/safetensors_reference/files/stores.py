@@ -51,7 +51,7 @@ def file_system(store: str, **options: Any) -> Any:
 
 
 def open_store(address: str, **options: Any) -> tuple[str, Any, str]:
-    """Return the store of an address, its file system and the path in the store. Raises SourceError."""
+    """Return the store for an address, its file system and the path within the store. Raises SourceError."""
     try:
         from fsspec.core import url_to_fs
 

@@ -2,7 +2,7 @@
 
 In a content split, two readers accept the same file and return different tensors. An attacker can use this to
 show a scanner other content than a loader. In a verdict split, one reader accepts and another rejects, which
-is mostly an interoperability defect. The two are counted separately and never added up.
+is usually an interoperability defect. The two are counted separately and never added up.
 
 Only values that both readers report can differ: a reader that lists names and shapes agrees with a reader
 that also returns bytes. So agreement is symmetric but not transitive.

@@ -57,7 +57,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Signature:
-    """Disagreements that have the same signature and sort."""
+    """Disagreements of the same kind that share a signature."""
 
     text: str
     sort: Sort

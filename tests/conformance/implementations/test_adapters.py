@@ -13,6 +13,7 @@ import pytest
 
 from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.implementation_run import ImplementationRun, smoke
 from safetensors_conformance.run.options import RunOptions
 from safetensors_conformance.run.session import Session
@@ -28,7 +29,7 @@ def test_an_installed_implementation_starts_and_passes_the_smoke_cases(selector:
     target = resolve(selector)
     if not there(target):
         pytest.skip("not installed here")
-    session = Session(target, Limits(seconds=60))
+    session = Session(CaseRunner(target, Limits(seconds=60)))
     try:
         who = session.start()
         assert who.version != "unknown"

@@ -14,6 +14,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.implementations.support import lacking
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
@@ -39,7 +40,7 @@ def witnesses(feature: str) -> list[Case]:
 
 def not_refused(target: Target) -> list[str]:
     """Return declared features with the cases that are not refused, and the verdicts on them."""
-    with Session(target, Limits(seconds=60)) as session:
+    with Session(CaseRunner(target, Limits(seconds=60))) as session:
         who = session.start()
         if not who.steps:
             pytest.skip("only loads onto devices")

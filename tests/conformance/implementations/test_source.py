@@ -20,6 +20,7 @@ from safetensors_conformance.implementations import source as module
 from safetensors_conformance.implementations.environment import InstallError, environment, make
 from safetensors_conformance.implementations.selectors import SelectorError, resolve, resolve_named
 from safetensors_conformance.programs.sandbox import SandboxError
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 
@@ -163,7 +164,7 @@ def test_another_commit_is_another_build(
         done = sync(selector)
         assert done.exit_code == 0, done.output
         assert f"{selector}: {version}: " in done.output
-        with Session(resolve(selector), Limits()) as session:
+        with Session(CaseRunner(resolve(selector), Limits())) as session:
             assert session.start().version == version
             assert session.judge(cases(GOOD)[0]).steps["read"].result.outcome == "accept"
     assert len(left(tmp_path)) == 2
@@ -432,7 +433,7 @@ def test_what_is_built_by_hand_is_never_built_and_is_run_when_it_is_brought(
         target = resolve(f"{name}=cmd:{sys.executable} {EXAMPLES / 'stdio_reader.py'}")
         assert target.user_provided
         assert target.plain() == "mylib"
-        with Session(target, Limits()) as session:
+        with Session(CaseRunner(target, Limits())) as session:
             who = session.start()
             assert (who.name, who.language, who.version) == ("mylib", "C", "1.0")
             assert session.judge(cases(GOOD)[0]).steps["read"].result.outcome == "accept"
@@ -446,7 +447,7 @@ def test_an_adapter_of_ones_own_is_called_as_its_descriptor_says(describe: Calla
     (folder / "adapter.py").write_text(
         "class Load:\n    def read(self, path):\n        return []\n", encoding="utf-8"
     )
-    with Session(resolve("mylib"), Limits()) as session:
+    with Session(CaseRunner(resolve("mylib"), Limits())) as session:
         who = session.start()
     assert (who.name, who.language) == ("mylib", "C")
 
@@ -459,7 +460,7 @@ def test_the_commit_stands_in_for_a_version_that_a_program_does_not_tell(
     (tmp_path / "quiet.py").write_text(text.replace('"version": "1.0", ', ""), encoding="utf-8")
     commit = "1234567890" * 4
     with Session(
-        resolve(f"mylib@{commit}=cmd:{sys.executable} {tmp_path / 'quiet.py'}"), Limits()
+        CaseRunner(resolve(f"mylib@{commit}=cmd:{sys.executable} {tmp_path / 'quiet.py'}"), Limits())
     ) as session:
         assert session.start().version == commit
 

@@ -10,6 +10,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, Sandbox
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.pipe import make_worker
@@ -53,7 +54,7 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_an_image_is_asked_about_files_that_it_is_shown_and_has_no_more(log: Path) -> None:
-    with Session(resolve("oci:example.org/reader --flag"), Limits()) as session:
+    with Session(CaseRunner(resolve("oci:example.org/reader --flag"), Limits())) as session:
         assert session.start().steps == ("open", "read")
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
         assert result.outcome == "accept", result.message

@@ -19,6 +19,7 @@ from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, SandboxError, ensure_run_folder
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
@@ -76,7 +77,7 @@ def asked(
     selector: str, confinement: Confinement, case: Case | None = None, *, memory: int = 1 << 30
 ) -> StepResult:
     """The answer of a reader about one file."""
-    with Session(resolve(selector), Limits(10.0, memory, confinement)) as session:
+    with Session(CaseRunner(resolve(selector), Limits(10.0, memory, confinement))) as session:
         return session.judge(case or cases(TRIGGER)[0]).steps["read"].result
 
 
@@ -186,7 +187,7 @@ def test_verdicts_are_the_same_inside(boxed: Confinement, selector: str) -> None
     chosen = [c for found in kinds.values() for c in found[:: max(len(found) // SAMPLE_OF_EACH, 1)]]
     told = []
     for confinement in (Confinement(), boxed):
-        with Session(resolve(selector), Limits(30.0, confinement=confinement)) as session:
+        with Session(CaseRunner(resolve(selector), Limits(30.0, confinement=confinement))) as session:
             who = session.start()
             usable = [case for case in chosen if who.steps_of(case)]
             session.runner.plan(usable)

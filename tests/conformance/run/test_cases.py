@@ -189,6 +189,34 @@ def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(
     assert results["open"].outcome == "accept"
 
 
+class OnlyReserves(Recorder):
+    """A worker that needs much memory, and without ``limitless`` more address space than it has."""
+
+    limitless = False
+
+    def ask(self, *args: Any, limits: Limits | None = None, **how: Any) -> StepResult:
+        answer = super().ask(*args, limits=limits, **how)
+        if limits:
+            return StepResult("exhausted", "ended early", retry=RetryReason.PROBE_LIMIT)
+        if not self.limitless:
+            return StepResult("exhausted", "out of memory", retry=RetryReason.ADDRESS_SPACE)
+        return answer
+
+
+def test_the_last_retry_of_exhausted_memory_has_no_address_space_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def make(*_: Any, unlimited_address_space: bool = False, **__: Any) -> OnlyReserves:
+        worker = OnlyReserves()
+        worker.limitless = unlimited_address_space
+        return worker
+
+    monkeypatch.setattr(running, "make_worker", make)
+    with closing(CaseRunner(resolve(QUICK))) as runner:
+        results = runner.answers(files(1)[0])
+    assert {result.outcome for result in results.values()} == {"accept"}
+
+
 class Doubtful(Recorder):
     """A worker whose answers always exceed the probe limits, and the others unless ``ends`` is empty."""
 
@@ -292,7 +320,7 @@ def test_what_does_not_fit_into_memory_is_no_fault_of_the_implementation(
 
     monkeypatch.setattr(module, where, first_time_too_large)
     slice_case, read_case = cases("slice/beside-f4", TRIGGER)
-    with Session(resolve(QUICK)) as session:
+    with Session(CaseRunner(resolve(QUICK))) as session:
         session.start()
         odd = slice_case if where == "run_multistep" else read_case
         first, second = session.judge(odd), session.judge(cases(NEIGHBOURS[0])[0])

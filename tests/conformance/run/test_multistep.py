@@ -12,6 +12,7 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.run import cases as runner
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.multistep import SHOWN_URL
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
@@ -32,7 +33,7 @@ def small(name: str) -> str:
 
 
 def judged(selector: str, cases: Sequence[Case]) -> Iterator[CaseVerdict]:
-    with Session(resolve(selector), LIMITS) as session:
+    with Session(CaseRunner(resolve(selector), LIMITS)) as session:
         session.start()
         session.runner.plan(cases)
         for case in cases:
@@ -167,7 +168,7 @@ def test_a_forked_process_that_dies_is_unsafe_and_the_next_case_runs() -> None:
 def test_a_reader_that_waits_for_ever_is_unsafe(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetensors_conformance.worker.worker.HANG_RETRY_FACTOR", 1)
     limits = Limits(0.5, 1 << 30)
-    with Session(resolve(small("WaitsInAChild")), limits) as session:
+    with Session(CaseRunner(resolve(small("WaitsInAChild")), limits)) as session:
         session.start()
         verdict = session.judge(committed().by_id[f"concurrent/{case}"])
     assert (verdict.verdict, verdict.final.result.outcome) == ("unsafe", "hang")
@@ -183,7 +184,7 @@ def test_an_abort_in_the_middle_of_a_script_is_unsafe_and_the_next_case_runs() -
 
 def test_a_validator_is_held_to_its_verdict_only() -> None:
     cases = of_kind("read", 7)
-    with Session(resolve(small("Validator")), LIMITS) as session:
+    with Session(CaseRunner(resolve(small("Validator")), LIMITS)) as session:
         who = session.start()
         assert (who.steps, who.verdict_only) == (("open",), True)
         verdicts = [session.judge(c) for c in cases]
@@ -222,7 +223,7 @@ def test_sending_ahead_changes_no_verdict() -> None:
     selector = QUICK
 
     def verdicts(plan: list[Case]) -> dict[str, str]:
-        with Session(resolve(selector), LIMITS) as session:
+        with Session(CaseRunner(resolve(selector), LIMITS)) as session:
             session.start()
             session.runner.plan(plan)
             return {c.id: session.judge(c).verdict for c in cases}
@@ -278,7 +279,7 @@ def test_what_is_ended_early_is_told_as_without_that(
 ) -> None:
     monkeypatch.setattr(runner, "PROBE_LIMITS", Limits(0.4, 1 << 30))
     before, asked = (committed().by_id[i] for i in ("layout/two-dtypes", TRIGGER))
-    with Session(resolve(fake(name)), Limits(1.0 if name == "StuckAtFirst" else 10.0)) as session:
+    with Session(CaseRunner(resolve(fake(name)), Limits(1.0 if name == "StuckAtFirst" else 10.0))) as session:
         session.judge(before)
         result = session.judge(replace(asked, steps=("open",))).steps["open"].result
     assert result.outcome == outcome
@@ -296,7 +297,7 @@ def test_what_is_ended_early_is_told_as_without_that(
 )
 def test_what_is_slow_and_comes_to_an_end_is_no_hang(name: str, limit: float, verdict: str) -> None:
     before, asked = (committed().by_id[i] for i in ("layout/two-dtypes", TRIGGER))
-    with Session(resolve(fake(name)), Limits(limit)) as session:
+    with Session(CaseRunner(resolve(fake(name)), Limits(limit))) as session:
         session.judge(before)
         judged = session.judge(replace(asked, steps=("open",))).steps["open"]
     assert judged.verdict == verdict, judged.detail

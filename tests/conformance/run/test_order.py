@@ -22,7 +22,7 @@ AFTER = ("layout/two-dtypes", "layout/hole-between-two", "dtype/scalar-of-f64", 
 
 
 def verdicts(name: str, *ids: str) -> dict[str, CaseVerdict]:
-    with Session(resolve(f"py:{HERE / 'order_fakes.py'}:{name}")) as session:
+    with Session(CaseRunner(resolve(f"py:{HERE / 'order_fakes.py'}:{name}"))) as session:
         session.start()
         wanted = cases(*ids)
         session.runner.plan(wanted)

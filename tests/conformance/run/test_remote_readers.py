@@ -7,6 +7,7 @@ import importlib.util
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 
@@ -24,6 +25,6 @@ CASES = {
 @pytest.mark.skipif(importlib.util.find_spec("aiohttp") is None, reason="needs the extra remote")
 def test_the_strict_reader_over_fsspec() -> None:
     cases = [committed().by_id[f"remote/{name}"] for name in CASES]
-    with Session(resolve("reference:fsspec"), Limits(10.0, 1 << 30)) as session:
+    with Session(CaseRunner(resolve("reference:fsspec"), Limits(10.0, 1 << 30))) as session:
         assert session.start().steps == ("remote",)
         assert {case.id.partition("/")[2]: session.judge(case).verdict for case in cases} == CASES

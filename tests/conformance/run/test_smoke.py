@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.implementation_run import smoke
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
@@ -14,7 +15,7 @@ from ..support import committed, fake
 
 @pytest.mark.parametrize(("name", "complains"), [("DiesOfNoBytes", False), ("AlwaysDies", True)])
 def test_a_reader_that_dies_of_a_broken_file_has_no_wrong_adapter(name: str, complains: bool) -> None:
-    session = Session(resolve(fake(name)), Limits(seconds=20))
+    session = Session(CaseRunner(resolve(fake(name)), Limits(seconds=20)))
     try:
         session.start()
         assert (smoke(session, committed().cases) is not None) is complains

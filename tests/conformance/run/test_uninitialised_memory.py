@@ -9,6 +9,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run import session as judging
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.run.uninitialised_memory import content_depends_on_heap
 from safetensors_conformance.worker.worker import Limits
@@ -56,7 +57,7 @@ def test_the_official_library_reads_what_it_hands_out() -> None:
 
 
 def test_the_note_stands_in_the_detail_of_the_wrong_content() -> None:
-    with Session(resolve(f"py:{FAKES}:HandsOutFreshMemory"), LIMITS) as session:
+    with Session(CaseRunner(resolve(f"py:{FAKES}:HandsOutFreshMemory"), LIMITS)) as session:
         verdict = session.judge(cases(TRIGGER)[0])
     assert verdict.verdict == "wrong-content"
     assert "other bytes than the file contains" in verdict.steps["read"].detail
@@ -68,5 +69,5 @@ def test_the_note_stands_in_the_detail_of_the_wrong_content() -> None:
 
 def test_a_right_verdict_costs_no_further_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "content_depends_on_heap", None)
-    with Session(resolve("reference"), LIMITS) as session:
+    with Session(CaseRunner(resolve("reference"), LIMITS)) as session:
         assert session.judge(cases(TRIGGER)[0]).verdict == "pass"

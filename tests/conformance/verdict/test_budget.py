@@ -14,6 +14,7 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.programs import process
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict import budget
 from safetensors_conformance.verdict.budget import HEAD_ROOM, cheaper, excesses, machine_factor
@@ -40,7 +41,7 @@ def spender(name: str) -> str:
 def spent(selector: str, limits: Mapping[str, float], before: tuple[str, ...] = ()) -> StepResult:
     """The answer of a reader about a small file with a budget, after other files if given."""
     case = replace(cases(TRIGGER)[0], budget=limits)
-    with Session(resolve(selector), Limits(10.0, 1 << 30)) as session:
+    with Session(CaseRunner(resolve(selector), Limits(10.0, 1 << 30))) as session:
         for other in cases(*before):
             session.judge(other)
         return session.judge(case).steps["read"].result
@@ -85,7 +86,7 @@ def test_memory_that_went_to_earlier_files_is_no_fault_of_this_one() -> None:
 
 def test_a_budget_of_a_case_of_several_requests_is_measured_too() -> None:
     case = replace(committed().by_id["slice/integer-first"], budget={"read_bytes": 0})
-    with Session(resolve("reference")) as session:
+    with Session(CaseRunner(resolve("reference"))) as session:
         result = session.judge(case).final.result
     assert [e.name for e in result.over_budget] == ["read_bytes"]
     assert result.spent_ms is not None
@@ -151,7 +152,7 @@ def test_a_reader_that_gets_little_of_a_processor_gets_more_time(
 ) -> None:
     monkeypatch.setenv("FAKE_BURNS", str(burns))
     began = time.monotonic()
-    with Session(resolve(spender("OneProcessor")), Limits(limit, 1 << 30, BURNING)) as session:
+    with Session(CaseRunner(resolve(spender("OneProcessor")), Limits(limit, 1 << 30, BURNING))) as session:
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
     took = time.monotonic() - began
     assert result.outcome == outcome, result.message
@@ -165,7 +166,7 @@ def test_a_reader_that_never_gets_its_time_is_not_called_hanging(monkeypatch: py
     monkeypatch.setenv("FAKE_BURNS", "60")
     monkeypatch.setattr(process.Child, "processor_seconds", lambda _: 1.0)  # as if it never got on
     monkeypatch.setattr(process, "STRETCH_FACTOR", 2)
-    with Session(resolve(spender("OneProcessor")), Limits(0.25, 1 << 30, BURNING)) as session:
+    with Session(CaseRunner(resolve(spender("OneProcessor")), Limits(0.25, 1 << 30, BURNING))) as session:
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
     assert result.outcome == "harness-error"
     assert result.message.startswith("nothing is known: no answer after 0.")

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.report import report as report_command
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.pipe import make_worker
@@ -40,7 +41,7 @@ ADAPTER = f"py:{FAKES}:GivesBytes"
 
 
 def verdicts(selector: str, *ids: str) -> dict[str, CaseVerdict]:
-    with Session(resolve(selector)) as session:
+    with Session(CaseRunner(resolve(selector))) as session:
         session.runner.plan(cases(*ids))
         return {case.id: session.judge(case) for case in cases(*ids)}
 

@@ -20,6 +20,7 @@ from safetensors_conformance.implementations import environment as installing
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.variables import child_variables, installer_variables
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
@@ -82,7 +83,7 @@ def test_a_variable_that_is_named_goes_through(tmp_path: Path, way: tuple[str, .
 @pytest.mark.parametrize(("named", "got"), [((), set()), (("HF_TOKEN",), {"HF_TOKEN"})])
 def test_an_adapter_gets_the_same(named: tuple[str, ...], got: set[str]) -> None:
     limits = Limits(confinement=Confinement(named))
-    with Session(resolve(f"py:{FAKES}:Tells"), limits) as session:
+    with Session(CaseRunner(resolve(f"py:{FAKES}:Tells"), limits)) as session:
         told = session.judge(cases(TRIGGER)[0]).steps["read"].result.message.split()
     assert "PATH" in told
     assert set(told) & {*SECRETS, *FOR_AN_INDEX} == got

@@ -13,6 +13,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check.conversation import BreachError, validate
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.implementation_run import result_row, smoke
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import StepVerdict, only_checks
@@ -57,19 +58,19 @@ def fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
     limits = Limits(10.0, confinement=Confinement(env=("STC_CHOSEN",)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STC_CHOSEN", str(name))
-        with Session(resolve(loader("Chosen")), limits, device="cpu") as session:
+        with Session(CaseRunner(resolve(loader("Chosen")), limits, device="cpu")) as session:
             yield OneProcess(session, name)
 
 
 @pytest.fixture(scope="module")
 def reference() -> Iterator[Session]:
-    with Session(resolve("reference"), Limits(10.0), device="cpu") as session:
+    with Session(CaseRunner(resolve("reference"), Limits(10.0), device="cpu")) as session:
         yield session
 
 
 def judged(selector: str, case: str) -> StepVerdict:
     """Judge one case in a process of its own."""
-    with Session(resolve(selector), Limits(10.0), device="cpu") as session:
+    with Session(CaseRunner(resolve(selector), Limits(10.0), device="cpu")) as session:
         return session.judge(cases(case)[0]).steps["device"]
 
 
@@ -188,7 +189,7 @@ def test_a_device_without_room_is_told_from_a_refusal() -> None:
     ("name", "last"), [("Dies", ""), ("LosesDevice", "CUDA error: an illegal memory access")]
 )
 def test_what_takes_the_process_down_says_so_and_leaves_the_other_files_alone(name: str, last: str) -> None:
-    with Session(resolve(loader(name)), Limits(10.0), device="cpu") as session:
+    with Session(CaseRunner(resolve(loader(name)), Limits(10.0), device="cpu")) as session:
         wanted = cases(NEIGHBOURS[0], GOOD, NEIGHBOURS[1], TWO)
         session.runner.plan(wanted)
         verdicts = [session.judge(case).steps["device"] for case in wanted]
@@ -220,16 +221,16 @@ def program(answer: dict[str, Any]) -> str:
 def test_a_program_is_told_the_device_and_tells_what_it_looked_into() -> None:
     checks = [{"name": "lifetime", "status": "fail", "message": "gone"}]
     selector = program({"outcome": "accept", "tensors": [], "checks": checks})
-    with Session(resolve(selector), Limits(10.0), device="cpu") as session:
+    with Session(CaseRunner(resolve(selector), Limits(10.0), device="cpu")) as session:
         assert session.start().version == "cpu"
         found = session.judge(cases("framing/empty-container-bare")[0]).steps["device"]
     assert (found.verdict, found.detail) == ("deviation:content", "lifetime: gone")
     with (
-        Session(resolve(selector), device="cuda:0") as session,
+        Session(CaseRunner(resolve(selector), device="cuda:0")) as session,
         pytest.raises(StartError, match="no cuda:0 here"),
     ):
         session.start()
-    with Session(resolve(selector)) as session:
+    with Session(CaseRunner(resolve(selector))) as session:
         who = session.start()
         assert (who.version, who.steps, who.loads) == ("none", (), True)
 

@@ -36,6 +36,7 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT
 from safetensors_conformance.programs import process
+from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.implementation_run import result_row
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.copies import Copies
@@ -241,7 +242,10 @@ def test_an_adapter_that_ends_while_it_is_imported_is_a_start_that_fails(
 ) -> None:
     adapter = tmp_path / "ends.py"
     adapter.write_text(f"{text}\nAdapter = nothing\n", encoding="utf-8")
-    with Session(resolve(f"py:{adapter}:Adapter")) as session, pytest.raises(StartError) as caught:
+    with (
+        Session(CaseRunner(resolve(f"py:{adapter}:Adapter"))) as session,
+        pytest.raises(StartError) as caught,
+    ):
         session.start()
     assert words in str(caught.value)
 
@@ -323,7 +327,7 @@ def test_whatever_a_reader_leaves_beside_its_input_is_removed(
 def rows_of(selector: str) -> list[dict[str, Any]]:
     manifest = committed()
     some = [*(manifest.by_id[i] for i in SOME), next(c for c in manifest.cases if c.kind == "slice")]
-    with Session(resolve(selector)) as session:
+    with Session(CaseRunner(resolve(selector))) as session:
         session.runner.plan(some)
         return [
             result_row(verdict, step, expected_failure=False)
@@ -353,7 +357,7 @@ def test_the_words_of_a_reader_are_the_same_in_every_run() -> None:
 
 
 def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) -> None:
-    with Session(resolve(QUICK)) as session:
+    with Session(CaseRunner(resolve(QUICK))) as session:
         session.runner.plan(copied)
         for case in copied:
             os.utime(case.path)

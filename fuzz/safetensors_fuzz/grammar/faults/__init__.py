@@ -15,7 +15,7 @@ Change = Callable[[random.Random, File], bool | None]
 
 @dataclass(frozen=True)
 class Mutation:
-    """A change of a file, with the rules that the change targets."""
+    """A change to a file, with the rules that the change targets."""
 
     name: str
     rules: tuple[str, ...]
