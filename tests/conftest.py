@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -57,3 +58,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, item in enumerate(family):
             if number not in kept:
                 item.add_marker(pytest.mark.nightly)
+
+
+@pytest.fixture(scope="session")
+def simulated_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the simulated accelerator, once for all workers."""
+    from .simulated_device import NoCompilerError, build
+
+    folder = tmp_path_factory.getbasetemp()
+    try:
+        return build(folder if folder.name.startswith("pytest-") else folder.parent)
+    except NoCompilerError as err:
+        pytest.skip(f"no simulated device: {err}")

@@ -1,7 +1,8 @@
 """A simulated accelerator with two devices, ``simulated:0`` and ``simulated:1``, that behave like CUDA.
 
 ``device.cpp`` contains the device. It is compiled once per test session, in seconds, and registered with
-torch once per process.
+torch once per process. ``install`` makes a folder that registers it in every process with this folder in
+``PYTHONPATH``, when that process imports torch.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from filelock import FileLock
 
 SOURCE = Path(__file__).with_name("device.cpp")
+LIBRARY = "simulated_device.so"
 TYPE = "simulated"
 DEVICES = (f"{TYPE}:0", f"{TYPE}:1")
 
@@ -70,7 +71,9 @@ class SimulatedDevice:
 
 def build(folder: Path) -> Path:
     """Compile the device into ``folder``, unless another process did. Raises NoCompilerError."""
-    library = folder / "simulated_device.so"
+    from filelock import FileLock
+
+    library = folder / LIBRARY
     with FileLock(folder / "simulated_device.lock"):
         if not library.exists():
             compiler = shutil.which(os.environ.get("CXX", "c++"))
@@ -102,15 +105,43 @@ def build(folder: Path) -> Path:
     return library
 
 
-def register(library: Path) -> SimulatedDevice:
+def register(library: Path, name: str = TYPE) -> SimulatedDevice:
     """Register the devices with torch. This cannot be undone in this process."""
-    loaded = ctypes.CDLL(str(library))
-    torch.utils.rename_privateuse1_backend(TYPE)
-    module: Any = ModuleType(f"torch.{TYPE}")
+    device = SimulatedDevice(ctypes.CDLL(str(library)))
+    torch.utils.rename_privateuse1_backend(name)
+    module: Any = ModuleType(f"torch.{name}")
     module.is_available = module.is_initialized = lambda: True
     module.device_count = lambda: len(DEVICES)
     module.current_device = torch.accelerator.current_device_index
+    module.set_device = torch.accelerator.set_device_index
+    module.Stream = lambda device: torch.Stream(device=device)
+    module.stream = lambda stream: stream
+    module.current_stream = torch.accelerator.current_stream
+    module.synchronize = torch.accelerator.synchronize
+    module.memory_allocated = lambda _device=None: device.live
+    module.max_memory_allocated = lambda _device=None: device.peak()
+    module.reset_peak_memory_stats = lambda _device=None: device.peak()
     module._is_in_bad_fork = lambda: False
     module._lazy_init = lambda: None
-    torch._register_device_module(TYPE, module)
-    return SimulatedDevice(loaded)
+    torch._register_device_module(name, module)
+    return device
+
+
+def autoload() -> None:
+    """Register the device. torch calls this function when it is imported, if ``install`` made the folder.
+
+    ``SIMULATED_TYPE`` is another name of the devices, for libraries that accept only known names, and
+    ``SIMULATED_DELAY`` is the delay of all streams but the default ones.
+    """
+    device = register(Path(__file__).with_name(LIBRARY), os.environ.get("SIMULATED_TYPE", TYPE))
+    device._library.simulated_delay(0, int(os.environ.get("SIMULATED_DELAY", "0")))
+
+
+def install(library: Path, folder: Path) -> None:
+    """Make a folder for ``PYTHONPATH`` that contains the device as a backend of torch."""
+    shutil.copy(library, folder / LIBRARY)
+    shutil.copy(__file__, folder / "simulated_backend.py")
+    info = folder / "simulated_backend-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: simulated-backend\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[torch.backends]\nsimulated = simulated_backend:autoload\n")
