@@ -10,9 +10,13 @@ import gc
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from .simulated_device import SimulatedDevice
 
 # Tests start hundreds of processes of the same modules, and compiling takes each of them half a second.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -70,3 +74,11 @@ def simulated_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return build(folder if folder.name.startswith("pytest-") else folder.parent)
     except NoCompilerError as err:
         pytest.skip(f"no simulated device: {err}")
+
+
+@pytest.fixture(scope="session")
+def simulated(simulated_library: Path) -> SimulatedDevice:
+    """Register the simulated accelerator with torch in this process."""
+    from .simulated_device import register
+
+    return register(simulated_library)

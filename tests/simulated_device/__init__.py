@@ -113,6 +113,7 @@ def register(library: Path, name: str = TYPE) -> SimulatedDevice:
     module.is_available = module.is_initialized = lambda: True
     module.device_count = lambda: len(DEVICES)
     module.current_device = torch.accelerator.current_device_index
+    module.device = _current_device
     module.set_device = torch.accelerator.set_device_index
     module.Stream = lambda device: torch.Stream(device=device)
     module.stream = lambda stream: stream
@@ -121,10 +122,22 @@ def register(library: Path, name: str = TYPE) -> SimulatedDevice:
     module.memory_allocated = lambda _device=None: device.live
     module.max_memory_allocated = lambda _device=None: device.peak()
     module.reset_peak_memory_stats = lambda _device=None: device.peak()
+    module.mem_get_info = lambda _device=None: ((1 << 40) - device.live, 1 << 40)
+    module.empty_cache = lambda: None
     module._is_in_bad_fork = lambda: False
     module._lazy_init = lambda: None
     torch._register_device_module(name, module)
     return device
+
+
+@contextmanager
+def _current_device(device: int) -> Iterator[None]:
+    before = torch.accelerator.current_device_index()
+    torch.accelerator.set_device_index(device)
+    try:
+        yield
+    finally:
+        torch.accelerator.set_device_index(before)
 
 
 def autoload() -> None:

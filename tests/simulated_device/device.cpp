@@ -310,6 +310,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_reshape_alias", &at::native::_reshape_alias);
   m.impl("set_.source_Storage_storage_offset", [](at::Tensor& tensor, Storage storage, int64_t offset, Sizes size, Sizes stride)
          -> at::Tensor& { return at::native::set_storage_cpu_(tensor, storage, offset, size, stride); });
+  m.impl("set_.source_Storage", [](at::Tensor& tensor, Storage storage) -> at::Tensor& {
+    const auto count = static_cast<int64_t>(storage.nbytes() / tensor.dtype().itemsize());
+    return at::native::set_storage_cpu_(tensor, storage, 0, {count}, {1});
+  });
   m.impl("_local_scalar_dense", [](const at::Tensor& tensor) {
     current_queue(tensor.device().index()).synchronize();
     return at::native::_local_scalar_dense_cpu(on_cpu(tensor));
