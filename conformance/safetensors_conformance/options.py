@@ -50,7 +50,8 @@ OPTIONS = {
     ),
     "--heavy": Option("Include cases with inputs of up to 100 MB, or a sparse file of 1 TiB.", flag=True),
     "--device": Option(
-        "Also load every plain file onto this device and copy it back: cpu or cuda:N.", "NAME"
+        "Also load every plain file onto this device and copy it back: cpu, or an accelerator, as in cuda:0.",
+        "NAME",
     ),
     "--env": Option(
         "Also pass this environment variable to tested programs. By default they get only a short list of "

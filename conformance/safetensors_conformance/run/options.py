@@ -11,11 +11,11 @@ from safetensors_corpus import Manifest
 
 from ..worker.worker import Limits
 
-DEVICE_NAMES = "a device must be cpu or cuda:N, for instance cuda:0"
+DEVICE_NAMES = "a device must be cpu or a kind of accelerator and a number, such as cuda:0"
 
 
 def is_device(name: str) -> bool:
-    return re.fullmatch(r"cpu|cuda:(0|[1-9][0-9]{0,3})", name, re.ASCII) is not None
+    return re.fullmatch(r"cpu|[a-z][a-z0-9]{0,29}:(0|[1-9][0-9]{0,3})", name, re.ASCII) is not None
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ class DeviceRow(Struct, forbid_unknown_fields=True):
     """The device onto which files were loaded.
 
     Attributes:
-        name: cpu or cuda:N.
+        name: cpu, or an accelerator such as cuda:0.
         files: Number of files in the device step.
         checks: Guarantee -> number of files for which it is kept, for which it is broken, and for which there
             is no result.
