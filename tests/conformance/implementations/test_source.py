@@ -17,7 +17,8 @@ from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations import commands
 from safetensors_conformance.implementations import source as module
-from safetensors_conformance.implementations.environment import InstallError, environment, make
+from safetensors_conformance.implementations.commands import InstallError
+from safetensors_conformance.implementations.environment import environment, make
 from safetensors_conformance.implementations.selectors import SelectorError, resolve, resolve_named
 from safetensors_conformance.programs.sandbox import SandboxError
 from safetensors_conformance.run.cases import CaseRunner
