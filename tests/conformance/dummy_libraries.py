@@ -210,8 +210,11 @@ def cut_out(lib: Library) -> Modules:
 
 
 def diffusers(lib: Library) -> Modules:
+    mixins = {name: type(name, (), {}) for name in ("ConfigMixin", "ModelMixin")}
     return {
         **TORCH,
+        "diffusers": mixins,
+        "diffusers.configuration_utils": {"register_to_config": lambda function: function},
         "diffusers.models.model_loading_utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
         "diffusers.utils.hub_utils": {"_get_checkpoint_shard_files": lib.function((["one"], None))},
     }
