@@ -659,7 +659,7 @@ DUMMIES: dict[str, Callable[[Library], Modules]] = {
     "pure_safetensors/adapter.py:File": pure_safetensors,
     "quantbenchx/adapter.py:Profile": quantbenchx,
     "reference/adapter.py:Reference": reference,
-    "reference/adapter_fsspec.py:OverFsspec": reference_fsspec,
+    "reference/adapter.py:OverFsspec": reference_fsspec,
     "reminis/adapter.py:Io": reminis,
     "runai_model_streamer/adapter.py:Streamer": runai,
     "safetensors_arch/adapter.py:Header": safetensors_arch,
