@@ -19,8 +19,9 @@ from safetensors_reports.history.trend import trend as hold_together
 from safetensors_reports.text import plural, same_project
 from safetensors_reports.trophies.data import published_version
 
+from ..implementations.commands import InstallError
 from ..implementations.descriptor import is_commit
-from ..implementations.environment import InstallError, prepare
+from ..implementations.environment import prepare
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..outcome import Implementation
 from ..run.cases import CaseRunner, GivenUpError

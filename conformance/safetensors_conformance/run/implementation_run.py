@@ -14,7 +14,8 @@ from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes import describe_failures, mistakes_of
 from safetensors_reports.text import plural, visible
 
-from ..implementations.environment import InstallError, prepare
+from ..implementations.commands import InstallError
+from ..implementations.environment import prepare
 from ..implementations.selectors import Target
 from ..outcome import Implementation
 from ..verdict.judge import CaseVerdict, judge_choice, only_checks, wrongly_refused

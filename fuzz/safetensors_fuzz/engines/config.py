@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from safetensors_conformance.implementations.environment import InstallError, prepare
+from safetensors_conformance.implementations.commands import InstallError
+from safetensors_conformance.implementations.environment import prepare
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reference.rules.book import ProfileName
