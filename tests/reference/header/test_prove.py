@@ -12,8 +12,7 @@ from hypothesis import given
 from benchmarks.files import header_of
 from safetensors_corpus import load_manifest
 from safetensors_reference import PROFILES, Explanation, InvalidFileError, explain, read_header
-from safetensors_reference.header import prove as proving
-from safetensors_reference.header import read as parse_module
+from safetensors_reference.header import read as proving
 from safetensors_reference.header.model import Header, rows
 from safetensors_reference.rules.book import ProfileName
 
@@ -193,8 +192,8 @@ def test_reading_a_header_takes_the_fast_path_and_explains_only_when_it_must(
         asked.append(arguments)
         return original(*arguments)
 
-    original: Callable[..., object] = vars(parse_module)["explain_source"]
-    monkeypatch.setattr(parse_module, "explain_source", explaining)
+    original: Callable[..., object] = vars(proving)["explain_source"]
+    monkeypatch.setattr(proving, "explain_source", explaining)
     good = make(b'{"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}', b"ab")
     assert list(read_header(good).tensors) == ["w"]
     assert asked == []
