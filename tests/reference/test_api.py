@@ -157,12 +157,6 @@ def test_tensors_come_on_the_device(path: Path) -> None:
         assert torch_door.load_file(path, device)["w"].tolist() == [*ABCD]
 
 
-def test_the_old_path_of_safe_open() -> None:
-    from safetensors_reference.doors import safe_open as old
-
-    assert old is safe_open
-
-
 def typed(path: Path) -> None:
     """What mypy looks at here: nothing needs a cast."""
     array: npt.NDArray[np.uint8] = numpy_door.load_file(path)["w"]

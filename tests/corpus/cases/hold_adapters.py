@@ -44,7 +44,7 @@ class OfficialHandle:
 
 
 class ReferenceHandle:
-    """``safetensors_reference.doors.safe_open``."""
+    """``safetensors_reference.safe_open``."""
 
     def __init__(self, path: Path, mode: Any) -> None:
         from safetensors_reference import safe_open

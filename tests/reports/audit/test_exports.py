@@ -25,8 +25,8 @@ from safetensors_reports.page.publish import publication
 from safetensors_reports.severity import CONFORMANCE_ONLY
 
 from ...published_schemas import schema, schema_error
+from ...sarif_official import sarif_errors
 from ..samples import HOLE, TWICE, corpus, failing, report, run, write_record
-from .sarif_official import sarif_errors
 
 
 @cache

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from .arrays.buffers import Mode
-from .arrays.lazy import RawFramework, TensorFile
-from .rules.book import ProfileName
-from .rules.errors import AccessError
-from .rules.faults import shown
-from .source import SourceLike
+from ..rules.book import ProfileName
+from ..rules.errors import AccessError
+from ..rules.faults import shown
+from ..source import SourceLike
+from .buffers import Mode
+from .lazy import RawFramework, TensorFile
 
 if TYPE_CHECKING:
-    from .arrays.numpy import LoadedArray
-    from .arrays.torch import Device, LoadedTensor
+    from .numpy import LoadedArray
+    from .torch import Device, LoadedTensor
 
 
 @overload
@@ -77,7 +77,7 @@ def safe_open(
     """
     if isinstance(framework, str):
         if framework in ("pt", "torch", "pytorch"):
-            from .arrays.torch import TorchFramework
+            from .torch import TorchFramework
 
             return TensorFile(what, TorchFramework(device), mode, profile)
         if framework in ("np", "numpy", "raw"):
@@ -87,7 +87,7 @@ def safe_open(
                 raise AccessError(f"device must be 'cpu' for {shown(framework)}, not {shown(device)}: {text}")
             if framework == "raw":
                 return TensorFile(what, RawFramework(), mode, profile)
-            from .arrays.numpy import NumpyFramework
+            from .numpy import NumpyFramework
 
             return TensorFile(what, NumpyFramework(), mode, profile)
     raise AccessError(f"framework must be 'np', 'pt' or 'raw', not {shown(framework)}")
