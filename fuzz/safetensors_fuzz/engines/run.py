@@ -251,7 +251,7 @@ def run_hypothesis(campaign: Campaign) -> None:
         # Import Hypothesis here, because the import takes half a second.
         import hypothesis
 
-        from ..grammar.strategies import files
+        from ..strategies import files
     except ModuleNotFoundError as err:
         raise RunError(
             "the engine hypothesis needs an optional dependency; install it with: pip install "

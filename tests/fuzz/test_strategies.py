@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, find, given, settings
 
 from safetensors_fuzz.grammar.grammar import faults_by_rule
 from safetensors_fuzz.grammar.model import File
-from safetensors_fuzz.grammar.strategies import broken_files, files, valid_files
+from safetensors_fuzz.strategies import broken_files, files, valid_files
 from safetensors_reference import explain
 
 QUIET = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -3,7 +3,7 @@
 Use them in tests of your own reader::
 
     from hypothesis import given
-    from safetensors_fuzz.grammar.strategies import broken_files, valid_files
+    from safetensors_fuzz.strategies import broken_files, valid_files
 
     @given(valid_files())
     def test_opens(data: bytes) -> None:
@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 
 from safetensors_reference import explain
 
-from .grammar import Grammar, faults_by_rule, reported_rules
-from .model import File
+from .grammar.grammar import Grammar, faults_by_rule, reported_rules
+from .grammar.model import File
 
 REPORTED = frozenset(reported_rules())
 _RANDOMS = st.randoms(use_true_random=False)
