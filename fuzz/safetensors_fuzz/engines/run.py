@@ -23,10 +23,9 @@ from safetensors_conformance.worker.worker import StartError
 from safetensors_reference.source import read_whole
 
 from ..finding import Finding
-from ..grammar.model import File
 from ..loop.expectation import REFERENCE
 from ..loop.recorder import Settings, Tally
-from ..loop.subjects import INNER, Slots, StepError, Subject, WorkerSubject, complete
+from ..loop.subjects import INNER, StepError, Subject, WorkerSubject, complete
 from .atheris.engine import AtherisRun
 from .campaign import Campaign
 from .config import FuzzConfig, RunError
@@ -34,13 +33,6 @@ from .config import FuzzConfig, RunError
 LARGEST = 256 << 20
 SHUTDOWN_SECONDS = 15.0
 REPORT_SECONDS = 0.25
-MAX_EXAMPLES = 1_000_000_000
-"""Number of examples for a Hypothesis run with a time limit."""
-SHOW_EVERY = 50
-
-
-class _StopError(Exception):
-    """Stops a Hypothesis run at the time limit or the first finding."""
 
 
 class Store:
@@ -136,9 +128,7 @@ class Run:
             campaign = Campaign(
                 subjects, settings, keep=self.keep, progress=self.progress, store=store.put, tally=self.tally
             )
-            if files and config.engine == "hypothesis":
-                run_hypothesis(campaign)
-            elif files:
+            if files:
                 campaign.run(store)
             if config.plan_steps:
                 campaign.plans(config.plan_steps, None if most is None else most // families, seconds)
@@ -243,47 +233,3 @@ def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str
     today = dt.datetime.now(tz=dt.UTC).date()
     valid = [entry for entry in entries if entry.standing(today).status == "known"]
     return lambda signature: any(entry.matches(signature) for entry in valid)
-
-
-def run_hypothesis(campaign: Campaign) -> None:
-    """Judge inputs that Hypothesis draws until the settings stop the run. Raises RunError."""
-    try:
-        # Import Hypothesis here, because the import takes half a second.
-        import hypothesis
-
-        from ..strategies import files
-    except ModuleNotFoundError as err:
-        raise RunError(
-            "the engine hypothesis needs an optional dependency; install it with: pip install "
-            "'safetensors-conformance[fuzz]'"
-        ) from err
-    began = time.monotonic()
-    settings, tally = campaign.settings, campaign.tally
-
-    with Slots(3) as slots:
-
-        @hypothesis.seed(settings.seed)
-        @hypothesis.settings(
-            max_examples=settings.max_execs or MAX_EXAMPLES,
-            deadline=None,
-            database=None,
-            phases=[hypothesis.Phase.generate],
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )
-        @hypothesis.given(files())
-        def each(file: File) -> None:
-            campaign.run_one(file.render(), slots, file)
-            tally.seconds = time.monotonic() - began
-            if tally.execs % SHOW_EVERY == 0:
-                campaign.progress(tally)
-            late = settings.seconds is not None and tally.seconds >= settings.seconds
-            if late or (settings.first and tally.findings):
-                raise _StopError
-
-        try:
-            each()
-        except _StopError:
-            pass
-        finally:
-            tally.seconds = time.monotonic() - began
-            campaign.progress(tally)
