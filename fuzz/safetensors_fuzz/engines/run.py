@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import queue
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from ..finding import Finding
 from ..loop.expectation import REFERENCE
 from ..loop.recorder import Settings, Tally
 from ..loop.subjects import INNER, StepError, Subject, WorkerSubject, complete
-from .atheris.engine import AtherisRun
+from .atheris.engine import run_atheris
 from .campaign import Campaign
 from .config import FuzzConfig, RunError
 
@@ -150,8 +149,7 @@ class Run:
                 "the engine atheris imports the tested library outside the sandbox; choose another engine"
             )
         known = known_signatures(config.triage, [target.plain() for target in targets])
-        with tempfile.TemporaryDirectory(prefix="stc-atheris-") as scratch:
-            AtherisRun(config, Path(scratch), self.tally, self.keep, self.progress, known).do()
+        run_atheris(config, self.tally, self.keep, self.progress, known)
 
     def _in_processes(self) -> None:
         context = multiprocessing.get_context("spawn")
