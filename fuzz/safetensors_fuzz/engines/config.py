@@ -15,7 +15,7 @@ from safetensors_reference.rules.book import ProfileName
 from ..loop.subjects import FILE_STEPS, INNER
 from ..plans import PLAN_KINDS
 
-Engine = Literal["outcome", "hypothesis", "atheris"]
+Engine = Literal["outcome", "atheris"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 STEPS = (*FILE_STEPS, *PLAN_KINDS, *INNER)
 
@@ -46,8 +46,8 @@ class FuzzConfig:
             return ""
         return (
             "this engine runs only the proving path of the reference, in its own process; the outcome "
-            "'unsupported' means that the path proved nothing; the other engines run the whole reference in "
-            "a worker"
+            "'unsupported' means that the path proved nothing; the engine outcome runs the whole reference "
+            "in a worker"
         )
 
     @property
