@@ -12,7 +12,6 @@ from safetensors_reference.rules.cli import docs_folder
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.site.data import Program
 from safetensors_reports.site.data import load as load_data
-from safetensors_reports.trophies.data import TrophyError
 
 from ..implementations.descriptor import KINDS, descriptors
 
@@ -73,6 +72,6 @@ def build(output: Path, repository: str, root: Path | None) -> None:
     try:
         data = load_data(docs.parent, load(root), programs(), repository)
         number = build_site(data, output)
-    except (SiteError, AuditError, TrophyError, OSError) as err:
+    except (SiteError, AuditError, OSError) as err:
         raise UnusableError(str(err)) from err
     click.echo(f"{number:,} pages: {output / 'index.html'}")

@@ -20,11 +20,11 @@ from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
 from ..audit.report import Finding, Implementation, Report
 from ..history.ledger import FOLDER, Ledger, load_ledgers
+from ..history.published import load_trends
 from ..history.trend import TrendDocument
 from ..page.publish import load_published
 from ..text import same_project, slug
-from ..trophies.data import load_baselines, load_trends
-from ..trophies.model import Row, Trophies, trophies
+from ..trophies.model import Row, Trophies, load_baselines, trophies
 from ..versions import label_key
 
 PUBLISHED = "reports/published"

@@ -26,7 +26,8 @@ from ..page.html import card_markup, comparison_markup, release_changes
 from ..page.labels import SHORT
 from ..page.publish import PAGE
 from ..text import plural, slug, visible
-from ..trophies.model import Sighting, short, sighting_text
+from ..trophies.model import Sighting, sighting_text
+from ..versions import short
 from .data import SiteData, history_page, passage_anchor, release_page
 from .documents import Section, documents_of, group_of
 from .links import Links, case_anchor, case_page, rule_page

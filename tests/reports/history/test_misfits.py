@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from safetensors_reports.history.misfits import adapter_misfits
+from safetensors_reports.history.comparable import adapter_misfits
 from safetensors_reports.history.trend import CaseInfo, VersionRun, trend
 
 if TYPE_CHECKING:

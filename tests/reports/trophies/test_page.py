@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from jsonschema import Draft202012Validator
 
 from safetensors_corpus.cli.common import load
+from safetensors_reports.history.published import file_name, load_trends
 from safetensors_reports.trophies import cli
-from safetensors_reports.trophies.data import IMPLEMENTATIONS, file_name, load_baselines, load_trends
-from safetensors_reports.trophies.model import affects, render, short, trophies
+from safetensors_reports.trophies.model import IMPLEMENTATIONS, load_baselines, render, trophies
+from safetensors_reports.versions import bug_affects, short
+
+from ...published_schemas import schema_error
 
 ROOT = Path(__file__).parents[3]
 TRENDS = ROOT / "reports" / "published" / "trends"
-SCHEMA = ROOT / "reports" / "safetensors_reports" / "schemas" / "trend.schema.json"
 ROW = re.compile(r"\| (FB-\d+) \| .* \| (.*) \| (.*) \|")
 GONE = re.compile(r"(\S+), (?:(\d+) of \d+ cases|its case)")
 THERE = re.compile(r"still there in (\S+), (?:(\d+) of \d+ cases|its case)")
@@ -35,23 +36,13 @@ def page(manifest: dict[str, Any]) -> str:
     return render(trophies(manifest, load_trends(TRENDS, manifest), load_baselines(ROOT)))
 
 
-def test_the_committed_page_is_current(page: str) -> None:
-    committed = (ROOT / "docs" / "trophies.md").read_text(encoding="utf-8")
-    assert committed == page, "run: stc trophies --write"
-
-
-@pytest.mark.parametrize("path", sorted(TRENDS.glob("*.json")), ids=lambda p: p.stem)
-def test_published_trends_keep_to_their_schema_and_hold_nothing_of_a_machine(path: Path) -> None:
-    text = path.read_text("ascii")
-    document = json.loads(text)
-    Draft202012Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(document)
-    assert text == json.dumps(document, indent=1) + "\n"
-    changes = [c for p in document["passages"] for c in p["changes"]]
-    assert {c["detail"] for c in changes} <= {""}
-    assert all(c["bugs"] for c in changes), "only what has a public report"
-    assert not any(row["counts"] for row in document["versions"]), "counts tell of the others"
-    assert sum(sum(p["counts"].values()) for p in document["passages"]) == len(changes)
-    assert not re.search(r"/(?:tmp|home|root|work|Users)/|20\d\d-\d\d-\d\d|\b\d+(?:\.\d+)? ?m?s\b", text)
+def test_published_trends_keep_to_their_schema_and_hold_nothing_of_a_machine() -> None:
+    for path in TRENDS.glob("*.json"):
+        text = path.read_text("ascii")
+        document = json.loads(text)
+        assert schema_error("trend", document) is None, path
+        assert text == json.dumps(document, indent=1) + "\n"
+        assert not re.search(r"/(?:tmp|home|root|work|Users)/|20\d\d-\d\d-\d\d|\b\d+(?:\.\d+)? ?m?s\b", text)
 
 
 def _claims(page: str) -> list[tuple[str, str, str, str]]:
@@ -115,7 +106,7 @@ def test_every_bug_that_is_called_still_there_fails_in_the_newest_by_a_baseline_
             for version in ran
             if short(version["version"]) == match[1]
             for row in version.get("shows", ())
-            if bug in row["bugs"] and affects(table[bug], version["version"])
+            if bug in row["bugs"] and bug_affects(table[bug], version["version"])
         }
         numbers = {r.rpartition("#")[2] for r in table[bug]["references"]}
         listed = {
@@ -181,9 +172,3 @@ def test_what_cannot_be_written_or_is_no_checkout(checkout: Path, monkeypatch: p
     assert _run("--write").exit_code == 2
     monkeypatch.setattr(cli, "docs_folder", lambda: None)
     assert "run in a checkout" in _run().output
-
-
-def test_the_command_is_registered() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    commands = project["project"]["entry-points"]["stc.commands"]
-    assert commands["trophies"] == f"{cli.__name__}:trophies"
