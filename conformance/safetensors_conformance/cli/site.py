@@ -63,8 +63,10 @@ def build(output: Path, repository: str, root: Path | None) -> None:
     docs = docs_folder()
     if docs is None:
         raise UnusableError("this is not a checkout of the project")
-    if find_spec("furo") is None:
-        raise UnusableError('Sphinx and Furo are needed; run: pip install "safetensors-conformance[site]"')
+    if find_spec("furo") is None or find_spec("myst_parser") is None:
+        raise UnusableError(
+            'Sphinx, MyST and Furo are needed; run: pip install "safetensors-conformance[site]"'
+        )
     if repository and not repository.startswith("https://"):
         raise click.UsageError("--repository must be an address that begins with https://")
     from safetensors_reports.site.generator import SiteError, build_site

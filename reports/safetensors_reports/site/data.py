@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-import msgspec
-
 from safetensors_corpus import Manifest
 from safetensors_corpus.cli.bugs import cases_of
 from safetensors_corpus.judging.verdicts import kind_of
@@ -18,7 +16,7 @@ from safetensors_reference.rules.book import RuleBook, rule_book
 
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
-from ..audit.report import Finding, Implementation, Report
+from ..audit.report import Finding, Report
 from ..history.ledger import FOLDER, Ledger, load_ledgers
 from ..history.published import load_trends
 from ..history.trend import TrendDocument
@@ -107,9 +105,6 @@ class SiteData:
     def bugs_of(self, program: str) -> list[Row]:
         return [bug for bug in self.bugs.values() if same_project(program, bug["project"])]
 
-    def whos(self, program: str) -> list[Implementation]:
-        return list(self.reports[program][1].implementations)
-
     @cached_property
     def charges_by_rule(self) -> dict[str, list[Charge]]:
         """Violations by rule, except crashes, which would make programs with open trackers look worse."""
@@ -172,28 +167,14 @@ def _is_listed(found: Finding) -> bool:
     return not found.own and kind_of(found.verdict) != "unsafe"
 
 
-def load(
-    root: Path,
-    manifest: Manifest,
-    programs: Sequence[Program],
-    repository: str = "",
-    only: Sequence[str] = (),
-) -> SiteData:
+def load(root: Path, manifest: Manifest, programs: Sequence[Program], repository: str = "") -> SiteData:
     by_path = load_published(root / PUBLISHED)
     whole = by_path.pop(REPORT)
     reports = {
         report.implementations[0].name: (str(PurePosixPath(path).parent), report)
         for path, report in by_path.items()
     }
-    if only:
-        whole = msgspec.structs.replace(
-            whole, implementations=[who for who in whole.implementations if who.name in only]
-        )
-        reports = {name: entry for name, entry in reports.items() if name in only}
     trends = load_trends(root / PUBLISHED / "trends", manifest.raw)
-    if only:
-        trends = [trend for trend in trends if trend.implementation.partition(":")[0] in only]
-    ledgers = load_ledgers(root / PUBLISHED / FOLDER)
     return SiteData(
         root,
         manifest,
@@ -201,7 +182,7 @@ def load(
         dict(sorted(reports.items())),
         {program.name: program for program in programs},
         trends,
-        {name: ledger for name, ledger in ledgers.items() if not only or name in only},
+        load_ledgers(root / PUBLISHED / FOLDER),
         trophies(manifest.raw, trends, load_baselines(root)),
         repository.rstrip("/"),
     )

@@ -1,17 +1,13 @@
-"""Turn Markdown documents of the checkout into pages with links to other pages of the site."""
+"""Markdown documents of the checkout as pages, with links to other pages of the site."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from markdown_it import MarkdownIt
 
 from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.pages import AREAS
@@ -19,8 +15,6 @@ from safetensors_reference.rules.pages import AREAS
 from .links import rule_page
 
 if TYPE_CHECKING:
-    from markdown_it.token import Token
-
     from .links import Links
 
 GENERATED = {
@@ -46,16 +40,6 @@ GROUPS = {
 }  # fmt: skip
 """Documents by heading in the list of documents. Documents with a number in their name are decisions."""
 BESIDE = {"CONTRIBUTING.md": "contributing", "SECURITY.md": "security-policy", "CHANGELOG.md": "changelog"}
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a page with a heading and an anchor."""
-
-    anchor: str
-    title: str
-    html: str
-    level: int = 2
 
 
 def group_of(page: str) -> str:
@@ -88,44 +72,18 @@ class Document:
         assert name is not None
         return name
 
-    @cached_property
-    def _tokens(self) -> list[Token]:
-        return MarkdownIt("commonmark", {"html": True}).enable("table").parse(self.source)
+    @property
+    def markdown(self) -> str:
+        """The source without the number of a decision in its title."""
+        return re.sub(r"^# \d+\. ", "# ", self.source, count=1, flags=re.MULTILINE)
 
-    @cached_property
+    @property
     def title(self) -> str:
-        for token, inline in zip(self._tokens, self._tokens[1:], strict=False):
-            if token.type == "heading_open":
-                return re.sub(r"^\d+\. ", "", _plain(inline))
-        return self.path
+        match = re.search("^# (.+)", self.markdown, re.MULTILINE)
+        return match[1].replace("`", "") if match is not None else self.path
 
-    def content(self, to: Links) -> tuple[str, list[Section]]:
-        """Return the text before the second heading as HTML, and the sections, with links into the site."""
-        markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
-        parts: list[tuple[str, str, int, list[Token]]] = [("", "", 1, [])]
-        seen = Counter[str]()
-        tokens = iter(self._tokens)
-        for token in tokens:
-            if token.type == "heading_open":
-                inline = next(tokens)
-                next(tokens)
-                level = int(token.tag[1])
-                if level > 1:
-                    anchor = anchor_of(_plain(inline))
-                    number = seen[anchor]
-                    seen[anchor] += 1
-                    anchor += f"-{number}" if number else ""
-                    parts.append((anchor, _plain(inline), level, []))
-                continue
-            for child in token.children or ():
-                if child.type == "link_open":
-                    child.attrs["href"] = self._target(str(child.attrs["href"]), to)
-            parts[-1][3].append(token)
-        html = [_scrolling(markdown.renderer.render(part[3], markdown.options, {})) for part in parts]
-        sections = [Section(p[0], p[1], text, p[2]) for p, text in zip(parts[1:], html[1:], strict=True)]
-        return html[0], sections
-
-    def _target(self, href: str, to: Links) -> str:
+    def target(self, href: str, to: Links) -> str:
+        """Return the address in the site for a link of the source."""
         if "://" in href or href.startswith(("#", "mailto:")):
             return href
         name, _, anchor = href.partition("#")
@@ -158,17 +116,3 @@ def documents_of(root: Path) -> Iterator[Document]:
         name = path.relative_to(root).as_posix()
         if name not in GENERATED:
             yield Document(name, path.read_text(encoding="utf-8"))
-
-
-def _scrolling(html: str) -> str:
-    html = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", html)  # axe rejects empty header cells
-    html = html.replace("<pre>", '<pre tabindex="0">').replace("</table>", "</table></div>")
-    return html.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>')
-
-
-def anchor_of(heading: str) -> str:
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-def _plain(inline: Token) -> str:
-    return "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline"))
