@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
-from furo.navigation import get_navigation_tree
 from sphinx.application import Sphinx
 from sphinx.domains import Domain, ObjType
 
@@ -168,9 +167,9 @@ def _set_addresses(app: Sphinx, document: nodes.document) -> None:
 def _adapt_page(
     _app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None
 ) -> None:
-    # Show only nearby pages in the navigation, because the whole tree would dominate every page.
-    tree = context["toctree"](collapse=True, titles_only=True, maxdepth=-1, includehidden=True)
-    context["furo_navigation_tree"] = get_navigation_tree(tree)
+    # Furo asks for the whole navigation, which would dominate every page, so show only nearby pages.
+    toctree = context["toctree"]
+    context["toctree"] = lambda **options: toctree(**options | {"collapse": True})
     for old, new in _ACCESSIBLE.items():
         context["body"] = context.get("body", "").replace(old, new)
 
@@ -179,5 +178,5 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_config_value(_PAGES, {}, "", types=frozenset({dict}))
     app.add_domain(Names)
     app.connect("doctree-read", _set_addresses, priority=100)  # before the table of contents is made
-    app.connect("html-page-context", _adapt_page, priority=900)
+    app.connect("html-page-context", _adapt_page, priority=100)  # before Furo makes the navigation
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}
