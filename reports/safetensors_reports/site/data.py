@@ -21,7 +21,7 @@ from ..history.ledger import FOLDER, Ledger, load_ledgers
 from ..history.published import load_trends
 from ..history.trend import TrendDocument
 from ..page.publish import load_published
-from ..text import same_project, slug
+from ..text import slug
 from ..trophies.model import Row, Trophies, load_baselines, trophies
 from ..versions import label_key
 
@@ -78,14 +78,6 @@ class SiteData:
         }
 
     @cached_property
-    def cases_by_choice(self) -> dict[str, list[Case]]:
-        out: dict[str, list[Case]] = defaultdict(list)
-        for case in self.manifest.cases:
-            if case.choice is not None:
-                out[case.choice].append(case)
-        return out
-
-    @cached_property
     def by_bug(self) -> dict[str, list[str]]:
         return cases_of(self.manifest.raw)
 
@@ -101,9 +93,6 @@ class SiteData:
                 if row["bug"] in self.bugs:
                     out[case.rules[0]][row["bug"]] = self.bugs[row["bug"]]
         return {rule: list(bugs.values()) for rule, bugs in out.items()}
-
-    def bugs_of(self, program: str) -> list[Row]:
-        return [bug for bug in self.bugs.values() if same_project(program, bug["project"])]
 
     @cached_property
     def charges_by_rule(self) -> dict[str, list[Charge]]:
@@ -127,9 +116,6 @@ class SiteData:
                     out[case][f.implementation, f.verdict] = Charge(f.implementation, name, f.verdict, 1)
         return {case: list(charges.values()) for case, charges in out.items()}
 
-    def trends_of(self, program: str) -> list[TrendDocument]:
-        return [t for t in self.trends if t.implementation.partition(":")[0] == program]
-
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
         """Up to three small cases per required fault code, preferably with a file and no other code."""
@@ -138,15 +124,15 @@ class SiteData:
             for code in case.expect.codes if case.expect is not None else ():
                 by_code[code].append(case)
 
-        def order(case: Case) -> tuple[bool, bool, int, bool, bool, int, str]:
-            assert case.expect is not None
-            codes = case.expect.codes
+        def order(case: Case) -> tuple[object, ...]:
+            codes = case.expect.codes if case.expect is not None else ()
+            without = case.input.file is None
             return (
                 case.area == COMBINED,
                 case.kind != "read",
                 len(codes),
                 case.heavy,
-                case.input.file is None,
+                without,
                 case.size,
                 case.id,
             )

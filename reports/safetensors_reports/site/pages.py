@@ -26,7 +26,7 @@ from ..page.cards import card
 from ..page.html import card_markup, comparison_markup, release_changes
 from ..page.labels import SHORT
 from ..page.publish import PAGE
-from ..text import plural, slug, visible
+from ..text import plural, same_project, slug, visible
 from ..trophies.model import Sighting, sighting_text
 from ..versions import short
 from .data import Program, SiteData, history_page, passage_anchor, release_page
@@ -238,8 +238,8 @@ def _program(data: SiteData, program: Program) -> Page:
             card_markup(card(report, who), place, dispute) for who in report.implementations
         ),
         rules=sorted(rules.items()),
-        bugs=data.bugs_of(program.name),
-        trends=data.trends_of(program.name),
+        bugs=[bug for bug in data.bugs.values() if same_project(program.name, bug["project"])],
+        trends=[t for t in data.trends if t.implementation.partition(":")[0] == program.name],
     )
 
 
@@ -254,12 +254,11 @@ def _rules(data: SiteData) -> Iterator[Page]:
 
 
 def _faults(data: SiteData) -> Page:
-    rules = {code: [r.id for r in data.book.rules.values() if code in r.codes] for code in data.book.codes}
     groups: dict[str, list[str]] = defaultdict(list)
     for code in data.book.codes:
         groups[AREAS.get(code[:3], "Others")].append(code)
     entries = [SearchEntry(code, f"{code} {text}", "fault") for code, text in data.book.codes.items()]
-    return rendered(data, "faults", "faults", entries, groups=groups, rules=rules)
+    return rendered(data, "faults", "faults", entries, groups=groups)
 
 
 def _cases(data: SiteData) -> Iterator[Page]:
@@ -326,14 +325,11 @@ def _choices(data: SiteData) -> Page:
 
 
 def _bugs(data: SiteData) -> Page:
-    families: dict[str, list[Any]] = {name: [] for name in FAMILIES}
-    for bug in data.bugs.values():
-        families[bug["family"]].append(bug)
     entries = [
         SearchEntry(bug["id"], f"{bug['id']} {bug['project']}: {bug['trigger']}", "bug")
         for bug in data.bugs.values()
     ]
-    return rendered(data, "bugs", "bugs", entries, families=families)
+    return rendered(data, "bugs", "bugs", entries)
 
 
 def _trophies(data: SiteData) -> Page:

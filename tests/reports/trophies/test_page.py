@@ -1,39 +1,21 @@
-"""The page of trophies: current, every claim as in the data, and the command that writes it."""
+"""The published trends, the page of trophies, and the command that writes it."""
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from safetensors_corpus.cli.common import load
-from safetensors_reports.history.published import file_name, load_trends
+from safetensors_corpus import load_manifest
 from safetensors_reports.trophies import cli
-from safetensors_reports.trophies.model import IMPLEMENTATIONS, load_baselines, render, trophies
-from safetensors_reports.versions import bug_affects, short
 
 from ...published_schemas import schema_error
 
 ROOT = Path(__file__).parents[3]
 TRENDS = ROOT / "reports" / "published" / "trends"
-ROW = re.compile(r"\| (FB-\d+) \| .* \| (.*) \| (.*) \|")
-GONE = re.compile(r"(\S+), (?:(\d+) of \d+ cases|its case)")
-THERE = re.compile(r"still there in (\S+), (?:(\d+) of \d+ cases|its case)")
-
-
-@pytest.fixture(scope="module")
-def manifest() -> dict[str, Any]:
-    return load(ROOT / "corpus").raw
-
-
-@pytest.fixture(scope="module")
-def page(manifest: dict[str, Any]) -> str:
-    return render(trophies(manifest, load_trends(TRENDS, manifest), load_baselines(ROOT)))
 
 
 def test_published_trends_keep_to_their_schema_and_hold_nothing_of_a_machine() -> None:
@@ -45,86 +27,9 @@ def test_published_trends_keep_to_their_schema_and_hold_nothing_of_a_machine() -
         assert not re.search(r"/(?:tmp|home|root|work|Users)/|20\d\d-\d\d-\d\d|\b\d+(?:\.\d+)? ?m?s\b", text)
 
 
-def _claims(page: str) -> list[tuple[str, str, str, str]]:
-    """Return (bug, implementation, cell about seen, cell about gone) of every line of the page's tables."""
-    out = []
-    for line in page.splitlines():
-        match = ROW.fullmatch(line)
-        if match:
-            bug, seen, gone = match.groups()
-            for one, other in zip(seen.split("<br>"), gone.split("<br>"), strict=True):
-                name, _, rest = one.partition(" ")
-                assert other.startswith(f"{name} ")
-                out.append((bug, name.strip("`"), rest, other.removeprefix(f"{name} ")))
-    return out
-
-
-def test_every_fix_on_the_page_is_one_of_the_data(page: str) -> None:
-    checked = 0
-    for bug, name, seen, said in _claims(page):
-        for part in said.split("; "):
-            match = GONE.fullmatch(part)
-            if match is None:
-                continue
-            version, count = match[1], int(match[2] or 1)
-            (passage,) = [
-                p
-                for p in json.loads((TRENDS / file_name(name)).read_bytes())["passages"]
-                if short(p["after"]) == version
-            ]
-            fixed = [
-                c
-                for c in passage["changes"]
-                if c["turn"] in ("fixed", "gained")
-                and (c["after"] == "pass" or c["after"].startswith("choice:"))
-                and any(b["bug"] == bug and b["turns_here"] is not False for b in c["bugs"])
-            ]
-            assert len(fixed) == count > 0, (bug, name)
-            assert short(passage["before"]) in seen
-            checked += 1
-    assert checked >= 8
-
-
-def test_every_bug_that_is_called_still_there_fails_in_the_newest_by_a_baseline_or_a_run(
-    page: str, manifest: dict[str, Any]
-) -> None:
-    checked = 0
-    table = {bug["id"]: bug for bug in manifest["field_bugs"]}
-    shown = {c["id"]: {a["bug"] for a in c["affects"]} for c in manifest["cases"]}
-    for bug, name, seen, said in _claims(page):
-        match = THERE.search(said)
-        if match is None:
-            continue
-        project, _, entry = name.replace("-", "_").partition(":")
-        folder = ROOT / IMPLEMENTATIONS / project
-        file = folder / f"expected_failures{entry and '_'}{entry}.toml"
-        baseline = tomllib.loads(file.read_text("utf-8")) if file.exists() else {"expected": []}
-        trend = TRENDS / file_name(name)
-        ran = json.loads(trend.read_bytes())["versions"] if trend.exists() else []
-        shows = {
-            row["case"]
-            for version in ran
-            if short(version["version"]) == match[1]
-            for row in version.get("shows", ())
-            if bug in row["bugs"] and bug_affects(table[bug], version["version"])
-        }
-        numbers = {r.rpartition("#")[2] for r in table[bug]["references"]}
-        listed = {
-            row["case"]
-            for row in baseline["expected"]
-            if bug in shown.get(row["case"], ()) and row.get("issue", "").rpartition("/")[2] in numbers
-        }
-        assert match[1] in seen
-        assert len(listed | shows) == int(match[2] or 1), (bug, name)
-        checked += 1
-    assert checked >= 4
-
-
-def test_the_page_speaks_of_every_bug_that_cases_show_and_of_no_other(
-    page: str, manifest: dict[str, Any]
-) -> None:
-    shown = {a["bug"] for c in manifest["cases"] if c["status"] == "active" for a in c["affects"]}
-    rows = [line for line in page.splitlines() if line.startswith("| ")]
+def test_the_page_speaks_of_every_bug_that_cases_show_and_of_no_other() -> None:
+    shown = {a["bug"] for c in load_manifest().raw["cases"] if c["status"] == "active" for a in c["affects"]}
+    rows = [x for x in (ROOT / "docs" / "trophies.md").read_text("utf-8").splitlines() if x.startswith("| ")]
     named = [bug for line in rows for bug in re.findall(r"\bFB-\d+\b", line)]
     assert sorted(named) == sorted(shown)
 
