@@ -30,8 +30,7 @@ from ..text import plural, same_project, slug, visible
 from ..trophies.model import Sighting, sighting_text
 from ..versions import short
 from .data import Program, SiteData, history_page, passage_anchor, release_page
-from .documents import Document, documents_of, group_of
-from .links import Links, case_anchor, case_page, rule_page
+from .links import Document, Links, case_anchor, case_page, documents_of, group_of, rule_page
 
 ABOUT = {
     "framing": "the length prefix and the size of the file",

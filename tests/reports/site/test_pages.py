@@ -11,8 +11,7 @@ from markdown_it import MarkdownIt
 
 from safetensors_reports.history.ledger import Ledger
 from safetensors_reports.site.data import Program, SiteData, passage_anchor
-from safetensors_reports.site.documents import GROUPS, Document, documents_of, page_of
-from safetensors_reports.site.links import Links
+from safetensors_reports.site.links import GROUPS, Document, Links, documents_of, page_of
 from safetensors_reports.site.pages import Page, all_pages, demands
 from safetensors_reports.text import visible
 
