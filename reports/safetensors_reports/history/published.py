@@ -1,4 +1,4 @@
-"""Read and check the input files of the trophies page, and reduce trends to what may be published."""
+"""Published trends: reduce a trend to what may be published, and read and check the published ones."""
 
 from __future__ import annotations
 
@@ -19,42 +19,60 @@ from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import read_whole
 
 from ..audit.disclosure import is_unsafe, redact_open
-from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
-from ..history.trend import (
-    TURNS,
-    CaseInfo,
-    KnownBug,
-    ShownRow,
-    TrendDocument,
-    VersionRow,
-    VersionRun,
-    turn_of,
-)
+from ..audit.inputs import AuditError
+from ..baseline import MAX_BYTES
 from ..record.run import Row
 from ..text import same_project, visible
-from .model import COMMIT, Expectations, affects
+from ..versions import COMMIT, bug_affects
+from .trend import TURNS, CaseInfo, ShownRow, TrendDocument, VersionRow, VersionRun, turn_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?")
 """An implementation, followed by a colon and the entry point if there is one; it becomes a file name."""
 _SOURCE = re.compile(r"(https://[A-Za-z0-9._~/-]+)?")
 """The address of a repository; it becomes a link on a page."""
-IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
-
-
-class TrophyError(Exception):
-    """Data that cannot be used; the message names the file, the problem and the fix."""
 
 
 def file_name(implementation: str) -> str:
     return implementation.replace(":", "-") + ".json"
 
 
+def published_version(
+    run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
+) -> VersionRun:
+    """Replace *unsafe* results without a public report by passes, before anything is counted."""
+    if run.record is None:
+        return run
+    table = {bug["id"]: bug for bug in manifest["field_bugs"]}
+    options = {case["id"]: case.get("expect", {}).get("options", ()) for case in manifest["cases"]}
+    bugs = {case: note.bugs for case, note in notes.items()}
+
+    def passed(row: Row) -> Row:
+        # To pass a case of a choice is to take an option. It is the same option for all versions, and never a
+        # bug.
+        buggy = {bug.option for bug in bugs.get(row["case"], ())}
+        taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in buggy)
+        return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
+
+    held = [
+        is_unsafe(row) and not _reported([bug.id for bug in bugs.get(row["case"], ())], run.version, table)
+        for row in run.record.results
+    ]
+    hidden = {row["case"] for row, hide in zip(run.record.results, held, strict=True) if hide}
+    results = [
+        passed(row) if hide else redact_open(row) if row["case"] in hidden and row["step"] == "open" else row
+        for row, hide in zip(run.record.results, held, strict=True)
+    ]
+    # If the adapter does not fit a hidden case, that would reveal the crash too.
+    misfits = {case: text for case, text in run.misfits.items() if case not in hidden}
+    return dataclasses.replace(run, record=dataclasses.replace(run.record, results=results), misfits=misfits)
+
+
 def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
-    """Return the changes that show publicly reported bugs. Raises TrophyError for other unsafe results."""
+    """Return the changes that show publicly reported bugs. Raises AuditError for other unsafe results."""
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     for case, version, verdict, bugs in _failures(document):
         if kind_of(verdict) == "unsafe" and not _reported(bugs, version, table):
-            raise TrophyError(
+            raise AuditError(
                 f"the trend contains an unsafe result in version {visible(version, 60)}, case "
                 f"{visible(case, 100)}, for which no bug with a public report is recorded; create the "
                 "trend again with: stc trend --public"
@@ -70,40 +88,6 @@ def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> Tre
     return replace(document, versions=versions, passages=tuple(passages))
 
 
-def published_version(
-    run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
-) -> VersionRun:
-    """Replace *unsafe* results without a public report by passes, before anything is counted."""
-    if run.record is None:
-        return run
-    table = {bug["id"]: bug for bug in manifest["field_bugs"]}
-    options = {case["id"]: case.get("expect", {}).get("options", ()) for case in manifest["cases"]}
-
-    def bugs_of(row: Row) -> tuple[KnownBug, ...]:
-        note = notes.get(row["case"])
-        return note.bugs if note is not None else ()
-
-    def passed(row: Row) -> Row:
-        # To pass a case of a choice is to take an option. It is the same option for all versions, and never a
-        # bug.
-        buggy = {bug.option for bug in bugs_of(row)}
-        taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in buggy)
-        return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
-
-    held = [
-        is_unsafe(row) and not _reported([bug.id for bug in bugs_of(row)], run.version, table)
-        for row in run.record.results
-    ]
-    hidden = {row["case"] for row, hide in zip(run.record.results, held, strict=True) if hide}
-    results = [
-        passed(row) if hide else redact_open(row) if row["case"] in hidden and row["step"] == "open" else row
-        for row, hide in zip(run.record.results, held, strict=True)
-    ]
-    # If the adapter does not fit a hidden case, that would reveal the crash too.
-    misfits = {case: text for case, text in run.misfits.items() if case not in hidden}
-    return dataclasses.replace(run, record=dataclasses.replace(run.record, results=results), misfits=misfits)
-
-
 def _failures(document: TrendDocument) -> Iterator[tuple[str, str, str, list[str]]]:
     for row in document.versions:
         for shown in row.shows:
@@ -117,35 +101,34 @@ def _failures(document: TrendDocument) -> Iterator[tuple[str, str, str, list[str
 
 
 def _reported(bugs: Iterable[str], version: str, table: Mapping[str, Mapping[str, Any]]) -> bool:
-    return any(affects(table[bug], version) for bug in bugs if bug in table)
+    return any(bug_affects(table[bug], version) for bug in bugs if bug in table)
 
 
 def _recorded(row: VersionRow, table: Mapping[str, Mapping[str, Any]]) -> tuple[ShownRow, ...]:
-    shown = []
-    for case in row.shows:
-        bugs = tuple(bug for bug in case.bugs if bug in table and affects(table[bug], row.version))
-        shown += [replace(case, bugs=bugs)] if bugs else []
-    return tuple(shown)
+    kept = (
+        replace(case, bugs=tuple(bug for bug in case.bugs if _reported([bug], row.version, table)))
+        for case in row.shows
+    )
+    return tuple(case for case in kept if case.bugs)
 
 
 def load_trends(folder: Path, manifest: Mapping[str, Any]) -> list[TrendDocument]:
-    paths = sorted(folder.glob("*.json"))
-    if not paths:
-        raise TrophyError(f"{folder}: there are no trends; add one with: stc trophies --add FILE")
     out = []
-    for path in paths:
+    for path in sorted(folder.glob("*.json")):
         document = load_trend(path, manifest)
         if path.name != file_name(document.implementation):
-            raise TrophyError(
+            raise AuditError(
                 f"{path}: this trend is about {visible(document.implementation, 60)}, so it belongs in "
                 f"{visible(file_name(document.implementation), 60)}"
             )
         if document != published_trend(document, manifest):
-            raise TrophyError(
+            raise AuditError(
                 f"{path}: the trend contains data that must not be published; write it with: stc "
                 "trophies --add FILE"
             )
         out.append(document)
+    if not out:
+        raise AuditError(f"{folder}: there are no trends; add one with: stc trophies --add FILE")
     return out
 
 
@@ -153,14 +136,14 @@ def load_trend(path: Path, manifest: Mapping[str, Any]) -> TrendDocument:
     try:
         document = typed(json.loads(read_whole(path, MAX_BYTES)), TrendDocument)
     except OSError as err:
-        raise TrophyError(str(err)) from err
+        raise AuditError(str(err)) from err
     except MisfitError as err:
-        raise TrophyError(f"{path}: {err}") from err
+        raise AuditError(f"{path}: {err}") from err
     except (ValueError, RecursionError) as err:
-        raise TrophyError(f"{path}: not valid JSON ({visible(str(err), 120)}); it may be truncated") from err
+        raise AuditError(f"{path}: not valid JSON ({visible(str(err), 120)}); it may be truncated") from err
     fault = _fault(document) or _corpus_fault(document, manifest)
     if fault:
-        raise TrophyError(f"{path}: {visible(fault, 300)}")
+        raise AuditError(f"{path}: {visible(fault, 300)}")
     return document
 
 
@@ -182,7 +165,7 @@ def _fault(document: TrendDocument) -> str:
             return f"{err}: all versions must be releases, or all must be full commit hashes"
     if [(p.before, p.after) for p in document.passages] != list(pairwise(ran)):
         return "the passages do not match the versions"
-    for change in (c for passage in document.passages for c in passage.changes):
+    for change in document.changes:
         if turn_of(change.before, change.after) != change.turn:
             return (
                 f"{change.case} is marked as {change.turn}, but its verdict changed from {change.before} "
@@ -193,45 +176,13 @@ def _fault(document: TrendDocument) -> str:
 
 def _corpus_fault(document: TrendDocument, manifest: Mapping[str, Any]) -> str:
     cases = {case["id"]: case for case in manifest["cases"]}
-    changes = (c for passage in document.passages for c in passage.changes)
-    shows = (s for row in document.versions for s in row.shows)
-    changed = [(c.case, {row.bug for row in c.bugs}, True) for c in changes]
-    for name, bugs, every in [*changed, *((s.case, set(s.bugs), False) for s in shows)]:
-        case = cases.get(name)
-        if case is None:
+    changed = [(c.case, {row.bug for row in c.bugs}, True) for c in document.changes]
+    shown = [(s.case, set(s.bugs), False) for row in document.versions for s in row.shows]
+    for name, bugs, every in [*changed, *shown]:
+        if name not in cases:
             return f"{name} is not a case of the corpus; run stc trend again"
-        rows = case["affects"]
+        rows = cases[name]["affects"]
         own = {row["bug"] for row in rows if same_project(document.implementation, row["project"])}
         if not bugs <= own or (every and bugs != own):
             return f"the corpus lists other bugs for {name}; run stc trend again"
     return ""
-
-
-def load_baselines(root: Path) -> list[Expectations]:
-    out = []
-    for path in sorted((root / IMPLEMENTATIONS).glob("*/expected_failures*.toml")):
-        try:
-            name, entries, _ = read_baseline(path)
-            version = _newest(path.with_name("implementation.toml"))
-            if not version:
-                continue
-        except (OSError, BaselineError) as err:
-            raise TrophyError(str(err)) from err
-        if not name:
-            raise TrophyError(f"{path}: not a baseline, because it has no 'implementation' or [[expected]]")
-        out.append(Expectations(name, version, entries))
-    return out
-
-
-def _newest(path: Path) -> str:
-    try:
-        document = read_toml(path)
-        if document and "install" not in document:
-            return ""
-        version = document.get("install", {}).get("version")
-    except (ValueError, AttributeError) as err:
-        raise TrophyError(f"{path}: cannot be read as a descriptor ({err})") from err
-    try:
-        return str(Version(version))
-    except (ValueError, TypeError) as err:
-        raise TrophyError(f"{path}: install.version = {version!r} is not a version") from err
