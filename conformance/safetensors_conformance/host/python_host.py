@@ -116,11 +116,11 @@ def main() -> int:
     try:
         adapter = load(sys.argv[1])
     except BaseException as err:
-        message = import_sibling("adapter_mistakes").load_error(err, sys.argv[1])
+        message = library.load_error(err, sys.argv[1])
         problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
     gc.freeze()  # make these objects permanent, so that collections skip them and forks do not copy them
     if sys.argv[4:5] == ["template"]:
-        import_sibling("template").serve_forks(answers, lambda: serve(adapter, problem, answers))
+        import_sibling("supervisor").serve_forks(answers, lambda: serve(adapter, problem, answers))
         return 0
     return serve(adapter, problem, answers)
 
@@ -182,12 +182,12 @@ def load(spec: str) -> Any:
     adapter = module
     for part in name.split(".") if name else ():
         if not hasattr(adapter, part):
-            raise import_sibling("adapter_mistakes").missing_name_error(spec, adapter, part)
+            raise library.missing_name_error(spec, adapter, part)
         adapter = getattr(adapter, part)
     if isinstance(adapter, type):
         adapter = adapter()
     if not steps_of(adapter):
-        raise import_sibling("adapter_mistakes").no_steps_error(spec, adapter, _METHODS.values(), steps_of)
+        raise library.no_steps_error(spec, adapter, _METHODS.values(), steps_of)
     return adapter
 
 

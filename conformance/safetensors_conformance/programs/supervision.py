@@ -222,7 +222,7 @@ class SupervisedProcess:
 
 
 class Template:
-    """A Python host that only forks (``host/template.py``), on Linux only. Forks inherit ``env``."""
+    """A Python host that only forks (``host/supervisor.py``), on Linux only. Forks inherit ``env``."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         self._link, theirs = socket.socketpair()
