@@ -11,7 +11,7 @@ from pathlib import Path
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.implementation_run import result_row
+from safetensors_conformance.run.results import result_row
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.confinement import Confinement

@@ -13,10 +13,8 @@ from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
 
 from ..run.baseline import BaselineError, load_baseline
-from ..run.driver import Run
-from ..run.implementation_run import ImplementationRun, result_row, result_rows
-from ..run.options import RunOptions
-from ..run.results import baseline_path
+from ..run.driver import ImplementationRun, Run
+from ..run.results import RunOptions, baseline_path, result_row, result_rows
 from ..verdict.message import explain_failure
 from .common import corpus, shared_option, targets, tracked
 
@@ -118,5 +116,5 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
         for choice in run.choices(cases):
             mine.add({"choice": run.choice_row(choice, cases)})
     driver.finish()
-    for line in driver.results.update_baselines(file, profile):
+    for line in driver.update_baselines(file, profile):
         click.echo(line)

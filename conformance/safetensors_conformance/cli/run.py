@@ -17,11 +17,9 @@ from safetensors_reference.text import visible_lines
 
 from ..run.baseline import BaselineError
 from ..run.cases import GivenUpError, StoppedError
-from ..run.driver import Run
-from ..run.implementation_run import Assessment, ImplementationRun
+from ..run.driver import Assessment, ImplementationRun, Run
 from ..run.interruption import Interruption
-from ..run.options import RunOptions
-from ..run.results import ReportError
+from ..run.results import ReportError, RunOptions
 from ..verdict.judge import CaseVerdict
 from ..verdict.message import explain_answer
 from ..worker.worker import Limits
@@ -120,7 +118,8 @@ def run(
         )
         try:
             driver = Run(targets(impls or ("reference",)), options)
-            stack.callback(driver.results.close)
+            driver.lock_report()
+            stack.callback(driver.close)
         except BaselineError as err:
             raise click.UsageError(str(err)) from err
         except ReportError as err:

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.options import is_device
 from safetensors_conformance.outcome import STEPS
 from safetensors_conformance.run.baseline import BaselineError, failing_steps, load_baseline, update
-from safetensors_conformance.run.implementation_run import ImplementationRun
-from safetensors_conformance.run.options import RunOptions, is_device
-from safetensors_conformance.run.results import ImplementationResults
+from safetensors_conformance.run.driver import ImplementationRun
+from safetensors_conformance.run.results import ImplementationResults, RunOptions
 from safetensors_corpus import load_manifest
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record

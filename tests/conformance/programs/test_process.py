@@ -26,7 +26,7 @@ from safetensors_conformance.outcome import RetryReason, StepResult
 from safetensors_conformance.programs import process
 from safetensors_conformance.programs import supervision as supervised
 from safetensors_conformance.programs.folders import scratch_folder
-from safetensors_conformance.run.multistep import run_multistep
+from safetensors_conformance.run.cases import run_multistep
 from safetensors_conformance.worker import pipe
 from safetensors_conformance.worker.copies import Copies, warm_up
 from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker

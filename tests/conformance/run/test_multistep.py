@@ -12,8 +12,7 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.run import cases as runner
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.multistep import SHOWN_URL
+from safetensors_conformance.run.cases import SHOWN_URL, CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.confinement import Confinement

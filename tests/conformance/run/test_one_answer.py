@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from safetensors_conformance.outcome import Implementation, StepResult
-from safetensors_conformance.run.implementation_run import result_row
+from safetensors_conformance.run.results import result_row
 from safetensors_conformance.verdict.judge import judge
 from safetensors_conformance.verdict.message import explain_failure
 from safetensors_corpus import Case

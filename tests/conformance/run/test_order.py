@@ -9,7 +9,7 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.cases import CaseRunner, Input
-from safetensors_conformance.run.implementation_run import result_rows
+from safetensors_conformance.run.results import result_rows
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_reports.causes import describe_failures

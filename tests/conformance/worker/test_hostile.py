@@ -37,7 +37,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT
 from safetensors_conformance.programs import process
 from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.implementation_run import result_row
+from safetensors_conformance.run.results import result_row
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.copies import Copies
 from safetensors_conformance.worker.worker import StartError

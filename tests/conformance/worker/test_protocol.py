@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_conformance.outcome import Implementation
-from safetensors_conformance.run.implementation_run import result_row
+from safetensors_conformance.run.results import result_row
 from safetensors_conformance.verdict.judge import judge
 from safetensors_conformance.worker.protocol import (
     MAX_VALUES,
