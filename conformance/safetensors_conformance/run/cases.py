@@ -18,9 +18,8 @@ from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
 from ..programs.folders import scratch_folder
 from ..verdict.budget import cheaper, excesses
-from ..worker.copies import Copies, warm_up, without
-from ..worker.pipe import make_worker
-from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, retry_alone
+from ..worker.copies import Copies, small_files, without
+from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, make_worker, retry_alone
 
 MAX_IN_FLIGHT = 256
 """Maximum number of requests in flight, which nearly fills a pipe."""
@@ -332,6 +331,13 @@ def within_budget(item: Input, result: StepResult) -> StepResult:
     if item.budget is None or result.outcome in UNSAFE or result.outcome == "harness-error":
         return result
     return replace(result, over_budget=excesses(item.budget, result))
+
+
+def warm_up(worker: Worker, step: str) -> None:
+    """Run the step on two small files. If the step needs more than a file, run ``read`` instead."""
+    with small_files() as paths:
+        for path in paths:
+            worker.ask(step if step in ("open", "read") else "read", path)
 
 
 def run_multistep(

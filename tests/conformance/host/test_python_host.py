@@ -19,8 +19,7 @@ from safetensors_conformance.host.library import UNTOLD, Refused, attribute, cal
 from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits, StartError
+from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 
 from ..support import REPOSITORY
 

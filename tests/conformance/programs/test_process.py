@@ -26,12 +26,13 @@ from safetensors_conformance.outcome import RetryReason, StepResult
 from safetensors_conformance.programs import process
 from safetensors_conformance.programs import supervision as supervised
 from safetensors_conformance.programs.folders import scratch_folder
-from safetensors_conformance.run.cases import run_multistep
-from safetensors_conformance.worker import pipe
-from safetensors_conformance.worker.copies import Copies, warm_up
-from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker
+from safetensors_conformance.run.cases import run_multistep, warm_up
+from safetensors_conformance.worker import worker
+from safetensors_conformance.worker.copies import Copies
 from safetensors_conformance.worker.worker import (
+    ExitWorker,
     Limits,
+    PipeWorker,
     Request,
     Worker,
     retry_alone,
@@ -49,7 +50,7 @@ LONG = "p" * 3000
 @pytest.fixture
 def dies_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a process that dies after its answer as long as usual."""
-    monkeypatch.setattr(pipe, "LAST_WORDS_SECONDS", process.LAST_WORDS_SECONDS)
+    monkeypatch.setattr(worker, "LAST_WORDS_SECONDS", process.LAST_WORDS_SECONDS)
 
 
 @contextmanager
@@ -267,7 +268,7 @@ def test_no_program_outlives_the_harness(how: str, tmp_path: Path) -> None:
     note = tmp_path / "note"
     code = """
 import sys, threading
-from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.worker.worker import PipeWorker
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
 worker = PipeWorker(resolve(sys.argv[1]), Limits(60, 1 << 30))

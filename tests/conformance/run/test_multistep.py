@@ -16,8 +16,7 @@ from safetensors_conformance.run.cases import SHOWN_URL, CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.confinement import Confinement
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits, Request
+from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus import Case
 
 from ..suite_runs import load_once, one_of_each

@@ -9,8 +9,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.process import STRETCH_FACTOR
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits
+from safetensors_conformance.worker.worker import Limits, make_worker
 
 from ..support import HERE, TRIGGER, cases
 
