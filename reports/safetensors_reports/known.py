@@ -1,6 +1,23 @@
-"""Models and a reader for files that list expected failures; each file applies to a single implementation.
+"""What is known about implementations: expected failures (baselines) and known disagreements (triage files).
 
-``safetensors_conformance.run.baseline`` documents the format and applies the entries to runs.
+Both are TOML files with one table per entry, which may be preceded by defaults for ``why``, ``issue`` and
+``review_by``::
+
+    why = "not analysed yet"
+
+    [[expected]]                          # in a baseline
+    case = "layout/hole-between-two"      # a case id, or a glob within one area
+    read = "wrong-accept"                 # the verdict, per step
+    issue = "https://github.com/me/mylib/issues/1"   # a URL, or "unreported" with a why
+    review_by = 2027-03-01
+
+    [[known]]                             # in a triage file
+    signature = "HDR_DUP_KEY*: accept mylib; reject reference"   # as ``stc diff`` prints it; * and ? work
+    issue = "https://github.com/me/mylib/issues/2"
+    review_by = 2027-03-01
+    between = ["mylib", "reference"]      # only for runs that compare exactly these implementations
+
+``safetensors_conformance.run.baseline`` applies baselines to runs and rewrites them.
 """
 
 from __future__ import annotations
@@ -8,8 +25,9 @@ from __future__ import annotations
 import datetime as dt
 import fnmatch
 import tomllib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,23 +39,55 @@ from safetensors_corpus.typed import typed
 from safetensors_reference.rules.faults import shown
 from safetensors_reference.source import read_whole
 
+from .differences.report import TriageState
+from .differences.signatures import Signature
 from .text import visible
 from .versions import affects_version
 
+SHIPPED_TRIAGE = Path(__file__).with_name("triage.toml")
 MAX_BYTES = 64 << 20
 MAX_VERSIONS = 1000
 UNREPORTED = "unreported"
-"""Value of ``issue`` for a security failure without a public report; the entry then also needs a ``why``."""
+"""Value of ``issue`` for an entry without a public report; the entry then also needs a ``why``."""
 
 _STEPS = "a step"
 """Key that collects the steps of an entry during decoding; it does not occur in files."""
 
 
-class BaselineError(Exception):
-    """A baseline cannot be used; the message names the file, the entry and the fix."""
+class KnownError(Exception):
+    """A baseline or triage file cannot be used; the message names the file, the entry and the fix."""
 
 
-class ExpectedFailure(Struct, frozen=True, forbid_unknown_fields=True):
+class _Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What both kinds of entry contain, and the defaults for it."""
+
+    why: str = ""
+    issue: str = ""
+    review_by: dt.date | None = None
+
+    @classmethod
+    def decode(cls, row: dict[str, Any]) -> Self:
+        return typed(row, cls)
+
+    def check(self) -> None:
+        """Check an entry to which the defaults were applied. Raises ValueError."""
+
+    def check_issue(self, what: str) -> None:
+        linked = self.issue.startswith(("https://", "http://"))
+        explained = self.issue == UNREPORTED and bool(self.why.strip())
+        if not (linked or explained) or self.review_by is None:
+            raise ValueError(
+                f"{what} needs a review_by date and an issue, which is a URL or {UNREPORTED!r} with a why"
+            )
+
+    def is_overdue(self, today: dt.date) -> bool:
+        return self.review_by is not None and self.review_by < today
+
+
+Entry = TypeVar("Entry", bound=_Entry)
+
+
+class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
     """Verdicts expected for the steps of one case, or of all cases that match a glob pattern.
 
     ``on`` limits the expectation for the ``device`` step to ``cpu`` or ``cuda``.
@@ -45,44 +95,74 @@ class ExpectedFailure(Struct, frozen=True, forbid_unknown_fields=True):
 
     case: str
     steps: dict[str, str] = field(name=_STEPS)
-    why: str = ""
-    issue: str = ""
-    review_by: dt.date | None = None
     versions: str = ""
     profile: str = ""
     on: str = ""
     since: Any = None
 
+    @classmethod
+    def decode(cls, row: dict[str, Any]) -> Self:
+        steps = {step: row[step] for step in STEPS if step in row}
+        others = {key: value for key, value in row.items() if key not in STEPS}
+        return typed({**others, "case": visible(row["case"], 2000), _STEPS: steps}, cls)
+
     @property
     def is_glob(self) -> bool:
-        return "*" in self.case or "?" in self.case or "[" in self.case
+        return any(char in self.case for char in "*?[")
 
     def covers(self, case_id: str) -> bool:
         """Return whether the entry applies to a case. A star does not match a slash."""
-        if not self.is_glob:
-            return self.case == case_id
-        area, _, name = self.case.partition("/")
-        case_area, _, case_name = case_id.partition("/")
-        return fnmatch.fnmatchcase(case_area, area) and fnmatch.fnmatchcase(case_name, name)
+        parts, globs = case_id.split("/"), self.case.split("/")
+        return len(parts) == len(globs) and all(map(fnmatch.fnmatchcase, parts, globs))
 
     def applies(self, version: str, profile: str | None) -> bool:
         return self.profile == (profile or "") and affects_version(self.versions, version)
 
+    def check(self) -> None:
+        if not self.steps:
+            raise ValueError('has no verdict; write for example read = "wrong-accept"')
+        for step, verdict in self.steps.items():
+            if kind_of(verdict) not in VERDICTS or verdict == "pass":
+                raise ValueError(f"{step} = {verdict!r} is not a failing verdict")
+        if self.on and (self.on not in ("cpu", "cuda") or "device" not in self.steps):
+            raise ValueError(f'on = {self.on!r} must be "cpu" or "cuda" and requires a verdict for device')
+        try:
+            # the value may contain numbers that are too long for Python to convert
+            if len(self.versions) > MAX_VERSIONS:
+                raise InvalidSpecifier
+            SpecifierSet(self.versions)
+        except InvalidSpecifier as err:
+            raise ValueError(f"versions = {shown(self.versions)} is not a version specifier") from err
+        # One line must not silence an audit, so security entries need an issue and a review date.
+        if SECURITY & set(self.steps.values()):
+            self.check_issue("a security verdict")
 
-class BaselineDefaults(Struct, frozen=True, forbid_unknown_fields=True):
-    """Defaults for the entries of a file that do not set these fields."""
 
-    why: str = ""
-    issue: str = ""
-    review_by: dt.date | None = None
+class KnownDisagreement(_Entry, frozen=True, forbid_unknown_fields=True):
+    """A signature to silence in runs that compare exactly the implementations in ``between``, or in all runs.
 
-    def apply_to(self, entry: ExpectedFailure) -> ExpectedFailure:
-        return replace(
-            entry,
-            why=entry.why or self.why,
-            issue=entry.issue or self.issue,
-            review_by=entry.review_by or self.review_by,
-        )
+    Older files have a ``reason`` in each entry, and a ``why`` only in unreported ones.
+    """
+
+    signature: str
+    reason: str = ""
+    between: frozenset[str] = frozenset()
+
+    def covers(self, signature: str) -> bool:
+        """Return whether the pattern matches a signature. Brackets are literal."""
+        return fnmatch.fnmatchcase(signature, self.signature.replace("[", "[[]"))
+
+    def check(self) -> None:
+        if set(self.signature) <= set("*? "):
+            raise ValueError("this pattern matches everything; name the known signatures")
+        if not (self.reason or self.why).strip():
+            raise ValueError("needs a 'why'")
+        self.check_issue("an entry")
+
+
+class _BaselineHead(_Entry, frozen=True, forbid_unknown_fields=True):
+    implementation: str = ""
+    inconsistent: tuple[str, ...] = ()
 
 
 class BaselineFile(NamedTuple):
@@ -93,6 +173,36 @@ class BaselineFile(NamedTuple):
     inconsistent: tuple[str, ...]
 
 
+class Triage(NamedTuple):
+    """The entries of one triage file that apply to one run."""
+
+    entries: tuple[KnownDisagreement, ...] = ()
+
+    def weigh(self, signatures: Iterable[Signature], today: dt.date) -> dict[str, TriageState]:
+        """Return signature -> state. A current entry takes precedence over an overdue one."""
+        found = {}
+        for text in _graded(signatures):
+            covering = [entry for entry in self.entries if entry.covers(text)]
+            if covering:
+                entry = min(covering, key=lambda e: e.is_overdue(today))
+                status = "expired" if entry.is_overdue(today) else "known"
+                found[text] = TriageState(
+                    status, entry.reason or entry.why, entry.issue, str(entry.review_by)
+                )
+        return found
+
+    def unmatched(self, signatures: Iterable[Signature]) -> list[str]:
+        texts = _graded(signatures)
+        return [entry.signature for entry in self.entries if not any(map(entry.covers, texts))]
+
+    def is_known(self, signature: str, today: dt.date) -> bool:
+        return any(entry.covers(signature) and not entry.is_overdue(today) for entry in self.entries)
+
+
+def _graded(signatures: Iterable[Signature]) -> list[str]:
+    return [signature.text for signature in signatures if signature.sort != "choice"]
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_whole(path, MAX_BYTES).decode())
@@ -101,62 +211,56 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_baseline(path: Path) -> BaselineFile:
+    """Read a baseline. Raises KnownError and OSError."""
+    head, entries = _read(f"baseline {path}", path, ("expected", "case"), ExpectedFailure, _BaselineHead)
+    return BaselineFile(head.implementation, tuple(entries), head.inconsistent)
+
+
+def load_triage(path: Path, names: Sequence[str]) -> Triage:
+    """Read the entries that apply to a run with implementations of these names. Raises KnownError."""
+    try:
+        _, entries = _read(f"triage file {path}", path, ("known", "signature"), KnownDisagreement, _Entry)
+    except OSError as err:
+        raise KnownError(str(err)) from err
+    return Triage(tuple(e for e in entries if e.between in (frozenset(), frozenset(names))))
+
+
+Head = TypeVar("Head", bound=_Entry)
+
+
+def _read(
+    label: str, path: Path, keys: tuple[str, str], kind: type[Entry], head_type: type[Head]
+) -> tuple[Head, list[Entry]]:
+    """Read a list with its defaults. ``keys`` are the name of the table and of the entry's first field."""
+    table, key = keys
     try:
         raw = read_toml(path)
     except ValueError as err:
-        raise BaselineError(f"baseline {path}: cannot be read as TOML ({err}); it may be truncated") from err
-    rows = raw.pop("expected", [])
+        raise KnownError(f"{label}: cannot be read as TOML ({err}); it may be truncated") from err
+    rows = raw.pop(table, [])
     try:
-        name = typed(raw.pop("implementation", ""), str)
-        inconsistent = typed(raw.pop("inconsistent", []), tuple[str, ...])
-        defaults = typed(raw, BaselineDefaults)
-        if not isinstance(rows, list):
-            raise ValueError("expected must be an array of tables: [[expected]]")
+        head = typed(raw, head_type)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError(f"{table} must be an array of tables")
     except ValueError as err:
-        known = (
-            "the known keys are 'implementation', 'inconsistent', 'why', 'issue', 'review_by' and "
-            "[[expected]]"
-        )
-        raise BaselineError(f"baseline {path}: {err}; {known}") from err
-    return BaselineFile(name, tuple(_entry(path, row, defaults) for row in rows), inconsistent)
-
-
-def _entry(path: Path, row: Any, defaults: BaselineDefaults) -> ExpectedFailure:
-    name = row.get("case") if isinstance(row, dict) else None
-    if not isinstance(name, str):
-        raise BaselineError(f"baseline {path}: an entry has no 'case'")
-    try:
-        steps = {step: row[step] for step in STEPS if step in row}
-        own = typed({**{k: v for k, v in row.items() if k not in STEPS}, _STEPS: steps}, ExpectedFailure)
-        entry = defaults.apply_to(own)
-        _check(entry)
-        # These strings are shown in many places that do not escape them.
-        entry = replace(entry, **{k: visible(getattr(entry, k), 2000) for k in ("case", "why", "issue")})
-    except ValueError as err:
-        raise BaselineError(f"baseline {path}, {name}: {err}") from err
-    return entry
-
-
-def _check(entry: ExpectedFailure) -> None:
-    if not entry.steps:
-        raise ValueError('has no verdict; write for example read = "wrong-accept"')
-    for step, verdict in entry.steps.items():
-        if kind_of(verdict) not in VERDICTS or verdict == "pass":
-            raise ValueError(f"{step} = {verdict!r} is not a failing verdict")
-    if entry.on and (entry.on not in ("cpu", "cuda") or "device" not in entry.steps):
-        raise ValueError(f'on = {entry.on!r} must be "cpu" or "cuda" and requires a verdict for device')
-    try:
-        # the value may contain numbers that are too long for Python to convert
-        if len(entry.versions) > MAX_VERSIONS:
-            raise InvalidSpecifier
-        SpecifierSet(entry.versions)
-    except InvalidSpecifier as err:
-        raise ValueError(f"versions = {shown(entry.versions)} is not a version specifier") from err
-    # One line must not silence an audit, so security entries need an issue and a review date.
-    linked = entry.issue.startswith("https://")
-    explained = entry.issue == UNREPORTED and bool(entry.why.strip())
-    if SECURITY & set(entry.steps.values()) and (not (linked or explained) or entry.review_by is None):
-        raise ValueError(
-            f"a security verdict needs a review_by date and an issue, which is a URL or {UNREPORTED!r} "
-            "with a why"
-        )
+        known = ", ".join(f"{name!r}" for name in head_type.__struct_fields__)
+        raise KnownError(f"{label}: {err}; the known keys are {known} and [[{table}]]") from err
+    entries = []
+    for row in rows:
+        name = row.get(key)
+        if not isinstance(name, str):
+            raise KnownError(f"{label}: an entry has no {key!r}")
+        try:
+            own = kind.decode(row)
+            entry = replace(
+                own,
+                # These strings are shown in many places that do not escape them.
+                why=visible(own.why or head.why, 2000),
+                issue=visible(own.issue or head.issue, 2000),
+                review_by=own.review_by or head.review_by,
+            )
+            entry.check()
+        except ValueError as err:
+            raise KnownError(f"{label}, {visible(name, 100)}: {err}") from err
+        entries.append(entry)
+    return head, entries

@@ -11,8 +11,9 @@ from rich.table import Table
 
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
+from safetensors_reports.known import KnownError
 
-from ..run.baseline import BaselineError, load_baseline
+from ..run.baseline import load_baseline
 from ..run.driver import ImplementationRun, Run
 from ..run.results import RunOptions, baseline_path, result_row, result_rows
 from ..verdict.message import explain_failure
@@ -38,7 +39,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
     path = baseline_path(targets([selector])[0], file)
     try:
         loaded = load_baseline(path, version, profile)
-    except BaselineError as err:
+    except KnownError as err:
         raise click.ClickException(str(err)) from err
     table = Table(box=None, pad_edge=False)
     for column in ("case", "verdicts", "why", "issue", "review by"):
@@ -103,7 +104,7 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     path = baseline_path(target, file)
     try:
         driver = Run([target], RunOptions(manifest, profile, baseline=path, use_baseline=False))
-    except BaselineError as err:
+    except KnownError as err:
         raise UnusableError(str(err)) from err
     mine = driver.results_of(target.selector)
     with closing(driver.implementation(target.selector)) as run:

@@ -14,8 +14,8 @@ import click
 from safetensors_corpus import Case
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.text import visible_lines
+from safetensors_reports.known import KnownError
 
-from ..run.baseline import BaselineError
 from ..run.cases import GivenUpError, StoppedError
 from ..run.driver import Assessment, ImplementationRun, Run
 from ..run.interruption import Interruption
@@ -120,7 +120,7 @@ def run(
             driver = Run(targets(impls or ("reference",)), options)
             driver.lock_report()
             stack.callback(driver.close)
-        except BaselineError as err:
+        except KnownError as err:
             raise click.UsageError(str(err)) from err
         except ReportError as err:
             raise UnusableError(f"--report {err}") from err

@@ -14,11 +14,11 @@ import pytest
 from safetensors_corpus import Case, ManifestError, load_manifest
 from safetensors_reference.rules.cwe import weaknesses_of
 from safetensors_reference.text import visible_lines
+from safetensors_reports.known import KnownError
 
 from ..implementations.selectors import SelectorError, resolve
 from ..options import DEVICE_NAMES, OPTIONS, is_device
 from ..programs.sandbox import SandboxError
-from ..run.baseline import BaselineError
 from ..run.cases import GivenUpError
 from ..run.driver import ImplementationRun, Run
 from ..run.results import ReportError, RunOptions
@@ -73,7 +73,7 @@ class Suite:
                 full_failures=self.option("--full-failures"),
             )
             return Run(targets, options)
-        except (ManifestError, SelectorError, ValueError, SandboxError, BaselineError) as err:
+        except (ManifestError, SelectorError, ValueError, SandboxError, KnownError) as err:
             raise unusable(err) from err
 
     def _check_numbers(self) -> None:

@@ -22,6 +22,7 @@ from safetensors_reports.causes.cause import MAX_SHOWN as MAX_CAUSES
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
+from safetensors_reports.known import KnownError
 from safetensors_reports.output import write_text
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 from safetensors_reports.record.run import RunRecord, selector_of
@@ -36,7 +37,6 @@ from ..verdict.message import explain_failure
 from ..worker.worker import StartError
 from .baseline import (
     Baseline,
-    BaselineError,
     check_baseline_option,
     due_by,
     failing_steps,
@@ -161,7 +161,7 @@ class ImplementationRun:
             self.baseline = load_baseline(
                 path, implementation.version, self.options.profile, self.options.device
             )
-        except BaselineError as err:
+        except KnownError as err:
             self.baseline_error = str(err)
 
     def baseline_complaint(self) -> str | None:
@@ -281,7 +281,7 @@ class Run:
     """Runs implementations over a corpus, each started on first use, and collects the results."""
 
     def __init__(self, targets: Iterable[Target], options: RunOptions) -> None:
-        """Check the baseline option. Raises BaselineError."""
+        """Check the baseline option. Raises KnownError."""
         self.targets = {target.selector: target for target in targets}
         self.options = options
         self.results: dict[str, ImplementationResults] = {}

@@ -19,7 +19,6 @@ from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.source import read_whole
 
 from ..audit.disclosure import is_unsafe, redact_open
-from ..baseline import MAX_BYTES, BaselineError, read_baseline, read_toml
 from ..history.trend import (
     TURNS,
     CaseInfo,
@@ -30,6 +29,7 @@ from ..history.trend import (
     VersionRun,
     turn_of,
 )
+from ..known import MAX_BYTES, KnownError, read_baseline, read_toml
 from ..record.run import Row
 from ..text import same_project, visible
 from .model import COMMIT, Expectations, affects
@@ -215,7 +215,7 @@ def load_baselines(root: Path) -> list[Expectations]:
             version = _newest(path.with_name("implementation.toml"))
             if not version:
                 continue
-        except (OSError, BaselineError) as err:
+        except (OSError, KnownError) as err:
             raise TrophyError(str(err)) from err
         if not name:
             raise TrophyError(f"{path}: not a baseline, because it has no 'implementation' or [[expected]]")

@@ -21,8 +21,8 @@ from safetensors_corpus.templates import reference_link
 from safetensors_reference.rules.pages import escape
 
 from .. import templates
-from ..baseline import ExpectedFailure
 from ..history.trend import TrendDocument
+from ..known import ExpectedFailure
 from ..text import code, report_key, same_project
 from ..versions import version_key
 

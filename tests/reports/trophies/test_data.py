@@ -12,8 +12,8 @@ import pytest
 from msgspec import to_builtins
 
 from safetensors_corpus.typed import typed
-from safetensors_reports.baseline import ExpectedFailure
 from safetensors_reports.history.trend import TrendDocument
+from safetensors_reports.known import ExpectedFailure
 from safetensors_reports.text import same_project
 from safetensors_reports.trophies.data import (
     IMPLEMENTATIONS,
