@@ -118,6 +118,11 @@ class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
     def applies(self, version: str, profile: str | None) -> bool:
         return self.profile == (profile or "") and affects_version(self.versions, version)
 
+    def for_device(self, kind: str) -> ExpectedFailure:
+        """Return the entry for runs on this kind of device, or without one."""
+        others = {step: verdict for step, verdict in self.steps.items() if step != "device"}
+        return self if self.on in ("", kind) else replace(self, steps=others)
+
     def check(self) -> None:
         if not self.steps:
             raise ValueError('has no verdict; write for example read = "wrong-accept"')

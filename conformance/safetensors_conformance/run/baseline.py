@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from msgspec.structs import replace
 from tomlkit.items import AoT, Table
 
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reference.source import read_whole
 from safetensors_reports.known import (
     MAX_BYTES,
-    UNREPORTED,
     BaselineFile,
     ExpectedFailure,
     KnownError,
@@ -36,6 +34,14 @@ from ..outcome import STEPS
 
 DAYS_TO_REVIEW = 90
 """Days until the review date of a newly created list."""
+NEW = """\
+# Entries without their own why, issue or review_by use these defaults.
+# After the review_by date, every run fails until you review the entries and set a new date.
+implementation = ""
+why = "failed on {today}, when this list was created; not analysed yet"
+issue = "unreported"
+review_by = {review_by}
+"""
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,9 @@ def name_in_records(path: Path) -> str:
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
     """Load the entries that apply to this version, profile and device. Raises KnownError."""
     _, entries, inconsistent = _read(path)
-    active = tuple(_for_device(e, device) for e in entries if e.applies(version, profile))
+    active = tuple(
+        entry.for_device(kind_of_device(device)) for entry in entries if entry.applies(version, profile)
+    )
     for case, number in Counter(entry.case for entry in active if not entry.is_glob).items():
         if number > 1:
             raise KnownError(f"baseline {path}: {case} is listed twice")
@@ -120,12 +128,6 @@ def _read(path: Path) -> BaselineFile:
 
 def kind_of_device(name: str | None) -> str:
     return (name or "").partition(":")[0]
-
-
-def _for_device(entry: ExpectedFailure, device: str | None) -> ExpectedFailure:
-    if entry.on in ("", kind_of_device(device)):
-        return entry
-    return replace(entry, steps={step: v for step, v in entry.steps.items() if step != "device"})
 
 
 def overdue_entries(baseline: Baseline, today: dt.date) -> list[ExpectedFailure]:
@@ -154,7 +156,11 @@ def update(
     ``device`` step unless the run used a device of that kind. In a file without default values, new security
     entries lack an issue and a review date, and the baseline is rejected until they are added.
     """
-    document = _document(path) if path.exists() else _new_document()
+    today = dt.datetime.now(dt.UTC).date()
+    review_by = today + dt.timedelta(DAYS_TO_REVIEW)
+    document = (
+        _document(path) if path.exists() else tomlkit.parse(NEW.format(today=today, review_by=review_by))
+    )
     document["implementation"] = implementation
     document.pop("inconsistent", None)
     if inconsistent:
@@ -191,22 +197,6 @@ def update(
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
     return len(kept) - len(added), len(added), removed
-
-
-def _new_document() -> tomlkit.TOMLDocument:
-    today = dt.datetime.now(dt.UTC).date()
-    document = tomlkit.document()
-    document.add(tomlkit.comment("Entries without their own why, issue or review_by use these defaults."))
-    document.add(
-        tomlkit.comment(
-            "After the review_by date, every run fails until you review the entries and set a new date."
-        )
-    )
-    document["implementation"] = ""
-    document["why"] = f"failed on {today}, when this list was created; not analysed yet"
-    document["issue"] = UNREPORTED
-    document["review_by"] = today + dt.timedelta(DAYS_TO_REVIEW)
-    return document
 
 
 def _other_device(entry: Table, device: str | None) -> bool:

@@ -17,7 +17,7 @@ from safetensors_reports.record.charges import recharge
 from safetensors_reports.record.run import RecordWriter, RunRecord
 
 from ..implementations.selectors import Target
-from ..outcome import Implementation, loadable
+from ..outcome import Implementation
 from ..verdict.judge import CaseVerdict
 from ..worker.worker import Limits
 from .baseline import name_in_records
@@ -199,8 +199,9 @@ class ImplementationResults:
 
     def _complete_cases(self, manifest: Manifest) -> int:
         """Count the cases with a result for each step, except heavy ones that the run did not ask for."""
-        implementation = self.header.get("implementation", {})
-        steps, areas = set(implementation.get("steps", ())), set(implementation.get("areas", ()))
+        known = self.header.get("implementation", {})
+        steps, areas = tuple(known.get("steps", ())), frozenset(known.get("areas", ()))
+        implementation = Implementation("", "", "", steps, areas=areas)
         heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
         done: dict[str, set[str]] = {}
         for row in self.results:
@@ -208,9 +209,7 @@ class ImplementationResults:
         complete = 0
         for name, there in done.items():
             case = manifest.by_id[name]
-            wanted = case.steps_for(steps, areas)
-            if "device" in steps and loadable(case) and case.is_claimed(areas):
-                wanted = [*wanted, "device"]
+            wanted = implementation.steps_of(case)
             complete += bool(wanted) and there.issuperset(wanted) and (heavy or not case.heavy)
         return complete
 

@@ -98,7 +98,10 @@ def test_entries_for_other_implementations_are_not_in_force(tmp_path: Path) -> N
         ),
         (OLD.replace("https://example.org/1", "unreported"), "'unreported' with a why"),
         (ENTRY.replace("review_by = 2027-01-01", ""), "needs a review_by date"),
-        (ENTRY.replace("2027-01-01", '"soon"'), "review_by: must be a date like 2027-06-01 or null, not 'soon'"),
+        (
+            ENTRY.replace("2027-01-01", '"soon"'),
+            "must be a date like 2027-06-01 or null, not 'soon'",
+        ),
         (
             ENTRY.replace("2027-01-01", "2027-01-01T00:00:00"),
             "review_by: must be a date like 2027-06-01 or null, not a date with",
