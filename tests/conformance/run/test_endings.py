@@ -25,7 +25,7 @@ from safetensors_conformance.run.driver import Run
 from safetensors_conformance.run.results import ReportError, RunOptions
 from safetensors_reports.record.run import RecordWriter, read_record
 
-from ..support import QUICK, REPOSITORY, TRIGGER, committed, fake
+from ..support import QUICK, REPOSITORY, TRIGGER, all_end, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -130,18 +130,8 @@ with Interruption() as interruption:
         child = int(process.stdout.readline())
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 128 + signal.SIGINT
-    deadline = time.monotonic() + 10  # a killed process takes a moment to end
-    while is_running(child) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not is_running(child)
+    assert all_end(child)
     assert not list(tmp_path.iterdir())
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:

@@ -14,7 +14,7 @@ from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_reports.causes import describe_failures
 
-from ..support import HERE, TRIGGER, cases, committed
+from ..support import TRIGGER, cases, committed, fake
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits as on Linux")
 
@@ -22,7 +22,7 @@ AFTER = ("layout/two-dtypes", "layout/hole-between-two", "dtype/scalar-of-f64", 
 
 
 def verdicts(name: str, *ids: str) -> dict[str, CaseVerdict]:
-    with Session(CaseRunner(resolve(f"py:{HERE / 'order_fakes.py'}:{name}"))) as session:
+    with Session(CaseRunner(resolve(fake(name)))) as session:
         session.start()
         wanted = cases(*ids)
         session.runner.plan(wanted)

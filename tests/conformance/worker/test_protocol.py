@@ -221,7 +221,7 @@ def test_a_line_that_is_no_json_is_no_message(line: bytes) -> None:
 
 
 @pytest.mark.by_day(3)
-@pytest.mark.parametrize("how", ["forge-next", "answers-twice", "counts-only"])
+@pytest.mark.parametrize("how", ["forge-next", "twice", "counts-only"])
 @pytest.mark.parametrize("ahead", [True, False])
 def test_answers_that_nobody_asked_for_are_not_those_of_the_next_case(how: str, ahead: bool) -> None:
     manifest = committed()
