@@ -159,7 +159,7 @@ def test_an_abort_in_the_middle_of_a_script_is_unsafe_and_the_next_case_runs() -
 
 
 def test_a_validator_is_held_to_its_verdict_only() -> None:
-    cases = of_kind("read", 7)
+    cases = of_kind("read", 29)
     with Session(CaseRunner(resolve(small("Validator")), LIMITS)) as session:
         who = session.start()
         assert (who.steps, who.verdict_only) == (("open",), True)
@@ -194,7 +194,7 @@ def few_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_ahead")
 def test_sending_ahead_changes_no_verdict() -> None:
-    cases = of_kind("read", 25)
+    cases = of_kind("read", 80)
     assert len(cases) > 3 * runner.MAX_IN_FLIGHT
     selector = QUICK
 
