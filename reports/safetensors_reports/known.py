@@ -39,7 +39,7 @@ from safetensors_corpus.typed import typed
 from safetensors_reference.rules.faults import shown
 from safetensors_reference.source import read_whole
 
-from .differences.report import TriageState
+from .differences.report import Status, TriageState
 from .differences.signatures import Signature
 from .text import visible
 from .versions import affects_version
@@ -185,15 +185,14 @@ class Triage(NamedTuple):
 
     def weigh(self, signatures: Iterable[Signature], today: dt.date) -> dict[str, TriageState]:
         """Return signature -> state. A current entry takes precedence over an overdue one."""
-        found = {}
+        found: dict[str, TriageState] = {}
         for text in _graded(signatures):
             covering = [entry for entry in self.entries if entry.covers(text)]
             if covering:
                 entry = min(covering, key=lambda e: e.is_overdue(today))
-                status = "expired" if entry.is_overdue(today) else "known"
-                found[text] = TriageState(
-                    status, entry.reason or entry.why, entry.issue, str(entry.review_by)
-                )
+                status: Status = "expired" if entry.is_overdue(today) else "known"
+                shown = entry.reason or entry.why
+                found[text] = TriageState(status, shown, entry.issue, str(entry.review_by))
         return found
 
     def unmatched(self, signatures: Iterable[Signature]) -> list[str]:

@@ -210,8 +210,13 @@ def stray_dies(right: Answer) -> None:
 
 
 def stray_fills(_: Answer) -> None:
-    leave(lambda: [b"x" * (400 << 20), time.sleep(600)])
+    leave(fill)
     time.sleep(600)
+
+
+def fill() -> None:
+    filled = b"x" * (400 << 20)
+    time.sleep(600 if filled else 0)
 
 
 def bomb(_: Answer) -> None:
@@ -249,7 +254,7 @@ def share(right: Answer) -> None:
     """Many processes over the same pages."""
     filled = b"x" * (60 << 20)
     pids = []
-    for _ in range(20):
+    for _number in range(20):
         if (pid := os.fork()) == 0:
             time.sleep(600)
         pids.append(pid)
@@ -277,7 +282,7 @@ def talks_and_fills(_: Answer) -> None:
     kept = []
     while True:
         kept.append(b"\x01" * (8 << 20))
-        for _ in range(20):
+        for _number in range(20):
             os.write(2, b"more\n")
             time.sleep(0.0005)
 

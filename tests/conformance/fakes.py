@@ -175,7 +175,11 @@ def helper(**options: Any) -> Act:
 
 
 def then_hang(act: Act) -> Act:
-    return lambda path: (act(path), time.sleep(600))
+    def hang(path: str) -> None:
+        act(path)
+        time.sleep(600)
+
+    return hang
 
 
 def flood_stderr(_: str) -> None:
@@ -335,6 +339,11 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
+def remove_records(folder: Path) -> None:
+    for path in records(folder):
+        path.unlink()
+
+
 def move_report(folder: Path) -> None:
     folder.rename(folder.with_name("moved"))
     folder.symlink_to("elsewhere")
@@ -355,7 +364,7 @@ def change_records(folder: Path) -> None:
 
 RemovesTheReport = spoil_report(remove_folder)
 MovesTheReport = spoil_report(move_report)
-RemovesTheRecord = spoil_report(lambda folder: [path.unlink() for path in records(folder)])
+RemovesTheRecord = spoil_report(remove_records)
 ReplacesTheRecord = spoil_report(copy_records)
 ChangesTheRecord = spoil_report(change_records)
 LinksTheSummary = spoil_report(lambda folder: (folder / "summary.md").symlink_to("../victim"))

@@ -538,9 +538,10 @@ class ExitWorker(Worker):
         try:
             status = child.read_to_end(deadline)
         except TimeLimitError as err:
-            ended = "hang", f"did not exit within {deadline.seconds:g} s; killed{err.after}"
+            message = f"did not exit within {deadline.seconds:g} s; killed{err.after}"
+            ended = "hang", message
             if err.starved:
-                ended, retry = ("harness-error", f"nothing is known: {ended[1]}"), RetryReason.MACHINE_BUSY
+                ended, retry = ("harness-error", f"nothing is known: {message}"), RetryReason.MACHINE_BUSY
         except MemoryLimitError as err:
             ended = "exhausted", f"{err}{err.note}; killed"
         stderr = child.drain_stderr()

@@ -38,7 +38,7 @@ from ..support import NEIGHBOURS, QUICK, TRIGGER, cases, committed
 
 
 class Recorder:
-    """A worker that records requests in ``asked`` and ``ahead``; it answers ``result`` unless ``ends`` has another."""
+    """A worker that records requests in ``asked`` and ``ahead``. ``ends`` may replace its result."""
 
     timeout_factor = 1.0
     force_fresh_process = False
