@@ -275,21 +275,14 @@ def load_error(err: BaseException, spec: str) -> str:
 
 MAX_VALUES = 1 << 22
 """Maximum number of dimensions in a shape, or of values in metadata, to read. No corpus file comes close."""
-FAST_PATH_DIMENSIONS = 100
 MAX_LEVELS = 20
 """How many levels of nesting to report. Deeper values are replaced by a word."""
 MAX_BITS = 14_000
 """Maximum size in bits of an integer that every JSON parser can read. Python reads up to 4,300 digits."""
 
 
-def _is_size(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 64
-
-
 def dimensions(shape: Any) -> Any:
     """Return a shape for JSON. A value that is not a sequence stays as it is."""
-    if type(shape) in (list, tuple) and len(shape) <= FAST_PATH_DIMENSIONS and all(map(_is_size, shape)):
-        return list(shape)  # the usual case
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
     budget = [MAX_VALUES]
@@ -298,7 +291,7 @@ def dimensions(shape: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """Return a dtype, dimension or metadata value for JSON. Raises AdapterError for other objects."""
-    return value if type(value) is str else _plain(value, 0, [MAX_VALUES])
+    return _plain(value, 0, [MAX_VALUES])
 
 
 def _plain(value: Any, level: int, budget: list[int]) -> Any:

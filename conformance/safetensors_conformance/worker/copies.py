@@ -145,13 +145,11 @@ class Copies:
 
 def without(folder: Path, result: StepResult) -> StepResult:
     """Return a result whose messages do not contain the path of the harness's own folder."""
-    name = folder.name
-    words = (result.message, result.stderr, result.noise, *[check.message for check in result.checks])
-    together = " ".join(filter(None, words))
-    if name not in together and "input-" not in together:
-        return result  # the usual case
-    message, stderr, noise, *cleaned = (_without(folder, text) for text in words)
-    checks = tuple(check._replace(message=text) for check, text in zip(result.checks, cleaned, strict=True))
+    message, stderr, noise, *texts = (
+        _without(folder, text)
+        for text in (result.message, result.stderr, result.noise, *(check.message for check in result.checks))
+    )
+    checks = tuple(check._replace(message=text) for check, text in zip(result.checks, texts, strict=True))
     return replace(result, message=message, stderr=stderr, noise=noise, checks=checks)
 
 
