@@ -29,8 +29,7 @@ from ..implementations.selectors import SelectorError, Target, installed_here, r
 from ..implementations.source import LOCAL
 from ..run.interruption import ending_as_interrupted
 from ..worker.confinement import Confinement
-from ..worker.pipe import make_worker
-from ..worker.worker import Limits, StartError
+from ..worker.worker import Limits, StartError, make_worker
 from .common import confinement_options
 
 

@@ -15,14 +15,12 @@ import click
 from safetensors_corpus import Case
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.text import visible_lines
+from safetensors_reports.known import KnownError
 
-from ..run.baseline import BaselineError
 from ..run.cases import GivenUpError, StoppedError
-from ..run.driver import Run
-from ..run.implementation_run import Assessment, ImplementationRun
+from ..run.driver import Assessment, ImplementationRun, Run
 from ..run.interruption import Interruption
-from ..run.options import RunOptions
-from ..run.results import ReportError
+from ..run.results import ReportError, RunOptions
 from ..verdict.judge import CaseVerdict
 from ..verdict.message import explain_answer
 from ..worker.worker import Limits
@@ -121,8 +119,9 @@ def run(
         )
         try:
             driver = Run(targets(impls or ("reference",)), options)
-            stack.callback(driver.results.close)
-        except BaselineError as err:
+            driver.lock_report()
+            stack.callback(driver.close)
+        except KnownError as err:
             raise click.UsageError(str(err)) from err
         except ReportError as err:
             raise UnusableError(f"--report {err}") from err

@@ -3,13 +3,8 @@
 The host loads this file when a device is requested. It uses only the standard library, except for adapters
 with torch tensors.
 
-An adapter has the method ``device(path, device)``, which loads a file. It returns an iterable of ``(name,
-dtype, shape, tensor)``, or a dict as ``read`` does. The checks inspect each tensor as it is yielded. They
-keep one tensor after the iterable has been exhausted and dropped.
-
-These members are optional: ``device_memory`` is ``"torch"`` (the default), or ``"buffers"`` for objects with
-the buffer protocol on the CPU. ``device_ready(device)`` raises if the library does not support the device.
-``device_bytes()`` returns how many bytes of device memory the library has requested so far.
+The checks inspect each tensor as the adapter's method ``device`` yields it. They keep one tensor after the
+iterable has been exhausted and dropped. ``docs/plug-in.md`` describes the method and the optional attributes.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from safetensors_conformance.differential.triage import TriageError, load_triage, shipped
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.worker.worker import StartError
 from safetensors_reference.source import read_whole
+from safetensors_reports.known import SHIPPED_TRIAGE, KnownError, load_triage
 
 from ..finding import Finding
 from ..loop.expectation import REFERENCE
@@ -225,9 +225,8 @@ def _job(config: FuzzConfig, job: int, messages: Any) -> None:
 def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str], bool]:
     """Return a predicate for the known signatures that are not overdue. Raises RunError."""
     try:
-        entries = load_triage(triage or shipped(), sorted({*names, REFERENCE})).entries
-    except TriageError as err:
+        known = load_triage(triage or SHIPPED_TRIAGE, sorted({*names, REFERENCE}))
+    except KnownError as err:
         raise RunError(str(err)) from err
     today = dt.datetime.now(tz=dt.UTC).date()
-    valid = [entry for entry in entries if entry.standing(today).status == "known"]
-    return lambda signature: any(entry.matches(signature) for entry in valid)
+    return lambda signature: known.is_known(signature, today)

@@ -12,12 +12,13 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.options import is_device
 from safetensors_conformance.outcome import STEPS
-from safetensors_conformance.run.baseline import BaselineError, failing_steps, load_baseline, update
-from safetensors_conformance.run.implementation_run import ImplementationRun
-from safetensors_conformance.run.options import RunOptions, is_device
-from safetensors_conformance.run.results import ImplementationResults
+from safetensors_conformance.run.baseline import failing_steps, load_baseline, update
+from safetensors_conformance.run.driver import ImplementationRun
+from safetensors_conformance.run.results import ImplementationResults, RunOptions
 from safetensors_corpus import load_manifest
+from safetensors_reports.known import KnownError
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import read_record
 
@@ -151,10 +152,10 @@ def test_expected_failures_of_the_step_can_be_of_one_kind_of_device(tmp_path: Pa
     assert entry is not None
     assert entry.steps["device"] == "wrong-reject"
     path.write_text(text + 'on = "gpu"\n', "utf-8")
-    with pytest.raises(BaselineError, match="on = 'gpu' must be"):
+    with pytest.raises(KnownError, match="on = 'gpu' must be"):
         load_baseline(path, "1", None, None)
     path.write_text('[[expected]]\ncase = "layout/two-dtypes"\nread = "wrong-reject"\non = "cpu"\n', "utf-8")
-    with pytest.raises(BaselineError, match="requires a verdict for device"):
+    with pytest.raises(KnownError, match="requires a verdict for device"):
         load_baseline(path, "1", None, None)
 
 

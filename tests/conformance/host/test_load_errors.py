@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits, StartError
+from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 
 METHOD = "def read(self, path): return []"
 
