@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_corpus.document import read_document
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 
 FEW = (
     "layout/hole-between-two",

@@ -11,7 +11,7 @@ import pytest
 
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.document import parsed
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish.build import BuiltCorpus, build, write
 
 from .small import small_corpus

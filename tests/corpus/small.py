@@ -20,7 +20,7 @@ from safetensors_corpus.author.slice import SliceBuilder
 from safetensors_corpus.author.write import WriteBuilder
 from safetensors_corpus.cli import corpus
 from safetensors_corpus.document import read_document
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 
 LICENSE = b"Apache-2.0, in short.\n"
 STEPS = {"read": ["open", "read"], "resource": ["open"]}

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from safetensors_corpus.document import action_faults
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish.show import remote_text
 from safetensors_corpus.server import BEHAVIOURS, MORE, PAGE, Behaviour, FileServer
 

@@ -8,7 +8,7 @@ from typing import Any
 from safetensors_corpus import in_process
 from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.document import _ACTIONS
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish.build import BUILDERS
 from safetensors_corpus.steps import CASE_STEPS, KINDS, ONE_STEP_KINDS, STEPS
 

@@ -27,7 +27,7 @@ from ..author.slice import SliceBuilder
 from ..author.write import WriteBuilder
 from ..document import CHECKSUM, MANIFEST, SCHEMA_VERSION, rendered, sha256sum
 from ..field_bugs import affected, field_bugs
-from ..manifest import corpus_root
+from ..packed import corpus_root
 
 CORPUS_VERSION = "2026.11.3"
 SPEC = {

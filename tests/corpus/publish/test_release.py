@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import BuiltCorpus
 from safetensors_corpus.publish.release import ReleaseError, read_version, release_files, write_release
