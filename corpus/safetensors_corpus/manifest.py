@@ -15,7 +15,8 @@ from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
 from . import recipe
-from .document import MANIFEST, CaseRow, CaseTable, Document, ManifestError, read_document, unusable
+from .document import MANIFEST, CaseTable, Document, ManifestError, read_document, unusable
+from .model import CaseRow
 from .packed import corpus_root, temporary_folder
 
 LARGEST_IN_MEMORY = 256 << 20
