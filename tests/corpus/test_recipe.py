@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_corpus import Manifest, recipe
-from safetensors_corpus.author.resource import RecipeBuilder
+from safetensors_corpus.author.file import RecipeBuilder
 from safetensors_corpus.publish.build import schema
 
 Part = dict[str, Any]

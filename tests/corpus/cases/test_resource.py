@@ -15,7 +15,7 @@ import pytest
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.author.file import HEAVY
 from safetensors_corpus.cases.framing import CAP
-from safetensors_corpus.cases.resource.claims import FAR, PREFETCH, SLACK
+from safetensors_corpus.cases.resource.budgets import FAR, PREFETCH, SLACK
 from safetensors_corpus.manifest import Expectation, load_manifest
 from safetensors_reference import rule_book
 

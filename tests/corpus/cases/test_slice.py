@@ -81,7 +81,7 @@ OFFICIAL = """
 import json, sys
 import numpy as np
 from safetensors import safe_open
-from safetensors_corpus.author.slice import index_items
+from safetensors_corpus.author.actions import index_items
 
 for line in sys.stdin:
     case = json.loads(line)
