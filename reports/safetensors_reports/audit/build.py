@@ -14,8 +14,8 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from safetensors_corpus import Manifest
-from safetensors_corpus.document import Spec
 from safetensors_corpus.judging.verdicts import VERDICTS
+from safetensors_corpus.model import Spec
 from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book

@@ -8,8 +8,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
-from safetensors_corpus.document import Spec
 from safetensors_corpus.judging.verdicts import VERDICTS
+from safetensors_corpus.model import Spec
 from safetensors_corpus.typed import ADDRESS, Count
 
 from ..case_evidence import Where
