@@ -20,10 +20,10 @@ from typing import Any
 from safetensors_conformance.differential.triage import TriageError, load_triage, shipped
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.worker.worker import StartError
+from safetensors_corpus.features.tree import File
 from safetensors_reference.source import read_whole
 
 from ..finding import Finding
-from ..grammar.model import File
 from ..loop.expectation import REFERENCE
 from ..loop.recorder import Settings, Tally
 from ..loop.subjects import INNER, Slots, StepError, Subject, WorkerSubject, complete

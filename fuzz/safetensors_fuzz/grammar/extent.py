@@ -7,11 +7,23 @@ import unicodedata
 from math import prod
 from typing import Literal
 
-from . import vocabulary as words
-from .draft import written
-from .entries import NoPlaceError, entries, free_strings, members, metadata, one, shift, size, some, whole
+from safetensors_corpus.features import vocabulary as words
+from safetensors_corpus.features.draft import written
+from safetensors_corpus.features.entries import (
+    NoPlaceError,
+    entries,
+    free_strings,
+    members,
+    metadata,
+    one,
+    shift,
+    size,
+    some,
+    whole,
+)
+from safetensors_corpus.features.tree import File, Obj, Value, text
+
 from .faults import variation
-from .model import File, Obj, Value, text
 from .valid import content, entry_tree
 
 EDGES = (15, 16, 17, 23, 24, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257)

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
+from safetensors_corpus.features.tree import File
+
 from . import extent  # noqa: F401 - the import registers its mutations
 from .faults import MUTATIONS, Mutation, entries, ranges, text  # noqa: F401
-from .model import File
 from .valid import pick, valid_file
 from .variations import GENERIC
 

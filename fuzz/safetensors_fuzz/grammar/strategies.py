@@ -22,10 +22,10 @@ from __future__ import annotations
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from safetensors_corpus.features.tree import File
 from safetensors_reference import explain
 
 from .grammar import Grammar, faults_by_rule, reported_rules
-from .model import File
 
 REPORTED = frozenset(reported_rules())
 _RANDOMS = st.randoms(use_true_random=False)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import TypeVar
 
-from .entries import numbers, size
-from .model import File, Obj, Value
-from .vocabulary import BITS, DTYPES, META_KEYS, META_VALUES, NAMES, RESERVED
+from safetensors_corpus.features.entries import numbers, size
+from safetensors_corpus.features.tree import File, Obj, Value
+from safetensors_corpus.features.vocabulary import BITS, DTYPES, META_KEYS, META_VALUES, NAMES, RESERVED
 
 T = TypeVar("T")
 LARGEST = 96

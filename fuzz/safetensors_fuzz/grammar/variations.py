@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import re
 
-from . import vocabulary as words
-from .entries import (
+from safetensors_corpus.features import vocabulary as words
+from safetensors_corpus.features.entries import (
     NoPlaceError,
     entries,
     escape,
@@ -25,8 +25,9 @@ from .entries import (
     values,
     whole,
 )
+from safetensors_corpus.features.tree import Arr, File, Obj, copy, parse, text
+
 from .faults import Change, Mutation, mutation, variation
-from .model import Arr, File, Obj, copy, parse, text
 from .valid import content, entry_tree, metadata_tree, pad
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import pytest
 
 from proof.broken.correct.reader import READER
+from safetensors_corpus.features.entries import numbers
+from safetensors_corpus.features.tree import File, Obj
+from safetensors_corpus.features.vocabulary import bad_spellings
 from safetensors_corpus.judging.answer import Refused
-from safetensors_fuzz.grammar.entries import numbers
 from safetensors_fuzz.grammar.faults import MUTATIONS, Mutation
 from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company
-from safetensors_fuzz.grammar.model import File, Obj
 from safetensors_fuzz.grammar.valid import entry_tree
-from safetensors_fuzz.grammar.vocabulary import bad_spellings
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.subjects import content
 from safetensors_reference import Header, explain

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from safetensors_corpus.features import vocabulary
 from safetensors_fuzz.engines.campaign import stage_of
-from safetensors_fuzz.grammar import vocabulary
 from safetensors_fuzz.grammar.faults import Mutation
 from safetensors_fuzz.grammar.grammar import (
     MAX_FAULTS,

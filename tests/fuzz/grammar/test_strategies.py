@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, find, given, settings
 
+from safetensors_corpus.features.tree import File
 from safetensors_fuzz.grammar.grammar import faults_by_rule
-from safetensors_fuzz.grammar.model import File
 from safetensors_fuzz.grammar.strategies import broken_files, files, valid_files
 from safetensors_reference import explain
 

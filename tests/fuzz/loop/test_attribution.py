@@ -12,10 +12,10 @@ import pytest
 
 from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.features import FEATURES, longer, plainest, within
+from safetensors_corpus.features.header import HEADER
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines.campaign import Campaign
-from safetensors_fuzz.features import FEATURES, longer, plainest, within
-from safetensors_fuzz.features.header import HEADER
 from safetensors_fuzz.finding import Finding
 from safetensors_fuzz.findings.folder import load, write
 from safetensors_fuzz.grammar.grammar import Grammar, allowed

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..entries import NoPlaceError
-from ..model import File
+from safetensors_corpus.features.entries import NoPlaceError
+from safetensors_corpus.features.tree import File
 
 Change = Callable[[random.Random, File], bool | None]
 """Changes a file in place. Raises NoPlaceError or returns False if it does not apply to the file."""

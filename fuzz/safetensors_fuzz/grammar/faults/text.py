@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from .. import vocabulary as words
-from ..entries import (
+from safetensors_corpus.features import vocabulary as words
+from safetensors_corpus.features.entries import (
     NoPlaceError,
     entries,
     escape,
@@ -23,7 +23,8 @@ from ..entries import (
     spoilable,
     trees,
 )
-from ..model import Arr, File, Obj, Value, copy, text
+from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy, text
+
 from ..valid import metadata_tree
 from . import fault
 

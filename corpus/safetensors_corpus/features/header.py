@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..grammar.draft import Draft, decode_string, exchange, fold_name, written
-from ..grammar.entries import trees
-from ..grammar.model import Arr, File, Obj, Value
-from ..grammar.vocabulary import SPECIAL_NAMES
+from .draft import Draft, decode_string, exchange, fold_name, written
+from .entries import trees
 from .feature import Feature, Remover, change
+from .tree import Arr, File, Obj, Value
+from .vocabulary import SPECIAL_NAMES
 
 BLANKS = b" \t\n\r"
 LONG_PADDING = 8

@@ -13,7 +13,7 @@ from safetensors_reference import Header, explain
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .entries import numbers
-from .model import Arr, File, Obj, Value, parse
+from .tree import Arr, File, Obj, Value, parse
 from .vocabulary import RESERVED, SPECIAL_NAMES
 
 _BLANKS = b" \t\n\r"

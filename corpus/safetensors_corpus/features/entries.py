@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
 
-from .model import Arr, File, Obj, Value, text
+from .tree import Arr, File, Obj, Value, text
 from .vocabulary import BITS, RESERVED
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..grammar.draft import Draft
+from .draft import Draft
 from .feature import Feature
 from .header import HEADER, TEXTS
 from .tensors import TENSORS

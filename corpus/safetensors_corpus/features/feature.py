@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..grammar.draft import Draft
+from .draft import Draft
 
 T = TypeVar("T")
 Remover = Callable[[Draft], bool]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ..grammar.draft import Draft, Row
-from ..grammar.vocabulary import MAGIC
+from .draft import Draft, Row
 from .feature import Feature, Remover, change
+from .vocabulary import MAGIC
 
 FEW = 2
 """Number of tensors that every reader supports."""
