@@ -1,298 +1,229 @@
-"""Features of the header layout, of tensor names and of metadata."""
+"""Features of the header layout: whitespace, padding, order, and escapes in words of the format."""
 
 from __future__ import annotations
 
-import json
+import random
 import re
 from collections.abc import Callable
-from functools import lru_cache
-from typing import NamedTuple
 
-from .draft import Draft, decode_string, exchange, fold_name, written
-from .entries import trees
-from .feature import Feature, Remover, change
-from .tree import Arr, File, Obj, Value
-from .vocabulary import SPECIAL_NAMES
+from . import vocabulary as words
+from .draft import Draft, Row, decode_string, exchange, written
+from .entries import NoPlaceError, entries, escape, header, members, metadata, one, some, trees
+from .feature import Feature, Mutation, of_file, of_parts, of_tensors, variation
+from .tree import Arr, File, Obj, Value, copy, text
 
 BLANKS = b" \t\n\r"
+FIELDS = tuple(map(decode_string, words.FIELDS))
 LONG_PADDING = 8
 """Smallest number of spaces that cannot be explained by padding to a multiple of 8."""
-FIELDS = ("dtype", "shape", "data_offsets")
-LONG = 60
-_UNIT = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
-"""Matches one character of a raw string: an escaped surrogate pair, an escape, or the character itself."""
-_ACTIVE = re.compile(r"[/\\%{}\[\]$<>`|;*?]|\.\.|^~|^__|^-?[0-9]+$")
-"""Matches parts of names that some programs treat as a path, pattern, number, code or inherited property."""
-_PLAIN = re.compile(r"[A-Za-z0-9_.]+")
+PAGES = (504, 512, 1016, 1024, 4088, 4089, 4096, 4097, 8192)
+"""Lengths with which the header, with or without the length prefix, ends at the end of a block."""
+HEADERS = (65535, 65536, 65537, 99_992, 100_000, 100_001)
+"""Lengths of long headers in bytes, near the 16-bit limit and near a typical fetch size of 100,000 bytes."""
+_BREAKS = re.compile(rb"[\t\r\n]")
+_SPACES = re.compile(rb"[\t\r\n ][:,\]}]|[\[{][\t\r\n ]")
+"""Matches spaces in unusual positions. Matches within strings do no harm here."""
 
 
-def _unescape(members: list[list[Value]], place: int) -> bool:
+@variation()
+def space_between_tokens(rng: random.Random, file: File) -> None:
+    """Add whitespace where JSON allows it."""
+    root = header(file)
+    space, share = rng.choice(words.SPACES), rng.choice((0.1, 1.0))
+    if rng.random() < 0.1:  # longer than the lookahead of readers
+        space, share = rng.choice(words.LONG_SPACES), 0.1
+    for tree in trees(file):
+        if tree is not root and rng.random() < share:
+            tree.head += space
+            tree.foot = space + tree.foot if type(tree) is Obj else tree.foot
+        if type(tree) is Obj:
+            for member in tree.members:
+                for place, half in enumerate(member):
+                    if type(half) is bytes and rng.random() < share:
+                        member[place] = space + half + space
+        elif type(tree) is Arr:
+            for at, item in enumerate(tree.items):
+                if type(item) is bytes and rng.random() < share:
+                    tree.items[at] = rng.choice((space + item, item + space))
+
+
+@variation("DAT-07")
+def other_order(rng: random.Random, file: File) -> bool:
+    """Shuffle the members of the header."""
+    rng.shuffle(members(file))
+    return len(members(file)) > 1
+
+
+@variation()
+def other_field_order(rng: random.Random, file: File) -> None:
+    """Shuffle the fields of one entry, or the fields of all entries in the same way."""
+    found = entries(file)
+    for entry in found if found and rng.random() < 0.3 else [one(rng, found)]:
+        rng.shuffle(entry.obj.members)
+
+
+@variation("HDR-04")
+def other_padding(rng: random.Random, file: File) -> None:
+    """Change the number of padding spaces. The data may then begin at any offset."""
+    file.padding = b" " * rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 64, 200))
+
+
+@variation("LIM-10")
+def long_header(rng: random.Random, file: File) -> bool:
+    """Pad the header to a length at the limit of an integer type or buffer."""
+    want = rng.choice((255, 256, 257, 511, 512, 1023, 1024, 1025, 4095, 4096, 4097))
+    file.padding = b""
+    file.padding = b" " * max(want - len(file.header()), 0)
+    return file.raw is None and bool(file.padding)
+
+
+@variation("LIM-10")
+def header_of_a_page(rng: random.Random, file: File) -> None:
+    """Make the header as long as a block, without padding."""
+    entry = some(rng, file, lambda entry: b"\\" not in text(entry.member[0]))
+    name = text(entry.member[0]).strip(b" \t\r\n")
+    file.padding = b""
+    missing = rng.choice(PAGES if rng.random() < 0.5 else PAGES[:4]) - len(file.header())
+    if missing <= 0 or len(name) > 60:
+        raise NoPlaceError
+    long = name[:-1] + b"n" * missing + b'"'
+    if long in [member[0] for member in members(file)]:
+        raise NoPlaceError
+    entry.member[0] = long
+
+
+@variation("LIM-10", rare=True)
+def header_of_many_pages(rng: random.Random, file: File) -> None:
+    """Make the header about as long as a fetch, by adding padding or a long metadata value."""
+    if file.raw is not None or len(file.header()) > 4096:
+        raise NoPlaceError
+    want, member = rng.choice(HEADERS), metadata(file)
+    file.padding = b""
+    if member is not None and type(member[1]) is Obj and member[1].members and rng.random() < 0.5:
+        pair = rng.choice(member[1].members)
+        pair[1] = b'""'
+        pair[1] = b'"%b"' % (b"v" * (want - len(file.header())))
+    else:
+        file.padding = b" " * (want - len(file.header()))
+
+
+@variation()
+def escaped_dtype(rng: random.Random, file: File) -> bool:
+    """Write one character of a dtype as an escape sequence."""
+    entry = some(rng, file)
+    return any(escape(rng, member, 1) for member in entry.obj.members if member[0] == b'"dtype"')
+
+
+@variation("ENT-05")
+def escaped_field(rng: random.Random, file: File) -> bool:
+    """Write one character of a field name as an escape sequence."""
+    entry = some(rng, file)
+    return escape(rng, rng.choice(entry.obj.members), 0)
+
+
+@variation()
+def escaped_reserved(rng: random.Random, file: File) -> bool:
+    """Write one character of the reserved key as an escape sequence."""
+    member = metadata(file)
+    return member is not None and escape(rng, member, 0)
+
+
+def _escape(
+    name: str, rule: str, parts: Callable[[Draft], list[list[Value]]], place: int, put_in: Mutation
+) -> Feature:
+    """Return the feature of an escape in the key (0) or value (1) of a member."""
+
     def escaped(member: list[Value]) -> bool:
         raw = member[place]
         return type(raw) is bytes and b"\\" in raw
 
-    return change(members, escaped, lambda m: exchange(m, place, written(decode_string(m[place]))))
+    def unescape(_: Draft, member: list[Value]) -> None:
+        exchange(member, place, written(decode_string(member[place])))
+
+    return of_parts(name, rule, parts, escaped, unescape, put_in)
 
 
-def _field_order(draft: Draft) -> bool:
-    def place(member: list[Value]) -> int:
-        return FIELDS.index(decode_string(member[0]))
-
-    def unusual(fields: Obj) -> bool:
-        return fields.members != sorted(fields.members, key=place)
-
-    return change((row.fields for row in draft.rows), unusual, lambda fields: fields.members.sort(key=place))
+def _dtypes(draft: Draft) -> list[list[Value]]:
+    return [row.field("dtype") for row in draft.rows]
 
 
-def _blanks(draft: Draft) -> bool:
-    found = False
-    for tree in trees(File(draft.root)):
-        for side in ("head", "foot"):
-            old: bytes = getattr(tree, side)
-            found |= old != old.strip(BLANKS)
-            setattr(tree, side, old.strip(BLANKS))
+def _fields(draft: Draft) -> list[list[Value]]:
+    return [member for row in draft.rows for member in row.fields.members]
+
+
+def _reserved(draft: Draft) -> list[list[Value]]:
+    return [] if draft.metadata is None else [draft.metadata]
+
+
+def _usual_order(row: Row) -> list[list[Value]]:
+    return sorted(row.fields.members, key=lambda member: FIELDS.index(decode_string(member[0])))
+
+
+def _sort_fields(row: Row) -> None:
+    row.fields.members[:] = _usual_order(row)
+
+
+def _strip(root: Value) -> None:
+    for tree in trees(File(root)):
+        tree.head, tree.foot = tree.head.strip(BLANKS), tree.foot.strip(BLANKS)
         for holder in tree.members if type(tree) is Obj else [tree.items] if type(tree) is Arr else []:
-            for at, item in enumerate(holder):
-                if type(item) is bytes:
-                    found |= item != item.strip(BLANKS)
-                    holder[at] = item.strip(BLANKS)
-    return found
+            holder[:] = [item.strip(BLANKS) if type(item) is bytes else item for item in holder]
 
 
-def _long_padding(draft: Draft) -> bool:
-    long = draft.spaces >= LONG_PADDING
+def _has_whitespace(draft: Draft) -> bool:
+    plain = copy(draft.root)
+    _strip(plain)
+    return text(plain) != text(draft.root)
+
+
+def _shorten_padding(draft: Draft) -> None:
     draft.spaces %= LONG_PADDING
-    return long
 
 
-def _padding(draft: Draft) -> bool:
-    padded, draft.spaces, draft.bare = bool(draft.spaces), 0, True
-    return padded
+def _remove_padding(draft: Draft) -> None:
+    draft.spaces, draft.bare = 0, True
 
 
-def _odd_length(draft: Draft) -> bool:
-    odd, draft.rest = bool(draft.rest), 0
-    return odd
+def _round_length(draft: Draft) -> None:
+    draft.rest = 0
 
 
 HEADER = (
-    Feature("an escape in a dtype", "DTY-04", lambda d: _unescape([row.field("dtype") for row in d.rows], 1)),
-    Feature(
-        "an escape in the name of a field",
-        "HDR-10",
-        lambda d: _unescape([m for row in d.rows for m in row.fields.members], 0),
+    _escape("an escape in a dtype", "DTY-04", _dtypes, 1, escaped_dtype),
+    _escape("an escape in the name of a field", "HDR-10", _fields, 0, escaped_field),
+    _escape("an escape in the key __metadata__", "MET-06", _reserved, 0, escaped_reserved),
+    of_tensors(
+        "fields in an unusual order",
+        "ENT-06",
+        lambda t: t.fields.members != _usual_order(t),
+        _sort_fields,
+        other_field_order,
     ),
-    Feature(
-        "an escape in the key __metadata__",
-        "MET-06",
-        lambda d: _unescape([d.metadata] if d.metadata is not None else [], 0),
+    of_file(
+        "whitespace between tokens",
+        "HDR-08",
+        _has_whitespace,
+        lambda d: _strip(d.root),
+        space_between_tokens,
     ),
-    Feature("fields in an unusual order", "ENT-06", _field_order),
-    Feature("whitespace between tokens", "HDR-08", _blanks),
-    Feature("8 or more spaces after the header object", "HDR-03", _long_padding),
-    Feature("spaces after the header object", "HDR-03", _padding),
-    Feature("a header length that is not a multiple of 8", "FRM-08", _odd_length),
+    of_file(
+        "8 or more spaces after the header object",
+        "HDR-03",
+        lambda d: d.spaces >= LONG_PADDING,
+        _shorten_padding,
+        long_header,
+    ),
+    of_file("spaces after the header object", "HDR-03", lambda d: d.spaces, _remove_padding, other_padding),
+    of_file(
+        "a header whose length is not a multiple of 8",
+        "FRM-08",
+        lambda d: d.rest,
+        _round_length,
+        other_padding,
+    ),
+    of_file("escapes in header strings", "HDR-15", lambda d: b"\\" in d.header(), None),
+    of_file(
+        "line breaks or tabs between header tokens", "HDR-08", lambda d: _BREAKS.search(d.header()), None
+    ),
+    of_file("unusual spaces in the header", "HDR-08", lambda d: _SPACES.search(d.header()), None),
 )
-
-
-class Unit(NamedTuple):
-    """One character of a string in its raw and its decoded form."""
-
-    raw: str
-    char: str
-
-    @property
-    def control(self) -> bool:
-        return self.char < " "
-
-    @property
-    def syntax(self) -> bool:
-        return self.char in '"\\'
-
-    @property
-    def escaped(self) -> bool:
-        return self.raw != self.char
-
-
-@lru_cache(8)  # every feature examines the same strings, which may be long
-def units(raw: bytes) -> tuple[Unit, ...]:
-    inner = raw.strip(b" \t\n\r").decode()[1:-1]
-    return tuple(Unit(x, json.loads(f'"{x}"') if x[0] == "\\" else x) for x in _UNIT.findall(inner))
-
-
-Text = tuple[list[Value], int]
-Places = Callable[[Draft], list[Text]]
-
-
-def _names(draft: Draft) -> list[Text]:
-    return [(row.member, 0) for row in draft.rows]
-
-
-def _metadata(draft: Draft) -> list[Text]:
-    return [(pair, place) for pair in draft.pairs for place in (0, 1)]
-
-
-def _keys(draft: Draft) -> list[Text]:
-    return [(pair, 0) for pair in draft.pairs]
-
-
-def _texts(draft: Draft) -> list[Text]:
-    return [*_names(draft), *_metadata(draft)]
-
-
-def _put(draft: Draft, member: list[Value], place: int, raw: bytes) -> None:
-    if place == 0:
-        other = draft.free(decode_string(raw), member)
-        raw = raw if decode_string(other) == decode_string(raw) else other
-    exchange(member, place, raw)
-
-
-def _respell(places: Places, chosen: Callable[[Unit], bool], how: Callable[[Unit], str]) -> Remover:
-    def remove(draft: Draft) -> bool:
-        any_found = False
-        for member, place in places(draft):
-            raw = member[place]
-            assert type(raw) is bytes
-            found = units(raw)
-            if any(map(chosen, found)):
-                any_found = True
-                spelled = "".join(how(u) if chosen(u) else u.raw for u in found)
-                _put(draft, member, place, f'"{spelled}"'.encode())
-        return any_found
-
-    return remove
-
-
-def _reword(places: Places, chosen: Callable[[str], object], how: Callable[[str], str]) -> Remover:
-    def remove(draft: Draft) -> bool:
-        return change(
-            places(draft),
-            lambda text: chosen(decode_string(text[0][text[1]])),
-            lambda text: _put(draft, *text, written(how(decode_string(text[0][text[1]])))),
-        )
-
-    return remove
-
-
-def _escaped_a(unit: Unit) -> str:
-    return "\\u0061" if unit.escaped else "a"
-
-
-def _alike_names(draft: Draft) -> bool:
-    seen: set[str] = set()
-    renamed = False
-    for row in draft.rows:
-        if fold_name(row.name) in seen:
-            _put(draft, row.member, 0, draft.free(f"other{len(seen)}"))
-            renamed = True
-        seen.add(fold_name(row.name))
-    return renamed
-
-
-def _many_metadata(draft: Draft) -> bool:
-    several = len(draft.pairs) > 1
-    del draft.pairs[1:]
-    return several
-
-
-def _empty_metadata(draft: Draft) -> bool:
-    if draft.metadata is None or draft.pairs:
-        return False
-    draft.pairs.append([b'"a"', b'"a"'])
-    return True
-
-
-def _any_metadata(draft: Draft) -> bool:
-    member = draft.metadata
-    if member is not None:
-        draft.members.remove(member)
-    return member is not None
-
-
-_SPELLING = (
-    Feature(
-        r"an escape of two characters, such as \n",
-        "HDR-15",
-        _respell(_texts, lambda u: len(u.raw) == 2, lambda u: f"\\u{ord(u.char):04x}"),
-    ),
-    Feature(
-        "an escaped character that does not need an escape",
-        "HDR-15",
-        _respell(_texts, lambda u: u.escaped and not u.control and not u.syntax, lambda u: u.char),
-    ),
-    Feature("a control character in a name", "ENT-08", _respell(_names, lambda u: u.control, _escaped_a)),
-    Feature("a quote or backslash in a name", "ENT-08", _respell(_names, lambda u: u.syntax, _escaped_a)),
-    Feature(
-        "a control character in the metadata", "MET-04", _respell(_metadata, lambda u: u.control, _escaped_a)
-    ),
-    Feature(
-        "a quote or backslash in the metadata", "MET-04", _respell(_metadata, lambda u: u.syntax, _escaped_a)
-    ),
-    Feature(
-        "an escape in a name or in the metadata",
-        "HDR-15",
-        _respell(_texts, lambda u: u.escaped, lambda u: "a" if u.control or u.syntax else u.char),
-    ),
-)
-_NAMES = (
-    Feature("names that differ only in case or Unicode normal form", "HDR-19", _alike_names),
-    Feature(
-        "a character outside printable ASCII in a name",
-        "ENT-08",
-        _respell(_names, lambda u: u.char > "~", _escaped_a),
-    ),
-    Feature("an empty name", "ENT-07", _reword(_names, lambda name: not name, lambda _: "a")),
-    Feature("a long name", "ENT-10", _reword(_names, lambda name: len(name) > LONG, lambda name: name[:4])),
-    Feature(
-        "a name similar to __metadata__",
-        "MET-05",
-        _reword(_names, lambda name: "metadata" in name.casefold().replace("_", ""), lambda _: "a"),
-    ),
-    Feature(
-        "a name that looks like a path, a number, a pattern or code",
-        "ENT-09",
-        _reword(_names, lambda name: name in SPECIAL_NAMES or _ACTIVE.search(name), lambda _: "a"),
-    ),
-    Feature(
-        "a name with dots",
-        "ENT-09",
-        _reword(_names, lambda name: "." in name, lambda name: name.replace(".", "_")),
-    ),
-    Feature(
-        "a name with characters other than letters, digits and underscores",
-        "ENT-08",
-        _reword(_names, lambda name: name and not _PLAIN.fullmatch(name.replace(".", "_")), lambda _: "a"),
-    ),
-)
-_METADATA = (
-    Feature(
-        "a character outside printable ASCII in the metadata",
-        "MET-04",
-        _respell(_metadata, lambda u: u.char > "~", _escaped_a),
-    ),
-    Feature(
-        "an empty string in the metadata", "MET-04", _reword(_metadata, lambda text: not text, lambda _: "a")
-    ),
-    Feature(
-        "a metadata key that is also the name of an entry field",
-        "MET-07",
-        _reword(_keys, lambda key: key in FIELDS, lambda _: "a"),
-    ),
-    Feature(
-        "the key format in the metadata", "MET-09", _reword(_keys, lambda key: key == "format", lambda _: "a")
-    ),
-    Feature(
-        "a long string in the metadata",
-        "MET-10",
-        _reword(_metadata, lambda text: len(text) > LONG, lambda text: text[:4]),
-    ),
-    Feature(
-        "a metadata string with characters other than letters, digits, dots and underscores",
-        "MET-04",
-        _reword(_metadata, lambda text: text and not _PLAIN.fullmatch(text), lambda _: "a"),
-    ),
-    Feature("several keys in the metadata", "MET-10", _many_metadata),
-    Feature("an empty metadata map", "MET-03", _empty_metadata),
-    Feature("metadata", "MET-01", _any_metadata),
-)
-TEXTS = (*_SPELLING, *_NAMES, *_METADATA)

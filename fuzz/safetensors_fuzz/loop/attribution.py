@@ -155,7 +155,7 @@ class _Parts:
 
 def _cause_of(causes: Iterable[Feature], how: str = "accepted without") -> Cause:
     causes = list(causes)
-    words = ", or ".join(cause.words for cause in causes)
+    words = ", or ".join(cause.name for cause in causes)
     return Cause(tuple(dict.fromkeys(cause.rule for cause in causes)), f"{how} {words}")
 
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import pytest
 
 from proof.broken.correct.reader import READER
-from safetensors_corpus.features.entries import numbers
+from safetensors_corpus.features.entries import entry_tree, numbers
+from safetensors_corpus.features.feature import Mutation
 from safetensors_corpus.features.tree import File, Obj
 from safetensors_corpus.features.vocabulary import bad_spellings
 from safetensors_corpus.judging.answer import Refused
-from safetensors_fuzz.grammar.faults import MUTATIONS, Mutation
-from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company
-from safetensors_fuzz.grammar.valid import entry_tree
+from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company, mutations
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.subjects import content
 from safetensors_reference import Header, explain
@@ -124,7 +123,7 @@ def test_inputs_stay_small_in_all_but_a_few_cases(files: list[Made]) -> None:
 
 
 def named(name: str) -> Mutation:
-    return next(mutation for mutation in MUTATIONS if mutation.name == name)
+    return next(mutation for mutation in mutations() if mutation.name == name)
 
 
 def one_tensor() -> File:

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from safetensors_corpus.features import vocabulary
+from safetensors_corpus.features import FEATURES, vocabulary
+from safetensors_corpus.features.feature import Mutation
 from safetensors_fuzz.engines.campaign import stage_of
-from safetensors_fuzz.grammar.faults import Mutation
 from safetensors_fuzz.grammar.grammar import (
     MAX_FAULTS,
     Grammar,
@@ -52,6 +52,7 @@ def explained() -> list[tuple[tuple[str, ...], Explanation]]:
 
 def test_every_rule_of_the_file_is_aimed_at() -> None:
     aimed = {rule for mutation in mutations() for rule in mutation.rules}
+    aimed |= {f.rule for f in FEATURES.values() if f.put_in and f.rule[:3] in FILE_AREAS}
     rules = {rule for rule in rule_book().rules if rule[:3] in FILE_AREAS}
     assert rules - aimed == set(NOT_SHOWN_BY_A_SMALL_FILE)
     assert aimed <= rules
@@ -70,9 +71,10 @@ def test_every_dtype_and_every_step_is_there() -> None:
 
 
 def test_every_mutation_says_what_it_does() -> None:
+    puts_in = {mutation for feature in FEATURES.values() for mutation in feature.put_in}
     for mutation in mutations():
         assert mutation.change.__doc__
-        assert mutation.rules
+        assert mutation.rules or mutation in puts_in
         assert set(mutation.rules) <= set(rule_book().rules)
 
 

@@ -17,8 +17,7 @@ from safetensors_corpus import ManifestError, load_manifest
 from safetensors_corpus.features import vocabulary as words
 from safetensors_reports.text import visible
 
-from ...grammar.grammar import Grammar, faults_by_rule
-from ...grammar.valid import valid_file
+from ...grammar.grammar import Grammar, faults_by_rule, valid_file
 
 MAX_LEN = 1024
 """Maximum length of an input in bytes. Small files reveal the same faults as large files and run faster."""

@@ -9,6 +9,7 @@ from safetensors_corpus.features import vocabulary as words
 from safetensors_corpus.features.entries import (
     NoPlaceError,
     entries,
+    entry_tree,
     header,
     members,
     metadata,
@@ -19,7 +20,6 @@ from safetensors_corpus.features.entries import (
 )
 from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy
 
-from ..valid import entry_tree
 from . import fault
 
 

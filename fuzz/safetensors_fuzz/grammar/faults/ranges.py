@@ -10,6 +10,7 @@ from safetensors_corpus.features.entries import (
     NoPlaceError,
     TensorEntry,
     entries,
+    entry_tree,
     header,
     members,
     numbers,
@@ -22,7 +23,6 @@ from safetensors_corpus.features.entries import (
 from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy
 from safetensors_corpus.features.vocabulary import BIG, BITS, DTYPES, MAGIC, TOO_BIG, U64, WORDS, spellings
 
-from ..valid import entry_tree
 from . import fault
 
 

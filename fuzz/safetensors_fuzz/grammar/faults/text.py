@@ -15,6 +15,7 @@ from safetensors_corpus.features.entries import (
     leaves,
     members,
     metadata,
+    metadata_tree,
     numbers,
     one,
     some,
@@ -25,7 +26,6 @@ from safetensors_corpus.features.entries import (
 )
 from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy, text
 
-from ..valid import metadata_tree
 from . import fault
 
 
