@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from proof.broken.correct.reader import READER
 from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.cases.surroundings import numbers, tensors
 from safetensors_corpus.cases.surroundings.covered import case_of
 from safetensors_corpus.cases.surroundings.model import Model, Property, Topic, excludes
 from safetensors_corpus.cases.surroundings.sets import MODELS, rows, topics
+from safetensors_corpus.features import FEATURES
 from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import explain, rule_book
 
@@ -193,6 +195,17 @@ def test_tensors_of_one_file_that_could_be_taken_for_each_other_hold_other_bytes
     for made in EVERY:
         full = [t for t in (made.content or {"tensors": ()})["tensors"] if t["nbytes"] >= 8]
         assert len({t["sha256"] for t in full}) == len(full), made.name
+
+
+@pytest.mark.parametrize(("topic", "levels"), [("whole", tensors.LEVELS), ("number", numbers.LEVELS)])
+def test_a_level_adds_its_feature_to_a_file(topic: str, levels: dict[str, str]) -> None:
+    added = {
+        level
+        for row, made in zip(ROWS[topic], files_of(topic), strict=True)
+        for level in set(row.values()) & set(levels)
+        if levels[level] in FEATURES and FEATURES[levels[level]].within(made.data)
+    }
+    assert added == {level for level, name in levels.items() if name in FEATURES}
 
 
 def test_files_are_small() -> None:
