@@ -95,7 +95,8 @@ def choice_ruling(
 ) -> Ruling:
     """Return the ruling for a choice. ``instead`` replaces the behaviour of individual options."""
     row = rule_book().choices[choice]
-    options = {name: rejection if name in REFUSALS else ACCEPT for name in row.options} | (instead or {})
+    usual = {name: rejection if name in REFUSALS else ACCEPT for name in row.options}
+    options = {**usual, **(instead or {})}
     rules = tuple(dict.fromkeys((row.rule, *rules)))
     return Ruling(rules, (), choice, options, level, frozenset({choice, *beside}))
 

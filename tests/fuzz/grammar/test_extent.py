@@ -21,7 +21,7 @@ from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company, mutations
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.subjects import content
-from safetensors_reference import Header, explain
+from safetensors_reference import DTYPE_BITS, Header, explain
 
 COUNT = 4_000
 RARE = ("header-of-many-pages", "hundreds-of-tensors", "large-tensor", "rank-beyond-eight")
@@ -54,10 +54,14 @@ def files() -> list[Made]:
     out = []
     for _ in range(COUNT):
         data = grammar.fresh().render()
-        header = explain(data).header
-        assert header is not None
-        out.append(Made(data, header))
+        found = explain(data)
+        assert found.header is not None, found.faults[0]
+        out.append(Made(data, found.header))
     return out
+
+
+def test_fresh_files_have_every_dtype(files: list[Made]) -> None:
+    assert {t.dtype for made in files for t in made.header.tensors.values()} == set(DTYPE_BITS)
 
 
 def fewer(names: list[str], how: Callable[[str], str]) -> bool:
