@@ -16,11 +16,10 @@ from typing import Any, Literal, get_args
 
 from proof.held_out import HELD_OUT
 from proof.planted import Planted, Probe
+from safetensors_corpus.features.tree import File, parse
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines.campaign import Campaign
-from safetensors_fuzz.grammar.grammar import reported_rules
-from safetensors_fuzz.grammar.model import File, parse
-from safetensors_fuzz.grammar.valid import valid_file
+from safetensors_fuzz.grammar.grammar import reported_rules, valid_file
 from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject, Slots, content, quick_header
 from safetensors_reference import explain

@@ -6,9 +6,9 @@ import os
 import signal
 from typing import Any
 
+from safetensors_corpus.features.entries import entries
+from safetensors_corpus.features.tree import parse
 from safetensors_corpus.judging.answer import Refused
-from safetensors_fuzz.grammar.entries import entries
-from safetensors_fuzz.grammar.model import parse
 from safetensors_fuzz.loop.expectation import opinion
 
 

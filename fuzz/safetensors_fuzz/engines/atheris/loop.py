@@ -25,13 +25,13 @@ from safetensors_conformance.programs.variables import child_variables
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.author.file import tensor_row
+from safetensors_corpus.features.tree import File
 from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 
 from ...finding import Finding
 from ...findings import folder
-from ...grammar.model import File
 from ...loop.expectation import REFERENCE
 from ...loop.recorder import Settings, Tally
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete

@@ -1,22 +1,31 @@
-"""Features of valid files that can cause a reader to reject them."""
+"""Features of valid files. The fuzzer, the covering sets and the reports use this registry.
+
+A feature is one entry of ``HEADER``, ``STRINGS`` or ``TENSORS``. It states how to put the feature into a
+file, how to find it and how to take it out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..grammar.draft import Draft
+from .draft import Draft
 from .feature import Feature
-from .header import HEADER, TEXTS
+from .header import HEADER
+from .strings import STRINGS
 from .tensors import TENSORS
 
-FEATURES: tuple[Feature, ...] = (*HEADER, *TEXTS, *TENSORS)
-"""All features. Reports list them in this order, which starts with the most specific feature."""
+FEATURES: dict[str, Feature] = {feature.name: feature for feature in (*HEADER, *STRINGS, *TENSORS)}
+"""All features by name. Messages list them in this order, which starts with the most specific feature."""
 ROUNDS = 4
 """Maximum number of rounds. Removing one feature can restore another, which the next round removes."""
 
 
 def within(data: bytes) -> tuple[Feature, ...]:
-    return tuple(feature for feature in FEATURES if feature.within(data))
+    """Return the features of a file that can be taken out."""
+    draft = Draft.of(data)
+    if draft is None:
+        return ()
+    return tuple(f for f in FEATURES.values() if f.take_out is not None and f.is_in(draft))
 
 
 def without(data: bytes, features: Iterable[Feature]) -> bytes | None:

@@ -13,7 +13,7 @@ from safetensors_reference import Header, explain
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .entries import numbers
-from .model import Arr, File, Obj, Value, parse
+from .tree import Arr, File, Obj, Value, parse
 from .vocabulary import RESERVED, SPECIAL_NAMES
 
 _BLANKS = b" \t\n\r"
@@ -138,8 +138,10 @@ class Draft:
     def of(cls, data: bytes) -> Draft | None:
         """Decompose a file, or return None if it is invalid under the profile ``hardened``."""
         header = _header(data)
+        if header is None:
+            return None
         file = parse(data)
-        if header is None or type(file.root) is not Obj:
+        if type(file.root) is not Obj:
             return None
         rows = []
         for member in file.root.members:
@@ -151,6 +153,9 @@ class Draft:
                 rows.append((tensor.begin, tensor.end, row))
         rows.sort(key=lambda row: row[:2])
         return cls(file, [row for _, _, row in rows])
+
+    def header(self) -> bytes:
+        return self._file.header()
 
     @property
     def metadata(self) -> list[Value] | None:
@@ -172,15 +177,19 @@ class Draft:
             at += len(row.data)
 
     @property
-    def orderly(self) -> bool:
-        """Whether the header lists the metadata first and then the tensors in data order."""
-        return self.members == self._sorted()
+    def in_order(self) -> bool:
+        """Whether the header lists the tensors in data order."""
+        metadata = self.metadata
+        tensors = (member for member in self.members if member is not metadata)
+        return all(member is row.member for member, row in zip(tensors, self.rows, strict=True))
 
     def sort(self) -> None:
-        self.members[:] = self._sorted()
-
-    def _sorted(self) -> list[list[Value]]:
-        return [*filter(None, [self.metadata]), *(row.member for row in self.rows)]
+        """List the tensors in data order. The metadata keeps its place."""
+        metadata = self.metadata
+        place = 0 if metadata is None else self.members.index(metadata)
+        self.members[:] = [row.member for row in self.rows]
+        if metadata is not None:
+            self.members.insert(place, metadata)
 
     def remove(self, row: Row) -> None:
         self.rows.remove(row)

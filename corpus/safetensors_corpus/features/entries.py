@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
 
-from .model import Arr, File, Obj, Value, text
-from .vocabulary import BITS, RESERVED
+from .tree import Arr, File, Obj, Value, text
+from .vocabulary import BITS, META_KEYS, META_VALUES, RESERVED
 
 T = TypeVar("T")
 
@@ -67,6 +67,28 @@ class TensorEntry:
 
 def numbers(*values: int) -> Arr:
     return Arr([b"%d" % value for value in values])
+
+
+def entry_tree(dtype: bytes, shape: list[int], begin: int, end: int) -> Obj:
+    fields: list[list[Value]] = [[b'"dtype"', b'"%b"' % dtype], [b'"shape"', numbers(*shape)]]
+    return Obj([*fields, [b'"data_offsets"', numbers(begin, end)]])
+
+
+def metadata_tree(rng: random.Random) -> Obj:
+    keys = rng.sample(META_KEYS, rng.choice((0, 1, 1, 2, 3)))
+    decoded = {key.replace(b"\\u0041", b"A"): key for key in keys}  # decoded keys must be distinct (HDR-13)
+    return Obj([[b'"%b"' % key, b'"%b"' % rng.choice(META_VALUES)] for key in decoded.values()])
+
+
+def content(rng: random.Random, dtype: bytes, count: int) -> bytes:
+    """Return random data for a tensor. BOOL tensors contain only zeros and ones (DAT-05)."""
+    data = rng.randbytes(count)
+    return bytes(b & 1 for b in data) if dtype == b"BOOL" else data
+
+
+def pad(file: File) -> None:
+    """Pad the header with spaces to a multiple of eight bytes, as most writers do (WRT-02)."""
+    file.padding = b" " * (-len(file.header()) % 8)
 
 
 def integers(value: Value) -> list[int] | None:
