@@ -10,8 +10,8 @@ from typing import NamedTuple
 from markupsafe import Markup, escape
 
 from ..audit.report import AgreementPart, ClusterRow, PairRow, Report
-from ..drawing.canvas import fit_label
 from ..text import listed
+from .svg import fit_label
 
 MAX_CLUSTERS = 40
 MAX_PAIRED = 12

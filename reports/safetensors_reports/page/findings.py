@@ -13,10 +13,10 @@ from markupsafe import Markup
 from safetensors_corpus.field_bugs import reference_url
 
 from ..audit.report import Finding, Report
-from ..drawing.file_svg import layout_svg
 from ..fuzz_finding import Weakness
 from ..recommendations import NOT_KNOWN
 from ..text import plural, report_key, slug
+from .file_svg import layout_svg
 
 MAX_EMBEDDED = 4 << 10
 MAX_CASES = 60

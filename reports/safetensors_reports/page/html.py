@@ -22,7 +22,6 @@ from ..audit.disclosure import OWN
 from ..audit.report import LETTERS, CauseRow, ChoiceText, Costly, ExpectedRow, Implementation, Report
 from ..audit.tally import FINE, HELD, fine_words, tally, tally_sentence
 from ..case_evidence import Where
-from ..drawing.canvas import STYLE
 from ..history.releases import MAX_NAMED, TURNS, Passage
 from ..record.device_checks import CHECKS
 from ..text import listed, plural, visible
@@ -32,6 +31,7 @@ from . import labels as words
 from .agreement import agreement
 from .cards import Card, card
 from .comparison import tables
+from .svg import STYLE
 
 _UNDECIDED = {"pass": "no clear answer", "choice-inconsistent": "contradicts itself"}
 """Labels for the verdicts on a choice that have no option."""

@@ -9,9 +9,9 @@ from importlib.resources import files
 from xml.sax.saxutils import escape
 
 from ..audit.report import Report
-from ..drawing.canvas import fit_label
 from ..history.ledger import entry_of
 from .comparison import RED, Row, tables
+from .svg import fit_label
 
 WIDTH, MARGIN, NAME, CELL = 800, 14, 174, 42
 """The widths of the chart, its margin, the name column and each other column, in pixels."""

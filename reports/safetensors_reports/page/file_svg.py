@@ -11,7 +11,7 @@ from safetensors_reference.header.layout import draw_layout
 
 from ..text import plural
 from .buffer import Buffer, Patch, column_starts, layout_buffer
-from .canvas import CHAR, INNER, MARGIN, Canvas, LabelRows, harmless_text, text_width, truncate
+from .svg import CHAR, INNER, MARGIN, Canvas, LabelRows, harmless_text, text_width, truncate
 
 MIN_WIDTH = 10.0
 STRIP = 30

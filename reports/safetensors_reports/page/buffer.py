@@ -15,7 +15,7 @@ from safetensors_reference import Explanation
 from safetensors_reference.header.layout import Range
 
 from ..text import plural
-from .canvas import columns, quoted_name, truncate
+from .svg import columns, quoted_name, truncate
 
 MAX_RANGES = 14
 FIRST, LAST = 3, 2
