@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from ..audit.report import AgreementPart, ClusterRow, PairRow, Report
 from ..text import listed
+from .design import render
 from .svg import fit_label
 
 MAX_CLUSTERS = 40
@@ -152,39 +153,33 @@ def groups(node: Node | None) -> list[tuple[int, ...]]:
 
 
 def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
-    rows = {member: i for i, member in enumerate(node.members)}
-    height = TOP + ROW * len(rows) + 8
+    rows = {member: TOP + ROW * (i + 0.5) for i, member in enumerate(node.members)}
     most = max(node.height, 1.0)
-    parts: list[str] = []
+    branches: list[str] = []
 
     def x(cases: float) -> float:
         return LEFT + TREE * (1 - cases / most)
 
     def draw(one: Node) -> float:
         if one.parts is None:
-            return TOP + ROW * (rows[one.members[0]] + 0.5)
+            return rows[one.members[0]]
         here, ends = x(one.height), [draw(part) for part in one.parts]
         for part, y in zip(one.parts, ends, strict=True):
-            parts.append(f'<path d="M{here:.1f} {y:.1f}H{x(part.height):.1f}"/>')
-        parts.append(f'<path d="M{here:.1f} {ends[0]:.1f}V{ends[1]:.1f}"/>')
+            branches.append(f"M{here:.1f} {y:.1f}H{x(part.height):.1f}")
+        branches.append(f"M{here:.1f} {ends[0]:.1f}V{ends[1]:.1f}")
         return sum(ends) / 2
 
     draw(node)
     # Round down to stay within the tree.
     ticks = sorted({int(most * share) for share in (0, 0.25, 0.5, 0.75, 1)})
-    axis = "".join(
-        f'<path class="tick" d="M{x(t):.1f} {TOP - 6}V{height - 8}"/>'
-        f'<text x="{x(t):.1f}" y="{TOP - 12}" text-anchor="middle">{t:,}</text>'
-        for t in ticks
-    )
-    texts = "".join(
-        f'<text x="{LEFT + TREE + 8}" y="{TOP + ROW * (i + 0.5) + 4:.1f}">'
-        f"{escape(fit_label(labels[m], MAX_LABEL))}</text>"
-        for m, i in rows.items()
-    )
-    title = f"Agreement of {len(rows)} implementations on {compared:,} cases"
-    return Markup(  # noqa: S704 - numbers, and names that were escaped
-        f'<svg class="tree" role="img" aria-label="{title}; see the table below" '
-        f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
-        f'xmlns="http://www.w3.org/2000/svg">{axis}<g class="branch">{"".join(parts)}</g>{texts}</svg>'
-    )
+    return render(
+        "tree.svg",
+        compared=compared,
+        width=WIDTH,
+        height=TOP + ROW * len(rows) + 8,
+        top=TOP,
+        ticks=[(x(tick), tick) for tick in ticks],
+        branches=branches,
+        names=[(y + 4, escape(fit_label(labels[m], MAX_LABEL))) for m, y in rows.items()],
+        names_at=LEFT + TREE + 8,
+    ).strip()

@@ -19,7 +19,12 @@ ROW = 15
 MAX_MARKS = 4
 ROWS = 3
 COLUMNS = int(INNER / CHAR)
-_COLOUR = {"hole": "amber", "trailing": "amber", "overlap": "red", "beyond": "red", "unknown": "grey"}
+_HATCHES = {
+    "hole": ("edge", "amber"),
+    "trailing": ("edge", "amber"),
+    "overlap": ("edge-red", "red"),
+    "unknown": ("edge-grey", "grey"),
+}
 Segment = tuple[str, str, int, int]
 """Style, label, start and end of a part, as positions in the file."""
 
@@ -258,7 +263,7 @@ def _patch(canvas: Canvas, patch: Patch, scale: Scale, y: float) -> None:
         canvas.rect(left, y, wide, STRIP, "ground")
         canvas.rect(left, y, wide, STRIP, "beyond")
     else:
-        canvas.hatch(left, y, wide, STRIP, _COLOUR[patch.kind])
+        canvas.rect(left, y, wide, STRIP, *_HATCHES[patch.kind])
     for text in (patch.words, patch.short, patch.short[:1]):
         if text_width(text) + 2 <= wide:
             canvas.text(left + wide / 2, y + 19, text, "halo", "middle")

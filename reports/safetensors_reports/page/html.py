@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
@@ -24,14 +24,14 @@ from ..audit.tally import FINE, HELD, fine_words, tally, tally_sentence
 from ..case_evidence import Where
 from ..history.releases import MAX_NAMED, TURNS, Passage
 from ..record.device_checks import CHECKS
-from ..text import listed, plural, visible
+from ..text import listed, visible
 from . import coverage as support
 from . import findings as finding_blocks
 from . import labels as words
 from .agreement import agreement
 from .cards import Card, card
 from .comparison import tables
-from .svg import STYLE
+from .design import MAX_TEXT, environment, style_sheet
 
 _UNDECIDED = {"pass": "no clear answer", "choice-inconsistent": "contradicts itself"}
 """Labels for the verdicts on a choice that have no option."""
@@ -128,9 +128,6 @@ def commands(report: Report) -> Iterator[str]:
     yield "stc report runs -o audit --html" + (" --public" if report.public else "")
 
 
-MAX_TEXT = 2_000
-
-
 def report_html(report: Report, previous: Report | None = None, *, home: str = "", dispute: str = "") -> str:
     blocks = finding_blocks.blocks(report)
     # Redacted findings are listed as causes, except those that only fuzzing found.
@@ -204,52 +201,23 @@ def release_changes(passage: Passage) -> Markup:
     return Markup(template.render(passage=passage, TURNS=TURNS, NAMED=MAX_NAMED))  # noqa: S704 - escaped
 
 
-def compare_css() -> str:
-    return _asset("compare.css")
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / "templates" / name).read_text("utf-8")
-
-
 def _assets() -> dict[str, Any]:
-    script = _asset("page.js")
+    script = (files(__package__) / "templates" / "page.js").read_text("utf-8")
     # Allow only this script to run, so that no text from a file is run as a script.
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     return {
-        "css": Markup(_colours() + _asset("page.css") + compare_css() + STYLE),  # noqa: S704 - our own
+        "css": style_sheet("verdicts", "page", "compare", "layout"),
         "script": Markup(script),  # noqa: S704 - our own
         "allowed": allowed,
     }
 
 
-def _colours() -> str:
-    def variables(place: int) -> str:
-        pairs = ((name[2:], c[place], c[place + 1]) for name, c in words.COLOURS.items())
-        return "".join(f"--{name}-bg:{ground};--{name}-fg:{text};" for name, ground, text in pairs)
-
-    classes = "".join(
-        f".{name}{{background:var(--{name[2:]}-bg);color:var(--{name[2:]}-fg)}}" for name in words.COLOURS
-    )
-    night = f"@media (prefers-color-scheme:dark){{:root{{{variables(2)}}}}}"
-    return f":root{{{variables(0)}}}\n{night}\n{classes}\n"
-
-
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader(__package__, "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda v: visible(v, MAX_TEXT) if isinstance(v, str) and not isinstance(v, Markup) else v,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.globals |= {
+    made = environment()
+    made.globals |= {
         "LETTERS": LETTERS,
         "words": words,
-        "plural": plural,
         "PROMISES": CHECKS,
         "kind_of": kind_of,
         "reference_url": reference_url,
@@ -262,8 +230,8 @@ def _environment() -> Environment:
         "OWN": OWN,
         "WHITESPACE": WHITESPACE,
     }
-    environment.filters |= {"n": "{:,}".format, "lines": _lines, "place": _place}
-    return environment
+    made.filters |= {"lines": _lines, "place": _place}
+    return made
 
 
 def _lines(text: str) -> Markup:

@@ -66,22 +66,6 @@ SENTENCES = {word: sentence for word, (_, sentence) in _WORDS.items()}
 
 KIND_OF = {letter: kind for kind, letter in LETTERS.items()}
 FAILING_LETTERS = frozenset(LETTERS[kind] for kind in STRICT_FAILING)
-COLOURS = {
-    "v-c": ("#4b1d6b", "#ffffff", "#a371f7", "#0d0518"),
-    "v-d": ("#a40e26", "#ffffff", "#f47067", "#2a0508"),
-    "v-a": ("#ffd8d3", "#6e0b14", "#5c1a1d", "#ffd8d3"),
-    "v-r": ("#ffe8b3", "#5a3a00", "#4d3800", "#ffe8b3"),
-    "v-x": ("#f6e9d8", "#5b3a1e", "#40301d", "#f2dcc0"),
-    "v-i": ("#ffe0c2", "#6a2c00", "#552d0f", "#ffe0c2"),
-    "v-h": ("#e2e4e8", "#33383e", "#3a414a", "#e6edf3"),
-    "v-l": ("#fff5c2", "#4f4200", "#443c08", "#fff0a8"),
-    "v-n": ("#eef1f5", "#424a53", "#262c34", "#c3ccd6"),
-    "v-u": ("#ece6fb", "#3d2b73", "#332a55", "#ddd3ff"),
-    "v-o": ("#dcecff", "#0a3069", "#143056", "#cfe4ff"),
-    "v-p": ("#d9f5df", "#0b4a20", "#12381f", "#b9f0c6"),
-    "v-0": ("#ffffff", "#57606a", "#0d1117", "#9aa4af"),
-}
-
 ROLES = {
     "reader": ("Readers", "These programs return tensors.", "Open untrusted files with it?"),
     "lister": (
