@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from safetensors_corpus import steps
-from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.report import LETTERS, UNKNOWN, Implementation
+from ..audit.report import UNKNOWN, Implementation
 
 _KINDS = {
     "unsafe": ("unsafe", "unsafe", "v-c"),
@@ -64,8 +63,6 @@ _WORDS = {
 WORD_STYLE = {word: style for word, (style, _) in _WORDS.items()}
 SENTENCES = {word: sentence for word, (_, sentence) in _WORDS.items()}
 
-KIND_OF = {letter: kind for kind, letter in LETTERS.items()}
-FAILING_LETTERS = frozenset(LETTERS[kind] for kind in STRICT_FAILING)
 ROLES = {
     "reader": ("Readers", "These programs return tensors.", "Open untrusted files with it?"),
     "lister": (

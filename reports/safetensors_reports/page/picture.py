@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from ..audit.report import Report
 from ..history.ledger import entry_of
-from .comparison import RED, Row, tables
+from .cards import RED, Row, tables
 from .design import render, style_sheet
 from .svg import fit_label
 
@@ -44,7 +44,7 @@ def comparison_svg(report: Report) -> str:
     selectors = [entry_of(who) for who in report.implementations]
     chosen = [s for s in selectors if s in known] or selectors[:MOST]
     shown = [
-        replace(table, rows=rows)
+        table._replace(rows=rows)
         for table in tables(report)
         if (rows := [row for row in table.rows if entry_of(row.who) in chosen])
     ]
@@ -61,20 +61,22 @@ def comparison_svg(report: Report) -> str:
         lines = [(start + LINE * i, _name(row), _pills(row, used)) for i, row in enumerate(table.rows)]
         groups.append((y, table.head, lines))
         y = start + LINE * len(lines) + 6
-    return render(
-        "chart.svg",
-        programs=len(set(chosen)),
-        titles=[areas[area] for area in used],
-        groups=groups,
-        width=WIDTH,
-        height=y + 62,
-        margin=MARGIN,
-        columns_at=MARGIN + NAME,
-        cell=CELL,
-        top=TOP,
-        track=TRACK,
-        legend_at=y + 18,
-        style=style_sheet("chart").strip(),
+    return str(
+        render(
+            "chart.svg",
+            programs=len(set(chosen)),
+            titles=[areas[area] for area in used],
+            groups=groups,
+            width=WIDTH,
+            height=y + 62,
+            margin=MARGIN,
+            columns_at=MARGIN + NAME,
+            cell=CELL,
+            top=TOP,
+            track=TRACK,
+            legend_at=y + 18,
+            style=style_sheet("chart").strip(),
+        )
     )
 
 

@@ -20,8 +20,7 @@ from ..history.releases import history_page
 from ..record.run import RunRecord
 from ..templates import render
 from ..text import file_slug, listed, plural, unused, visible
-from .cards import DISPUTE, accepted_questions
-from .comparison import RED, tables
+from .cards import DISPUTE, RED, accepted_questions, tables
 from .html import comparison_html, report_html
 from .picture import comparison_svg
 
@@ -141,7 +140,7 @@ def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dic
         report=whole,
         places=places,
         sentences=sentences(whole),
-        tables=tables(whole, places),
+        tables=tables(whole),
         never=[program for program in unbuilt if program.name not in run],
         INDEX=INDEX,
         JSON=JSON,

@@ -117,16 +117,18 @@ class Canvas:
 
     def svg(self, height: float, title: str, description: str, *, style: bool = True) -> str:
         used = {shape.hatch for shape in self.shapes}
-        return render(
-            "layout.svg",
-            mark=self.mark,
-            shapes=self.shapes,
-            hatches=[colour for colour in ("amber", "red", "grey") if colour in used],
-            width=WIDTH,
-            height=height,
-            title=xml(harmless_text(title)),
-            description=xml(harmless_text(description, 4000)),
-            style=style_sheet("layout") if style else "",
-            words=lambda text: xml(harmless_text(text)),
-            px=lambda number: f"{number:.1f}".removesuffix(".0"),
+        return str(
+            render(
+                "layout.svg",
+                mark=self.mark,
+                shapes=self.shapes,
+                hatches=[colour for colour in ("amber", "red", "grey") if colour in used],
+                width=WIDTH,
+                height=height,
+                title=xml(harmless_text(title)),
+                description=xml(harmless_text(description, 4000)),
+                style=style_sheet("layout") if style else "",
+                words=lambda text: xml(harmless_text(text)),
+                px=lambda number: f"{number:.1f}".removesuffix(".0"),
+            )
         )

@@ -21,7 +21,6 @@ from safetensors_reference.rules.pages import AREAS, choices_of, state
 from ..audit.report import Report
 from ..history.releases import series
 from ..history.trend import TURNS, ChangeRow
-from ..page.cards import card
 from ..page.html import card_markup, comparison_markup, release_changes
 from ..page.labels import SHORT
 from ..page.publish import PAGE
@@ -174,7 +173,7 @@ def all_pages(data: SiteData) -> Iterator[Page]:
 def program_cards(write: PageRenderer, folder: str, report: Report) -> str:
     to = Links(write.data, write.page)
     place, dispute = to.address(f"reports/{folder}/{PAGE}"), to.address(DISPUTED)
-    cards = (card_markup(card(report, who), place, dispute) for who in report.implementations)
+    cards = (card_markup(report, who, place, dispute) for who in report.implementations)
     return Markup("\n").join(cards)
 
 
