@@ -11,8 +11,7 @@ from markupsafe import Markup, escape
 
 from ..audit.report import AgreementPart, ClusterRow, PairRow, Report
 from ..text import listed
-from .design import render
-from .svg import fit_label
+from .design import fit_label, render_markup
 
 MAX_CLUSTERS = 40
 MAX_PAIRED = 12
@@ -172,7 +171,7 @@ def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
     draw(node)
     # Round down to stay within the tree.
     ticks = sorted({int(most * share) for share in (0, 0.25, 0.5, 0.75, 1)})
-    return render(
+    return render_markup(
         "tree.svg",
         compared=compared,
         width=WIDTH,

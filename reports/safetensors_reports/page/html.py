@@ -25,7 +25,7 @@ from . import labels as words
 from . import sections
 from .agreement import agreement
 from .cards import card_parts, tables
-from .design import MAX_TEXT, render, style_sheet
+from .design import MAX_TEXT, render_markup, style_sheet
 
 MAX_CAUSES, MAX_CASES = 6, 60
 """Maximum number of causes on a card, and of cases in a finding."""
@@ -88,7 +88,7 @@ def card_markup(report: Report, who: Implementation, place: str = "", dispute: s
 
 
 def release_changes(passage: Passage) -> Markup:
-    return render("_passage.html", passage=passage, TURNS=TURNS, NAMED=MAX_NAMED)
+    return render_markup("_passage.html", passage=passage, TURNS=TURNS, NAMED=MAX_NAMED)
 
 
 def _page(template: str, report: Report, **values: Any) -> Markup:
@@ -109,7 +109,7 @@ def _page(template: str, report: Report, **values: Any) -> Markup:
 
 
 def _render(template: str, **values: Any) -> Markup:
-    return render(
+    return render_markup(
         template,
         CASES=MAX_CASES,
         CAUSES=MAX_CAUSES,

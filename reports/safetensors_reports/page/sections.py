@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from safetensors_corpus.field_bugs import reference_url
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
-from ..audit.delta import Delta, baseline_delta, report_delta
 from ..audit.report import (
     LETTERS,
     AreaCells,
@@ -29,6 +28,7 @@ from ..audit.report import (
     Report,
     RuleCells,
 )
+from ..audit.tally import Delta, baseline_delta, report_delta
 from ..fuzz_finding import Weakness
 from ..recommendations import NOT_KNOWN
 from ..text import listed, report_key, slug

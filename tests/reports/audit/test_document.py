@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_corpus.typed import typed
-from safetensors_reports.audit.delta import report_delta
 from safetensors_reports.audit.exports import sarif_log
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry, load_fuzz_finding
 from safetensors_reports.audit.report import Finding, PairRow, ReferenceRow, Report, report_text
+from safetensors_reports.audit.tally import report_delta
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.html import report_html
 from safetensors_reports.recommendations import recommendation

@@ -12,12 +12,11 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.report import report as command
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.audit.delta import report_delta
 from safetensors_reports.audit.exports import COLORS, badges, sarif_log, statements
 from safetensors_reports.audit.implementations import SET_APART
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.audit.report import ORDER, WORDS, Report, report_text
-from safetensors_reports.audit.tally import HELD, tally
+from safetensors_reports.audit.tally import HELD, report_delta, tally
 from safetensors_reports.comment import MAX_LINES, summary_markdown
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.labels import SENTENCES, WORD_STYLE
