@@ -25,6 +25,7 @@ from safetensors_reference.check.statement import rule_book_digest
 from safetensors_reference.rules.pages import AREAS
 
 from ..differences.compare import Cluster, compare, distinct_labels
+from ..labels import LETTERS
 from ..record.run import Row, RunRecord
 from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 from ..text import listed, plural, stable
@@ -34,7 +35,6 @@ from .findings import collect_findings
 from .implementations import implementation
 from .inputs import AuditError, BaselineEntry, FuzzFinding
 from .report import (
-    LETTERS,
     SCHEMA,
     SCHEMA_ID,
     AgreementPart,

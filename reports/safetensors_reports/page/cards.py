@@ -11,21 +11,23 @@ from typing import NamedTuple
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 
-from ..audit.report import UNKNOWN, AnswerRow, CellRow, Implementation, Report, RoleRow
-from ..audit.roles import LAYOUT, REPEATED
+from ..audit.report import AnswerRow, CellRow, Implementation, Report, RoleRow
 from ..audit.tally import not_known
-from ..text import listed, plural
-from ..versions import label_key
-from .labels import (
+from ..labels import (
     BASES,
     KEEPS_TO_TEXT,
+    LAYOUT,
     NOTHING_SHOWN,
-    QUESTIONS,
+    REPEATED,
     REPEATED_KEYS,
-    ROLE_WORDS,
     ROLES,
+    TITLES,
+    UNKNOWN,
     answer_words,
+    failure_word,
 )
+from ..text import listed, plural
+from ..versions import label_key
 
 MAX_NAMED = 3
 DISPUTE = "docs/disclosure.md#to-reach-us-to-disagree"
@@ -102,11 +104,11 @@ class Table(NamedTuple):
 
     @property
     def head(self) -> str:
-        return ROLES[self.role][0]
+        return ROLES[self.role].head
 
     @property
     def about(self) -> str:
-        return ROLES[self.role][1]
+        return ROLES[self.role].about
 
 
 def tables(report: Report) -> list[Table]:
@@ -172,7 +174,7 @@ def role_part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Par
             answer, tone = unknown, "calm"
         lines = [line._replace(tone="calm") if line.tone == "good" else line for line in lines]
     unclaimed = [areas.get(area, area) for area in role.unclaimed]
-    return Part(role.role, ROLES[role.role][2], answer, tone, lines, unclaimed)
+    return Part(role.role, ROLES[role.role].asks, answer, tone, lines, unclaimed)
 
 
 def _worst(failed: Mapping[str, int]) -> str:
@@ -203,7 +205,7 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
     kind = _worst(role.failed["text"])
     if kind == "wrong-accept" and accepted_questions(role) and accepted_questions(role) <= REPEATED:
         return REPEATED_KEYS
-    return ROLE_WORDS[role.role].get(kind, "against the text")
+    return failure_word(role.role, kind)
 
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
@@ -225,7 +227,7 @@ def _line(row: AnswerRow, role: str) -> Line:
     first = next((b for b in _REASONS if failing_cases(row, b)), "")
     return Line(
         name=row.question,
-        words=QUESTIONS.get(row.question, row.question),
+        words=TITLES.get(row.question, row.question),
         answer=", ".join(parts) or f"{none} of {row.asked:,}",
         tone={"text": "bad", "": "good"}.get(first, "calm"),
         share=100 * failing_cases(row, first) / row.asked if first and row.asked else 0.0,
@@ -233,7 +235,7 @@ def _line(row: AnswerRow, role: str) -> Line:
 
 
 def _named(questions: Sequence[str]) -> str:
-    words = [QUESTIONS[question] for question in questions]
+    words = [TITLES[question] for question in questions]
     return listed([text[0].lower() + text[1:] for text in words], MAX_NAMED)
 
 

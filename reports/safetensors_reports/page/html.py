@@ -14,14 +14,14 @@ from safetensors_corpus.field_bugs import reference_url
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reference.rules.pages import WHITESPACE
 
+from .. import labels as words
 from ..audit.disclosure import OWN
-from ..audit.report import LETTERS, Implementation, Report
+from ..audit.report import Implementation, Report
 from ..audit.tally import FINE, HELD, fine_words, not_known, tally, tally_sentence
 from ..case_evidence import Where
 from ..history.releases import MAX_NAMED, TURNS, Passage
 from ..record.device_checks import CHECKS
 from ..text import listed, visible
-from . import labels as words
 from . import sections
 from .agreement import agreement
 from .cards import card_parts, tables
@@ -37,7 +37,7 @@ def report_html(report: Report, previous: Report | None = None, *, home: str = "
     detailed = [b for b in blocks if b.shown or not report.public or not all(m.case_count for m in b.members)]
     labels = [who.label for who in report.implementations]
     seen = {kind for who in report.implementations for kind in who.counts}
-    reported = {"unsafe"} - seen if report.public else set()
+    withheld = FINE | ({"unsafe"} - seen) if report.public else set()
     return str(
         _page(
             "page.html",
@@ -52,7 +52,7 @@ def report_html(report: Report, previous: Report | None = None, *, home: str = "
             blocks=detailed,
             held=sum(len(block.members) for block in blocks) - sum(len(block.members) for block in detailed),
             causes=sections.causes(report),
-            columns=[(k, head) for k, head in words.COLUMNS if not report.public or k not in FINE | reported],
+            columns=[k for k, kind in words.KINDS.items() if kind.head and k not in withheld],
             levels=sections.by_severity(detailed),
             grid=sections.grid(report),
             choices=sections.choices(report),
@@ -115,7 +115,6 @@ def _render(template: str, **values: Any) -> Markup:
         CAUSES=MAX_CAUSES,
         CHECKS=CHECKS,
         HELD=HELD,
-        LETTERS=LETTERS,
         OWN=OWN,
         WHITESPACE=WHITESPACE,
         card_parts=card_parts,

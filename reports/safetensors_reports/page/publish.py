@@ -16,11 +16,11 @@ from ..audit.build import build_report
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, BaselineEntry, load_report
 from ..audit.report import Implementation, Report, report_text
-from ..audit.roles import LAYOUT, OPENING, REPEATED
 from ..history.comparable import comparable_run
 from ..history.directory import FILE, directory, directory_text
 from ..history.ledger import FOLDER, Ledger, Line, append_lines, entry_of, lines_of
 from ..history.releases import history_page
+from ..labels import LAYOUT, OPENING, REPEATED
 from ..record.run import RunRecord
 from ..templates import render
 from ..text import file_slug, listed, plural, unused, visible

@@ -17,7 +17,6 @@ from safetensors_corpus.field_bugs import reference_url
 from safetensors_corpus.judging.verdicts import STRICT_FAILING
 
 from ..audit.report import (
-    LETTERS,
     AreaCells,
     CauseRow,
     ChoiceText,
@@ -30,6 +29,7 @@ from ..audit.report import (
 )
 from ..audit.tally import Delta, baseline_delta, report_delta
 from ..fuzz_finding import Weakness
+from ..labels import LETTERS
 from ..recommendations import NOT_KNOWN
 from ..text import listed, report_key, slug
 from .file_svg import layout_svg

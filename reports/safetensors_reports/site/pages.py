@@ -21,8 +21,8 @@ from safetensors_reference.rules.pages import AREAS, choices_of, state
 from ..audit.report import Report
 from ..history.releases import series
 from ..history.trend import TURNS, ChangeRow
+from ..labels import SHORT
 from ..page.html import card_markup, comparison_markup, release_changes
-from ..page.labels import SHORT
 from ..page.publish import PAGE
 from ..text import plural, slug, visible
 from ..trophies.model import Sighting, short, sighting_text

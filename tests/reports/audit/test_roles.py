@@ -10,7 +10,8 @@ from safetensors_corpus import Case
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.audit.report import Implementation, Report, RoleRow
-from safetensors_reports.audit.roles import QUESTIONS, about
+from safetensors_reports.audit.roles import about
+from safetensors_reports.labels import QUESTIONS
 from safetensors_reports.page.cards import card_parts, failing_cases, role_part, table_word, tables
 from safetensors_reports.page.html import comparison_html, report_html
 from safetensors_reports.record.run import RunRecord
