@@ -22,8 +22,7 @@ from safetensors_reference.rules.sarif import (
 )
 
 from ..labels import CLEAN, LETTERS, OVERALL
-from ..recommendations import NOT_KNOWN
-from ..severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
+from ..severity import CONFORMANCE_ONLY, NOT_KNOWN, SECURITY_SEVERITY, SEVERITIES
 from ..text import digest, listed, slug, visible
 from .inputs import AuditError
 from .report import Finding, Implementation, Report, RuleRow

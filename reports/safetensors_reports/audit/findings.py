@@ -28,9 +28,19 @@ from ..case_evidence import (
     stored_file,
 )
 from ..fuzz_finding import Weakness
-from ..recommendations import NOT_KNOWN, recommendation, to_upstream
 from ..record.run import MAX_VERSION, Row, RunRecord
-from ..severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty, outcome_class, severity, weaknesses_of
+from ..severity import (
+    NO_WEAKNESS,
+    NOT_KNOWN,
+    OUTCOMES,
+    SEVERITIES,
+    difficulty,
+    outcome_class,
+    recommendation,
+    severity,
+    to_upstream,
+    weaknesses_of,
+)
 from ..text import digest, slug, stable, unused, visible
 from .disclosure import OWN, references_of
 from .inputs import BaselineEntry, FuzzFinding

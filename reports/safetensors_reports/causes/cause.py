@@ -13,11 +13,10 @@ from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_reference import rule_book
 
 from ..case_evidence import reproducer
-from ..recommendations import ADVICE_BY_CODE, ADVICE_BY_OUTCOME, ADVICE_BY_PROPERTY, of_rule
 from ..record.device_checks import CHECKS
 from ..record.run import Row, RunRecord
 from ..record.summary import feature_name
-from ..severity import outcome_class
+from ..severity import ADVICE_BY_CODE, ADVICE_BY_OUTCOME, ADVICE_BY_PROPERTY, of_rule, outcome_class
 from ..text import listed, plural, visible
 from .failures import INPUT, NOT_EXAMINED, ORDER, Failure, Key, differing_reports, failures, mistake_key
 from .group import OF_TEXT, Group, contradictions, group_failures

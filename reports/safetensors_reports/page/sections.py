@@ -30,7 +30,7 @@ from ..audit.report import (
 from ..audit.tally import Delta, baseline_delta, report_delta
 from ..fuzz_finding import Weakness
 from ..labels import LETTERS
-from ..recommendations import NOT_KNOWN
+from ..severity import NOT_KNOWN
 from ..text import listed, report_key, slug
 from .file_svg import layout_svg
 
