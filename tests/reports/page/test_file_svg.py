@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_reference import explain
-from safetensors_reports.drawing.buffer import MAX_RANGES, layout_buffer
-from safetensors_reports.drawing.canvas import (
+from safetensors_reports.page.design import (
     CHAR,
     INNER,
     WIDTH,
@@ -22,7 +21,7 @@ from safetensors_reports.drawing.canvas import (
     quoted_name,
     truncate,
 )
-from safetensors_reports.drawing.file_svg import distribute, layout_svg, scale_of
+from safetensors_reports.page.file_svg import MAX_RANGES, distribute, layout_buffer, layout_svg, scale_of
 
 from ..samples import corpus
 
