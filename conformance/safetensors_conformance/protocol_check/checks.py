@@ -19,7 +19,7 @@ from safetensors_corpus.judging.content import first_difference
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, StepResult
-from ..run.multistep import run_multistep
+from ..run.cases import run_multistep
 from ..worker.confinement import Confinement
 from ..worker.copies import Copies
 from ..worker.protocol import PROTOCOL, STOP_REQUEST

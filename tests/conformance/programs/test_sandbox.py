@@ -30,7 +30,7 @@ from ..support import HERE, REPOSITORY, TRIGGER, cases, committed
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
-FAKES = HERE / "sandbox_fakes.py"
+FAKES = HERE / "access_fakes.py"
 BUDGET_FAKES = HERE / "budget_fakes.py"
 NAMED = ("FAKE_CORPUS", "FAKE_HOME", "FAKE_PORT", "FAKE_VICTIM")
 FILES = committed().root / "files"
