@@ -102,7 +102,7 @@ def serve(adapter: Any, problem: dict[str, str] | None, answers: int) -> int:
         if request["cmd"] == "start":
             answer = {"error": problem} if problem else start_or_error(adapter, request)
             # CUDA reserves address space for the memory of all devices, so do not limit it.
-            if int(sys.argv[2]) and not str(request.get("device")).startswith("cuda"):
+            if int(sys.argv[2]) and request.get("device") in (None, "cpu"):
                 limit_memory(int(sys.argv[2]))
         else:
             answer = run(adapter, request)

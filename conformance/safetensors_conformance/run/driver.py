@@ -29,7 +29,8 @@ from safetensors_reports.record.run import RunRecord, selector_of
 from safetensors_reports.record.summary import summary_lines
 from safetensors_reports.text import plural, visible
 
-from ..implementations.environment import InstallError, prepare
+from ..implementations.commands import InstallError
+from ..implementations.environment import prepare
 from ..implementations.selectors import Target
 from ..outcome import Implementation
 from ..verdict.judge import CaseVerdict, judge_choice, only_checks, wrongly_refused

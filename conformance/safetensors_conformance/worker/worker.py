@@ -224,7 +224,7 @@ class PipeWorker(Worker):
 
     def _begin(self) -> Child:
         confinement = self._limits.confinement
-        if confinement.sandbox and (self._device or "").startswith("cuda"):
+        if confinement.sandbox and self._device not in (None, "cpu"):
             raise self._start_error(
                 f"GPUs are not available in the sandbox; leave out --sandbox, or --device {self._device}", ""
             )

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from safetensors_conformance.implementations.environment import InstallError, prepare
+from safetensors_conformance.implementations.commands import InstallError
+from safetensors_conformance.implementations.environment import prepare
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_conformance.worker.worker import Limits, StartError, make_worker

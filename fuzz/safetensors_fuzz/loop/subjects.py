@@ -23,8 +23,7 @@ from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.header.model import Header
-from safetensors_reference.header.prove import prove
-from safetensors_reference.header.read import raw_header
+from safetensors_reference.header.read import prove, raw_header
 from safetensors_reference.source import MemorySource
 
 FILE_STEPS = ("open", "read")

@@ -91,7 +91,7 @@ def test_other_names_are_no_devices(name: str) -> None:
     assert not is_device(name)
     done = CliRunner().invoke(run, ["--device", name, "--case", GOOD])
     assert done.exit_code == 2
-    assert "a device must be cpu or cuda:N" in done.output
+    assert "a device must be cpu or a kind of accelerator" in done.output
 
 
 def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path, few: Path) -> None:
@@ -193,10 +193,10 @@ def test_pytest_has_the_step_with_the_option_only() -> None:
     assert done.returncode == 5, done.stdout  # nothing to run
     done = suite_here("--device=gpu")
     assert done.returncode == 2
-    assert "--device 'gpu': a device must be cpu or cuda:N" in done.stdout
+    assert "--device 'gpu': a device must be cpu or a kind of accelerator" in done.stdout
     done = suite_here("--device=gpu", "--impl=reference")
     assert done.returncode == 4
-    assert "--device 'gpu': a device must be cpu or cuda:N" in done.stderr
+    assert "--device 'gpu': a device must be cpu or a kind of accelerator" in done.stderr
 
 
 def test_pytest_shows_a_broken_promise(tmp_path: Path) -> None:
