@@ -16,7 +16,7 @@ from safetensors_conformance.host.library import AdapterError
 class Card:
     """A device that counts its allocations."""
 
-    cuda = True
+    streams = True
 
     def __init__(self, device: str) -> None:
         self.device = device
