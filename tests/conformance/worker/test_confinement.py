@@ -93,10 +93,9 @@ def test_a_package_that_is_installed_gets_what_asks_the_index_and_no_token(
     monkeypatch.setenv("STC_CACHE", str(tmp_path))
     descriptor = descriptors()["safetensors"]
     env = replace(installing.environment(descriptor, descriptor.entries[0], "9.9"), requires=())
-    said: list[str] = []
-    tells = "import json, os; print(json.dumps(dict(os.environ)))"
-    installing._run([sys.executable, "-c", tells], env, said.append)
-    given = json.loads(said[-1])
+    note = tmp_path / "note"
+    installing._run([sys.executable, str(FAKES), str(note)], env, [].append)
+    given = json.loads(note.read_text(encoding="utf-8"))
     assert not set(SECRETS) & set(given)
     assert set(FOR_AN_INDEX) <= set(given)
     assert set(installer_variables()) >= set(child_variables()) - {"PYTHONHASHSEED"}
