@@ -94,7 +94,7 @@ def test_a_package_that_is_installed_gets_what_asks_the_index_and_no_token(
     descriptor = descriptors()["safetensors"]
     env = replace(installing.environment(descriptor, descriptor.entries[0], "9.9"), requires=())
     note = tmp_path / "note"
-    installing._run([sys.executable, str(FAKES), str(note)], env, [].append)
+    installing._run([sys.executable, str(FAKES), str(note)], env, print)
     given = json.loads(note.read_text(encoding="utf-8"))
     assert not set(SECRETS) & set(given)
     assert set(FOR_AN_INDEX) <= set(given)
