@@ -60,7 +60,7 @@ ODD: list[Any] = [
 ]
 ODD += [Silent(), [HUGE], {"a": HUGE}, "x" * 5000, "/dev/null", "no/such/folder/x", np.int64(3), np.zeros(2)]
 
-DOORS: dict[str, Callable[[Any], object]] = {
+FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "explain": explain,
     "explain, profile": lambda odd: explain(FILE, odd),
     "profile_options": profile_options,
@@ -102,11 +102,11 @@ DOORS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
-@pytest.mark.parametrize("door", DOORS)
-def test_an_odd_argument_is_answered_or_refused(door: str, odd: Any) -> None:
-    with suppress(SafetensorsError):
-        DOORS[door](odd)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_an_odd_argument_is_answered_or_refused(function: str) -> None:
+    for odd in ODD:
+        with suppress(SafetensorsError):
+            FUNCTIONS[function](odd)
 
 
 def test_a_target_that_is_no_path_is_refused() -> None:
@@ -134,9 +134,9 @@ OPENED: list[Callable[[str], object]] = [
 
 @pytest.mark.parametrize("name", ["a\0b", "a\n\x1b[31mb", "a\u202eb", "\udcff", "a\r::error::b"])
 def test_an_error_shows_no_name_raw(name: str, tmp_path: Path) -> None:
-    for door in OPENED:
+    for function in OPENED:
         with pytest.raises(SafetensorsError) as caught:
-            door(str(tmp_path / name))
+            function(str(tmp_path / name))
         assert str(caught.value).isprintable()
         assert str(tmp_path) in str(caught.value)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,8 @@ from safetensors_reference.model.read import (
 )
 from safetensors_reference.rules.errors import InvalidError
 from safetensors_reference.rules.faults import Fault
+
+from ..support import peak
 
 A, B = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -282,14 +283,9 @@ def test_a_right_total_size_with_a_point_is_noted(model: Model) -> None:
 def test_total_size_decides_about_no_memory(model: Model, size: int) -> None:
     model.metadata = {"total_size": size}
     path = model.write()
-    tracemalloc.start()
-    try:
-        faults = check_index(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert [f.code for f in faults] == ["IDX_SIZE_MISMATCH"]
-    assert peak < 1_000_000
+    used = peak(lambda: check_index(path))
+    assert [f.code for f in check_index(path)] == ["IDX_SIZE_MISMATCH"]
+    assert used < 1_000_000
 
 
 def test_numbers_in_metadata_may_have_any_length(model: Model) -> None:
@@ -410,16 +406,12 @@ def sparse(path: Path, size: int) -> Path:
 @pytest.mark.parametrize("size", [shard_index.INDEX_CAP + 1, 2**40])
 def test_an_index_above_the_cap_is_not_read(tmp_path: Path, size: int) -> None:
     path = sparse(tmp_path / INDEX, size)
-    tracemalloc.start()
-    try:
-        seen = explain_index(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    used = peak(lambda: explain_index(path))
+    seen = explain_index(path)
     well_formed(seen)
     assert [(f.code, f.rule) for f in seen.faults] == [("LIM_MEMORY", "LIM-06")]
     assert "IDX-13" in seen.faults[0].message
-    assert peak < 1_000_000
+    assert used < 1_000_000
 
 
 def test_an_index_of_exactly_the_cap_is_read(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,13 +433,9 @@ def test_text_without_meaning_costs_a_small_multiple_of_its_size(tmp_path: Path,
     text = f'{{"weight_map":{{}},"x":{filler}}}'
     path = tmp_path / INDEX
     path.write_text(text)
-    tracemalloc.start()
-    try:
-        assert check_index(path) == []
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 20 * len(text)
+    used = peak(lambda: check_index(path))
+    assert check_index(path) == []
+    assert used < 20 * len(text)
 
 
 def test_faults_have_a_limit_that_is_told(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
