@@ -18,7 +18,7 @@ from safetensors_reference import numpy as numpy_door
 from safetensors_reference import torch as torch_door
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.header.explain import profile_options
-from safetensors_reference.model.read import check_index, explain_index, open_index
+from safetensors_reference.model.read import explain_index, open_index
 from safetensors_reference.model.write import save_sharded, write_index
 from safetensors_reference.rules.errors import AccessError, SafetensorsError, WriteError
 from safetensors_reference.writing.atomic import write_file
@@ -84,8 +84,7 @@ FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "slice, empty": lambda odd: safe_open(FILE, "np").get_slice("e")[:, odd],
     "explain_index": explain_index,
     "open_index": open_index,
-    "check_index": check_index,
-    "check_index, profile": lambda odd: check_index("none", odd),
+    "explain_index, profile": lambda odd: explain_index("none", odd),
     "plan, name": lambda odd: plan([TensorData(odd, "U8", (1,), b"x")]),
     "plan, dtype": lambda odd: plan([TensorData("w", odd, (1,), b"x")]),
     "plan, dimension": lambda odd: plan([TensorData("w", "U8", (odd,), b"x")]),
@@ -123,7 +122,6 @@ OPENED: list[Callable[[str], object]] = [
     torch_door.load_file,
     explain_index,
     open_index,
-    check_index,
     lambda path: device.load_file(path, device="cpu"),
     lambda path: numpy_door.save_file({}, f"{path}/x"),
     lambda path: torch_door.save_file({}, f"{path}/x"),
@@ -158,7 +156,7 @@ def test_an_unknown_profile_is_an_error_of_access_everywhere() -> None:
     asks: list[Callable[[Any], object]] = [
         profile_options,
         lambda odd: explain(FILE, odd),
-        lambda odd: check_index("none", odd),
+        lambda odd: explain_index("none", odd).faults,
     ]
     for ask in asks:
         for odd in ("nope", None, HUGE, ["text"]):

@@ -287,31 +287,6 @@ def test_messages_and_paths_stay_short_when_names_are_long() -> None:
         assert len(str(fault.to_dict())) < 2000
 
 
-def same_result(data: bytes, profile: ProfileName) -> None:
-    explanation = explain(data, profile)
-    if explanation.header is None:
-        with pytest.raises(InvalidFileError) as caught:
-            read_header(data, profile)
-        assert caught.value.explanation.faults == explanation.faults
-        return
-    header = read_header(data, profile)
-    assert dict(header.tensors) == dict(explanation.header.tensors)
-    assert header.length == explanation.header.length
-    assert header.metadata == explanation.header.metadata
-    assert header.data_size == explanation.header.data_size
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        r'{"\u002d":{"dtype":"U8","shape":[-0],"data_offsets":[0,0]}}',
-        r'{"__metadata__":{"k":"\u002D"},"w":{"dtype":"U8","shape":[0],"data_offsets":[-0,0]}}',
-    ],
-)
-def test_read_header_finds_minus_zero_beside_an_escaped_minus_sign(header: str) -> None:
-    same_result(make(header), "hardened")
-
-
 def test_read_header_raises_with_all_faults_and_a_short_text() -> None:
     data = make(f'{{"w":{W},"w":{W}}}', ABCD + b"!")
     with pytest.raises(InvalidFileError) as caught:

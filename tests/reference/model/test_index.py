@@ -21,7 +21,6 @@ from safetensors_reference.model import index as shard_index
 from safetensors_reference.model.read import (
     IndexExplanation,
     InvalidIndexError,
-    check_index,
     explain_index,
     open_index,
 )
@@ -99,7 +98,7 @@ def test_a_sound_model_has_no_faults_and_says_what_it_holds(model: Model) -> Non
     assert seen.weight_map == model.weight_map
     assert list(seen.shards) == [A, B]
     assert seen.sizes == {A: 24, B: 11}
-    assert check_index(str(model.path)) == []
+    assert explain_index(str(model.path)).faults == []
 
 
 def test_open_index_gives_the_entries_of_all_shards(model: Model) -> None:
@@ -283,8 +282,8 @@ def test_a_right_total_size_with_a_point_is_noted(model: Model) -> None:
 def test_total_size_decides_about_no_memory(model: Model, size: int) -> None:
     model.metadata = {"total_size": size}
     path = model.write()
-    used = peak(lambda: check_index(path))
-    assert [f.code for f in check_index(path)] == ["IDX_SIZE_MISMATCH"]
+    used = peak(lambda: explain_index(path).faults)
+    assert [f.code for f in explain_index(path).faults] == ["IDX_SIZE_MISMATCH"]
     assert used < 1_000_000
 
 
@@ -416,9 +415,9 @@ def test_an_index_above_the_cap_is_not_read(tmp_path: Path, size: int) -> None:
 
 def test_an_index_of_exactly_the_cap_is_read(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_index, "INDEX_CAP", model.write().stat().st_size)
-    assert check_index(model.path) == []
+    assert explain_index(model.path).faults == []
     monkeypatch.setattr(shard_index, "INDEX_CAP", model.path.stat().st_size - 1)
-    assert [f.code for f in check_index(model.path)] == ["LIM_MEMORY"]
+    assert [f.code for f in explain_index(model.path).faults] == ["LIM_MEMORY"]
 
 
 @pytest.mark.parametrize(
@@ -433,8 +432,8 @@ def test_text_without_meaning_costs_a_small_multiple_of_its_size(tmp_path: Path,
     text = f'{{"weight_map":{{}},"x":{filler}}}'
     path = tmp_path / INDEX
     path.write_text(text)
-    used = peak(lambda: check_index(path))
-    assert check_index(path) == []
+    used = peak(lambda: explain_index(path).faults)
+    assert explain_index(path).faults == []
     assert used < 20 * len(text)
 
 
@@ -545,7 +544,7 @@ def unreadable(tmp_path: Path) -> Iterator[Path]:
 
 def test_an_index_that_cannot_be_read_is_no_invalid_one(tmp_path: Path) -> None:
     for path in unreadable(tmp_path):
-        for function in (check_index, explain_index, open_index):
+        for function in (explain_index, open_index):
             with pytest.raises(UnreadableError):
                 function(path)
 
