@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from safetensors_conformance.implementations.descriptor import Descriptor
+from safetensors_corpus.model import corpus_schema
 from safetensors_corpus.typed import json_schema
 from safetensors_reference.audit.row import Row
 from safetensors_reports.audit.report import Report
@@ -61,7 +62,14 @@ SCHEMAS: list[tuple[Path, str, Any]] = [
 @pytest.mark.parametrize(("path", "title", "model"), SCHEMAS, ids=[path.name for path, _, _ in SCHEMAS])
 def test_a_published_schema_is_that_of_its_model(path: Path, title: str, model: Any) -> None:
     name = path.name.partition(".")[0]
-    made = json_schema(name, title, model, ABOUT.get(name, ""))
+    compare(path, json_schema(name, title, model, ABOUT.get(name, "")))
+
+
+def test_the_schema_of_the_corpus_is_that_of_its_model() -> None:
+    compare(ROOT / "corpus" / "schema" / "corpus.schema.json", corpus_schema())
+
+
+def compare(path: Path, made: dict[str, Any]) -> None:
     Draft202012Validator.check_schema(made)
     text = json.dumps(made, indent=1) + "\n"
     if "WRITE_SCHEMAS" in os.environ:

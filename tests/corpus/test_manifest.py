@@ -16,7 +16,8 @@ import pytest
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.author.index import IndexBuilder
 from safetensors_corpus.document import CHECKSUM, SCHEMA_VERSION, CaseTable, sha256sum
-from safetensors_corpus.manifest import LARGEST_IN_MEMORY, Input, corpus_root
+from safetensors_corpus.manifest import LARGEST_IN_MEMORY, Input
+from safetensors_corpus.packed import corpus_root
 
 from .small import edit, run
 

@@ -156,7 +156,7 @@ NOTHING_OF_THEIR_OWN = {
     "PlainReader",
     "Lane",
     "CpuLane",
-    "CudaLane",
+    "AcceleratorLane",
     "InterruptGate",
     "ProgressBar",
     "_FileReplacement",

@@ -6,7 +6,7 @@ import json
 import re
 
 from safetensors_reports.history.ledger import Ledger
-from safetensors_reports.page.comparison import tables
+from safetensors_reports.page.cards import tables
 from safetensors_reports.page.publish import publication
 from safetensors_reports.trophies.model import Expectations, trophies
 from safetensors_reports.versions import label_key, version_key

@@ -15,6 +15,7 @@ from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.history.directory import FILE
 from safetensors_reports.history.ledger import FOLDER as HISTORY
 from safetensors_reports.history.ledger import append_lines, load_ledgers
+from safetensors_reports.known import KnownError
 from safetensors_reports.page.publish import (
     INDEX,
     JSON,
@@ -31,7 +32,6 @@ from safetensors_reports.record.run import RecordError, RunRecord, read_record
 from safetensors_reports.text import listed, plural, visible
 
 from ..implementations.descriptor import descriptors, longest_first
-from ..run.baseline import BaselineError
 from .report import known_failures, read_inputs, write_texts
 from .run import run
 
@@ -107,7 +107,7 @@ def publish(
             with tempfile.TemporaryDirectory() as folder:
                 _run_all(Path(folder), jobs, corpus_path)
                 texts = _texts([Path(folder)], load_manifest(corpus_path), output)
-    except (AuditError, RecordError, BaselineError, ManifestError) as err:
+    except (AuditError, RecordError, KnownError, ManifestError) as err:
         raise UnusableError(str(err)) from err
     old = stale(output, texts)
     _write(output, texts)

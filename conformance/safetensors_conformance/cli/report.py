@@ -26,13 +26,14 @@ from safetensors_reports.audit.inputs import (
 )
 from safetensors_reports.audit.report import Report, report_text
 from safetensors_reports.comment import summary_markdown
+from safetensors_reports.known import KnownError
 from safetensors_reports.output import write_text
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord, read_record
 from safetensors_reports.text import file_slug, plural, visible
 
 from ..implementations.descriptor import described
-from ..run.baseline import BaselineError, load_baseline, own_baselines
+from ..run.baseline import load_baseline, own_baselines
 
 MAX_ARTIFACT = 4 << 30
 
@@ -138,7 +139,7 @@ def report(
             texts |= _each(statements(made, hashes), "test-result-{}.intoto.json")
         if badge:
             texts |= _each(badges(made), "badge-{}.json")
-    except (AuditError, RecordError, BaselineError, ManifestError) as err:
+    except (AuditError, RecordError, KnownError, ManifestError) as err:
         raise UnusableError(str(err)) from err
     write_texts(output, texts)
     found, runs_said = len(made.findings), len(made.implementations)

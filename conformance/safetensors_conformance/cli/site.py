@@ -12,7 +12,6 @@ from safetensors_reference.rules.cli import docs_folder
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.site.data import Program
 from safetensors_reports.site.data import load as load_data
-from safetensors_reports.trophies.data import TrophyError
 
 from ..implementations.descriptor import KINDS, descriptors
 
@@ -64,8 +63,10 @@ def build(output: Path, repository: str, root: Path | None) -> None:
     docs = docs_folder()
     if docs is None:
         raise UnusableError("this is not a checkout of the project")
-    if find_spec("furo") is None:
-        raise UnusableError('Sphinx and Furo are needed; run: pip install "safetensors-conformance[site]"')
+    if find_spec("furo") is None or find_spec("myst_parser") is None:
+        raise UnusableError(
+            'Sphinx, MyST and Furo are needed; run: pip install "safetensors-conformance[site]"'
+        )
     if repository and not repository.startswith("https://"):
         raise click.UsageError("--repository must be an address that begins with https://")
     from safetensors_reports.site.generator import SiteError, build_site
@@ -73,6 +74,6 @@ def build(output: Path, repository: str, root: Path | None) -> None:
     try:
         data = load_data(docs.parent, load(root), programs(), repository)
         number = build_site(data, output)
-    except (SiteError, AuditError, TrophyError, OSError) as err:
+    except (SiteError, AuditError, OSError) as err:
         raise UnusableError(str(err)) from err
     click.echo(f"{number:,} pages: {output / 'index.html'}")

@@ -13,21 +13,20 @@ from msgspec import to_builtins
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reports.history.misfits import adapter_misfits
+from safetensors_reports.history.comparable import adapter_misfits
+from safetensors_reports.history.published import published_version
 from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend_markdown, trend_text
 from safetensors_reports.history.trend import trend as hold_together
 from safetensors_reports.text import plural, same_project
-from safetensors_reports.trophies.data import published_version
 
+from ..implementations.commands import InstallError
 from ..implementations.descriptor import is_commit
-from ..implementations.environment import InstallError, prepare
+from ..implementations.environment import prepare
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..outcome import Implementation
 from ..run.cases import CaseRunner, GivenUpError
-from ..run.implementation_run import result_rows
 from ..run.interruption import ending_as_interrupted
-from ..run.options import RunOptions
-from ..run.results import ImplementationResults, ReportError, header_row
+from ..run.results import ImplementationResults, ReportError, RunOptions, header_row, result_rows
 from ..run.session import Session
 from ..worker.worker import Limits, StartError
 from .common import (

@@ -3,13 +3,8 @@
 The host loads this file when a device is requested. It uses only the standard library, except for adapters
 with torch tensors.
 
-An adapter has the method ``device(path, device)``, which loads a file. It returns an iterable of ``(name,
-dtype, shape, tensor)``, or a dict as ``read`` does. The checks inspect each tensor as it is yielded. They
-keep one tensor after the iterable has been exhausted and dropped.
-
-These members are optional: ``device_memory`` is ``"torch"`` (the default), or ``"buffers"`` for objects with
-the buffer protocol on the CPU. ``device_ready(device)`` raises if the library does not support the device.
-``device_bytes()`` returns how many bytes of device memory the library has requested so far.
+The checks inspect each tensor as the adapter's method ``device`` yields it. They keep one tensor after the
+iterable has been exhausted and dropped. ``docs/plug-in.md`` describes the method and the optional attributes.
 """
 
 from __future__ import annotations
@@ -183,7 +178,7 @@ class DeviceChecks:
                 break
             del filled
         # torch never reuses memory that another allocator has freed.
-        other = self._memory.cuda and not self._by_torch
+        other = self._memory.streams and not self._by_torch
         self._record("lifetime", wrong, _NOT_TORCH_MEMORY if other else "")
 
     def _keep(self, path: str, name: Any) -> tuple[Any, list[int]]:
@@ -207,7 +202,7 @@ class DeviceChecks:
         return kept, out
 
     def _stream(self, path: str, expected: dict[Any, str]) -> None:
-        if not self._memory.cuda:
+        if not self._memory.streams:
             self._record("stream", [], "the CPU has no streams")
             return
         self._record(
@@ -330,12 +325,18 @@ class Torch:
         except Exception as err:  # broken installations fail in many ways
             raise NotThereError(f"it needs torch, which cannot be imported ({first_line(err)})") from err
         self._torch = torch
-        self._device = torch.device(device)
-        self.cuda = self._device.type == "cuda"
-        if self.cuda:
-            count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        try:
+            self._device = torch.device(device)
+        except RuntimeError as err:
+            raise NotThereError(f"torch {torch.__version__} has no such device ({first_line(err)})") from err
+        self.streams = self._device.type != "cpu"
+        if self.streams:
+            # torch.cuda, or the module of the same form for another kind of device
+            self._module: Any = getattr(torch, self._device.type, None)
+            count = self._module.device_count() if self._module and self._module.is_available() else 0
             if self._device.index >= count:
-                raise NotThereError(f"torch {torch.__version__} finds {count} CUDA devices")
+                kind = self._device.type.upper()
+                raise NotThereError(f"torch {torch.__version__} finds {count} {kind} devices")
         try:
             self.enter_thread()
             torch.zeros(1, device=self._device)
@@ -344,8 +345,8 @@ class Torch:
             raise NotThereError(f"torch cannot use this device ({first_line(err)})") from err
 
     def enter_thread(self) -> None:
-        if self.cuda:
-            self._torch.cuda.set_device(self._device)
+        if self.streams:
+            self._module.set_device(self._device)
 
     def place(self, tensor: Any) -> str:
         return "cpu" if tensor.device.type == "cpu" else str(tensor.device)
@@ -359,9 +360,9 @@ class Torch:
 
     def data_elsewhere(self, tensor: Any) -> bytes:
         """Copy a tensor back on a separate stream, which waits for the current one."""
-        stream = self._torch.cuda.Stream(self._device)
-        stream.wait_stream(self._torch.cuda.current_stream(self._device))
-        with self._torch.cuda.stream(stream):
+        stream = self._module.Stream(self._device)
+        stream.wait_stream(self._module.current_stream(self._device))
+        with self._module.stream(stream):
             return self.data(tensor)
 
     def churn(self, sizes: list[int]) -> Any:
@@ -370,23 +371,23 @@ class Torch:
         ]
 
     def wait(self) -> None:
-        if self.cuda:
-            self._torch.cuda.synchronize(self._device)
+        if self.streams:
+            self._module.synchronize(self._device)
 
     def in_use(self) -> int | None:
-        return self._torch.cuda.memory_allocated(self._device) if self.cuda else None
+        return self._module.memory_allocated(self._device) if self.streams else None
 
     def highest(self) -> int:
-        return int(self._torch.cuda.max_memory_allocated(self._device))
+        return int(self._module.max_memory_allocated(self._device))
 
     def reset_highest(self) -> None:
-        self._torch.cuda.reset_peak_memory_stats(self._device)
+        self._module.reset_peak_memory_stats(self._device)
 
 
 class Buffers:
     """Memory of this process, in objects that support the buffer protocol."""
 
-    cuda = False
+    streams = False
 
     def __init__(self, device: str) -> None:
         if device != "cpu":

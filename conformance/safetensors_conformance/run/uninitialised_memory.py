@@ -19,8 +19,7 @@ from safetensors_reference.rules.faults import quote
 
 from ..implementations.selectors import Target
 from ..outcome import StepResult
-from ..worker.pipe import make_worker
-from ..worker.worker import Limits, StartError
+from ..worker.worker import Limits, StartError, make_worker
 
 FILLS: tuple[Mapping[str, str], ...] = (
     ({"MallocPreScribble": "1", "MallocScribble": "1"}, {})

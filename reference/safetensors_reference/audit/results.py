@@ -49,10 +49,7 @@ class _Key(msgspec.Struct):
 
 
 class ProcessedFiles:
-    """Files that already have a row, stored as keyed 64-bit hashes.
-
-    ``seen`` contains the files of this run, or is None if no file can occur twice.
-    """
+    """Files that already have a row, as keyed hashes; ``seen`` is None if no file can occur twice."""
 
     def __init__(self) -> None:
         self._verdicts: dict[int, str] = {}
@@ -128,10 +125,7 @@ class JsonlResults:
             raise
 
     def _whole_lines(self) -> int:
-        """Remove an incomplete last row and return the new size of the file.
-
-        Raises ResultsError if the file contains something other than audit rows.
-        """
+        """Remove an incomplete last row and return the new size. Raises ResultsError for a foreign file."""
         end = os.fstat(self._fd).st_size
         while end:
             start = max(0, end - 65_536)

@@ -154,10 +154,7 @@ def find_remote(address: str) -> Iterator[Folder]:
 
 
 def _pages(top: str) -> Iterator[Folder]:
-    """Yield the files linked from the pages of a web server.
-
-    The number of pages is limited, because a server may generate any number of them.
-    """
+    """Yield the files that the pages of a web server link to, up to ``MAX_PAGES`` pages."""
     from fsspec.asyn import get_loop
 
     web = Web(file_system(WEB_STORE, get_client=client))

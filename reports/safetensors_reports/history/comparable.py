@@ -1,19 +1,34 @@
-"""Remove failures that the machine or the adapter caused, so that releases can be compared."""
+"""Remove failures that the machine or the adapter caused, so that releases can be compared.
+
+If an older release lacks a function that the adapter calls, every case fails, and the next release seems to
+fix many bugs. There are two signs: an error about a missing name or a different signature, or the same answer
+to files that are so basic that every reader accepts them. These basic files are the control.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from safetensors_corpus import Manifest
-from safetensors_corpus.judging.verdicts import kind_of, worst
+from safetensors_corpus.judging.verdicts import fails, kind_of, worst
 
 from ..audit.disclosure import OWN, published_run
 from ..audit.inputs import BaselineEntry
 from ..record.run import Row, RunRecord, row_failures
-from .misfits import adapter_misfits
 
-RACE = "concurrent"
+_MISSING = {"ImportError", "ModuleNotFoundError", "NameError", "ReferenceError"}
+_NO_NAME = re.compile(r"has no attribute")
+_OF_DATA = re.compile(
+    r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute"
+    r"|module 'numpy' has no attribute"
+)
+"""Errors of parsers that trust their input, and of libraries that use a removed NumPy name somewhere."""
+_OTHER_FORM = re.compile(
+    r"unexpected keyword argument|takes .*positional argument|missing \d+ required .*argument"
+    r"|is not a (function|constructor)\b"
+)
 
 
 def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[BaselineEntry]) -> RunRecord:
@@ -41,8 +56,47 @@ def _without_chance(row: Row) -> Row:
     kept = [
         f
         for f in failures
-        if row["step"] != RACE and (f.get("property") != "cost" or kind_of(f["verdict"]) == "unsafe")
+        if row["step"] != "concurrent" and (f.get("property") != "cost" or kind_of(f["verdict"]) == "unsafe")
     ]
     if len(kept) == len(failures):
         return row
     return {**row, "verdict": worst(f["verdict"] for f in kept), "failures": kept}
+
+
+def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, str]:
+    """Return the cases without a usable result; ``control`` contains the results for the control files."""
+    failed = [
+        row
+        for row in control
+        if fails(row["verdict"], strict=True)
+        and not (row["step"] in ("write", "sharded") and row["outcome"] == "accept")
+    ]
+    # If failures have no message, compare their step and outcome.
+    bad = ({_answer(row) for row in failed} | {(row["step"], row["outcome"]) for row in failed}) - {None}
+    out: dict[str, str] = {}
+    for row in rows:
+        if kind_of(row["verdict"]) == "unsupported":
+            continue
+        if names_missing_api(row) or _answer(row) in bad:
+            text = row.get("message") or row["detail"].rstrip(": ") or row["outcome"]
+            out.setdefault(row["case"], str(text))
+    return out
+
+
+def names_missing_api(row: Row) -> bool:
+    kind, message = row.get("exception") or "", row.get("message") or ""
+    if row["outcome"] == "accept":
+        return False
+    if kind == "AttributeError":
+        return bool(_NO_NAME.search(message)) and not _OF_DATA.search(message)
+    return kind in _MISSING or (kind == "TypeError" and bool(_OTHER_FORM.search(message)))
+
+
+def _answer(row: Row) -> tuple[str, ...] | None:
+    """Return what identifies an answer, or None for a correct one; exceptions do not depend on the step."""
+    if row["outcome"] == "accept":
+        return (row["step"], "wrong-content") if kind_of(row["verdict"]) == "wrong-content" else None
+    message = re.sub(r"\d+", "#", row.get("message") or "")
+    if row.get("exception"):
+        return (row["outcome"], row["exception"], message)
+    return (row["step"], row["outcome"], message) if message else (row["step"], row["outcome"])

@@ -178,12 +178,6 @@ class Ledger(Struct, frozen=True):
     def versions(self) -> list[str]:
         return list(dict.fromkeys(line.version for line in in_order(self.lines)))
 
-    def with_lines(self, lines: Iterable[Line]) -> Ledger:
-        by_key = {line.key: line for line in self.lines}
-        for line in lines:
-            by_key.setdefault(line.key, line)
-        return replace(self, lines=tuple(by_key.values()))
-
 
 def append_lines(ledgers: Mapping[str, Ledger], lines: Sequence[Line]) -> dict[str, Ledger]:
     out = dict(ledgers)
@@ -191,7 +185,9 @@ def append_lines(ledgers: Mapping[str, Ledger], lines: Sequence[Line]) -> dict[s
         if line.program not in out:
             taken = {ledger.stem for ledger in out.values()}
             out[line.program] = Ledger(line.program, unused(file_slug(line.program) or "program", taken))
-        out[line.program] = out[line.program].with_lines([line])
+        ledger = out[line.program]
+        if line.key not in {known.key for known in ledger.lines}:
+            out[line.program] = replace(ledger, lines=(*ledger.lines, line))
     return dict(sorted(out.items()))
 
 

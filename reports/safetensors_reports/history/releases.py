@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import Literal
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, VERDICTS
 from safetensors_reference.rules.book import rule_book
@@ -19,9 +18,11 @@ from safetensors_reference.rules.book import rule_book
 from ..audit.disclosure import OWN
 from ..templates import render
 from .ledger import FailureRow, Ledger, Line, in_order
+from .trend import WORDS, Turn
 
-Turn = Literal["fixed", "broken", "otherwise"]
-TURNS: dict[Turn, str] = {"fixed": "Fixed", "broken": "Broken", "otherwise": "Fails differently"}
+_TURNS: tuple[Turn, ...] = ("fixed", "broken", "otherwise")
+TURNS = {turn: WORDS[turn].capitalize() for turn in _TURNS}
+"""Possible changes of a rule, with headings."""
 MAX_NAMED = 12
 
 

@@ -1,7 +1,7 @@
 """Changes of an implementation from version to version: fixed and broken cases, by rule.
 
 A case that fails in one version but not in the next is *fixed*; the opposite is *broken*. Missing features
-and cases that the adapter does not fit (``misfits``) are counted separately.
+and cases that the adapter does not fit are counted separately.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of
 from safetensors_corpus.typed import Count
@@ -24,6 +22,7 @@ from safetensors_reference.rules.book import rule_book
 from ..record.run import RunRecord
 from ..templates import render, render_lines
 from ..text import code, listed, visible
+from ..versions import is_affected
 
 Turn = Literal["fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"]
 TURNS: dict[Turn, str] = {
@@ -63,12 +62,8 @@ class KnownBug:
         return fails(verdict, strict=True) or verdict == f"choice:{self.option}"
 
     def turns_between(self, before: str, after: str) -> bool | None:
-        try:
-            affected = SpecifierSet(self.versions)
-            sides = [affected.contains(Version(v), prereleases=True) for v in (before, after)]
-        except ValueError:  # this includes numbers with too many digits
-            return None
-        return None if not self.versions else sides[0] != sides[1]
+        sides = [is_affected(self.versions, version) for version in (before, after)]
+        return None if None in sides else sides[0] != sides[1]
 
 
 @dataclass(frozen=True)
@@ -100,6 +95,15 @@ class VersionRun:
     @property
     def counts(self) -> dict[str, int]:
         return dict(Counter(kind_of(verdict) for verdict in self.verdicts.values()))
+
+    @property
+    def details(self) -> dict[str, str]:
+        details: dict[str, str] = {}
+        verdicts = self.verdicts
+        for row in self.record.results if self.record is not None else ():
+            if row["verdict"] == verdicts.get(row["case"]):
+                details.setdefault(row["case"], str(row.get("detail") or ""))
+        return details | dict(self.misfits)
 
 
 class BugRow(Struct, frozen=True):
@@ -226,6 +230,10 @@ class TrendDocument(Struct, frozen=True):
     source: str = ""
 
     @property
+    def changes(self) -> list[ChangeRow]:
+        return [change for passage in self.passages for change in passage.changes]
+
+    @property
     def kinds(self) -> list[str]:
         present = set().union(*(row.counts for row in self.versions))
         return [kind for kind in VERDICTS if kind in present]
@@ -270,18 +278,17 @@ def _version(run: VersionRun, notes: Mapping[str, CaseInfo]) -> VersionRow:
 
 def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, CaseInfo]) -> PassageRow:
     old, new = x.verdicts, y.verdicts
-    details = {run.version: _details(run) for run in (x, y)}
+    old_details, new_details = x.details, y.details
     changes = []
     for case in old.keys() & new.keys():
         turn = turn_of(old[case], new[case])
         if turn is not None:
-            failing = y.version if fails(new[case], strict=True) else x.version
             note = notes.get(case, CaseInfo(case))
             bugs = tuple(
                 BugRow(bug.id, bug.reference, bug.versions, bug.turns_between(x.version, y.version))
                 for bug in note.bugs
             )
-            detail = details[failing].get(case, "")
+            detail = (new_details if fails(new[case], strict=True) else old_details).get(case, "")
             changes.append(ChangeRow(case, note.title, note.rules, turn, old[case], new[case], detail, bugs))
     order = list(TURNS)
     changes.sort(key=lambda c: (order.index(c.turn), c.rule, c.case))
@@ -289,15 +296,6 @@ def _passage(x: VersionRun, y: VersionRun, notes: Mapping[str, CaseInfo]) -> Pas
     totals = Counter(change.turn for change in changes)
     counts = {turn: totals[turn] for turn in TURNS}
     return PassageRow(x.version, y.version, counts, lost, added, tuple(changes))
-
-
-def _details(run: VersionRun) -> dict[str, str]:
-    details: dict[str, str] = {}
-    verdicts = run.verdicts
-    for row in run.record.results if run.record is not None else ():
-        if row["verdict"] == verdicts.get(row["case"]):
-            details.setdefault(row["case"], str(row.get("detail") or ""))
-    return details | dict(run.misfits)
 
 
 def turn_of(before: str, after: str) -> Turn | None:

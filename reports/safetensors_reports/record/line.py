@@ -6,23 +6,9 @@ under test, even if a name contains a lone surrogate.
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,
-    TypedDict,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
-from msgspec.json import Decoder
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_corpus.steps import STEPS
@@ -100,8 +86,8 @@ class Header(Line):
     Attributes:
         record: Version of this format; it is raised on incompatible changes.
         suite: Version of the suite.
-        device: Requested device, cpu or cuda:N. If the implementation has the device step, files were loaded
-            onto this device.
+        device: Requested device: cpu, or an accelerator such as cuda:0. If the implementation has the device
+            step, files were loaded onto this device.
         started: Time in UTC, RFC 3339.
         baseline: File of expected failures.
     """
@@ -248,30 +234,3 @@ class Footer(Line):
 LINES: dict[str, type[Line]] = {
     model.__name__.lower(): model for model in (Header, Result, Choice, Problem, Footer)
 }
-
-_WITHIN = Meta(ge=1 - 2**63, le=2**63 - 1)
-_INSTEAD: dict[Any, Any] = {
-    Step: Literal[tuple(STEPS)],
-    int: Annotated[int, _WITHIN],
-    float: Annotated[int, _WITHIN] | Annotated[float, _WITHIN],
-}
-
-
-def _dict_of(form: Any) -> Any:
-    """Return a type that decodes objects to dicts and limits numbers to 64 bits."""
-    if form in _INSTEAD:
-        return _INSTEAD[form]
-    if Content in get_args(form):
-        return Raw
-    if isinstance(form, type) and issubclass(form, Struct):
-        keys: dict[str, Any] = {"type": Literal[form.__struct_config__.tag]} if issubclass(form, Line) else {}
-        for name, hint in get_type_hints(form, include_extras=True).items():
-            keys[name] = NotRequired[_dict_of(hint)] if UnsetType in get_args(hint) else _dict_of(hint)
-        return TypedDict(form.__name__, keys)  # type: ignore[operator]
-    parts = tuple(_dict_of(part) for part in get_args(form) if part is not UnsetType)
-    if not parts or get_origin(form) in (Annotated, Literal):
-        return form
-    return reduce(or_, parts) if get_origin(form) in (Union, UnionType) else get_origin(form)[parts]
-
-
-RESULT = Decoder(_dict_of(Result))

@@ -23,7 +23,7 @@ from safetensors_reference.source import PathSource, open_source, read_whole
 
 from ..text import visible
 from .charges import recharge
-from .line import LINES, RECORD, RESULT, Content
+from .line import LINES, RECORD
 
 LONGEST_HEADER = 1 << 20
 LARGEST_RECORD = 2 << 30
@@ -278,7 +278,9 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
     *lines, rest = data.split(b"\n")
     contents = {} if contents is None else contents
     record: RunRecord | None = None
-    bad = _BadLines(path)
+    name = visible(path.name, 80)
+    skipped: list[str] = []
+    doubtful = False  # whether a skipped line may belong to the case of the next result
     for number, line in enumerate([*lines, rest], 1):
         if not line.strip():
             continue
@@ -286,14 +288,16 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
         if record is None:
             record = _begin(row, fault, path, number)
         elif fault is None:
-            assert row is not None
             _add(record, row, path, number)
-            if bad.between:
-                bad.next_row(record, row)
+            if doubtful and row["type"] == "result":
+                record.touched.add(row["case"])
+                doubtful = False
         elif row is None and number > len(lines) and record.footer is None:
             break
         else:
-            bad.line(record, row, number, fault)
+            if len(skipped) < LEFT_OUT_NAMED:
+                skipped.append(f"{name}, line {number}: {visible(fault, 200)}; the line was skipped")
+            doubtful = _skip(record, row) or doubtful
     if record is None:
         _fail(
             path,
@@ -301,60 +305,28 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
             "there is no header; either the run ended before it began, or this is not a run record",
             "run again",
         )
-    bad.report(record)
+    if more := record.left_out - len(skipped):
+        skipped.append(f"{name}: {more:,} more lines were skipped")
+    record.problems[:0] = skipped
     record.results = recharge(record.results)
     return record
 
 
-class _BadLines:
-    """Lines that cannot be read; while ``between`` is True, the next result may belong to the same case."""
-
-    def __init__(self, path: Path) -> None:
-        self._name = path.name
-        self._named: list[str] = []
-        self.between = False
-
-    def line(self, record: RunRecord, row: object, number: int, fault: str) -> None:
-        record.left_out += 1
-        if len(self._named) < LEFT_OUT_NAMED:
-            self._named.append(
-                f"{visible(self._name, 80)}, line {number}: {visible(fault, 200)}; the line was skipped"
-            )
-        fields = row if isinstance(row, dict) else {}
-        if isinstance(fields.get("case"), str):
-            record.touched.add(fields["case"])
-        elif fields.get("type") not in ("choice", "problem", "footer"):
-            record.touched.update(r["case"] for r in record.results[-1:])
-            self.between = True
-
-    def next_row(self, record: RunRecord, row: Row) -> None:
-        if row["type"] == "result":
-            record.touched.add(row["case"])
-            self.between = False
-
-    def report(self, record: RunRecord) -> None:
-        rest = record.left_out - len(self._named)
-        more = [f"{visible(self._name, 80)}: {rest:,} more lines were skipped"] if rest else []
-        record.problems[:0] = [*self._named, *more]
+def _skip(record: RunRecord, row: object) -> bool:
+    """Note the cases that a bad line may belong to, and return whether the case of the next result is one."""
+    record.left_out += 1
+    fields = row if isinstance(row, dict) else {}
+    if isinstance(fields.get("case"), str):
+        record.touched.add(fields["case"])
+        return False
+    if fields.get("type") in ("choice", "problem", "footer"):
+        return False
+    record.touched.update(r["case"] for r in record.results[-1:])
+    return True
 
 
 def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
-    row: Any
-    try:
-        row = RESULT.decode(line)
-        if "content" in row:
-            text = bytes(row["content"])
-            if text not in contents:
-                content = msgspec.json.decode(text)
-                if content is not None:
-                    typed(content, Content)
-                if text.count(b"[") + text.count(b"{") >= DEEPEST and deep({"content": content}):
-                    raise ValueError("nested too deeply")
-                contents[text] = content
-            row["content"] = contents[text]
-        return row, None
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass  # the line is of another kind or invalid, which needs a precise message
+    """Return a line and what is wrong with it, or None if it is a valid line of a record."""
     try:
         row = _parse(line)
         if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):
@@ -371,6 +343,9 @@ def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
     for key, value in row.items():
         if type(value) in _NUMBERS and abs(value) > LARGEST:
             return row, f"bad {kind}: {key}: the number is too large"
+    if row.get("content"):
+        with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate
+            row["content"] = contents.setdefault(msgspec.json.encode(row["content"]), row["content"])
     return row, None
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-import msgspec
-
 from safetensors_corpus import Manifest
 from safetensors_corpus.cli.bugs import cases_of
 from safetensors_corpus.judging.verdicts import kind_of
@@ -18,13 +16,13 @@ from safetensors_reference.rules.book import RuleBook, rule_book
 
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
-from ..audit.report import Finding, Implementation, Report
+from ..audit.report import Finding, Report
 from ..history.ledger import FOLDER, Ledger, load_ledgers
+from ..history.published import load_trends
 from ..history.trend import TrendDocument
 from ..page.publish import load_published
-from ..text import same_project, slug
-from ..trophies.data import load_baselines, load_trends
-from ..trophies.model import Row, Trophies, trophies
+from ..text import slug
+from ..trophies.model import Row, Trophies, load_baselines, trophies
 from ..versions import label_key
 
 PUBLISHED = "reports/published"
@@ -80,14 +78,6 @@ class SiteData:
         }
 
     @cached_property
-    def cases_by_choice(self) -> dict[str, list[Case]]:
-        out: dict[str, list[Case]] = defaultdict(list)
-        for case in self.manifest.cases:
-            if case.choice is not None:
-                out[case.choice].append(case)
-        return out
-
-    @cached_property
     def by_bug(self) -> dict[str, list[str]]:
         return cases_of(self.manifest.raw)
 
@@ -103,12 +93,6 @@ class SiteData:
                 if row["bug"] in self.bugs:
                     out[case.rules[0]][row["bug"]] = self.bugs[row["bug"]]
         return {rule: list(bugs.values()) for rule, bugs in out.items()}
-
-    def bugs_of(self, program: str) -> list[Row]:
-        return [bug for bug in self.bugs.values() if same_project(program, bug["project"])]
-
-    def whos(self, program: str) -> list[Implementation]:
-        return list(self.reports[program][1].implementations)
 
     @cached_property
     def charges_by_rule(self) -> dict[str, list[Charge]]:
@@ -132,9 +116,6 @@ class SiteData:
                     out[case][f.implementation, f.verdict] = Charge(f.implementation, name, f.verdict, 1)
         return {case: list(charges.values()) for case, charges in out.items()}
 
-    def trends_of(self, program: str) -> list[TrendDocument]:
-        return [t for t in self.trends if t.implementation.partition(":")[0] == program]
-
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
         """Up to three small cases per required fault code, preferably with a file and no other code."""
@@ -143,15 +124,15 @@ class SiteData:
             for code in case.expect.codes if case.expect is not None else ():
                 by_code[code].append(case)
 
-        def order(case: Case) -> tuple[bool, bool, int, bool, bool, int, str]:
-            assert case.expect is not None
-            codes = case.expect.codes
+        def order(case: Case) -> tuple[object, ...]:
+            codes = case.expect.codes if case.expect is not None else ()
+            without = case.input.file is None
             return (
                 case.area == COMBINED,
                 case.kind != "read",
                 len(codes),
                 case.heavy,
-                case.input.file is None,
+                without,
                 case.size,
                 case.id,
             )
@@ -172,28 +153,14 @@ def _is_listed(found: Finding) -> bool:
     return not found.own and kind_of(found.verdict) != "unsafe"
 
 
-def load(
-    root: Path,
-    manifest: Manifest,
-    programs: Sequence[Program],
-    repository: str = "",
-    only: Sequence[str] = (),
-) -> SiteData:
+def load(root: Path, manifest: Manifest, programs: Sequence[Program], repository: str = "") -> SiteData:
     by_path = load_published(root / PUBLISHED)
     whole = by_path.pop(REPORT)
     reports = {
         report.implementations[0].name: (str(PurePosixPath(path).parent), report)
         for path, report in by_path.items()
     }
-    if only:
-        whole = msgspec.structs.replace(
-            whole, implementations=[who for who in whole.implementations if who.name in only]
-        )
-        reports = {name: entry for name, entry in reports.items() if name in only}
     trends = load_trends(root / PUBLISHED / "trends", manifest.raw)
-    if only:
-        trends = [trend for trend in trends if trend.implementation.partition(":")[0] in only]
-    ledgers = load_ledgers(root / PUBLISHED / FOLDER)
     return SiteData(
         root,
         manifest,
@@ -201,7 +168,7 @@ def load(
         dict(sorted(reports.items())),
         {program.name: program for program in programs},
         trends,
-        {name: ledger for name, ledger in ledgers.items() if not only or name in only},
+        load_ledgers(root / PUBLISHED / FOLDER),
         trophies(manifest.raw, trends, load_baselines(root)),
         repository.rstrip("/"),
     )

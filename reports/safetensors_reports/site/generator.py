@@ -1,6 +1,5 @@
-"""Generate the static site with Sphinx and its theme Furo, including the search.
+"""Generate the static site with Sphinx, MyST and the theme Furo, including the search.
 
-Templates make the HTML and escape all values. A Sphinx parser looks up the page for a file and passes it on.
 The names of rules, cases, faults and programs become objects in the search index with their own addresses.
 """
 
@@ -14,22 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
-from furo.navigation import get_navigation_tree
-from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.domains import Domain, ObjType
-from sphinx.parsers import Parser
 
 from ..page.cards import DISPUTE
-from ..page.html import compare_css
-from ..text import visible
+from ..page.design import style_sheet
 from .data import PUBLISHED
 from .pages import DISPUTED, all_pages, fault_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from sphinx.environment import BuildEnvironment
     from sphinx.util.typing import ExtensionMetadata
 
     from .data import SiteData
@@ -38,14 +32,19 @@ if TYPE_CHECKING:
 KINDS = ("rule", "fault", "program", "choice", "bug", "releases", "page", "case")
 RANKS = {"bug": 1, "case": 2}
 """Ranks of the kinds that come last in search results, as in ``theme/scorer.js``."""
-_LIKE = str.maketrans({"<": "‹", ">": "›", '"': "”", "'": "’", "&": "+"})
-"""Similar characters to use instead of those that Sphinx escapes twice in search results."""
 MARK = "searchindex.js"
 """A file that every site contains; a folder that contains it may be overwritten."""
+_TABLE = '<div class="table-wrapper colwidths-auto docutils container"'
+_ACCESSIBLE = {
+    "<pre>": '<pre tabindex="0">',
+    f"{_TABLE}>": f'{_TABLE} tabindex="0" role="group" aria-label="Table">',
+    '<th class="head"><p></p></th>': "<td></td>",
+}
+"""HTML of documents, and the HTML that can be scrolled with a keyboard and has no empty headings."""
 _PAGES = "stc_pages"
 _CARDS = "cards.css"
 _OPTIONS: dict[str, Any] = {
-    "extensions": [__name__],
+    "extensions": ["myst_parser", __name__],
     "project": "safetensors conformance",
     "html_title": "safetensors conformance",
     "html_theme": "furo",
@@ -63,8 +62,11 @@ _OPTIONS: dict[str, Any] = {
     "html_use_index": False,
     "language": "en",
     "smartquotes": False,
-    # The pages of combined cases have their own lists.
-    "suppress_warnings": ["toc.not_included"],
+    "highlight_language": "none",
+    "myst_all_links_external": True,
+    "myst_heading_anchors": 6,
+    # The pages of combined cases have their own lists, and Pygments does not know Mermaid.
+    "suppress_warnings": ["toc.not_included", "misc.highlighting_failure"],
 }
 
 
@@ -79,15 +81,15 @@ def build_site(data: SiteData, output: Path) -> int:
     pages = {page.name: page for page in all_pages(data)}
     with tempfile.TemporaryDirectory() as made:
         source, target = Path(made, "source"), Path(made, "site")
-        for name in pages:
-            path = source / f"{name}.page"
+        for page in pages.values():
+            path = source / f"{page.name}.md"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
+            path.write_text(_with_navigation(page), "utf-8")
         _sphinx(pages, source, target)
         for path in [*target.rglob("*.map"), target / "objects.inv", target / ".buildinfo"]:
             path.unlink(missing_ok=True)
         (target / ".nojekyll").touch()
-        css = compare_css()
+        css = style_sheet("compare")
         light, dark = re.findall(r":root(\{.*?\})", css)[:2]
         (target / "_static" / _CARDS).write_text(
             f"{css}\nbody[data-theme=light]{light}\nbody[data-theme=dark]{dark}\n", "utf-8"
@@ -97,6 +99,15 @@ def build_site(data: SiteData, output: Path) -> int:
             shutil.rmtree(output)
         shutil.copytree(target, output)
     return len(pages)
+
+
+def _with_navigation(page: Page) -> str:
+    text = page.markdown
+    if page.children:
+        pages = "\n".join(f"/{name}" for name in page.children)
+        title, below = text.split("\n\n", 1)
+        text = f"{title}\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n\n{below}"
+    return text if page.indexed else f"---\nnosearch: true\n---\n{text}"
 
 
 def _sphinx(pages: Mapping[str, Page], source: Path, target: Path) -> None:
@@ -127,54 +138,6 @@ def _copy(data: SiteData, target: Path) -> None:
         path.write_bytes(case.read_input())
 
 
-class PageParser(Parser):
-    """Parser that looks up a page by its name and builds its document; the source file is empty."""
-
-    supported: ClassVar[tuple[str, ...]] = ("page",)
-
-    def parse(self, inputstring: str, document: nodes.document) -> None:  # noqa: ARG002 - as Sphinx has it
-        env: BuildEnvironment = document.settings.env
-        name = env.current_document.docname
-        page: Page = env.config[_PAGES][name]
-        top = nodes.section("", _title(page.title), ids=["top"], names=["top"])
-        if page.lead:
-            top += _raw(page.lead)
-        if page.children:
-            top += _contents(name, page.children)
-        open_: list[nodes.section] = [top]
-        for part in page.sections:
-            del open_[max(part.level - 1, 1) :]
-            section = nodes.section("", _title(part.title), ids=[part.anchor], names=[part.anchor])
-            section += _raw(part.html)
-            open_[-1] += section
-            open_.append(section)
-        document += top
-
-
-def _title(text: str) -> nodes.title:
-    return nodes.title("", visible(text, 300))
-
-
-def _raw(html: str) -> nodes.raw:
-    return nodes.raw("", html, format="html")
-
-
-def _contents(name: str, below: Sequence[str]) -> nodes.Node:
-    tree = addnodes.toctree(
-        parent=name,
-        entries=[(None, page) for page in below],
-        includefiles=list(below),
-        maxdepth=-1,
-        caption=None,
-        glob=False,
-        hidden=True,
-        includehidden=False,
-        numbered=0,
-        titlesonly=True,
-    )
-    return nodes.compound("", tree, classes=["toctree-wrapper"])
-
-
 class Names(Domain):
     """Everything that the search finds by name."""
 
@@ -188,29 +151,32 @@ class Names(Domain):
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
         for name, page in self.env.config[_PAGES].items():
             for entry in page.search_entries:
-                words = re.sub(r"\.(?=\S)", "․", entry.name).replace(". ", " ").rstrip(".").translate(_LIKE)
-                yield words, words, entry.kind, name, entry.anchor or "top", RANKS.get(entry.kind, 0)
+                yield entry.words, entry.words, entry.kind, name, entry.anchor, RANKS.get(entry.kind, 0)
 
 
-def _leave_out(_app: Sphinx, env: BuildEnvironment) -> None:
-    for name, page in env.config[_PAGES].items():
-        if not page.indexed:
-            env.metadata[name]["nosearch"] = "yes"
+def _set_addresses(app: Sphinx, document: nodes.document) -> None:
+    page: Page = app.config[_PAGES][app.env.current_document.docname]
+    sections = list(document.findall(nodes.section))
+    anchors = page.anchors or ["top", *(section["slug"] for section in sections[1:])]
+    for section, anchor in zip(sections, anchors, strict=True):
+        section["ids"] = [anchor]
+    for link in document.findall(nodes.reference):
+        link["refuri"] = page.target(link["refuri"])
 
 
-def _near(
+def _adapt_page(
     _app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: nodes.document | None
 ) -> None:
-    """Show only nearby pages in the navigation, because the whole tree would dominate every page."""
-    tree = context["toctree"](collapse=True, titles_only=True, maxdepth=-1, includehidden=True)
-    context["furo_navigation_tree"] = get_navigation_tree(tree)
+    # Furo asks for the whole navigation, which would dominate every page, so show only nearby pages.
+    toctree = context["toctree"]
+    context["toctree"] = lambda **options: toctree(**options | {"collapse": True})
+    for old, new in _ACCESSIBLE.items():
+        context["body"] = context.get("body", "").replace(old, new)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_config_value(_PAGES, {}, "", types=frozenset({dict}))
-    app.add_source_suffix(".page", "page")
-    app.add_source_parser(PageParser)
     app.add_domain(Names)
-    app.connect("env-updated", _leave_out)
-    app.connect("html-page-context", _near, priority=900)
+    app.connect("doctree-read", _set_addresses, priority=100)  # before the table of contents is made
+    app.connect("html-page-context", _adapt_page, priority=100)  # before Furo makes the navigation
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

@@ -12,8 +12,9 @@ from msgspec import to_builtins
 from safetensors_corpus.cli.common import UnusableError, folder_option, load, write_page
 from safetensors_reference.rules.cli import docs_folder
 
-from .data import TrophyError, file_name, load_baselines, load_trend, load_trends, published_trend
-from .model import PAGE, render, sighting_text
+from ..audit.inputs import AuditError
+from ..history.published import file_name, load_trend, load_trends, published_trend
+from .model import PAGE, load_baselines, render, sighting_text
 from .model import trophies as put_together
 
 
@@ -54,7 +55,7 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
             _add(add, folder, manifest)
             return
         data = put_together(manifest, load_trends(folder, manifest), load_baselines(docs.parent))
-    except TrophyError as err:
+    except AuditError as err:
         raise UnusableError(str(err)) from err
     if write or check:
         write_page(docs / PAGE, render(data), check=check, command="stc trophies --write")

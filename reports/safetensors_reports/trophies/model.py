@@ -7,12 +7,11 @@ version.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
@@ -21,16 +20,19 @@ from safetensors_corpus.templates import reference_link
 from safetensors_reference.rules.pages import escape
 
 from .. import templates
-from ..baseline import ExpectedFailure
+from ..audit.inputs import AuditError
 from ..history.trend import TrendDocument
+from ..known import ExpectedFailure, KnownError, read_baseline, read_toml
 from ..text import code, report_key, same_project
-from ..versions import version_key
+from ..versions import bug_affects, short, version_key
 
 Row = Mapping[str, Any]
 PAGE = "trophies.md"
-COMMIT = re.compile("[0-9a-f]{40}")
 MAX_CASES = 3
+IMPLEMENTATIONS = Path("conformance") / "safetensors_conformance" / "implementations"
 Kind = Literal["gone", "came", "there"]
+_Seen = tuple[Row, Kind, str, str, str]
+"""A bug, how it was seen, the versions before and after, and the case that shows it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,36 @@ class Expectations:
     implementation: str
     version: str
     entries: tuple[ExpectedFailure, ...]
+
+
+def load_baselines(root: Path) -> list[Expectations]:
+    out = []
+    for path in sorted((root / IMPLEMENTATIONS).glob("*/expected_failures*.toml")):
+        try:
+            name, entries, _ = read_baseline(path)
+            version = _newest(path.with_name("implementation.toml"))
+        except (OSError, KnownError) as err:
+            raise AuditError(str(err)) from err
+        if version and not name:
+            raise AuditError(f"{path}: not a baseline, because it has no 'implementation' or [[expected]]")
+        if version:
+            out.append(Expectations(name, version, entries))
+    return out
+
+
+def _newest(path: Path) -> str:
+    """Return the version that a descriptor installs; empty for a reader of this project."""
+    try:
+        document = read_toml(path)
+        if document and "install" not in document:
+            return ""
+        version = document.get("install", {}).get("version")
+    except (ValueError, AttributeError) as err:
+        raise AuditError(f"{path}: cannot be read as a descriptor ({err})") from err
+    try:
+        return str(Version(version))
+    except (ValueError, TypeError) as err:
+        raise AuditError(f"{path}: install.version = {version!r} is not a version") from err
 
 
 @dataclass(frozen=True)
@@ -79,18 +111,15 @@ class Trophies:
     sources: Mapping[str, str]
     missing: int
 
-    def of_project(self, project: str) -> list[str]:
-        return [name for name in self.versions if same_project(name, project)]
-
     def status(self, bug: Row) -> str:
-        ran = {v for name in self.of_project(bug["project"]) for v in self.versions[name]}
-        if all(affects(bug, v) is False for v in ran):
+        names = [name for name in self.versions if same_project(name, bug["project"])]
+        if all(bug_affects(bug, v) is False for name in names for v in self.versions[name]):
             return "not run"
         recorded = bug["versions"] or bug.get("commits_with")
         return "no change seen" if recorded else "versions not recorded"
 
 
-def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable[Expectations]) -> Trophies:
+def trophies(manifest: Row, trends: Sequence[TrendDocument], baselines: Sequence[Expectations]) -> Trophies:
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
     named = {
         case["id"]: tuple(table[row["bug"]] for row in case["affects"])
@@ -101,28 +130,30 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
     for case, bugs in named.items():
         for bug in bugs:
             cases[bug["id"]].append(case)
-    found: dict[tuple[str, str, Kind, str, str], list[str]] = {}
-    trends, baselines = list(trends), list(baselines)
-    versions = _versions(trends, baselines)
+    ran: dict[str, list[str]] = {}
     for document in trends:
-        name = document.implementation
-        for bug_id, case, kind, before, after in _turned(document, named):
-            found.setdefault((bug_id, name, kind, before, after), []).append(case)
-        for bug_id, case in _shown(document, named, versions[name][-1]):
-            found.setdefault((bug_id, name, "there", "", versions[name][-1]), []).append(case)
+        ran.setdefault(document.implementation, []).extend(v.version for v in document.versions if v.ran)
     for baseline in baselines:
-        for bug_id, case in _expected(baseline, named):
-            name, newest = baseline.implementation, baseline.version
-            found.setdefault((bug_id, name, "there", "", newest), []).append(case)
+        ran.setdefault(baseline.implementation, []).append(baseline.version)
+    versions = {name: sorted(dict.fromkeys(all_), key=version_key) for name, all_ in sorted(ran.items())}
+    seen = [
+        *((document.implementation, _in_trend(document, named, versions)) for document in trends),
+        *((baseline.implementation, _in_baseline(baseline, named)) for baseline in baselines),
+    ]
+    found: dict[tuple[str, Kind, str, str, str], set[str]] = {}
+    for name, sights in seen:
+        for bug, kind, before, after, case in sights:
+            if same_project(name, bug["project"]):
+                found.setdefault((bug["id"], kind, name, before, after), set()).add(case)
     sightings: dict[str, list[Sighting]] = {name: [] for name in table}
-    for (bug_id, name, kind, before, after), seen in found.items():
-        sightings[bug_id].append(Sighting(kind, name, before, after, tuple(sorted(set(seen)))))
+    for (bug_id, kind, name, before, after), shown in found.items():
+        sightings[bug_id].append(Sighting(kind, name, before, after, tuple(sorted(shown))))
 
     def order(s: Sighting) -> tuple[str, int, bool, str]:
         return s.implementation, versions[s.implementation].index(s.after), s.kind == "there", s.kind
 
-    for seen_of in sightings.values():
-        seen_of.sort(key=order)
+    for sights_of in sightings.values():
+        sights_of.sort(key=order)
     return Trophies(
         tuple(bug for bug in table.values() if cases[bug["id"]]),
         cases,
@@ -133,70 +164,42 @@ def trophies(manifest: Row, trends: Iterable[TrendDocument], baselines: Iterable
     )
 
 
-def _versions(trends: Iterable[TrendDocument], baselines: Iterable[Expectations]) -> dict[str, list[str]]:
-    out: dict[str, list[str]] = {}
-    for document in trends:
-        out.setdefault(document.implementation, []).extend(v.version for v in document.versions if v.ran)
-    for baseline in baselines:
-        out.setdefault(baseline.implementation, []).append(baseline.version)
-    return {name: sorted(dict.fromkeys(versions), key=version_key) for name, versions in sorted(out.items())}
-
-
-def _turned(
-    document: TrendDocument, named: Mapping[str, Sequence[Row]]
-) -> Iterator[tuple[str, str, Kind, str, str]]:
+def _in_trend(
+    document: TrendDocument, named: Mapping[str, Sequence[Row]], versions: Mapping[str, Sequence[str]]
+) -> Iterator[_Seen]:
     for passage in document.passages:
         before, after = passage.before, passage.after
         for change in passage.changes:
-            bugs = named.get(change.case, ())
-            own = [bug for bug in bugs if same_project(document.implementation, bug["project"])]
-            if change.turn == "gained":  # a missing feature is not a failure unless it was reported as a bug
-                own = [bug for bug in own if bug["family"] == "dtype"]
-            if change.turn in ("fixed", "gained"):
-                for bug in credited(own, before, after):
-                    yield bug["id"], change.case, "gone", before, after
-            elif change.turn == "broken":
-                for bug in credited(own, after, before):
-                    yield bug["id"], change.case, "came", before, after
-
-
-def credited(bugs: Sequence[Row], failing: str, other: str) -> list[Row]:
-    """Return the bugs whose recorded versions explain why a case fails in only one of the versions."""
-    return [b for b in bugs if affects(b, failing) and affects(b, other) is False]
-
-
-def affects(bug: Row, version: str) -> bool | None:
-    if COMMIT.fullmatch(version):
-        if version in bug.get("commits_without", ()):
-            return False
-        return True if version in bug.get("commits_with", ()) else None
-    if not bug["versions"]:
-        return None
-    return SpecifierSet(bug["versions"]).contains(Version(version), prereleases=True)
-
-
-def _shown(
-    document: TrendDocument, named: Mapping[str, Sequence[Row]], newest: str
-) -> Iterator[tuple[str, str]]:
+            for bug in named.get(change.case, ()):
+                # A missing feature is not a failure unless it was reported as a bug.
+                gained = change.turn == "gained" and bug["family"] == "dtype"
+                if (change.turn == "fixed" or gained) and is_credited(bug, before, after):
+                    yield bug, "gone", before, after, change.case
+                elif change.turn == "broken" and is_credited(bug, after, before):
+                    yield bug, "came", before, after, change.case
+    newest = versions[document.implementation][-1]
     for row in document.versions:
-        if row.ran and row.version == newest:
-            for shown in row.shows:
-                for bug in named.get(shown.case, ()):
-                    if bug["id"] in shown.bugs and affects(bug, newest):
-                        yield bug["id"], shown.case
+        for shown in row.shows if row.ran and row.version == newest else ():
+            for bug in named.get(shown.case, ()):
+                if bug["id"] in shown.bugs and bug_affects(bug, newest):
+                    yield bug, "there", "", newest, shown.case
 
 
-def _expected(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, str]]:
+def is_credited(bug: Row, failing: str, other: str) -> bool:
+    """Return whether the recorded versions explain why a case fails in only one of the versions."""
+    return bool(bug_affects(bug, failing)) and bug_affects(bug, other) is False
+
+
+def _in_baseline(baseline: Expectations, named: Mapping[str, Sequence[Row]]) -> Iterator[_Seen]:
     for entry in baseline.entries:
         kinds = {kind_of(entry.steps[step]) for step in CASE_STEPS if step in entry.steps}
         if not entry.applies(baseline.version, None) or not kinds & (STRICT_FAILING - {"harness-error"}):
             continue
         for case in filter(entry.covers, named):
             for bug in named[case]:
-                own = same_project(baseline.implementation, bug["project"])
-                other = affects(bug, baseline.version) is False
-                if own and not other and reported_as(entry.issue, bug["references"]):
-                    yield bug["id"], case
+                other = bug_affects(bug, baseline.version) is False
+                if not other and reported_as(entry.issue, bug["references"]):
+                    yield bug, "there", "", baseline.version, case
 
 
 def reported_as(issue: str, references: Iterable[str]) -> bool:
@@ -236,10 +239,6 @@ def _by_name(data: Trophies, bug: Row) -> list[tuple[str, list[Sighting]]]:
     for sight in data.sightings[bug["id"]]:
         groups.setdefault(sight.implementation, []).append(sight)
     return list(groups.items())
-
-
-def short(version: str) -> str:
-    return version[:10] if COMMIT.fullmatch(version) else version
 
 
 def _seen(sightings: Sequence[Sighting], order: Sequence[str]) -> str:

@@ -110,7 +110,7 @@ def test_several_that_die_do_not_disturb_each_other() -> None:
 @pytest.mark.parametrize("name", ["Deletes", "WritesIntoTheFile"])
 def test_what_one_does_to_its_input_reaches_neither_the_corpus_nor_another(name: str) -> None:
     before = committed().by_id[TRIGGER].read_input()
-    found = doc("--case", TRIGGER, "--case", HOLE, impls=(f"py:{HERE / 'hostile_fakes.py'}:{name}", SMALL))
+    found = doc("--case", TRIGGER, "--case", HOLE, impls=(fake(name), SMALL))
     assert found["disagreements"] == []
     assert committed().by_id[TRIGGER].read_input() == before
     assert "safetensors-input" not in json.dumps(found)

@@ -36,7 +36,7 @@ def test_an_address_that_is_none_is_refused() -> None:
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
-    pytest.importorskip("furo")
+    pytest.importorskip("myst_parser")
     (tmp_path / "mine").write_text("x")
     status, said = build("-o", str(tmp_path))
     assert (status, "choose another folder" in said) == (2, True)

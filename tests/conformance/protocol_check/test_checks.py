@@ -13,7 +13,7 @@ from safetensors_conformance.cli.check_protocol import check_protocol_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check import conversation
 from safetensors_conformance.protocol_check.checks import CHECKS, Check, check_protocol
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 
 from ..support import HERE, QUICK, by_exit, committed
 

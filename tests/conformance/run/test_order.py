@@ -9,12 +9,12 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.cases import CaseRunner, Input
-from safetensors_conformance.run.implementation_run import result_rows
+from safetensors_conformance.run.results import result_rows
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_reports.causes import describe_failures
 
-from ..support import HERE, TRIGGER, cases, committed
+from ..support import TRIGGER, cases, committed, fake
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits as on Linux")
 
@@ -22,7 +22,7 @@ AFTER = ("layout/two-dtypes", "layout/hole-between-two", "dtype/scalar-of-f64", 
 
 
 def verdicts(name: str, *ids: str) -> dict[str, CaseVerdict]:
-    with Session(CaseRunner(resolve(f"py:{HERE / 'order_fakes.py'}:{name}"))) as session:
+    with Session(CaseRunner(resolve(fake(name)))) as session:
         session.start()
         wanted = cases(*ids)
         session.runner.plan(wanted)

@@ -6,7 +6,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.implementation_run import smoke
+from safetensors_conformance.run.driver import smoke
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import Limits
 

@@ -14,13 +14,12 @@ from safetensors_conformance.run.session import Session
 from safetensors_conformance.run.uninitialised_memory import content_depends_on_heap
 from safetensors_conformance.worker.worker import Limits
 
-from ..support import HERE, TRIGGER, by_exit, cases
+from ..support import TRIGGER, by_exit, cases, fake
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="fills memory as glibc does"
 )
 LIMITS = Limits(5.0, 512 << 20)
-FAKES = HERE / "poison_fakes.py"
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +28,7 @@ def no_heap_checks() -> None:
 
 
 def note(name: str, case_id: str = "layout/two-dtypes") -> str | None:
-    selector = name if ":" in name or name == "reference" else f"py:{FAKES}:{name}"
+    selector = name if ":" in name or name == "reference" else fake(name)
     return content_depends_on_heap(resolve(selector), cases(case_id)[0], LIMITS)
 
 
@@ -57,7 +56,7 @@ def test_the_official_library_reads_what_it_hands_out() -> None:
 
 
 def test_the_note_stands_in_the_detail_of_the_wrong_content() -> None:
-    with Session(CaseRunner(resolve(f"py:{FAKES}:HandsOutFreshMemory"), LIMITS)) as session:
+    with Session(CaseRunner(resolve(fake("HandsOutFreshMemory")), LIMITS)) as session:
         verdict = session.judge(cases(TRIGGER)[0])
     assert verdict.verdict == "wrong-content"
     assert "other bytes than the file contains" in verdict.steps["read"].detail

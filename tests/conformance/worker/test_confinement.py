@@ -25,9 +25,7 @@ from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.cli import fuzz
-from safetensors_fuzz.engines.atheris.engine import AtherisRun
-from safetensors_fuzz.engines.config import FuzzConfig
-from safetensors_fuzz.loop.recorder import Tally
+from safetensors_fuzz.engines.atheris.loop import TargetConfig
 
 from ..support import HERE, TRIGGER, cases
 
@@ -123,11 +121,10 @@ def test_loaders_of_the_bench_get_the_same_and_their_own_settings(
     assert given[0]["FASTSAFETENSORS_ODIRECT"] == "0"
 
 
-def test_a_target_that_imports_what_it_tests_gets_the_same(tmp_path: Path) -> None:
-    limits = Limits(confinement=Confinement(("HF_TOKEN",)))
-    made = AtherisRun(FuzzConfig(("reference",), max_execs=8, limits=limits), tmp_path, Tally())
-    assert set(made.environment) & {*SECRETS, *FOR_AN_INDEX} == {"HF_TOKEN"}
-    assert made.environment["STC_FUZZ_ENV"] == "HF_TOKEN"  # for the workers that it starts itself
+def test_a_target_that_imports_what_it_tests_gets_the_same() -> None:
+    made = TargetConfig(("reference",), ("read",), env=("HF_TOKEN",)).environment()
+    assert set(made) & {*SECRETS, *FOR_AN_INDEX} == {"HF_TOKEN"}
+    assert made["STC_FUZZ_ENV"] == "HF_TOKEN"  # for the workers that it starts itself
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,12 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.process import STRETCH_FACTOR
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits
+from safetensors_conformance.worker.worker import Limits, make_worker
 
-from ..support import HERE, TRIGGER, cases
+from ..support import TRIGGER, by_exit, cases, fake, stdio
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
-FAKE = HERE / "endless_fakes.py"
 SECONDS = 0.3
 GRACE = 10.0
 """Seconds for ending what was late, on a busy machine."""
@@ -26,9 +24,9 @@ GRACE = 10.0
 @pytest.mark.parametrize("kind", ["cmd", "exit", "py"])
 def test_output_without_end_ends_with_the_limit(kind: str, what: str) -> None:
     selector = {
-        "cmd": f"cmd:{sys.executable} -IS {FAKE} cmd {what}",
-        "exit": f"exit:{sys.executable} -IS {FAKE} exit {what} {{path}}",
-        "py": f"py:{FAKE}:{what.title().replace('-', '')}",
+        "cmd": stdio(what, isolated=True),
+        "exit": by_exit(what, isolated=True),
+        "py": fake(f"Endless{what.title().replace('-', '')}"),
     }[kind]
     worker = make_worker(resolve(selector), Limits(SECONDS, 256 << 20))
     try:
@@ -43,8 +41,7 @@ def test_output_without_end_ends_with_the_limit(kind: str, what: str) -> None:
 
 
 def test_memory_is_watched_while_lines_come() -> None:
-    selector = f"cmd:{sys.executable} -IS {FAKE} cmd hungry-lines"
-    worker = make_worker(resolve(selector), Limits(30.0, 64 << 20))
+    worker = make_worker(resolve(stdio("hungry-lines", isolated=True)), Limits(30.0, 64 << 20))
     try:
         worker.start()
         began = time.monotonic()

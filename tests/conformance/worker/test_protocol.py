@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_conformance.outcome import Implementation
-from safetensors_conformance.run.implementation_run import result_row
+from safetensors_conformance.run.results import result_row
 from safetensors_conformance.verdict.judge import judge
 from safetensors_conformance.worker.protocol import (
     MAX_VALUES,
@@ -221,7 +221,7 @@ def test_a_line_that_is_no_json_is_no_message(line: bytes) -> None:
 
 
 @pytest.mark.by_day(3)
-@pytest.mark.parametrize("how", ["forge-next", "answers-twice", "counts-only"])
+@pytest.mark.parametrize("how", ["forge-next", "twice", "counts-only"])
 @pytest.mark.parametrize("ahead", [True, False])
 def test_answers_that_nobody_asked_for_are_not_those_of_the_next_case(how: str, ahead: bool) -> None:
     manifest = committed()

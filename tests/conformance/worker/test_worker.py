@@ -8,8 +8,14 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker, make_worker
-from safetensors_conformance.worker.worker import Limits, StartError, death_outcome
+from safetensors_conformance.worker.worker import (
+    ExitWorker,
+    Limits,
+    PipeWorker,
+    StartError,
+    death_outcome,
+    make_worker,
+)
 
 from ..support import NEIGHBOURS, TRIGGER, by_exit, cases, fake, stdio
 

@@ -14,7 +14,8 @@ import pytest
 from safetensors_corpus import ManifestError, recipe
 from safetensors_corpus.cli import maintain
 from safetensors_corpus.document import FILES, path_fault
-from safetensors_corpus.manifest import corpus_root, load_manifest
+from safetensors_corpus.manifest import load_manifest
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import copy as copying
 from safetensors_corpus.publish.copy import execute, plan_copy
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.document import read_document
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import stats as stats_module
 from safetensors_corpus.publish.stats import coverage_errors, load_reasons, rule_coverage, statistics
 from safetensors_reference.rules.book import rule_book

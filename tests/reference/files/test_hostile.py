@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from safetensors_reference.audit import work
 from safetensors_reference.audit.cli import audit
-from safetensors_reference.audit.engine import run
+from safetensors_reference.audit.engine import Engine, run
 from safetensors_reference.audit.row import Row
 from safetensors_reference.audit.work import AuditOptions, make_batches
 from safetensors_reference.files import reading, stores, web
@@ -246,7 +246,7 @@ def test_slow_servers_hold_no_rows_back(
         lines = [f"{url}/{name}.safetensors?{n}" for n, name in enumerate((*slow, *["good"] * 9))]
         names.write_text("\n".join(lines))
         batches = make_batches(find_folders([], [str(names)]), 100, lambda _: False)
-        parts = [part for part in run(batches, AuditOptions(at_once), None) if part]
+        parts = [part for part in run(batches, AuditOptions(at_once), Engine()) if part]
     rows = [read_row(line) for part in parts for line in part.splitlines()]
     assert verdicts(rows) == {**dict.fromkeys(slow, "unreachable"), "good": "valid"}
     assert sorted(row.address for row in rows) == sorted(lines)

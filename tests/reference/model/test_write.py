@@ -124,7 +124,7 @@ arrays = st.builds(
 models = st.dictionaries(st.sampled_from(NAMES), arrays, max_size=6)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     models, st.integers(1, 40), st.none() | st.dictionaries(st.sampled_from(NAMES), json_values, max_size=2)
 )

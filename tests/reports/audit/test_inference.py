@@ -32,12 +32,13 @@ from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.audit.report import report_text
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.history.ledger import append_lines
+from safetensors_reports.history.published import published_trend, published_version
 from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import history, history_texts, publication
 from safetensors_reports.record.run import Row, RunRecord
-from safetensors_reports.trophies.data import published_trend, published_version
-from safetensors_reports.trophies.model import affects, render, trophies
+from safetensors_reports.trophies.model import render, trophies
+from safetensors_reports.versions import bug_affects
 
 from ..samples import corpus, failing, run, write_record
 
@@ -250,7 +251,7 @@ RELEASES = ("0.3.0", "0.3.1", "0.5.3", "0.8.0", "0.9.0")
 
 
 def _unreported(case: str, version: str) -> bool:
-    return not any(affects(BUGS[bug.id], version) for bug in NOTES[case].bugs)
+    return not any(bug_affects(BUGS[bug.id], version) for bug in NOTES[case].bugs)
 
 
 @settings(QUICK, max_examples=20)

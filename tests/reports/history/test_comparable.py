@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reports.audit.inputs import AuditError
-from safetensors_reports.history.comparable import comparable_run
+from safetensors_reports.history.comparable import adapter_misfits, comparable_run
+from safetensors_reports.history.trend import CaseInfo, VersionRun, trend
 from safetensors_reports.page.publish import MAX_LOST, history
 from safetensors_reports.record.run import Row, RunRecord
 
+from ..conftest import Make
 from ..samples import HOLE, TWICE, corpus, failing, run
 
 BASIC = next(c for c in corpus().cases if c.smoke and not c.heavy and c.expect and c.expect.content)
@@ -95,3 +99,103 @@ def test_what_is_left_to_chance_is_left_out_and_other_failures_stay() -> None:
     (line,) = history([record], corpus())
     assert line.counts == {"wrong-accept": 1}
     assert [(row.rule, row.cases) for row in line.failures] == [("OFF-07", 1)]
+
+
+VIEW = "AssertionError: can't bitcast mismatched dtype itemsizes"
+
+
+def refusal(case: str, message: str, verdict: str = "wrong-reject", **more: Any) -> dict[str, Any]:
+    """A result whose message begins with the type of the exception, as the host writes it."""
+    kind = message.partition(":")[0]
+    return Make.result(case, verdict, outcome="reject", exception=kind, message=message, **more)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AttributeError: 'Tensor' object has no attribute 'bitcast'",
+        "AttributeError: module 'lib' has no attribute 'load_metadata'",
+        "AttributeError: type object 'DType' has no attribute 'F4'",
+        "ImportError: cannot import name 'safe_load_metadata' from 'lib'",
+        "ModuleNotFoundError: No module named 'lib.state'",
+        "TypeError: load() got an unexpected keyword argument 'device'",
+        "TypeError: save() takes 2 positional arguments but 3 were given",
+        "TypeError: save() missing 1 required positional argument: 'metadata'",
+        "TypeError: safetensors.parse is not a function",
+        "ReferenceError: parse is not defined",
+    ],
+)
+@pytest.mark.parametrize("verdict", ["wrong-reject", "late-reject", "choice:error", "pass"])
+def test_what_is_not_there_is_no_answer(message: str, verdict: str) -> None:
+    assert adapter_misfits([refusal("a", message, verdict)], []) == {"a": message}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AttributeError: 'list' object has no attribute 'items'",
+        "AttributeError: 'NoneType' object has no attribute 'get'",
+        "AttributeError: module 'numpy' has no attribute 'bool'",
+        "TypeError: argument 'slices': failed to extract enum Slice ('Slice | Slices')",
+        "TypeError: 'NoneType' object is not subscriptable",
+        "KeyError: 'data_offsets'",
+        "SafetensorError: InvalidHeaderDeserialization",
+    ],
+)
+def test_a_refusal_of_the_library_is_one(message: str) -> None:
+    assert not adapter_misfits([refusal("a", message)], [Make.result(BASIC.id)])
+
+
+BYTES = "ValueError: {} bytes do not fit"
+LIFECYCLE = {"outcome": "reject", "step": "lifecycle"}
+
+
+@pytest.mark.parametrize(
+    ("control", "row", "misfit"),
+    [
+        (refusal(BASIC.id, VIEW), refusal("a", VIEW), True),
+        (refusal(BASIC.id, VIEW), refusal("a", VIEW, "late-reject"), True),
+        (refusal(BASIC.id, VIEW), refusal("a", VIEW, "choice:error", step="lifecycle"), True),
+        (refusal(BASIC.id, VIEW), refusal("a", "ValueError: size mismatched"), False),
+        (refusal(BASIC.id, VIEW), Make.result("a", "wrong-accept"), False),
+        (refusal(BASIC.id, VIEW), Make.result("a"), False),
+        # Numbers in messages do not matter.
+        (refusal(BASIC.id, BYTES.format(8)), refusal("a", BYTES.format(24)), True),
+        # Without an exception, the step matters.
+        (refusal("b", VIEW, step="lifecycle"), Make.result("a", "choice:error", **LIFECYCLE), True),
+        (
+            refusal("b", VIEW, step="lifecycle"),
+            Make.result("a", "wrong-reject", outcome="reject"),
+            False,
+        ),
+        (Make.result(BASIC.id, "wrong-content", detail="dtype"), Make.result("a", "wrong-content"), True),
+        (Make.result(BASIC.id, "wrong-content", detail="dtype"), Make.result("a", "wrong-accept"), False),
+        (Make.result(BASIC.id, "wrong-content", detail="dtype"), Make.result("a"), False),
+        # A basic file that was written wrongly is the fault of the writer.
+        (
+            Make.result("writer/two", "wrong-content", step="write"),
+            Make.result("a", "wrong-content", step="write"),
+            False,
+        ),
+        (
+            Make.result(BASIC.id),
+            refusal("a", "AttributeError: module 'numpy' has no attribute 'bfloat16'", "unsupported"),
+            False,
+        ),
+    ],
+)
+def test_an_answer_that_basic_files_get_too_is_no_answer(control: Row, row: Row, misfit: bool) -> None:
+    assert bool(adapter_misfits([row], [control])) is misfit
+
+
+def test_a_trend_does_not_count_them_as_fixed() -> None:
+    rows = [refusal("a", VIEW), Make.result("b", "wrong-accept"), Make.result("c")]
+    old = VersionRun("0.8.0", Make.run(*rows), misfits=adapter_misfits(rows, [refusal(BASIC.id, VIEW)]))
+    new = VersionRun("0.9.0", Make.run(Make.result("a"), Make.result("b"), Make.result("c")))
+    (passage,) = trend("lib", "s", "c", [old, new], {"a": CaseInfo("a")}).passages
+    assert {c.case: (c.turn, c.before) for c in passage.changes} == {
+        "a": ("unknown", "harness-error"),
+        "b": ("fixed", "wrong-accept"),
+    }
+    assert next(c.detail for c in passage.changes if c.case == "a") == VIEW
+    assert old.counts == {"harness-error": 1, "wrong-accept": 1, "pass": 1}

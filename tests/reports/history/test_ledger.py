@@ -16,7 +16,6 @@ from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.history.ledger import (
     MAX_LINE,
     FailureRow,
-    Ledger,
     append_lines,
     in_order,
     lines_of,
@@ -166,4 +165,3 @@ def test_versions_stand_in_their_order_and_others_as_they_came() -> None:
         "0.9", "0.10rc1", "0.10",
     ]  # fmt: skip
     assert [x.version for x in in_order([line("b"), line("a")])] == ["b", "a"]
-    assert Ledger("lib", "lib").with_lines([line("1")]).lines == (line("1"),)

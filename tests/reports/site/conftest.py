@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 from filelock import FileLock
 
@@ -39,8 +40,19 @@ def reduced() -> Manifest:
 
 
 def site_data(manifest: Manifest, only: Sequence[str] = ("mlx", "safetensors", "transformers")) -> SiteData:
-    """Return what a site is made of."""
-    return load(ROOT, manifest, PROGRAMS, only=only)
+    """Return what a site with some programs is made of; without names, with all of them."""
+    whole = load(ROOT, manifest, PROGRAMS)
+    kept = only or whole.reports.keys()
+    compared = [who for who in whole.whole.implementations if who.name in kept]
+    return replace(
+        whole,
+        whole=msgspec.structs.replace(whole.whole, implementations=compared),
+        reports={name: entry for name, entry in whole.reports.items() if name in kept},
+        trends=[
+            trend for trend in whole.trends if not only or trend.implementation.partition(":")[0] in only
+        ],
+        ledgers={name: ledger for name, ledger in whole.ledgers.items() if not only or name in only},
+    )
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +63,7 @@ def data() -> SiteData:
 @pytest.fixture(scope="session")
 def site(data: SiteData, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """The folder of a site. Processes of one run of pytest share it: to make it takes seconds."""
-    pytest.importorskip("furo")
+    pytest.importorskip("myst_parser")
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "shared-site"
     with FileLock(f"{folder}.lock"):

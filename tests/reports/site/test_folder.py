@@ -89,7 +89,7 @@ def test_combined_cases_are_not_in_the_search_index(site: Path) -> None:
 
 @pytest.mark.nightly
 def test_the_whole_site(tmp_path: Path) -> None:
-    pytest.importorskip("furo")
+    pytest.importorskip("myst_parser")
     manifest = load_manifest()
     folder = tmp_path / "site"
     made(site_data(manifest, ()), folder)

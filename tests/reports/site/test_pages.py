@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from safetensors_reports.history.ledger import Ledger
 from safetensors_reports.site.data import Program, SiteData, passage_anchor
-from safetensors_reports.site.documents import GROUPS, Document, documents_of, page_of
-from safetensors_reports.site.links import Links
+from safetensors_reports.site.links import GROUPS, Document, Links, documents_of, page_of
 from safetensors_reports.site.pages import Page, all_pages, demands
+from safetensors_reports.text import visible
 
 from ..history.samples import line
 from .conftest import ROOT
@@ -19,25 +21,43 @@ from .conftest import ROOT
 HOSTILE = "<script>alert(1)</script> \"' {{ 7 * 7 }} \u202e\x1b[31m"
 
 
-def html(found: Page) -> str:
-    return found.lead + "".join(section.html for section in found.sections)
+def parts(found: Page) -> dict[str, str]:
+    """Return the HTML below each heading of a page, by anchor."""
+    texts = re.split(r"^#+ .*$", found.markdown, flags=re.MULTILINE)[1:]
+    return dict(zip(found.anchors, texts, strict=True))
+
+
+def test_outside_headings_pages_are_html_that_markdown_leaves_alone(data: SiteData) -> None:
+    kinds = {"heading_open", "inline", "heading_close", "html_block"}
+    for page in all_pages(data):
+        if page.anchors:
+            found = {token.type for token in MarkdownIt("commonmark").parse(page.markdown)}
+            assert found <= kinds, page.name
+            # In a section of HTML, a heading stays HTML.
+            assert page.name == "index" or not re.search('<h2 id="[^"]+">[^<]*</h2>', page.markdown)
 
 
 def test_what_others_worded_is_escaped_and_visible(data: SiteData) -> None:
     case = replace(data.manifest.by_id["layout/hole-between-two"], title=HOSTILE)
     manifest = replace(data.manifest, cases=(case,))
-    program = Program("mlx", "MLX", HOSTILE, HOSTILE, "javascript:alert(1)", "https://x/'\"><b>", HOSTILE)
+    title = "*M* [x](javascript:1) `c` {a}`b` {{ 7 * 7 }} <i> &amp; \\ #\u202e\n# x #"
+    program = Program("mlx", title, HOSTILE, HOSTILE, "javascript:alert(1)", "https://x/'\"><b>", HOSTILE)
     hostile = replace(data, manifest=manifest, programs={"mlx": program})
     pages = {page.name: page for page in all_pages(hostile)}
     for name in ("cases/layout", "programs/mlx", "faults"):
-        text = html(pages[name])
+        text = pages[name].markdown
         assert "alert(1)" in text
         assert "<script" not in text
         assert "'\"><b>" not in text
         assert not {"\u202e", "\x1b"} & set(text)
         assert 'href="javascript' not in text
         assert "{{ 7 * 7 }}" in text  # and not 49
-    assert not {"\u202e", "\x1b"} & set("".join(entry.name for entry in pages["cases/layout"].search_entries))
+    children = MarkdownIt("commonmark").parse(pages["programs/mlx"].markdown)[1].children or ()
+    assert {child.type for child in children} <= {"text", "text_special"}
+    assert "".join(child.content for child in children) == visible(title)
+    assert not {"\u202e", "\x1b"} & set(
+        "".join(entry.words for entry in pages["cases/layout"].search_entries)
+    )
 
 
 def test_links_start_from_their_page(data: SiteData) -> None:
@@ -100,22 +120,17 @@ def test_crashes_stand_on_the_own_page_of_a_program_alone(data: SiteData) -> Non
     rules = {found.rule for found in findings if found.verdict == "unsafe"}
     own = next(page for page in all_pages(data) if page.name == "programs/safetensors")
     for rule in rules:
-        assert f"#{rule}" in html(own)
+        assert f"#{rule}" in own.markdown
 
 
 def test_a_rule_that_the_text_does_not_ask_for_is_no_accusation(data: SiteData) -> None:
-    rules = {
-        s.anchor: s
-        for page in all_pages(data)
-        if page.name in ("rules/shp", "rules/off")
-        for s in page.sections
-    }
-    rule = rules["SHP-02"]
-    assert "Differs in" in rule.html
-    assert 'class="bad"' not in rule.html
-    text = rules["OFF-07"]
-    assert "Broken by" in text.html
-    assert 'class="bad"' in text.html
+    pages = {page.name: parts(page) for page in all_pages(data) if page.name in ("rules/shp", "rules/off")}
+    rule = pages["rules/shp"]["SHP-02"]
+    assert "Differs in" in rule
+    assert 'class="bad"' not in rule
+    text = pages["rules/off"]["OFF-07"]
+    assert "Broken by" in text
+    assert 'class="bad"' in text
 
 
 def test_every_document_has_a_page_and_a_group() -> None:
@@ -145,23 +160,14 @@ def test_every_document_has_a_page_and_a_group() -> None:
     ],
 )
 def test_links_of_documents_lead_to_the_site(data: SiteData, link: str, target: str) -> None:
-    document = Document("docs/sample.md", f"# T\n\n[x]({link}) `[x]({link})`\n")
-    lead, _ = document.content(Links(data, document.page))
-    assert f'href="{target}"' in lead
-    assert f"<code>[x]({link})</code>" in lead
+    document = Document("docs/sample.md", "")
+    assert document.target(link, Links(data, document.page)) == target
 
 
-def test_a_document_becomes_sections_with_the_anchors_of_github(data: SiteData) -> None:
-    document = Document(
-        "docs/sample.md",
-        "# The `T`\n\nlead\n\n## Do it, now\n\na\n\n### In\n\n## Do it, now\n\n"
-        "| a |  |\n| - | - |\n| b | c |\n",
-    )
-    lead, sections = document.content(Links(data, document.page))
-    assert (document.title, lead) == ("The T", "<p>lead</p>\n")
-    assert [(s.anchor, s.level) for s in sections] == [("do-it-now", 2), ("in", 3), ("do-it-now-1", 2)]
-    assert "<td></td>" in sections[-1].html
-    assert 'tabindex="0"' in sections[-1].html
+def test_titles_of_documents_have_no_number_and_no_markup() -> None:
+    document = Document("docs/decisions/0002-t.md", "<!-- made -->\n# 2. The `T`\n\nText\n\n# 3. More\n")
+    assert (document.page, document.title) == ("docs/0002-t", "The T")
+    assert document.markdown == "<!-- made -->\n# The `T`\n\nText\n\n# 3. More\n"
     assert page_of("tools/x.md") is None
 
 
@@ -169,8 +175,7 @@ def test_releases_are_listed_by_version(data: SiteData) -> None:
     lines = tuple(line(v, program="mlx") for v in ("1.20.1", "1.31.0", "2.0.0", "2.4.0", "1.9.0", "2.4.0rc1"))
     ledgers = {"mlx": Ledger("mlx", "mlx", lines)}
     pages = {page.name: page for page in all_pages(replace(data, ledgers=ledgers, trends=()))}
-    (section,) = (part for part in pages["programs/mlx"].sections if part.anchor == "releases")
-    for text in (pages["releases/index"].lead, section.html):
+    for text in (pages["releases/index"].markdown, parts(pages["programs/mlx"])["releases"]):
         assert "1.9.0, 1.20.1, 1.31.0, 2.0.0, 2.4.0rc1, 2.4.0<" in text
 
 

@@ -31,7 +31,7 @@ def browser() -> Iterator[Browser]:
         ("cases/data", WIDE, "light"),
         ("cases/surroundings", NARROW, "dark"),
         ("releases/mlx", NARROW, "light"),
-        ("docs/first-run", NARROW, "dark"),
+        ("docs/compare", NARROW, "dark"),
         ("search", WIDE, "light"),
     ],
 )

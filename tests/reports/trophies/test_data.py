@@ -12,21 +12,17 @@ import pytest
 from msgspec import to_builtins
 
 from safetensors_corpus.typed import typed
-from safetensors_reports.baseline import ExpectedFailure
+from safetensors_reports.audit.inputs import AuditError
+from safetensors_reports.history.published import load_trend, load_trends, published_trend
 from safetensors_reports.history.trend import TrendDocument
+from safetensors_reports.known import ExpectedFailure
 from safetensors_reports.text import same_project
-from safetensors_reports.trophies.data import (
-    IMPLEMENTATIONS,
-    TrophyError,
-    load_baselines,
-    load_trend,
-    load_trends,
-    published_trend,
-)
 from safetensors_reports.trophies.model import (
+    IMPLEMENTATIONS,
     Expectations,
     Trophies,
-    credited,
+    is_credited,
+    load_baselines,
     render,
     reported_as,
     trophies,
@@ -108,7 +104,7 @@ def test_of_two_bugs_of_one_case_only_the_one_that_turns_is_credited() -> None:
         {"id": "FB-2", "versions": ""},
         {"id": "FB-3", "versions": "<9"},
     ]
-    assert [bug["id"] for bug in credited(bugs, "1.0", "2.0")] == ["FB-1"]
+    assert [bug["id"] for bug in bugs if is_credited(bug, "1.0", "2.0")] == ["FB-1"]
 
 
 def test_another_project_of_the_same_case_is_not_credited() -> None:
@@ -252,7 +248,7 @@ def test_what_is_unsafe_where_no_report_is_recorded_is_refused(change: dict[str,
     told = _trend(CHANGE | {name: value for name, value in change.items() if name != "shows"})
     told["versions"][1]["shows"] = change.get("shows", [])
     with pytest.raises(
-        TrophyError, match=r"an unsafe result in version 2\.0, case layout/a.*stc trend --public"
+        AuditError, match=r"an unsafe result in version 2\.0, case layout/a.*stc trend --public"
     ):
         published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<2")))
     published_trend(typed(told, TrendDocument), _corpus(("FB-1", "<3")))
@@ -296,23 +292,23 @@ def _broken(**parts: Any) -> dict[str, Any]:
 def test_bad_trends_say_what_is_wrong(content: bytes | dict[str, Any], message: str, tmp_path: Path) -> None:
     path = tmp_path / "lib.json"
     path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    with pytest.raises(TrophyError, match=message) as caught:
+    with pytest.raises(AuditError, match=message) as caught:
         load_trend(path, _corpus(("FB-1", "<2")))
     assert str(path) in str(caught.value)
 
 
 def test_bad_folders_of_trends_say_what_is_wrong(tmp_path: Path) -> None:
     corpus = _corpus(("FB-1", "<2"))
-    with pytest.raises(TrophyError, match="no trends; add one with"):
+    with pytest.raises(AuditError, match="no trends; add one with"):
         load_trends(tmp_path, corpus)
     path = tmp_path / "other.json"
     path.write_text(json.dumps(_trend(CHANGE)))
-    with pytest.raises(TrophyError, match=r"is about lib, so it belongs in lib\.json"):
+    with pytest.raises(AuditError, match=r"is about lib, so it belongs in lib\.json"):
         load_trends(tmp_path, corpus)
     path.rename(tmp_path / "lib.json")
     assert [d.implementation for d in load_trends(tmp_path, corpus)] == ["lib"]
     (tmp_path / "lib.json").write_text(json.dumps(_trend({**CHANGE, "detail": "x"})))
-    with pytest.raises(TrophyError, match="data that must not be published"):
+    with pytest.raises(AuditError, match="data that must not be published"):
         load_trends(tmp_path, corpus)
 
 
@@ -340,7 +336,7 @@ def test_bad_baselines_say_what_is_wrong(
     (folder / "expected_failures.toml").write_text(baseline)
     if descriptor:
         (folder / "implementation.toml").write_text(descriptor)
-    with pytest.raises(TrophyError, match=message):
+    with pytest.raises(AuditError, match=message):
         load_baselines(tmp_path)
 
 
