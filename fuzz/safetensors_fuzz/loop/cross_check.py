@@ -15,7 +15,7 @@ from safetensors_reports.differences.signatures import signature_of
 
 from ..finding import AGREEMENT
 from .expectation import DIFFERENT_CONTENT, FileQuestion, kind_of_part
-from .question import Cause, Examiner, Keys, Mistake, Question, unknown
+from .question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from .subjects import Subject
 from .twin import valid_twin
 
@@ -139,15 +139,14 @@ class PairQuestion(FileQuestion):
         signature = f"{signature_of(self.subject, DIFFERENT_CONTENT, names)} [{mistake.kind}]"
         return Keys(signature, f"{'+'.join(self.choices)}: {signature}")
 
-    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        if self._recurs_on_twin(mistake, examiner) is not False:
-            return unknown("there is no similar valid file that both accept and that could be compared")
-        rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
-        return Cause(rules, "the two do not differ in this way on the most similar valid file")
-
-    def got(self, name: str, mistake: Mistake) -> dict[str, str]:
-        (one, other), second = mistake.differences, self.second.name
-        return {
+    def explain(self, examiner: Examiner, mistake: Mistake) -> Account:
+        cause = unknown("there is no similar valid file that both accept and that could be compared")
+        if self._recurs_on_twin(mistake, examiner) is False:
+            rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
+            cause = Cause(rules, "the two do not differ in this way on the most similar valid file")
+        (one, other), name, second = mistake.differences, examiner.subject.name, self.second.name
+        got = {
             name: f"accept, but {disagreement_text(one.text, second)}",
             second: f"accept, but {disagreement_text(other.text, name)}",
         }
+        return Account(cause, mistake.verdict, got)

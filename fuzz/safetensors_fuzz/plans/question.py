@@ -25,7 +25,7 @@ from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import without_folders
 
 from ..finding import ADAPTER_ERROR, ENTRY
-from ..loop.question import Cause, Examiner, Keys, Mistake, Question, unknown
+from ..loop.question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from ..loop.shrink import simplest
 from .simplification import Simpler, ways
 from .values import Dice, Plan
@@ -102,7 +102,7 @@ def choice_ruling(
 
 
 @dataclass(frozen=True, eq=False)
-class PlanQuestion(Question):
+class PlanQuestion:
     """The question of a plan. Questions with the same step and plan are equal."""
 
     kind: PlanKind
@@ -136,6 +136,10 @@ class PlanQuestion(Question):
             return f"choice {expectation['choice']} ({options})"
         return _demanded(expectation)
 
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.files.values())) or len(repr(self.action))
+
     def case(self, folder: Path) -> Case:
         return case_from(self.step, self.files, self.entry, self.action, self.expectation, self.rules, folder)
 
@@ -167,7 +171,10 @@ class PlanQuestion(Question):
         signatures = tuple(signature_of(subject, vector, names) for subject in subjects)
         return Keys(signatures[0], f"{self.step} {signatures[0]}", covered_by=signatures)
 
-    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
+    def explain(self, examiner: Examiner, mistake: Mistake) -> Account:
+        return Account(self._cause(mistake, examiner), mistake.verdict, {examiner.subject.name: mistake.text})
+
+    def _cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
         """Return the rules that the judge names, or those without which the answer becomes right."""
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed; the implementation itself may be right")

@@ -127,7 +127,7 @@ def cause_of(one: CallSubject, other: CallSubject, data: bytes = FRAMED) -> Caus
     examiner = Examiner([one, other], "read", None)
     question = PairQuestion.of(opinion(data), one, other)
     mistake = question.examine(examiner)
-    cause = None if mistake is None else question.cause(mistake, examiner)
+    cause = None if mistake is None else question.explain(examiner, mistake).cause
     examiner.close()
     return cause
 
