@@ -126,7 +126,9 @@ def write(answer):
     "names-in-hex": LENIENT
     + "def change(row): row['name'] = {'hex': row['name'].encode('utf-8', 'surrogateescape').hex()}",
     "names-replaced": LENIENT
-    + "def change(row): row['name'] = row['name'].encode('utf-8', 'surrogateescape').decode(errors='replace')",
+    + """
+def change(row):
+    row['name'] = row['name'].encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')""",
     "refuses-bytes": "",
     "half-a-byte": LENIENT
     + """
