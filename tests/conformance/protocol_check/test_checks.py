@@ -292,8 +292,6 @@ def test_the_command_prints_a_checklist_and_ends_with_zero_or_one(tmp_path: Path
         "ok    batch      answers requests that arrive together, one by one and in order: 64 requests" in text
     )
     assert " ok, 0 failed, " in text
-    status, text = run("--impl", QUICK, "--json")
-    assert (status, [json.loads(line)["id"] for line in text.splitlines()]) == (0, [row[0] for row in CHECKS])
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.replace("#CHANGES", CHANGED["digest-in-capitals"]), encoding="utf-8")
     status, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--time-limit", "1")
@@ -301,6 +299,10 @@ def test_the_command_prints_a_checklist_and_ends_with_zero_or_one(tmp_path: Path
     assert "FAIL  valid" in text
     assert "schema  $defs/runAnswer/properties/tensors/items" in text
     assert 'got     {"seq": 2, "outcome": "accept"' in text
+    program.write_text("raise SystemExit('no licence')", encoding="utf-8")
+    status, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--json")
+    (row,) = [json.loads(line) for line in text.splitlines()]
+    assert (status, row["id"], row["status"]) == (1, "start", "fail")
 
 
 @pytest.mark.parametrize(

@@ -324,6 +324,7 @@ def test_settings_of_a_project_do_not_keep_the_suite_from_running(basics: str, t
     assert " passed" in run.stdout
 
 
+@pytest.mark.nightly  # the test above does so in this process
 def test_the_suite_runs_by_package_name(tmp_path: Path) -> None:
     run = suite("-k", "framing/one-tensor", cwd=tmp_path, target=None)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -387,21 +388,20 @@ def test_whatever_a_reader_answers_travels_between_processes(
             for r in rows
             if r["type"] == "result"
         }
-        texts = {
-            case.attrib["name"]: "".join(f.text or "" for f in case.iter("failure"))
-            for case in ET.parse(folder / "out.xml").iter("testcase")
-            if selector in case.attrib["name"]
-        }
+        cases = [c for c in ET.parse(folder / "out.xml").iter("testcase") if selector in c.attrib["name"]]
+        texts = {case.attrib["name"]: "".join(f.text or "" for f in case.iter("failure")) for case in cases}
+        properties = [sorted(tuple(p.attrib.values()) for p in case.iter("property")) for case in cases]
         # Each process shows the first cases of a cause in full, so that the texts are not the same.
         failed = {case: bool(text) for case, text in texts.items()}
         assert len(failed) > 20
-        found[name] = (told, failed, rows[-1]["not_run"], rows[-1]["complete"])
+        assert any(properties)
+        found[name] = (told, failed, sorted(properties), rows[-1]["not_run"], rows[-1]["complete"])
         if selector == SURROGATES:
             assert str(10**30) in json.dumps(rows)
             assert "\\udc80" in json.dumps(rows)
             assert any("refused: \\ud800 and \\xff" in text for text in texts.values())
     assert found["alone"] == found["parallel"]
-    assert found["alone"][2:] == (0, True)
+    assert found["alone"][3:] == (0, True)
 
 
 def test_a_command_line_that_is_no_utf_8_is_refused_where_it_cannot_travel(basics: str) -> None:
