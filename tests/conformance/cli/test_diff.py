@@ -203,7 +203,7 @@ def test_slices_are_compared_by_those_that_have_them() -> None:
 
 
 def test_a_step_that_only_one_has_cannot_be_compared() -> None:
-    found = doc("--kind", "index", impls=("reference", fake("AlwaysRejects")))
+    found = doc("--case", "index/two-shards*", impls=("reference", fake("AlwaysRejects")))
     assert found["exit_status"] == 2
     assert "nothing to compare" in found["problems"][-1]
 
