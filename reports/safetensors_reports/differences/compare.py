@@ -14,124 +14,13 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
-from safetensors_corpus.judging.content import FIELDS, METADATA, NAMES, differing_fields, digests
-from safetensors_reference.rules.faults import quote
+from safetensors_corpus.judging.content import FIELDS, first_disagreement
 
 from ..record.run import Row, RunRecord
 from ..text import listed, unused, visible
-
-Tensor = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Content from an accepting reader. None means not reported, and a repeated name has several rows."""
-
-    tensors: dict[str, list[Tensor]] | None
-    metadata: dict[str, Any] | None
-    content: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, content: dict[str, Any] | None) -> Reading:
-        content = content or {}
-        rows = content.get("tensors")
-        tensors: dict[str, list[Tensor]] | None = None if rows is None else {}
-        for row in rows or ():
-            assert tensors is not None
-            tensors.setdefault(row["name"], []).append(row)
-        return cls(tensors, (content["metadata"] or {}) if "metadata" in content else None, content)
-
-    @property
-    def is_cut(self) -> bool:
-        return "digests" in self.content
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        return self.content["digests"] if self.is_cut else digests(self.content)
-
-    @property
-    def facts(self) -> dict[object, Any] | None:
-        """The reported values by (tensor, field); None if they cannot be compared field by field."""
-        tensors = self.tensors or {}
-        if self.is_cut or any(len(rows) > 1 for rows in tensors.values()):
-            return None
-        facts: dict[object, Any] = {
-            (name, field): value
-            for name, (row,) in tensors.items()
-            for field in FIELDS
-            if (value := row.get(field)) is not None
-        }
-        facts |= {} if self.tensors is None else {NAMES: tensors.keys()}
-        return facts if self.metadata is None else {**facts, METADATA: self.metadata}
-
-    @cached_property
-    def fact_count(self) -> int:
-        if self.is_cut:
-            return int(self.content.get("tensor_count", 0)) * len(self.digests) + 1
-        rows = [row for same in (self.tensors or {}).values() for row in same]
-        facts = sum(1 + sum(row.get(f) is not None for f in FIELDS) for row in rows)
-        return facts + (self.tensors is not None) + (self.metadata is not None)
-
-
-def difference(a: Reading, b: Reading, label_a: str, label_b: str) -> str | None:
-    """Return the first difference in names, tensors or metadata as one safe line, or None."""
-    if a.is_cut or b.is_cut:
-        return _cut_differ(a, b)
-    if a.tensors is not None and b.tensors is not None:
-        lone = min(a.tensors.keys() ^ b.tensors.keys(), default=None)
-        if lone is not None:
-            return (
-                f"only {visible(label_a if lone in a.tensors else label_b, 60)} reports tensor {quote(lone)}"
-            )
-        for name in sorted(a.tensors):
-            if text := _rows_differ(a.tensors[name], b.tensors[name]):
-                return f"{quote(name)}: {text}"
-    if a.metadata is not None and b.metadata is not None and a.metadata != b.metadata:
-        mine, others = a.metadata, b.metadata
-        shared = mine.keys() & others.keys()  # a key with a null value counts as present
-        key = min(k for k in mine.keys() | others.keys() if k not in shared or mine[k] != others[k])
-        if key in shared:
-            return f"metadata[{quote(key)}]: {_show(mine[key])} vs. {_show(others[key])}"
-        return f"only {visible(label_a if key in mine else label_b, 60)} reports metadata {quote(key)}"
-    return None
-
-
-def _cut_differ(a: Reading, b: Reading) -> str | None:
-    mine, others = a.digests, b.digests
-    shared = [part for part in (NAMES, *FIELDS, METADATA) if part in mine and part in others]
-    part = next((part for part in shared if mine[part] != others[part]), None)
-    if part is None:
-        return None
-    name = {NAMES: "the tensor names", METADATA: "the metadata"}.get(part, f"{part} of a tensor")
-    return f"{name} by digest: {mine[part][:12]}… vs. {others[part][:12]}…"
-
-
-def _rows_differ(a: list[Tensor], b: list[Tensor]) -> str | None:
-    """Compare the reported rows of one name; the rows of a duplicate name may be in any order."""
-    if len(a) == len(b) == 1:
-        return _row_differs(a[0], b[0])
-    lonely = [x for x in a if all(_row_differs(x, y) for y in b)]
-    if lonely:
-        return _row_differs(lonely[0], b[0])
-    lonely = [y for y in b if all(_row_differs(x, y) for x in a)]
-    return _row_differs(a[0], lonely[0]) if lonely else None
-
-
-def _row_differs(a: Tensor, b: Tensor) -> str | None:
-    for name in differing_fields(a, b):
-        if name == "sha256":
-            return "sha256 differs"
-        return f"{name} {visible(str(a[name]), 60)} vs. {visible(str(b[name]), 60)}"
-    return None
-
-
-def _show(value: object) -> str:
-    return quote(value) if isinstance(value, str) else visible(str(value), 60)
-
 
 Kind = Literal["content", "verdict"]
 Pair = tuple[str, str]
@@ -154,7 +43,7 @@ class Split:
     ``vector`` maps labels to ``accept:A``, ``accept:B``, ..., ``reject``, ``unsupported``, ``crash``,
     ``hang`` or ``exhausted``, or to ``accept:?`` if an implementation reports too little to belong to one
     group. ``dissenter`` is the only one of three or more that differs from all others. ``difference``
-    compares the two labels in ``between``.
+    describes how the second label in ``between`` differs from the first.
     """
 
     case: str
@@ -198,9 +87,11 @@ class Comparison:
 
 
 class _Answer(NamedTuple):
+    """An answer of one implementation. Equal contents are the same object."""
+
     label: str
     outcome: str
-    reading: Reading
+    content: Mapping[str, Any]
 
 
 def compare(records: Sequence[RunRecord]) -> Comparison:
@@ -259,26 +150,28 @@ def outcome_of(row: Row) -> str:
 
 
 def _answers(rows: Iterable[tuple[str, Row]]) -> list[_Answer]:
-    readings: list[tuple[object, Reading]] = []
-    known: dict[int, Reading] = {}  # rows that were read together share equal contents
+    contents: list[Mapping[str, Any]] = []
     answers = []
     for label, row in rows:
-        content = row.get("content")
-        reading = known.get(id(content)) or next((same for seen, same in readings if seen == content), None)
-        if reading is None:
-            reading = Reading.of(content)
-            readings.append((content, reading))
-        known[id(content)] = reading
-        answers.append(_Answer(label, outcome_of(row), reading))
+        content = row.get("content") or {}
+        same = next((one for one in contents if one is content or one == content), None)
+        if same is None:
+            contents.append(content)
+        answers.append(_Answer(label, outcome_of(row), content if same is None else same))
     return answers
 
 
 def _disagreements(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
     found: dict[Pair, Kind] = {}
     accepters = [a for a in answers if a.outcome == "accept"]
-    apart = _apart({id(a.reading): a.reading for a in accepters})
+    contents = {id(a.content): a.content for a in accepters}
+    apart = {
+        frozenset((a, b))
+        for a, b in combinations(contents, 2)
+        if first_disagreement(contents[a], contents[b]) is not None
+    }
     for a, b in combinations(accepters, 2) if apart else ():
-        if (id(a.reading), id(b.reading)) in apart:
+        if frozenset((id(a.content), id(b.content))) in apart:
             found[a.label, b.label] = "content"
     place = {answer.label: i for i, answer in enumerate(answers)}
     for b in answers:
@@ -288,28 +181,6 @@ def _disagreements(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
     return found
 
 
-def _apart(readings: Mapping[int, Reading]) -> set[tuple[int, int]]:
-    by_reading = {key: reading.facts for key, reading in readings.items()}
-    first: dict[object, Any] = {}
-    # Most facts are the same for all readers; compare only the others.
-    disputed = {
-        fact
-        for facts in by_reading.values()
-        for fact, value in (facts or {}).items()
-        if first.setdefault(fact, value) != value
-    }
-    apart: set[tuple[int, int]] = set()
-    for a, b in combinations(readings, 2) if disputed or None in by_reading.values() else ():
-        x, y = by_reading[a], by_reading[b]
-        if x is None or y is None:
-            differ = difference(readings[a], readings[b], "", "") is not None
-        else:
-            differ = any(fact in x and fact in y and x[fact] != y[fact] for fact in disputed)
-        if differ:
-            apart |= {(a, b), (b, a)}
-    return apart
-
-
 def _split(case: str, answers: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> Split:
     groups = _groups([a for a in answers if a.outcome == "accept"], disagreements)
     vector = {a.label: f"accept:{groups[a.label]}" if a.label in groups else a.outcome for a in answers}
@@ -317,8 +188,12 @@ def _split(case: str, answers: Sequence[_Answer], disagreements: Mapping[Pair, K
     between = next((pair for pair, kind in disagreements.items() if kind == "content"), None)
     if between is None:
         return Split(case, "verdict", vector, lone)
-    a, b = (answer.reading for answer in answers if answer.label in between)
-    return Split(case, "content", vector, lone, difference(a, b, *between) or "", between)
+    a, b = (answer.content for answer in answers if answer.label in between)
+    difference = first_disagreement(a, b)
+    assert difference is not None
+    first, second = (visible(label, 60) for label in between)
+    text = f"{second}: {visible(difference.text, 300)} (as {first} reads it)"
+    return Split(case, "content", vector, lone, text, between)
 
 
 def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> dict[str, str]:
@@ -328,7 +203,7 @@ def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) ->
     if not split:
         return dict.fromkeys(labels, letter(0))
     groups: list[list[str]] = []
-    for answer in sorted(accepters, key=lambda a: (-a.reading.fact_count, labels.index(a.label))):
+    for answer in sorted(accepters, key=lambda a: (-_value_count(a.content), labels.index(a.label))):
         if answer.label not in split:
             continue
         fits = (g for g in groups if not any(_differ(answer.label, x, disagreements) for x in g))
@@ -340,6 +215,15 @@ def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) ->
     groups.sort(key=lambda g: min(labels.index(x) for x in g))
     letters = {x: letter(i) for i, group in enumerate(groups) for x in group}
     return {x: letters.get(x, "?") for x in labels}
+
+
+def _value_count(content: Mapping[str, Any]) -> int:
+    """Return how many values a content contains. A content that was cut counts as a complete one."""
+    if "digests" in content:
+        return int(content.get("tensor_count", 0)) * len(content["digests"]) + 1
+    rows = content.get("tensors") or ()
+    values = sum(1 + sum(row.get(field) is not None for field in FIELDS) for row in rows)
+    return values + (content.get("tensors") is not None) + ("metadata" in content)
 
 
 def _differ(x: str, y: str, disagreements: Mapping[Pair, Kind]) -> bool:

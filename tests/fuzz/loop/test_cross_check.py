@@ -215,16 +215,16 @@ def test_a_difference_is_told_of_either_side() -> None:
     other = StepResult("accept", tensors=[{**ROW, "dtype": "I32"}])
     twice = StepResult("accept", tensors=[ROW, ROW])
     assert differences(one, other) == (
-        Difference("dtype", 'tensor "w": dtype F32 instead of I32'),
-        Difference("dtype", 'tensor "w": dtype I32 instead of F32'),
+        Difference("dtype", 'tensor "w": dtype F32 instead of I32', "w"),
+        Difference("dtype", 'tensor "w": dtype I32 instead of F32', "w"),
     )
     again = Difference("twice", 'tensor "w" is reported twice')
     assert differences(one, twice) == differences(twice, one) == (again, again)
     assert differences(one, StepResult("reject", "no")) is None
     assert content_disagreements({"a": one, "b": one, "c": other}) == {
-        "a": ("c", 'tensor "w": dtype F32 instead of I32'),
-        "b": ("c", 'tensor "w": dtype F32 instead of I32'),
-        "c": ("a", 'tensor "w": dtype I32 instead of F32'),
+        "a": ("c", 'tensor "w": dtype F32 instead of I32', "w"),
+        "b": ("c", 'tensor "w": dtype F32 instead of I32', "w"),
+        "c": ("a", 'tensor "w": dtype I32 instead of F32', "w"),
     }
 
 
