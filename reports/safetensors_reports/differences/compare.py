@@ -42,13 +42,15 @@ class Split:
 
     ``vector`` maps labels to ``accept:A``, ``accept:B``, ..., ``reject``, ``unsupported``, ``crash``,
     ``hang`` or ``exhausted``, or to ``accept:?`` if an implementation reports too little to belong to one
-    group. ``dissenter`` is the only one of three or more that differs from all others. ``difference``
-    describes how the second label in ``between`` differs from the first.
+    group. ``pairs`` contains the pairs that disagree. ``dissenter`` is the only one of three or more that
+    differs from all others. ``difference`` describes how the second label in ``between`` differs from the
+    first.
     """
 
     case: str
     kind: Kind
     vector: dict[str, str]
+    pairs: dict[Pair, Kind] = field(default_factory=dict)
     dissenter: str | None = None
     difference: str = ""
     between: Pair | None = None
@@ -75,15 +77,36 @@ class Comparison:
     compared: int = 0
     unanswered: int = 0
     left_out: int = 0
-    content_splits: tuple[Split, ...] = ()
-    verdict_splits: tuple[Split, ...] = ()
-    clusters: tuple[Cluster, ...] = ()
-    pairs: dict[Pair, PairSplits] = field(default_factory=dict)
+    splits: tuple[Split, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def splits(self) -> tuple[Split, ...]:
-        return self.content_splits + self.verdict_splits
+    def content_splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in self.splits if split.kind == "content")
+
+    @property
+    def verdict_splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in self.splits if split.kind == "verdict")
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        return clusters_of(self.splits)
+
+    @property
+    def pairs(self) -> dict[Pair, PairSplits]:
+        counts: dict[Pair, Counter[Kind]] = {pair: Counter() for pair in combinations(self.labels, 2)}
+        for split in self.splits:
+            for pair, kind in split.pairs.items():
+                counts[pair][kind] += 1
+        return {pair: PairSplits(n["content"], n["verdict"]) for pair, n in counts.items()}
+
+
+def clusters_of(splits: Iterable[Split]) -> tuple[Cluster, ...]:
+    found: dict[tuple[tuple[str, str], ...], list[Split]] = {}
+    for split in splits:
+        found.setdefault(tuple(split.vector.items()), []).append(split)
+    clusters = [Cluster(members[0].kind, dict(key), tuple(members)) for key, members in found.items()]
+    return tuple(sorted(clusters, key=lambda c: (-len(c.splits), c.cases)))
 
 
 class _Answer(NamedTuple):
@@ -100,30 +123,19 @@ def compare(records: Sequence[RunRecord]) -> Comparison:
     finals = [_final_results(record) for record in records]
     shared = sorted(set.intersection(*(set(f) for f in finals))) if len(finals) > 1 else []
     splits: list[Split] = []
-    pairs: dict[Pair, Counter[Kind]] = {pair: Counter() for pair in combinations(labels, 2)}
     compared = 0
     for case in shared:
         rows = [(label, f[case]) for label, f in zip(labels, finals, strict=True)]
         answers = [a for a in _answers(rows) if a.outcome not in NO_ANSWER]
         compared += sum(a.outcome != "unsupported" for a in answers) > 1
-        disagreements = _disagreements(answers)
-        for pair, kind in disagreements.items():
-            pairs[pair][kind] += 1
-        if disagreements:
+        if disagreements := _disagreements(answers):
             splits.append(_split(case, answers, disagreements))
-    found: dict[tuple[tuple[str, str], ...], list[Split]] = {}
-    for split in splits:
-        found.setdefault(tuple(split.vector.items()), []).append(split)
-    clusters = [Cluster(members[0].kind, dict(key), tuple(members)) for key, members in found.items()]
     return Comparison(
         labels=labels,
         compared=compared,
         unanswered=len(shared) - compared,
         left_out=len(set().union(*finals)) - len(shared) if len(finals) > 1 else 0,
-        content_splits=tuple(s for s in splits if s.kind == "content"),
-        verdict_splits=tuple(s for s in splits if s.kind == "verdict"),
-        clusters=tuple(sorted(clusters, key=lambda c: (-len(c.splits), c.cases))),
-        pairs={pair: PairSplits(n["content"], n["verdict"]) for pair, n in pairs.items()},
+        splits=tuple(splits),
         notes=_notes(records, labels),
     )
 
@@ -181,19 +193,19 @@ def _disagreements(answers: Sequence[_Answer]) -> dict[Pair, Kind]:
     return found
 
 
-def _split(case: str, answers: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> Split:
+def _split(case: str, answers: Sequence[_Answer], disagreements: dict[Pair, Kind]) -> Split:
     groups = _groups([a for a in answers if a.outcome == "accept"], disagreements)
     vector = {a.label: f"accept:{groups[a.label]}" if a.label in groups else a.outcome for a in answers}
     lone = _dissenter(vector, disagreements)
     between = next((pair for pair, kind in disagreements.items() if kind == "content"), None)
     if between is None:
-        return Split(case, "verdict", vector, lone)
+        return Split(case, "verdict", vector, disagreements, lone)
     a, b = (answer.content for answer in answers if answer.label in between)
     difference = first_disagreement(a, b)
     assert difference is not None
     first, second = (visible(label, 60) for label in between)
     text = f"{second}: {visible(difference.text, 300)} (as {first} reads it)"
-    return Split(case, "content", vector, lone, text, between)
+    return Split(case, "content", vector, disagreements, lone, text, between)
 
 
 def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) -> dict[str, str]:

@@ -39,7 +39,6 @@ class ClusterText(NamedTuple):
     example: str
     answers: list[tuple[str, int, str]]
     difference: str
-    between: str
 
 
 @dataclass
@@ -101,7 +100,6 @@ def _ends(
 
 def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
     answers = sorted(cluster.answers.items(), key=lambda item: (-len(item[1]), item[0]))
-    between = cluster.between
     return ClusterText(
         number=len(cluster.cases),
         example=cluster.cases[0],
@@ -111,7 +109,6 @@ def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
             for number, (token, group) in enumerate(answers)
         ],
         difference=cluster.difference,
-        between=" / ".join(labels[i] for i in between) if between else "",
     )
 
 

@@ -26,7 +26,8 @@ review_by = 2027-01-01
 
 
 def signature(text: str, sort: Sort = "verdict") -> Signature:
-    found = Disagreement("x", sort, {"a": "accept:A", "b": "reject"}, text, InputInfo("OFF_HOLE"))
+    vector, about = {"a": "accept:A", "b": "reject"}, InputInfo("OFF_HOLE")
+    found = Disagreement("x", "verdict", vector, sort=sort, signature=text, about=about)
     return Signature(text, sort, (found,))
 
 

@@ -222,9 +222,9 @@ def test_a_difference_is_told_of_either_side() -> None:
     assert differences(one, twice) == differences(twice, one) == (again, again)
     assert differences(one, StepResult("reject", "no")) is None
     assert content_disagreements({"a": one, "b": one, "c": other}) == {
-        "a": ("c", 'tensor "w": dtype F32 instead of I32', "w"),
-        "b": ("c", 'tensor "w": dtype F32 instead of I32', "w"),
-        "c": ("a", 'tensor "w": dtype I32 instead of F32', "w"),
+        "a": ("c", 'tensor "w": dtype F32 instead of I32'),
+        "b": ("c", 'tensor "w": dtype F32 instead of I32'),
+        "c": ("a", 'tensor "w": dtype I32 instead of F32'),
     }
 
 
