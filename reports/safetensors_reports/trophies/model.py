@@ -173,9 +173,9 @@ def _in_trend(
             for bug in named.get(change.case, ()):
                 # A missing feature is not a failure unless it was reported as a bug.
                 gained = change.turn == "gained" and bug["family"] == "dtype"
-                if (change.turn == "fixed" or gained) and is_credited(bug, before, after):
+                if (change.turn == "fixed" or gained) and _is_credited(bug, before, after):
                     yield bug, "gone", before, after, change.case
-                elif change.turn == "broken" and is_credited(bug, after, before):
+                elif change.turn == "broken" and _is_credited(bug, after, before):
                     yield bug, "came", before, after, change.case
     newest = versions[document.implementation][-1]
     for row in document.versions:
@@ -185,7 +185,7 @@ def _in_trend(
                     yield bug, "there", "", newest, shown.case
 
 
-def is_credited(bug: Row, failing: str, other: str) -> bool:
+def _is_credited(bug: Row, failing: str, other: str) -> bool:
     """Return whether the recorded versions explain why a case fails in only one of the versions."""
     return bool(bug_affects(bug, failing)) and bug_affects(bug, other) is False
 
