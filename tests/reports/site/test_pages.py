@@ -105,17 +105,17 @@ def test_the_smallest_case_of_a_fault_has_that_fault_alone(data: SiteData) -> No
 
 
 def test_charges_come_from_published_findings_alone(data: SiteData) -> None:
-    named = {charge.program for charges in data.charges_by_rule.values() for charge in charges}
+    named = {program for charges in data.charges_by_rule.values() for program in charges}
     assert named == {"mlx", "safetensors", "transformers"}
     report = data.reports["mlx"][1]
     told = {case for found in report.findings if found.verdict != "unsafe" for case in found.cases}
-    shown = {case for case, charges in data.charges_by_case.items() for c in charges if c.program == "mlx"}
+    shown = {case for case, charges in data.charges_by_case.items() if "mlx" in charges}
     assert shown == told
 
 
 def test_crashes_stand_on_the_own_page_of_a_program_alone(data: SiteData) -> None:
     shared = [*data.charges_by_rule.values(), *data.charges_by_case.values()]
-    assert "unsafe" not in {charge.verdict for charges in shared for charge in charges}
+    assert "unsafe" not in {f.verdict for charges in shared for found in charges.values() for f in found}
     findings = data.reports["safetensors"][1].findings
     rules = {found.rule for found in findings if found.verdict == "unsafe"}
     own = next(page for page in all_pages(data) if page.name == "programs/safetensors")
