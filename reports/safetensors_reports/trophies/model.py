@@ -212,6 +212,10 @@ def render(data: Trophies) -> str:
         project: [bug for bug in data.bugs if bug["project"] == project and data.sightings[bug["id"]]]
         for project in projects
     }
+    unseen: dict[tuple[str, str], list[str]] = {}
+    for bug in data.bugs:
+        if not data.sightings[bug["id"]]:
+            unseen.setdefault((bug["project"], data.status(bug)), []).append(bug["id"])
     kinds = [{sight.kind for sight in sightings} for sightings in data.sightings.values()]
     return templates.render(
         "trophies.md",
@@ -219,7 +223,7 @@ def render(data: Trophies) -> str:
         seen={project: bugs for project, bugs in seen.items() if bugs},
         gone=sum("gone" in kinds_of for kinds_of in kinds),
         there=sum("there" in kinds_of for kinds_of in kinds),
-        unseen=list(_unseen(data, projects)),
+        unseen=sorted(unseen.items(), key=lambda item: projects.index(item[0][0])),
         ran={name: list(map(short, versions)) for name, versions in data.versions.items()},
         seen_in=lambda bug: [
             f"{code(name, 60)} {_seen(own, data.versions[name])}" for name, own in _by_name(data, bug)
@@ -260,13 +264,3 @@ def _gone(sightings: Sequence[Sighting], order: Sequence[str], total: int) -> st
         status = "no later version was run" if last == order[-1] else "not gone in any later version"
         parts.append(f"{status}; {len(cases)} of {total} cases")
     return "; ".join(parts)
-
-
-def _unseen(data: Trophies, projects: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
-    for project in projects:
-        groups: dict[str, list[str]] = {}
-        for bug in data.bugs:
-            if bug["project"] == project and not data.sightings[bug["id"]]:
-                groups.setdefault(data.status(bug), []).append(bug["id"])
-        for status, bugs in groups.items():
-            yield project, status, bugs
