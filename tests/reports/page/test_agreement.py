@@ -124,7 +124,9 @@ def test_pairs_while_they_are_few_and_the_nearest_and_farthest_of_many() -> None
 def test_clusters_are_worded_and_published_pages_have_none() -> None:
     found = agreement(several())
     assert found.clusters
-    assert sum(len(c.row.cases) for c in found.clusters) == (found.part.verdict_splits + found.part.content_splits)
+    assert sum(len(c.row.cases) for c in found.clusters) == (
+        found.part.verdict_splits + found.part.content_splits
+    )
     for cluster in found.clusters:
         assert sum(count for _, count, _ in cluster.answers) == 3
         assert cluster.row.cases[0] in corpus().by_id
