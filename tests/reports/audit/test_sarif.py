@@ -53,10 +53,16 @@ def test_audit_reports(public: bool) -> None:
     assert over_limits(log) == []
 
 
-def test_an_audit_report_of_nothing() -> None:
+def test_an_audit_report_of_nothing_and_one_that_withholds_its_place() -> None:
     log = sarif_log(report(run(failing(HOLE, "pass"))))
     assert log["runs"][0]["results"] == []
     assert sarif_errors(log) == []
+    log = sarif_log(report(run(failing(HOLE), name="lib", version="1"), public=True))
+    assert sarif_errors(log) == []
+    (result,) = log["runs"][0]["results"]
+    assert HOLE not in str(log)
+    assert "got" not in result["message"]["text"]
+    assert "region" not in result["locations"][0]["physicalLocation"]
 
 
 @pytest.mark.nightly
