@@ -114,12 +114,6 @@ def test_causes_tell_no_more_than_findings_do() -> None:
     assert any(c.said == "SECRET" for c in private)
 
 
-def test_a_run_of_nothing_but_unsafe_cases_is_published_as_one_without_a_fault() -> None:
-    record = run(failing(HOLE, "unsafe", outcome="crash"), name="lib", version="1")
-    (who,) = report(record, public=True).implementations
-    assert (who.counts, who.cases, who.word) == ({}, 1, "no fault shown")
-
-
 def told_by_bug() -> list[tuple[str, str, str, bool]]:
     """Case, project, affected versions, and whether the bug is one of safety: one of either sort."""
     found: dict[bool, tuple[str, str, str, bool]] = {}
