@@ -48,6 +48,8 @@ def test_nothing_of_an_unsafe_case_is_left(outcome: str) -> None:
     area = next(row for row in document.matrix if row.area == "OFF")
     assert (area.worst, area.known) == (["pass"], [1])
     assert "unsafe" in texts(run(died, name="reference", version="1"))
+    (alone,) = report(run(died, name="lib", version="1"), public=True).implementations
+    assert (alone.counts, alone.cases, alone.word) == ({}, 1, "no fault shown")
 
 
 def test_only_what_is_shown_whole_is_called_conformant() -> None:
