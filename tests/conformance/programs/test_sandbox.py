@@ -43,7 +43,6 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
     monkeypatch.setenv(RUN_FOLDER_VARIABLE, "")
     monkeypatch.setattr(manifest, "_MADE", {})
-    monkeypatch.setattr(manifest, "_FOLDERS", [])
     for name in NAMED:
         monkeypatch.setenv(name, "")
     monkeypatch.chdir(REPOSITORY)
