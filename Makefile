@@ -32,6 +32,7 @@ conformance: ## the suite: reference without and with each profile, official lib
 	python -m benchmarks counts --check
 	python -m benchmarks performance --check
 	python -m benchmarks formats --check
+	python -m benchmarks promises --check
 	pytest conformance -q
 	pytest conformance -q --profile=text
 	pytest conformance -q --profile=official

@@ -15,6 +15,7 @@ from .harness import harness
 from .loading import header, load
 from .memory import memory
 from .performance import performance
+from .promises import promises
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,6 +36,7 @@ for command in (
     fuzzer,
     fuzz_speed,
     performance,
+    promises,
 ):
     benchmarks.add_command(command)
 
