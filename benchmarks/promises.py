@@ -52,9 +52,9 @@ DATED = (
     "not show whether it keeps the promise."
 )
 ABOUT_SIMULATED = (
-    "The simulated device has the streams and the allocator of an accelerator, but it runs on the CPU ([what "
-    "it is](device.md#what-has-been-tested)). It appears as an NPU, because some loaders accept only names that "
-    "they know."
+    "The simulated device has the streams and the allocator of an accelerator, but it runs on the CPU "
+    "([what it is](device.md#what-has-been-tested)). It appears as an NPU, because some loaders accept only "
+    "names that they know."
 )
 AREAS = ("framing", "header", "entry", "dtype", "shape", "layout")
 EVERY = 8
