@@ -20,8 +20,7 @@ from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.cases import MAX_IN_FLIGHT, CaseRunner
 from safetensors_conformance.run.session import Session
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits, Request
+from safetensors_conformance.worker.worker import Limits, Request, make_worker
 
 
 @click.command()

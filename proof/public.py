@@ -22,7 +22,7 @@ DOCUMENTED: dict[str, tuple[str, ...] | None] = {
     "safetensors_reference.model.judge": ("judge_model",),
     "safetensors_reference.files.names": ("find_models",),
     "safetensors_corpus": None,
-    "safetensors_fuzz.grammar.strategies": ("broken_files", "valid_files"),
+    "safetensors_fuzz.strategies": ("broken_files", "files", "valid_files"),
     "safetensors_conformance.host.library": (
         "UNTOLD",
         "Refused",

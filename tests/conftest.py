@@ -9,9 +9,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from .simulated_device import SimulatedDevice
 
 # Tests start hundreds of processes of the same modules, and compiling takes each of them half a second.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -57,3 +62,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, item in enumerate(family):
             if number not in kept:
                 item.add_marker(pytest.mark.nightly)
+
+
+@pytest.fixture(scope="session")
+def simulated_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the simulated accelerator, once for all workers."""
+    from .simulated_device import NoCompilerError, build
+
+    folder = tmp_path_factory.getbasetemp()
+    try:
+        return build(folder if folder.name.startswith("pytest-") else folder.parent)
+    except NoCompilerError as err:
+        pytest.skip(f"no simulated device: {err}")
+
+
+@pytest.fixture(scope="session")
+def simulated(simulated_library: Path) -> SimulatedDevice:
+    """Register the simulated accelerator with torch in this process."""
+    from .simulated_device import register
+
+    return register(simulated_library)

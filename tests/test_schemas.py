@@ -11,6 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from safetensors_conformance.implementations.descriptor import Descriptor
+from safetensors_corpus.model import corpus_schema
+from safetensors_corpus.publish.release import changes_schema
 from safetensors_corpus.typed import json_schema
 from safetensors_reference.audit.row import Row
 from safetensors_reports.audit.report import Report
@@ -61,7 +63,15 @@ SCHEMAS: list[tuple[Path, str, Any]] = [
 @pytest.mark.parametrize(("path", "title", "model"), SCHEMAS, ids=[path.name for path, _, _ in SCHEMAS])
 def test_a_published_schema_is_that_of_its_model(path: Path, title: str, model: Any) -> None:
     name = path.name.partition(".")[0]
-    made = json_schema(name, title, model, ABOUT.get(name, ""))
+    compare(path, json_schema(name, title, model, ABOUT.get(name, "")))
+
+
+@pytest.mark.parametrize("made", [corpus_schema(), changes_schema()], ids=["corpus", "changes"])
+def test_the_schemas_of_the_corpus_are_those_of_its_models(made: dict[str, Any]) -> None:
+    compare(ROOT / "corpus" / "schema" / made["$id"].rpartition("/")[2], made)
+
+
+def compare(path: Path, made: dict[str, Any]) -> None:
     Draft202012Validator.check_schema(made)
     text = json.dumps(made, indent=1) + "\n"
     if "WRITE_SCHEMAS" in os.environ:

@@ -16,9 +16,10 @@ from rich.console import Console
 
 from safetensors_conformance.programs.variables import checked_names
 from safetensors_reference.main import SecondsRange
-from safetensors_reference.rules.errors import SafetensorsError
-from safetensors_reference.writing.atomic import NotSavedError
+from safetensors_reference.rules.errors import AccessError, SafetensorsError
+from safetensors_reference.writing.atomic import NotSavedError, write_file
 
+from .. import ROOT
 from . import document as documents
 from . import limits_run, loaders, machine, page_cache, picture, tables
 from .client import without_paths
@@ -28,9 +29,14 @@ from .session import FileRun, OutOfTimeError, Settings
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a file system, and the files in it have a folder of their own
 _LIMITS_AT_MOST = 180.0
+_BUDGET = 560.0
+"""Seconds of a run with --write, so that it ends within ten minutes."""
+PAGE = ROOT / "docs" / "device-bench.md"
+REPORT = ROOT / "reports" / "published" / "device"
+_BEGIN, _END = "<!-- goals -->\n", "<!-- end of goals -->\n"
 _FAILED = "failed: "
 """Beginning of the reason that is recorded for a run that failed."""
-_PRIVATE = {"folder", "report", "name", "render", "as_json", "paths"}
+_PRIVATE = {"folder", "report", "name", "render", "as_json", "paths", "write"}
 """Options that do not describe the measurement, or that contain folder names of the machine."""
 
 
@@ -62,7 +68,9 @@ def _names(
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--device", default="cuda:0", show_default=True, help="Device: cuda:N, or cpu for a trial run.")
+@click.option(
+    "--device", default="cuda:0", show_default=True, help="Device, such as cuda:0, or cpu for a trial run."
+)
 @click.option(
     "--folder", type=click.Path(path_type=Path), help="Folder for the test files. [default: in memory]"
 )
@@ -128,6 +136,11 @@ def _names(
     help="Show the results of earlier runs from these JSON files.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document instead of tables.")
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Compare every byte, and write the report and the table of goals that are committed.",
+)
 def device(**options: Any) -> None:
     """Load files onto a device with the reference and other loaders, and measure the machine's limits.
 
@@ -137,6 +150,8 @@ def device(**options: Any) -> None:
     far, and --report writes them after each round. The exit status is 1 if the reference failed or its
     tensors were wrong.
     """
+    if options["write"]:
+        options |= {"report": REPORT, "check_all": 1 << 40, "budget": options["budget"] or _BUDGET}
     report: Path | None = options["report"]
     name: str = options["name"]
     try:
@@ -151,6 +166,8 @@ def device(**options: Any) -> None:
             tables.show(document, Console(width=None if sys.stdout.isatty() else 200))
         if report is not None:
             _write(document, report, name)
+        if options["write"]:
+            _write_goals(document)
     except (documents.DocumentError, SafetensorsError) as err:
         raise click.ClickException(str(err)) from err
     except OSError as err:
@@ -174,6 +191,14 @@ def _write(document: Document, folder: Path, name: str) -> None:
     documents.save(document, folder, name)
     (folder / f"{name}.svg").write_text(picture.draw(document), "utf-8")
     (folder / f"{name}.md").write_text(tables.markdown(document, f"{name}.svg"), "utf-8")
+
+
+def _write_goals(document: Document) -> None:
+    """Replace the goals in the page about this benchmark. Raises NotSavedError or OSError."""
+    page = PAGE.read_text("utf-8")
+    before, rest = page.split(_BEGIN)
+    after = rest.partition(_END)[2]
+    write_file(PAGE, ["".join([before, _BEGIN, tables.goal_section(document), _END, after]).encode()])
 
 
 def _measure(options: dict[str, Any], report: Path | None, name: str) -> Document:
@@ -231,22 +256,19 @@ def _measure(options: dict[str, Any], report: Path | None, name: str) -> Documen
 
 def _device(name: str) -> str:
     """Return the name of a device that exists. Raises click.UsageError."""
-    kind, _, index = name.partition(":")
     if name == "cpu":
         return name
-    if kind != "cuda" or (":" in name and not (index.isascii() and index.isdigit())):
-        raise click.UsageError(f"--device {name}: expected cuda:N or cpu")
     try:
-        import torch
+        import torch  # noqa: F401
     except ImportError as err:
         text = 'needs torch: pip install -c constraints.txt -e ".[official,torch]"'
         raise click.ClickException(text) from err
-    # Counting the devices does not start CUDA in this process.
-    count = torch.cuda.device_count()
-    if int(index or 0) >= count:
-        text = f"torch {torch.__version__} finds {count} CUDA devices; use --device cpu for a trial run"
-        raise click.UsageError(f"--device {name} does not exist: {text}")
-    return f"cuda:{index or 0}"
+    from safetensors_reference.device.engine import open_engine
+
+    try:
+        return str(open_engine(name).device)
+    except AccessError as err:
+        raise click.UsageError(f"--device: {err}; use --device cpu for a trial run") from err
 
 
 def _files(

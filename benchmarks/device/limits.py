@@ -22,6 +22,8 @@ CHUNK = 8 << 20
 SPAN = 4 << 30
 """Maximum number of bytes per repetition."""
 SLOTS = 32
+BLOCK = 1 << 30
+PINNED = 128 << 20
 THREADS = (1, 2, 4, 8, 12, 16)
 STREAMS = (1, 2, 4)
 READ, COPY, PAGEABLE, PIN = "page-cache-to-staging", "staging-to-device", "pageable-to-device", "pin"
@@ -32,23 +34,24 @@ def measure(path: Path, device: str) -> Iterator[Row]:
     """Yield one row for each limit as soon as it is measured.
 
     A row contains ``what``, ``setting``, and ``gb_per_s`` or, for pinning, ``seconds``, with one figure for
-    each repetition. The staging memory is pinned for CUDA. On the CPU, NumPy copies from memory to memory.
+    each repetition. The staging memory is pinned for accelerators. On the CPU, NumPy copies from memory to
+    memory.
 
     Raises OSError or RuntimeError.
     """
     import torch
 
-    cuda = device.startswith("cuda")
-    if cuda:
-        torch.cuda.set_device(torch.device(device))
+    accelerator = device != "cpu"
+    if accelerator:
+        torch.accelerator.set_device_index(torch.device(device))
         torch.zeros(1, device=device)
         yield _pinning(torch)
-    staging = torch.empty(SLOTS * CHUNK, dtype=torch.uint8, pin_memory=cuda)
+    staging = torch.empty(SLOTS * CHUNK, dtype=torch.uint8, pin_memory=accelerator)
     staging.fill_(1)
     size = min(path.stat().st_size, SPAN)
     for threads in THREADS:
         yield _row(READ, _count(threads, "thread"), size, partial(_read, path, size, staging, threads))
-    if cuda:
+    if accelerator:
         yield from _copies(torch, device, staging)
         return
     target = np.ones(SLOTS * CHUNK, np.uint8)
@@ -76,9 +79,9 @@ def _pinning(torch: Any) -> Row:
     seconds, held = [], []
     for _ in range(2):
         began = time.perf_counter()
-        held.append(torch.empty(128 << 20, dtype=torch.uint8, pin_memory=True))
-        seconds.append(round(time.perf_counter() - began, 5))
-    return {"what": PIN, "setting": "128 MiB", "seconds": seconds}
+        held.append(torch.empty(PINNED, dtype=torch.uint8, pin_memory=True))
+        seconds.append(round(time.perf_counter() - began, 9))
+    return {"what": PIN, "setting": f"{PINNED >> 20} MiB", "seconds": seconds}
 
 
 def _read(path: Path, size: int, staging: Any, threads: int) -> None:
@@ -125,23 +128,23 @@ def _in_threads(work: Callable[[int], None], count: int) -> None:
 
 def _copies(torch: Any, device: str, staging: Any) -> Iterator[Row]:
     pieces = staging.view(SLOTS, CHUNK)
-    target = torch.empty(1 << 30, dtype=torch.uint8, device=device).view(-1, CHUNK)
+    target = torch.empty(BLOCK, dtype=torch.uint8, device=device).view(-1, CHUNK)
 
     def pinned(streams: list[Any]) -> None:
         for number in range(len(target)):
-            with torch.cuda.stream(streams[number % len(streams)]):
+            with streams[number % len(streams)]:
                 target[number].copy_(pieces[number % SLOTS], non_blocking=True)
-        torch.cuda.synchronize()
+        torch.accelerator.synchronize()
 
     def pageable(source: Any) -> None:
         target.view(-1).copy_(source)
-        torch.cuda.synchronize()
+        torch.accelerator.synchronize()
 
     for count in STREAMS:
-        streams = [torch.cuda.Stream(torch.device(device)) for _ in range(count)]
+        streams = [torch.Stream(device=device) for _ in range(count)]
         yield _row(COPY, _count(count, "stream"), target.numel(), partial(pinned, streams))
     source = torch.ones(target.numel(), dtype=torch.uint8)
-    yield _row(PAGEABLE, "1 GiB", target.numel(), partial(pageable, source))
+    yield _row(PAGEABLE, f"{BLOCK >> 20} MiB", target.numel(), partial(pageable, source))
 
 
 def main(argv: list[str]) -> int:

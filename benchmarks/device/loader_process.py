@@ -32,21 +32,21 @@ class Server:
         self.loader = loaders.named(name, target)
         self.load = self.loader.make(device, **self.loader.settings)
         self.version = loaders.package_version(self.loader)
-        self.cuda = device.startswith("cuda")
-        if self.cuda:
-            torch.cuda.set_device(torch.device(device))
+        self.accelerator = device != "cpu"
+        if self.accelerator:
+            torch.accelerator.set_device_index(torch.device(device))
             torch.zeros(1, device=device)
         self.sync()
         self.device_memory: memory.DeviceMemory | None = None
 
     def sync(self) -> None:
-        if self.cuda:
+        if self.accelerator:
             import torch
 
-            torch.cuda.synchronize()
+            torch.accelerator.synchronize()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self.cuda and self.device_memory is None:
+        if self.accelerator and self.device_memory is None:
             self.device_memory = memory.DeviceMemory(self.device)
         measured = self.weighed(request) if request.get("weigh") else self.timed(request)
         tensors = measured.pop("tensors")

@@ -34,33 +34,33 @@ def forget_peak() -> bool:
 
 
 class DeviceMemory:
-    """Memory of a CUDA device, as reported by torch's allocator and by the driver.
+    """Memory of an accelerator, as reported by torch's allocator and by the driver.
 
     The driver counts all processes, so its figure is exact only if no other process uses the device. ``free``
     is the free memory before the first load, so memory that an allocator caches counts as used.
     """
 
     def __init__(self, device: str) -> None:
-        """Start CUDA on the device."""
+        """Initialise the device."""
         import torch
 
-        self._cuda = torch.cuda
+        self._module = torch.get_device_module(device)
         self._device = torch.device(device)
         self.free = self.free_now()
 
     def free_now(self) -> int:
-        return int(self._cuda.mem_get_info(self._device)[0])
+        return int(self._module.mem_get_info(self._device)[0])
 
     def forget(self) -> None:
         """Release the cache of torch's allocator and reset its peak."""
-        self._cuda.empty_cache()
-        self._cuda.reset_peak_memory_stats(self._device)
+        self._module.empty_cache()
+        self._module.reset_peak_memory_stats(self._device)
 
     def torch_peak(self) -> int:
-        return int(self._cuda.max_memory_allocated(self._device))
+        return int(self._module.max_memory_allocated(self._device))
 
     def pinned(self) -> int | None:
-        stats: Any = getattr(self._cuda, "host_memory_stats", dict)
+        stats: Any = getattr(self._module, "host_memory_stats", dict)
         with suppress(RuntimeError):
             value = stats().get("allocated_bytes.peak")
             return None if value is None else int(value)

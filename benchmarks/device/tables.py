@@ -164,6 +164,22 @@ def notes(document: Document) -> list[str]:
     return out
 
 
+def goal_section(document: Document) -> str:
+    """Return the table of goals with the date, the hardware and the versions."""
+    lines = [
+        *_markdown(GOAL_COLUMNS, goal_cells(document)),
+        "",
+        f"{document['date']}. {about(document)}.",
+        "",
+    ]
+    versions = {
+        f"{e['name']} {e['version']}" for f in document["files"] for e in f["loaders"] if e["version"]
+    }
+    lines += [f"Loaders: {', '.join(sorted(versions))}.", ""] if versions else []
+    lines += [f"Incomplete: {document['stopped']}.", ""] if document["stopped"] else []
+    return "\n".join(["", *lines])
+
+
 def show(document: Document, console: Console) -> None:
     console.print(about(document), highlight=False, markup=False, soft_wrap=True)
     if document["limits"]:

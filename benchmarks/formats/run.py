@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from safetensors_conformance.implementations.environment import InstallError, cache_folder, make
+from safetensors_conformance.implementations.commands import InstallError
+from safetensors_conformance.implementations.environment import cache_folder, make
 from safetensors_conformance.programs.variables import child_variables
 from safetensors_reports.text import visible
 

@@ -16,12 +16,10 @@ from typing import Any, Literal, get_args
 
 from proof.held_out import HELD_OUT
 from proof.planted import Planted, Probe
+from safetensors_corpus.features.tree import File, parse
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines.campaign import Campaign
-from safetensors_fuzz.engines.run import run_hypothesis
-from safetensors_fuzz.grammar.grammar import reported_rules
-from safetensors_fuzz.grammar.model import File, parse
-from safetensors_fuzz.grammar.valid import valid_file
+from safetensors_fuzz.grammar.grammar import reported_rules, valid_file
 from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject, Slots, content, quick_header
 from safetensors_reference import explain
@@ -75,7 +73,7 @@ def easy() -> tuple[Planted, ...]:
 
 SetName = Literal["easy", "held-out"]
 SETS: tuple[SetName, ...] = get_args(SetName)
-EngineName = Literal["outcome", "no-feedback", "hypothesis", "bytes"]
+EngineName = Literal["outcome", "no-feedback", "bytes"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 LIMITS: dict[SetName, int] = {"easy": 5_000, "held-out": 200_000}
 """Maximum number of inputs for each set."""
@@ -134,7 +132,10 @@ def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
     )
     campaign = Campaign([CallSubject(bug.name, read)], settings)
     began = time.monotonic()
-    _drive(engine, campaign)
+    if engine == "bytes":
+        run_bytes(campaign)
+    else:
+        campaign.run()
     tally = campaign.tally
     # Replaying a finding can set a mark later than the input that revealed it.
     detected = min((finding.execs for finding in tally.findings.values()), default=0)
@@ -144,15 +145,6 @@ def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
     return Outcome(
         bug.name, engine, seed, marks["reached"], marks["triggered"], detected, tally.execs, seconds
     )
-
-
-def _drive(engine: EngineName, campaign: Campaign) -> None:
-    if engine == "hypothesis":
-        run_hypothesis(campaign)
-    elif engine == "bytes":
-        run_bytes(campaign)
-    else:
-        campaign.run()
 
 
 def _one(row: tuple[SetName, int, EngineName, int, int]) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,11 @@ PROFILES = ("text", "official", "hardened")
 MAX_MEMORY_MIB = 1 << 24
 """Largest memory limit in MiB (16 TiB); systems accept at most 2^63 bytes."""
 MAX_SECONDS = 86_400
+DEVICE_NAMES = "a device must be cpu or a kind of accelerator and a number, such as cuda:0"
+
+
+def is_device(name: str) -> bool:
+    return re.fullmatch(r"cpu|[a-z][a-z0-9]{0,29}:(0|[1-9][0-9]{0,3})", name, re.ASCII) is not None
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,8 @@ OPTIONS = {
     ),
     "--heavy": Option("Include cases with inputs of up to 100 MB, or a sparse file of 1 TiB.", flag=True),
     "--device": Option(
-        "Also load every plain file onto this device and copy it back: cpu or cuda:N.", "NAME"
+        "Also load every plain file onto this device and copy it back: cpu, or an accelerator, as in cuda:0.",
+        "NAME",
     ),
     "--env": Option(
         "Also pass this environment variable to tested programs. By default they get only a short list of "

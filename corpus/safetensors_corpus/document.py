@@ -15,22 +15,37 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import read_whole
 
 from . import recipe
-from .server import Behaviour
+from .model import (
+    ACTIONS,
+    CASE_ID,
+    SCRIPT_STEPS,
+    AcceptExpectation,
+    CaseRow,
+    ChoiceExpectation,
+    Content,
+    DirectoryInput,
+    RecipeInput,
+    RejectExpectation,
+    StoredInput,
+    Tables,
+    TensorCount,
+    Text,
+)
 from .steps import KINDS
-from .typed import Count, MisfitError, members, shown, typed
+from .typed import MisfitError, members, shown, typed
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -46,8 +61,6 @@ LONGEST_NUMBER = 64
 """Maximum number of digits of a number in a manifest. Cases need at most 31."""
 DEEPEST = 64
 """Maximum nesting depth of an action, which the harness passes to implementations as JSON."""
-MOST_READERS, MOST_ROUNDS, MOST_TAKEN = 64, 1000, 10_000
-"""Maximum number of simultaneous readers, of rounds, and of tensors per reader and round."""
 MOST_TEXT = 64 << 20
 """Maximum total size in bytes of the strings that the expectations of one case specify in parts."""
 
@@ -175,45 +188,6 @@ def _float(text: str) -> float:
     return number
 
 
-CASE_ID = re.compile("[a-z0-9]+/[a-z0-9]+(-[a-z0-9]+)*")
-Size = Annotated[int, Meta(ge=0, le=recipe.LARGEST_FILE)]
-Sha256 = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-Amount = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
-
-
-class Affected(TypedDict):
-    """A reported bug that a case shows, and the affected versions."""
-
-    bug: str
-    project: str
-    reference: str
-    versions: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseRow:
-    """A case in the form of the manifest; ``manifest.Case`` has typed inputs and expectations."""
-
-    id: Annotated[str, Meta(pattern=rf"\A{CASE_ID.pattern}\Z", max_length=200)]
-    kind: str = "read"
-    title: str
-    description: str
-    rules: tuple[str, ...]
-    level: str
-    importance: str
-    features: tuple[str, ...] = ()
-    steps: tuple[str, ...]
-    input: Any
-    action: Mapping[str, Any] | None = None
-    budget: Mapping[str, Amount] | None = None
-    expect: Any
-    heavy: bool = False
-    smoke: bool = False
-    affects: tuple[Affected, ...] = ()
-    source: Mapping[str, str] = field(default_factory=lambda: {"kind": "hand"})
-    status: Literal["active", "withdrawn", "superseded"] = "active"
-
-
 class CaseTable(Struct):
     """The cases of a valid manifest."""
 
@@ -229,201 +203,6 @@ class CaseTable(Struct):
         if trusted:
             return msgspec.json.decode(document.text, type=cls)
         return typed(checked(document).raw, cls)
-
-
-class _Rule(Struct):
-    id: str
-    level: str
-    title: str
-    statement: str
-
-
-class _Choice(Struct):
-    id: str
-    title: str
-    rule: str
-    options: dict[str, Any]
-    positions: dict[str, Any]
-    required: str | None
-
-
-class _Bug(Struct):
-    id: str
-    project: str
-    trigger: str
-
-
-class Spec(Struct):
-    """The specification from which the rules are derived."""
-
-    name: str
-    repository: Annotated[str, Meta(pattern=r"^https://[!-~]+$", max_length=1000)]
-    revision: str
-    date: str
-
-
-class _Tables(Struct):
-    corpus_version: Annotated[str, Meta(pattern=r"\A[0-9]{4}\.[0-9]{2}(\.[0-9]+)?\Z", max_length=200)]
-    spec: Spec
-    rules: list[_Rule]
-    choices: list[_Choice]
-    codes: dict[str, Any]
-    field_bugs: list[_Bug]
-    cases: list[Any]
-
-
-class _Bytes(Struct):
-    sha256: Sha256
-    size: Size
-
-
-class _Stored(_Bytes):
-    file: str
-
-
-class _Made(_Bytes):
-    recipe: list[Any]
-
-
-class _File(_Bytes):
-    path: str
-    template: bool = False
-    recipe: list[Any] = []
-
-
-class _Directory(Struct):
-    directory: str
-    files: list[_File]
-    open: str
-
-
-class _Parts(Struct):
-    parts: list[Any]
-
-
-Text = str | _Parts
-"""A string in the form that ``recipe.spelled`` returns."""
-
-
-class _Tensor(Struct):
-    name: Text
-    dtype: str
-    shape: list[Count]
-    nbytes: Count
-    sha256: Sha256
-
-
-class _Content(Struct):
-    tensors: list[_Tensor]
-    metadata: dict[str, Any] | None
-
-
-class _Counted(Struct):
-    tensor_count: Count
-
-
-class _Accept(Struct, tag_field="outcome", tag="accept"):
-    content: dict[str, Any]
-    codes: list[str] = []
-    properties: list[str] = []
-
-
-class _Reject(Struct, tag_field="outcome", tag="reject"):
-    codes: Annotated[list[str], Meta(min_length=1)]
-    content: None = None
-    properties: list[str] = []
-
-
-class _Options(Struct):
-    choice: str
-    options: dict[str, Any]
-
-
-class _Slice(Struct):
-    tensor: str
-    index: list[Any]
-
-
-class _Given(Struct):
-    dtype: str
-    shape: list[Count]
-    storage: str
-    offset: Size
-    name: Any
-    strides: Any
-    byteorder: Literal["little", "big"]
-    nbytes: Count = 0
-
-
-class _Write(Struct):
-    storages: dict[str, Any]
-    tensors: list[_Given]
-    metadata: Any
-    target: Literal["new", "input", "file", "missing-folder", "link"]
-    file_size_limit: Size = 0
-
-
-class _Sharded(Struct):
-    storages: dict[str, Any]
-    tensors: list[_Given]
-    metadata: Any
-    max_shard_size: Annotated[int, Meta(ge=1, le=recipe.LARGEST_FILE)]
-    file_size_limit: Size = 0
-
-
-class _Step(Struct):
-    step: str
-    tensor: str = ""
-    size: Size = 0
-    bytes: list[Any] = []
-    at: Size = 0
-
-
-class _Lifecycle(Struct):
-    script: list[_Step]
-
-
-class _Remote(Struct):
-    server: Behaviour
-    after: Count = 0
-    bytes: list[Any] = []
-
-
-class _Reader(Struct):
-    tensors: Annotated[list[str], Meta(max_length=MOST_TAKEN)]
-    unknown: bool
-
-
-class _Concurrent(Struct):
-    by: Literal["threads", "processes"]
-    opened: Literal["once", "each"]
-    before: Annotated[list[str], Meta(max_length=MOST_TAKEN)]
-    readers: Annotated[list[_Reader], Meta(min_length=2, max_length=MOST_READERS)]
-    times: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
-    closed: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
-    after: Annotated[list[str], Meta(max_length=MOST_TAKEN)]
-
-
-_ACTIONS: Mapping[str, type[Struct]] = {
-    "slice": _Slice,
-    "write": _Write,
-    "sharded": _Sharded,
-    "lifecycle": _Lifecycle,
-    "remote": _Remote,
-    "concurrent": _Concurrent,
-}
-_NEEDS = {
-    "open": (),
-    "close": (),
-    "unlink": (),
-    "tensor": ("tensor",),
-    "truncate": ("size",),
-    "rewrite": ("bytes", "at"),
-    "replace": ("bytes",),
-    "append": ("bytes",),
-    "try": (),
-}
-"""Maps each step of a script to its required keys."""
 
 
 def misfit(value: Any, model: Any, where: str = "") -> str:
@@ -442,7 +221,7 @@ def misfit(value: Any, model: Any, where: str = "") -> str:
 
 def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]:
     """Yield the faults in a parsed manifest. ``root`` is the folder in which links are checked, or None."""
-    if why := misfit(raw, _Tables):
+    if why := misfit(raw, Tables):
         yield ManifestFault("", why)
     for key, table in raw.items():
         if key != "cases" and hidden(table):
@@ -453,7 +232,7 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]
     places = None if root is None else _Places(root)
     for number, row in enumerate(raw["cases"]):
         name = row.get("id") if isinstance(row, dict) else None
-        case = name if isinstance(name, str) and CASE_ID.fullmatch(name) else f"number {number}"
+        case = name if isinstance(name, str) and re.fullmatch(CASE_ID, name) else f"number {number}"
         if case in seen:
             yield ManifestFault(case, "appears twice")
         seen.add(case)
@@ -503,7 +282,7 @@ def _input(given: Any) -> Iterator[str]:
     if given is None:
         return
     keys = given if isinstance(given, dict) else ()
-    model = _Made if "recipe" in keys else _Directory if "directory" in keys else _Stored
+    model = RecipeInput if "recipe" in keys else DirectoryInput if "directory" in keys else StoredInput
     if why := misfit(given, model, "input"):
         yield why
         return
@@ -519,7 +298,7 @@ def _input(given: Any) -> Iterator[str]:
         yield from _recipe(row.get("recipe", []), f"input.files[{number}].recipe")
     if len(set(names)) != len(names):
         yield "has the same path twice in input.files"
-    if model is _Directory and given["open"] not in names:
+    if model is DirectoryInput and given["open"] not in names:
         yield f"has input.open {shown(given['open'])}, which is not one of its files"
 
 
@@ -533,14 +312,12 @@ def _recipe(parts: Any, field: str) -> Iterator[str]:
 def _expect(given: Any) -> Iterator[str]:
     options: dict[str, Any] = {"expect": given}
     if isinstance(given, dict) and "options" in given:
-        if why := misfit(given, _Options, "expect"):
+        if why := misfit(given, ChoiceExpectation, "expect"):
             yield why
             return
         if hidden(list(given["options"])):
             yield "has unprintable characters in the name of an option"
         options = {f"expect.options.{shown(k)}": v for k, v in given["options"].items()}
-        if not options:
-            yield "has no options in expect.options"
     texts: list[Any] = []
     for where, option in options.items():
         yield from _expectation(option, where, texts)
@@ -555,10 +332,10 @@ def _expect(given: Any) -> Iterator[str]:
 
 
 def _expectation(given: Any, where: str, texts: list[Any]) -> Iterator[str]:
-    why = misfit(given, _Accept | _Reject, where)
+    why = misfit(given, AcceptExpectation | RejectExpectation, where)
     content = None if why else given.get("content")
     if content is not None:
-        why = misfit(content, _Counted if "tensor_count" in content else _Content, f"{where}.content")
+        why = misfit(content, TensorCount if "tensor_count" in content else Content, f"{where}.content")
     if why:
         yield why
     elif content is not None and "tensors" in content:
@@ -583,11 +360,11 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
     if deep(given):
         yield f"has an action that is nested more than {DEEPEST} levels deep"
         return
-    if why := misfit(given, _ACTIONS[given["do"]], "action"):
+    if why := misfit(given, ACTIONS[given["do"]], "action"):
         yield why
         return
     for number, step in enumerate(given.get("script", ())):
-        needs = _NEEDS.get(step["step"])
+        needs = SCRIPT_STEPS.get(step["step"])
         if needs is None:
             yield f"has action.script[{number}].step {shown(step['step'])}, which does not exist"
         else:

@@ -46,7 +46,7 @@ _SELDOM = ("option", "commits_with", "commits_without")
 """Properties that the manifest omits if they are empty."""
 
 
-class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FieldBug(msgspec.Struct, frozen=True):
     """A reported bug.
 
     Attributes:
@@ -87,6 +87,10 @@ class FieldBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
 
 
+class _Entry(FieldBug, frozen=True, forbid_unknown_fields=True):
+    """An entry of ``field_bugs.toml``."""
+
+
 def reference_url(reference: str) -> str | None:
     """Return the URL of a public report, or None if the reference is the name of a document."""
     if reference.startswith("https://"):
@@ -104,7 +108,7 @@ def field_bugs() -> Mapping[str, FieldBug]:
     out: dict[str, FieldBug] = {}
     for raw in tomllib.loads(path.read_text(encoding="utf-8"))["bug"]:
         try:
-            bug = typed(raw, FieldBug)
+            bug = typed(raw, _Entry)
         except ValueError as err:
             raise ValueError(f"field bug {raw.get('id')}: {err}") from err
         if bug.id in out:

@@ -40,9 +40,9 @@ from safetensors_reference import explain, rule_book
 from safetensors_reference.source import read_whole
 
 from . import recipe
+from .author.actions import index_items
 from .author.file import tensor_row
 from .author.index import MODEL
-from .author.slice import index_items
 from .judging.answer import Answer, Flaw, Outcome
 from .judging.judge import judge_step
 from .judging.verdicts import fails

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +15,9 @@ from safetensors_reference import rule_book
 from safetensors_reference.source import read_whole
 
 from . import recipe
-from .document import MANIFEST, CaseRow, CaseTable, Document, ManifestError, read_document, unusable
+from .document import MANIFEST, CaseTable, Document, ManifestError, read_document, unusable
+from .model import CaseRow
+from .packed import corpus_root, temporary_folder
 
 LARGEST_IN_MEMORY = 256 << 20
 """Maximum size in bytes of an input that is read into memory."""
@@ -199,11 +198,7 @@ class Case(CaseRow):
             raise ManifestError(f"case {self.id} has no input file")
         target = _MADE.get(self.id)
         if target is None or not target.exists():
-            if not _FOLDERS:
-                folder = Path(tempfile.mkdtemp(prefix="safetensors-corpus-"))
-                _FOLDERS.append(folder)
-                atexit.register(shutil.rmtree, folder, ignore_errors=True)
-            target = _FOLDERS[0] / (self.id.replace("/", "--") + ".safetensors")
+            target = temporary_folder() / (self.id.replace("/", "--") + ".safetensors")
             self.copy_to(target)
             _MADE[self.id] = target
         return target
@@ -279,7 +274,6 @@ class Case(CaseRow):
 
 
 _MADE: dict[str, Path] = {}
-_FOLDERS: list[Path] = []
 
 
 def _make_parts(
@@ -321,13 +315,6 @@ class Manifest:
     def reading(self) -> tuple[Case, ...]:
         """The cases of kind ``read`` that are not heavy."""
         return tuple(case for case in self.cases if case.kind == "read" and not case.heavy)
-
-
-def corpus_root() -> Path:
-    """Return the folder of ``corpus.json``: package data in a wheel, or ``corpus/`` in a checkout."""
-    package = Path(__file__).resolve().parent
-    packaged = package / "data"
-    return packaged if (packaged / MANIFEST).exists() else package.parent
 
 
 def load_manifest(path: Path | None = None) -> Manifest:

@@ -21,9 +21,13 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from safetensors_reference.rules.faults import shorten
+
+from .typed import one_of, typed
 
 Part = Mapping[str, Any]
 
@@ -39,8 +43,57 @@ LARGEST_MADE = 256 << 20
 """Maximum number of bytes outside holes. Cases need at most 109 million."""
 LONGEST_ITEM = 1 << 13
 """Maximum length of the text of an ``each`` part together with its separator."""
+LARGEST_FIRST = 1 << 64
 SHORTEST_RUN = 64
 """Minimum length of a run of one byte that ``from_bytes`` describes as ``repeat``."""
+
+
+class Hex(Struct, forbid_unknown_fields=True):
+    """Literal bytes."""
+
+    hex: Annotated[str, Meta(pattern=r"\A([0-9a-f]{2})*\Z")]
+
+
+class Utf8(Struct, forbid_unknown_fields=True):
+    """A literal text.
+
+    Attributes:
+        text: Written in UTF-8.
+    """
+
+    text: str
+
+
+class Repeat(Struct, forbid_unknown_fields=True):
+    """A literal that is repeated."""
+
+    repeat: Annotated[Any, one_of(Hex, Utf8)]
+    count: Annotated[int, Meta(ge=1, le=LARGEST_MADE)]
+
+
+class Each(Struct, forbid_unknown_fields=True):
+    """A text that is repeated with numbers.
+
+    Attributes:
+        each: Text repeated for each i, starting with first; {i} and {next} are replaced by i and i + 1 as
+            decimal numbers.
+        separator: Text between two items; not added after the last.
+    """
+
+    each: str
+    count: Annotated[int, Meta(ge=1, le=LARGEST_MADE)]
+    first: Annotated[int, Meta(ge=0)] = 0
+    separator: str = ""
+
+
+class Zeros(Struct, forbid_unknown_fields=True):
+    """Zero bytes, best left as a hole in the file."""
+
+    zeros: Annotated[int, Meta(ge=1, le=LARGEST_FILE)]
+
+
+PARTS: Mapping[str, type[Struct]] = {"zeros": Zeros, "repeat": Repeat, "each": Each, "hex": Hex, "text": Utf8}
+"""Maps the key that identifies a part to its model."""
 
 
 def literal(part: Part) -> bytes:
@@ -62,33 +115,21 @@ def _is_literal(part: Part) -> bool:
 
 def check(part: Part) -> None:
     """Raise ValueError unless ``corpus.schema.json`` permits the part."""
-    if not isinstance(part, _OBJECT):
-        raise ValueError("part of a recipe is not an object")
-    keys = set(part)
-    if "zeros" in keys:
-        allowed = {"zeros"}
-    elif "repeat" in keys:
-        allowed = {"repeat", "count"}
-        literal(part["repeat"])
-    elif "each" in keys:
-        allowed = {"each", "count", "first", "separator"} & (keys | {"count"})
-        texts = part["each"], part.get("separator", "")
-        if not all(isinstance(text, str) for text in texts) or sum(map(len, texts)) > LONGEST_ITEM:
-            raise ValueError(f"part of a recipe: each and separator have at most {LONGEST_ITEM:,} characters")
-        "".join(texts).encode()
-    else:
+    if _is_literal(part):
         literal(part)
         return
-    if keys != allowed:
-        raise ValueError(f"part of a recipe with {sorted(keys)} instead of {sorted(allowed)}")
-    for key, least, most in (("zeros", 1, LARGEST_FILE), ("count", 1, LARGEST_MADE), ("first", 0, 1 << 64)):
-        number = part.get(key, least)
-        if type(number) is not int or number < least:
-            raise ValueError(f"part of a recipe: {key} is {number!r}, but the minimum is {least}")
-        if number > most:
-            raise ValueError(
-                f"part of a recipe: {key} is {shorten(f'{number:,}', 40)}, but the maximum is {most:,}"
-            )
+    if not isinstance(part, _OBJECT):
+        raise ValueError("part of a recipe is not an object")
+    typed(part, next(model for key, model in PARTS.items() if key in part))
+    if "repeat" in part:
+        literal(part["repeat"])
+    elif "each" in part:
+        texts = part["each"], part.get("separator", "")
+        if sum(map(len, texts)) > LONGEST_ITEM:
+            raise ValueError(f"part of a recipe: each and separator have at most {LONGEST_ITEM:,} characters")
+        if part.get("first", 0) > LARGEST_FIRST:
+            raise ValueError(f"part of a recipe: the maximum of first is {LARGEST_FIRST:,}")
+        "".join(texts).encode()
 
 
 def chunks(part: Part) -> Iterator[bytes]:

@@ -152,13 +152,30 @@ def _forms(model: Any, where: str) -> list[dict[str, Any]]:
     return at_place
 
 
-def json_schema(name: str, title: str, model: Any, about: str = "") -> dict[str, Any]:
+def one_of(*models: Any) -> msgspec.Meta:
+    """Return the schema of a value that has one of several forms. None permits null."""
+    forms = [{"$ref": f"#/$defs/{m.__name__}"} if m is not None else {"type": "null"} for m in models]
+    return msgspec.Meta(extra_json_schema={"oneOf": forms})
+
+
+def json_schema(
+    name: str, title: str, model: Any, about: str = "", *, forms: Sequence[Any] = (), closed: bool = False
+) -> dict[str, Any]:
     """Return the JSON Schema of a struct or a union of structs, published as ``<name>.schema.json``.
 
-    ``about`` is the description; by default, it is the docstring of the struct.
+    Args:
+        name: name of the schema in its id.
+        title: its title.
+        model: the struct or union.
+        about: description; by default, the docstring of the struct.
+        forms: models that ``one_of`` names.
+        closed: True to forbid unknown keys.
     """
-    (root,), parts = msgspec.json.schema_components([model], ref_template="#/$defs/{name}")
+    (root, *_), parts = msgspec.json.schema_components([model, *forms], ref_template="#/$defs/{name}")
     parts = {key: _described(part) for key, part in sorted(parts.items())}
+    for part in parts.values():
+        if closed and "properties" in part:
+            part["additionalProperties"] = False
     if "$ref" in root:
         root = parts.pop(root["$ref"].rpartition("/")[2])
     root.pop("discriminator", None)  # an OpenAPI keyword
@@ -166,6 +183,7 @@ def json_schema(name: str, title: str, model: Any, about: str = "") -> dict[str,
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{ADDRESS}{name}.schema.json"}
     defs = {"$defs": {_lower(key): part for key, part in parts.items()}} if parts else {}
     text = json.dumps({**head, "title": title, "description": about, **root, **defs})
+    text = text.replace(r"\\A", "^").replace(r"\\Z", "$")  # JSON Schema has the expressions of ECMAScript
     made: dict[str, Any] = json.loads(re.sub(r"(?<=#/\$defs/)\w+", lambda found: _lower(found[0]), text))
     return made
 

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from safetensors_corpus.cli.common import HELP
 from safetensors_corpus.document import ManifestError
-from safetensors_corpus.manifest import Manifest, corpus_root, load_manifest
+from safetensors_corpus.manifest import Manifest, load_manifest
+from safetensors_corpus.packed import corpus_root
 
 from .matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .doors import safe_open
+    from .arrays.open import safe_open
     from .header.explain import Explanation, InvalidFileError, explain
     from .header.model import Header, TensorInfo
     from .header.read import read_header
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    ".doors": ("safe_open",),
+    ".arrays.open": ("safe_open",),
     ".header.explain": ("Explanation", "InvalidFileError", "explain"),
     ".header.model": ("Header", "TensorInfo"),
     ".header.read": ("read_header",),

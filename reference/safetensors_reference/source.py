@@ -65,10 +65,7 @@ class Opened(Uncopied):
 
 
 class Descriptor(Opened):
-    """Owner of the file descriptor ``fd``, which is -1 if the file is not open.
-
-    The descriptor is closed when the last reference to its owner disappears.
-    """
+    """Owner of the descriptor ``fd`` (-1 if closed), which is closed with the last reference to the owner."""
 
     fd = -1
 

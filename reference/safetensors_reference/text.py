@@ -48,10 +48,7 @@ def _escape(char: str) -> str:
 
 
 def hexview(data: bytes, start: int, end: int, *, base: int = 0, limit: int = 96) -> str:
-    """Return lines of 16 bytes around ``[start, end)``, with the range marked by ``^^``.
-
-    ``data`` begins at file position ``base``.
-    """
+    """Return lines of 16 bytes around ``[start, end)``, marked by ``^^``; ``data`` begins at ``base``."""
     first = max(start - base - WIDTH, 0) // WIDTH * WIDTH
     last = min(len(data), first + limit, max(-(-(end - base + WIDTH) // WIDTH) * WIDTH, WIDTH))
     if start == end == 0:

@@ -172,10 +172,7 @@ def load_model(
 def _aliases(
     state: Mapping[str, torch.Tensor], preferred: Collection[str] = ()
 ) -> Iterator[tuple[str | None, list[str]]]:
-    """Yield (name to keep, names to omit) for tensors that share memory.
-
-    The name to keep is None if no tensor covers all of the memory.
-    """
+    """Yield (name to keep, names to omit) of tensors that share memory; None if none covers all of it."""
     for group in shared_groups(memory_regions(state)):
         begin, end = min(p.address for p in group), max(p.end for p in group)
         whole = [p.name for p in group if _covers(p, state[p.name], begin, end)]

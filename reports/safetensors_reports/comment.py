@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from safetensors_corpus.judging.verdicts import FAILING, badness, fails, kind_of
 
-from .audit.delta import baseline_delta, report_delta
 from .audit.report import Implementation, Report
-from .audit.tally import fine_words, tally
+from .audit.tally import baseline_delta, fine_words, report_delta, tally
 from .causes import Cause
 from .causes.cause import cause_text, command, failing
 from .differences.compare import compare, distinct_labels

@@ -1,4 +1,4 @@
-"""The two scales of a finding: how severe its outcome is, and how difficult it is to trigger.
+"""How severe a finding is, how difficult it is to trigger, and the advice on it.
 
 Severity depends on the outcome and never on the number of cases. A single file that crashes a reader is worse
 than a hundred files that it accepts without consequences. Difficulty is a separate scale: anybody can send a
@@ -7,9 +7,15 @@ file, but a race requires a local user, no matter how bad the outcome is.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Collection, Sequence
+from importlib.resources import files
+
+from msgspec import Struct
 
 from safetensors_corpus.judging.verdicts import effect_of, kind_of
+from safetensors_corpus.typed import typed
+from safetensors_reference import rule_book
 
 from .record.run import Row
 
@@ -122,3 +128,63 @@ def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int,
     if row["step"] in _BETWEEN:
         of_fault = [_BETWEEN[row["step"]], *of_fault]
     return tuple(of_fault) or _DEFAULT_WEAKNESSES[outcome]
+
+
+class _Advice(Struct):
+    outcome: dict[str, str]
+    property: dict[str, str]
+    code: dict[str, str]
+    rule: dict[str, str]
+
+
+_ADVICE = typed(tomllib.loads((files(__package__) / "advice.toml").read_text("utf-8")), _Advice)
+ADVICE_BY_OUTCOME, ADVICE_BY_PROPERTY = _ADVICE.outcome, _ADVICE.property
+ADVICE_BY_CODE = _ADVICE.code
+_PROPERTY_OF_RULE = {
+    "WRT-01": "valid",
+    "WRT-02": "header-padded",
+    "WRT-04": "aligned",
+    "WRT-12": "deterministic",
+    "WRT-13": "idempotent",
+    "WRT-14": "target-unchanged",
+}
+ADVICE_BY_RULE = (
+    _ADVICE.rule
+    | {rule: ADVICE_BY_PROPERTY[name] for rule, name in _PROPERTY_OF_RULE.items()}
+    | {"API-14": ADVICE_BY_OUTCOME["exception"]}
+)
+NOT_KNOWN = "rule not known"
+NO_RULE = "Run the input again, and change it step by step to find what causes the wrong answer."
+OTHER_RULE = "Read the rule, and compare it with the answer."
+
+
+def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") -> str:
+    """Return advice on an accepted fault (``code``) or on a property of a written file (``broken``)."""
+    if advice := ADVICE_BY_OUTCOME.get(outcome) or ADVICE_BY_PROPERTY.get(broken):
+        return advice
+    known = rule_book().rules.get(rule)
+    # The file may also have faults that do not concern the rule.
+    if outcome == "accept" and code in ADVICE_BY_CODE and (known is None or code in known.codes):
+        return ADVICE_BY_CODE[code]
+    return of_rule(rule)
+
+
+def to_upstream(advice: str, parser: str) -> str:
+    if not parser:
+        return advice
+    return f"{advice} The parser is the one of {parser} or a copy of it, so report the bug there."
+
+
+def of_verdict(verdict: str, rule: str) -> str:
+    """Return advice for a verdict under a rule; after a wrong reject, it is never to reject more."""
+    return ADVICE_BY_OUTCOME["reject"] if verdict == "wrong-reject" else of_rule(rule)
+
+
+def of_rule(rule: str) -> str:
+    if not rule:
+        return NO_RULE
+    known = rule_book().rules.get(rule)
+    codes = known.codes if known is not None else ()
+    return ADVICE_BY_RULE.get(rule) or next(
+        (ADVICE_BY_CODE[code] for code in codes if code in ADVICE_BY_CODE), OTHER_RULE
+    )

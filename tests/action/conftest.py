@@ -6,20 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from .cases import corpus_of, few, layouts
+from ..conformance.suite_runs import corpus_of
 from .job import LENIENT, Job, pull_request
+
+FEW = (
+    "layout/hole-between-two",
+    "layout/trailing-32-kib",
+    "header/name-twice-adjacent",
+    "layout/file-size-4096",
+    "metadata/null",
+    "slice/rank-1",
+    "index/two-shards",
+)
 
 
 @pytest.fixture(scope="session")
 def few_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some cases of every kind."""
-    return corpus_of(tmp_path_factory.mktemp("few") / "corpus", few)
+    """Cases of every kind that show every kind of result, beside those with which every run begins."""
+    return corpus_of(tmp_path_factory.mktemp("few") / "corpus", *FEW)
 
 
 @pytest.fixture(scope="session")
 def layout_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some hundreds of files to read, enough for a run that is interrupted on its way."""
-    return corpus_of(tmp_path_factory.mktemp("layouts") / "corpus", layouts)
+    return corpus_of(tmp_path_factory.mktemp("layouts") / "corpus", "layout/")
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from .job import JSON, ROOT, STEPS, TOKEN, Job, load
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 MARKER = "<!-- safetensors-conformance: {} -->\n"
 NAME = "safetensors-conformance"
+COMMENT = next(step for step in STEPS if step["name"] == "Comment on the pull request")
 
 
 @pytest.fixture
@@ -45,12 +46,11 @@ def script() -> Iterator[Any]:
         yield load("comment", monkeypatch)
 
 
-def comment(job: Job, api: Api) -> Job:
-    """Run the comment step of a job that is done."""
+def comment(job: Job, api: Api, step: dict[str, Any] | None = None) -> Job:
+    """Run the comment step of a job that is done, or another step, with the variables of the job."""
     job.log = ""
-    job.env = {"GITHUB_API_URL": api.url}
-    step = next(s for s in STEPS if s["name"] == "Comment on the pull request")
-    job.execute(step, "comment")
+    job.env = {**job.env, "GITHUB_API_URL": api.url}
+    job.execute(step or COMMENT, "comment")
     return job
 
 
@@ -77,26 +77,29 @@ def test_the_first_run_writes_a_comment_and_the_next_rewrites_it(done: Job, api:
     assert done.annotations("warning") == []
 
 
-def test_comments_of_people_and_of_other_jobs_are_left_alone(done: Job, api: Api) -> None:
-    theirs = [
-        api.add(MARKER.format(NAME) + "written by somebody", "User"),
-        api.add(MARKER.format("another-job")),
-        api.add("text before " + MARKER.format(NAME)),
+def test_our_comment_is_found_among_many_that_are_left_alone(done: Job, api: Api) -> None:
+    mark = MARKER.format(NAME)
+    api.add(mark + "written by somebody", "User")
+    api.add(MARKER.format("another-job"))
+    api.add("text before " + mark)
+    api.comments += [
+        {"id": 1, "body": None, "user": {"type": "Bot"}},
+        {"id": 2, "body": mark, "user": None},
+        {"id": 3, "body": mark},
     ]
-    before = [dict(c) for c in theirs]
-    comment(done, api)
-    assert theirs == before
-    assert len(api.comments) == 4
-
-
-def test_our_comment_is_found_behind_many_others(done: Job, api: Api) -> None:
     for _ in range(230):
         api.add("words", "User")
-    ours = api.add(MARKER.format(NAME))
+    before = copy.deepcopy(api.comments)
     comment(done, api)
-    assert len(api.comments) == 231
-    assert len(ours["body"]) > len(MARKER)
+    *theirs, ours = api.comments
+    assert (theirs, ours["body"].startswith(mark)) == (before, True)
+    ours["body"] = mark
+    api.calls.clear()
+    comment(done, api)
+    assert api.comments == [*before, ours]
+    assert len(ours["body"]) > len(mark)
     assert len([call for call in api.calls if call.startswith("GET")]) == 3
+    assert done.annotations("warning") == []
 
 
 def test_a_long_report_is_cut(done: Job, api: Api) -> None:
@@ -111,19 +114,6 @@ def test_a_long_report_is_cut(done: Job, api: Api) -> None:
     assert 60_000 < len(body) <= 65_536
     assert "(cut here)" in body
     assert "actions/runs/42" in body
-
-
-def test_a_comment_without_text_or_writer_is_passed_over(done: Job, api: Api) -> None:
-    ours = MARKER.format(NAME)
-    api.comments += [
-        {"id": 1, "body": None, "user": {"type": "Bot"}},
-        {"id": 2, "body": ours, "user": None},
-        {"id": 3, "body": ours},
-    ]
-    made = api.add(ours)
-    comment(done, api)
-    assert len(made["body"]) > len(ours)
-    assert done.annotations("warning") == []
 
 
 def test_the_token_follows_no_redirect(done: Job, api: Api) -> None:
@@ -218,18 +208,11 @@ def test_nothing_that_a_package_put_in_the_way_is_imported(tmp_path: Path, done:
     environment.write_text(f"#!/bin/sh\necho $GITHUB_TOKEN > {note}\n")
     done.env = {"PYTHONPATH": str(planted), "PYTHONSTARTUP": str(planted / "json.py")}
     try:
-        job_with(done, api)
+        comment(done, api)
     finally:
         environment.write_text(kept)
     assert not note.exists()
     assert len(api.comments) == 1
-
-
-def job_with(job: Job, api: Api, step: dict[str, Any] | None = None) -> None:
-    """Run the comment step, or another one, with the variables that the job has already."""
-    job.log = ""
-    job.env = {**job.env, "GITHUB_API_URL": api.url}
-    job.execute(step or next(s for s in STEPS if s["name"] == "Comment on the pull request"), "comment")
 
 
 def test_the_action_of_a_job_of_its_own_puts_the_same_comment(done: Job, api: Api) -> None:
@@ -239,13 +222,12 @@ def test_the_action_of_a_job_of_its_own_puts_the_same_comment(done: Job, api: Ap
     told = {"STC_NAME": NAME, "STC_REPORT": str(done.report), "GITHUB_TOKEN": TOKEN}
     assert step["env"].keys() == told.keys()
     done.env = {"GITHUB_ACTION_PATH": str(ROOT / "comment")}
-    job_with(done, api, {**step, "env": told})
+    comment(done, api, {**step, "env": told})
     (made,) = api.comments
     assert made["body"].startswith(MARKER.format(NAME) + (done.report / "report.md").read_text())
 
 
 def test_a_name_that_would_end_the_mark_is_refused(done: Job, api: Api) -> None:
-    step = next(s for s in STEPS if s["name"] == "Comment on the pull request")
-    job_with(done, api, {**step, "env": {**step["env"], "STC_NAME": "x --> evil"}})
+    comment(done, api, {**COMMENT, "env": {**COMMENT["env"], "STC_NAME": "x --> evil"}})
     assert done.outcome["comment"] == "failure"
     assert api.calls == []

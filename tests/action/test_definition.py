@@ -30,32 +30,27 @@ def check_schema(schema: str, path: Path) -> None:
     except ImportError:
         pytest.fail("check-jsonschema is missing; install the extra dev")  # not what a wrong file leads to
     done = CliRunner().invoke(program, ["--builtin-schema", schema, str(path)])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 0, (path, done.output)
 
 
-@pytest.mark.parametrize("path", ["action.yml", "comment/action.yml"])
-def test_the_action_fits_its_schema(path: str) -> None:
-    check_schema("vendor.github-actions", ROOT / path)
+GITHUB = ROOT / ".github"
+FORM = GITHUB / "ISSUE_TEMPLATE"
+FORMS = {
+    "vendor.github-actions": [ROOT / "action.yml", ROOT / "comment" / "action.yml"],
+    "vendor.github-workflows": sorted(GITHUB.glob("workflows/*")),
+    "vendor.dependabot": [GITHUB / "dependabot.yml"],
+    "vendor.github-issue-config": [GITHUB / "ISSUE_TEMPLATE" / "config.yml"],
+    "vendor.github-issue-forms": sorted(
+        {*GITHUB.glob("ISSUE_TEMPLATE/*")} - {GITHUB / "ISSUE_TEMPLATE/config.yml"}
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / ".github" / "workflows").iterdir()), ids=lambda path: path.name
-)
-def test_a_workflow_fits_its_schema(path: Path) -> None:
-    check_schema("vendor.github-workflows", path)
-
-
-def test_the_list_of_updates_fits_its_schema() -> None:
-    check_schema("vendor.dependabot", ROOT / ".github" / "dependabot.yml")
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").iterdir()), ids=lambda p: p.name
-)
-def test_a_form_for_issues_fits_its_schema(path: Path) -> None:
-    check_schema(
-        "vendor.github-issue-config" if path.name == "config.yml" else "vendor.github-issue-forms", path
-    )
+@pytest.mark.parametrize("schema", FORMS)
+def test_files_for_the_service_fit_their_schemas(schema: str) -> None:
+    assert FORMS[schema]
+    for path in FORMS[schema]:
+        check_schema(schema, path)
 
 
 def test_a_wrong_action_would_not_fit(tmp_path: Path) -> None:

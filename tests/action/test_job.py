@@ -79,39 +79,24 @@ def test_a_reader_with_failures_fails_the_job_and_is_reported(lenient: Job) -> N
     errors = lenient.annotations("error")
     assert any("failures that no baseline expects" in line for line in errors)
     assert any("fuzzing has" in line for line in errors)
-
-
-def test_other_actions_are_given_the_report(lenient: Job) -> None:
-    assert lenient.used[SARIF] == {
-        "sarif_file": f"{lenient.report}/report.sarif",
-        "category": "safetensors-conformance",
-    }
+    sarif = f"{lenient.report}/report.sarif"
+    assert lenient.used[SARIF] == {"sarif_file": sarif, "category": "safetensors-conformance"}
     assert lenient.used[ARTIFACT]["path"] == str(lenient.report)
     assert lenient.used["actions/setup-python"] == {"python-version": "3.11"}
 
 
-@pytest.fixture(scope="module")
-def fork(tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
-    """A whole job with a reader that does everything right, for a pull request from a fork."""
-    event = pull_request("stranger/mylib")
-    job = Job(tmp_path_factory.mktemp("fork"), "pull_request", event, corpus=few_cases)
-    return job.run(implementation="reference", fuzz_executions="20", upload_sarif="true", comment="true")
-
-
 @pytest.mark.nightly
-def test_a_reader_without_failures_passes(fork: Job) -> None:
-    assert fork.outputs["outcome"] == {"result": "passed", "findings": "0"}
-    assert fork.ok
-    assert fork.annotations("error") == []
-    assert "reference" in fork.summary
-
-
-@pytest.mark.nightly
-def test_without_the_right_to_write_nothing_is_uploaded(fork: Job) -> None:
-    assert fork.outputs["report"] == {"sarif": "true"}
-    assert SARIF not in fork.used
-    assert fork.outcome["Comment on the pull request"] == "skipped"
-    assert ARTIFACT in fork.used
+def test_a_reader_without_failures_passes_and_a_fork_uploads_nothing(tmp_path: Path, few_cases: Path) -> None:
+    job = Job(tmp_path, "pull_request", pull_request("stranger/mylib"), corpus=few_cases)
+    job.run(implementation="reference", fuzz_executions="20", upload_sarif="true", comment="true")
+    assert job.outputs["outcome"] == {"result": "passed", "findings": "0"}
+    assert job.ok
+    assert job.annotations("error") == []
+    assert "reference" in job.summary
+    assert job.outputs["report"] == {"sarif": "true"}
+    assert SARIF not in job.used
+    assert job.outcome["Comment on the pull request"] == "skipped"
+    assert ARTIFACT in job.used
 
 
 @pytest.mark.nightly
@@ -125,41 +110,22 @@ def test_the_whole_corpus_is_run(tmp_path: Path) -> None:
         assert {row["case"] for row in rows(job)} >= {case.id for case in load_manifest().reading}
 
 
-@pytest.fixture(scope="module")
-def excused(lenient: Job, tmp_path_factory: pytest.TempPathFactory, few_cases: Path) -> Job:
-    """A job whose failures are all in its baseline, and whose SARIF the service did not take."""
-    job = Job(tmp_path_factory.mktemp("excused"), outcomes={"upload": "failure"}, corpus=few_cases)
-    later = dt.datetime.now(dt.UTC).date() + dt.timedelta(days=30)
-    baseline(lenient, job.repository / "known.toml", later)
-    return job.run(implementation=LENIENT, baseline="known.toml", fuzz_executions="0", upload_sarif="true")
-
-
-def test_a_complete_baseline_lets_the_job_pass(excused: Job) -> None:
-    assert (excused.ok, excused.outcome["Fuzz"]) == (True, "skipped")
-    assert excused.outputs["outcome"]["result"] == "passed"
-    assert excused.annotations("error") == []
-    # The report knows the baseline too: nothing is new.
-    assert "0 new" in excused.summary
-
-
-def test_a_sarif_that_was_not_taken_is_a_warning(excused: Job) -> None:
-    assert excused.ok
-    assert "security-events: write" in "\n".join(excused.annotations("warning"))
-
-
-def test_a_complete_baseline_excuses_security_failures_too(excused: Job) -> None:
-    assert excused.decide("security") == "passed"
-
-
-def test_a_baseline_whose_review_is_due_excuses_no_security_failures(lenient: Job, excused: Job) -> None:
-    path = excused.repository / "known.toml"
-    kept = path.read_text()
-    baseline(lenient, path, dt.datetime.now(dt.UTC).date() - dt.timedelta(days=1))
-    try:
-        assert excused.decide("security") == "failed"
-    finally:
-        path.write_text(kept)
-    assert "review is overdue for" in "\n".join(excused.annotations("error"))
+def test_a_complete_baseline_lets_the_job_pass_until_its_review_is_due(
+    lenient: Job, tmp_path: Path, few_cases: Path
+) -> None:
+    job = Job(tmp_path, outcomes={"upload": "failure"}, corpus=few_cases)
+    path, today = job.repository / "known.toml", dt.datetime.now(dt.UTC).date()
+    baseline(lenient, path, today + dt.timedelta(days=30))
+    job.run(implementation=LENIENT, baseline="known.toml", fuzz_executions="0", upload_sarif="true")
+    assert (job.ok, job.outcome["Fuzz"]) == (True, "skipped")
+    assert job.outputs["outcome"]["result"] == "passed"
+    assert job.annotations("error") == []
+    assert "0 new" in job.summary  # the report knows the baseline too
+    assert "security-events: write" in "\n".join(job.annotations("warning"))  # the SARIF was not accepted
+    assert job.decide("security") == "passed"
+    baseline(lenient, path, today - dt.timedelta(days=1))
+    assert job.decide("security") == "failed"
+    assert "review is overdue for" in "\n".join(job.annotations("error"))
 
 
 def run_and_decide(job: Job, **inputs: str) -> str:
@@ -232,25 +198,12 @@ HOSTILE = {
 }
 
 
-REFUSED = ("baseline", "name", "profile")
-"""Inputs in which no such text is taken; a run starts with the others, which takes longer."""
-
-
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize(
-    ("names", "text"),
+    "names",
     [
-        *(
-            pytest.param((name,), text, id=f"{name}-{id_}")
-            for name in REFUSED
-            for id_, text in HOSTILE.items()
-        ),
-        pytest.param(("implementation", "report"), HOSTILE["option"], id="implementation and report-option"),
-        pytest.param(
-            ("implementation", "report"),
-            HOSTILE["shell"],
-            id="implementation and report-shell",
-            marks=pytest.mark.nightly,
-        ),
+        *(pytest.param((name,), id=name) for name in ("baseline", "name", "profile")),
+        pytest.param(("implementation", "report"), id="both", marks=pytest.mark.nightly),
     ],
 )
 def test_hostile_inputs_execute_nothing(
@@ -264,18 +217,12 @@ def test_hostile_inputs_execute_nothing(
     assert TOKEN not in job.log
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(HOSTILE["shell"], id="shell"),
-        pytest.param(HOSTILE["option"], id="option", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_steps_of_fuzzing_execute_nothing(tmp_path: Path, text: str) -> None:
     job = Job(tmp_path).run(until="install", implementation="reference", fuzz_steps=text)
     Path(job.outputs["check"]["work"], "run.status").write_text("0")  # as if the corpus had been run
     job.step("Fuzz")
-    assert f"unknown step {text!r}" in job.log
+    assert f"unknown step {text!r}"[:30] in job.log  # the rest may be escaped
     assert "fuzzing was not completed" in "\n".join(job.annotations("error"))
     assert not list(tmp_path.rglob("pwned*"))
     assert TOKEN not in job.log
@@ -292,21 +239,13 @@ def test_hostile_texts_reach_the_programs_whole(tmp_path: Path, few_cases: Path)
     assert not list(tmp_path.rglob("pwned"))
 
 
-@pytest.mark.parametrize("name", ["implementation", "baseline", "report", "name", "profile", "fail-on"])
-def test_line_breaks_set_no_outputs(tmp_path: Path, name: str) -> None:
-    job = Job(tmp_path)
-    given = {"implementation": "reference", name.replace("-", "_"): "x\nwork=/elsewhere\n::error::y"}
-    job.run(**given)
-    assert job.outputs["check"] == {}
-    (error,) = job.annotations("error")
-    assert error.startswith(f"input {name}: must be one line")
-    assert "\n::error::y" not in job.log
-    assert job.outcome["install"] == "skipped"
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [
+        *(
+            ({name.replace("-", "_"): "x\nwork=/elsewhere\n::error::y"}, f"input {name}: must be one line")
+            for name in ("implementation", "baseline", "report", "name", "profile", "fail-on")
+        ),
         ({"implementation": ""}, "input implementation: missing"),
         ({"check": "models"}, "inputs implementation and check: give only one of them"),
         ({"profile": "strict"}, "input profile: must be one of text, official, hardened, got 'strict'"),
@@ -329,6 +268,8 @@ def test_wrong_inputs_are_named_before_anything_runs(
     (said,) = job.annotations("error")
     assert error in said
     assert "Traceback" not in job.log
+    assert "\n::error::y" not in job.log
+    assert job.outputs["check"] == {}
     assert {job.outcome[key] for key in ("install", "run", "report", "outcome")} == {"skipped"}
 
 

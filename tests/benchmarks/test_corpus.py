@@ -13,7 +13,7 @@ from proof.broken.correct.reader import READER
 from proof.planted import Planted
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.judging.answer import Refused
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 
 
 def planted(name: str, reader: Any) -> Planted:

@@ -18,7 +18,8 @@ from benchmarks.formats import marks, page, run
 from benchmarks.formats.command import formats
 from benchmarks.formats.run import Measured
 from benchmarks.formats.table import FORMATS, PROPERTIES
-from safetensors_conformance.implementations.environment import InstallError, cache_folder
+from safetensors_conformance.implementations.commands import InstallError
+from safetensors_conformance.implementations.environment import cache_folder
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the experiments need the counts of Linux")
 README = """

@@ -23,9 +23,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from benchmarks import ROOT
+from benchmarks.device import command, limits, limits_run, session
 from benchmarks.device import document as documents
 from benchmarks.device import files as bench_files
-from benchmarks.device import limits, limits_run, session
 from benchmarks.device.client import Client, LoaderError
 from benchmarks.device.command import device
 from benchmarks.device.loader_process import Server
@@ -143,6 +143,40 @@ def test_dry_run_measures_real_loaders_and_lists_the_others(ran: tuple[Result, P
             assert entries["dying"]["reason"] == DIED
 
 
+@pytest.mark.usefixtures("simulated", "here")
+def test_the_run_on_a_gpu_is_complete_on_a_simulated_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, report = tmp_path / "page.md", tmp_path / "report"
+    page.write_text("# Page\n<!-- goals -->\nold\n<!-- end of goals -->\nrest\n", "utf-8")
+    monkeypatch.setattr(command, "PAGE", page)
+    monkeypatch.setattr(command, "REPORT", report)
+    for name in ("BLOCK", "PINNED"):
+        monkeypatch.setattr(limits, name, 1 << 21)
+    args = ["--device", "simulated:1", "--write", "--megabytes", "1", "--small", "50", "--warm", "1"]
+    result = CliRunner().invoke(
+        device, [*args, "--loader", "torch-load", "--loader", "instanttensor", "--folder", str(tmp_path)]
+    )
+    assert result.exit_code == 0, result.output
+    document = documents.read(report / "device-bench.json")
+    assert document["complete"] is True
+    assert {row["what"] for row in document["limits"]} == {
+        "page-cache-to-staging", "staging-to-device", "pageable-to-device", "pin"
+    }  # fmt: skip
+    assert [file["kind"] for file in document["files"]] == ["large", "llm", "small"]
+    for file in document["files"]:
+        entries = {entry["name"]: entry for entry in file["loaders"]}
+        for name in ("reference", "torch-load"):
+            assert (entries[name]["status"], entries[name]["check"]["how"]) == ("ok", "all bytes")
+        assert entries["reference"]["memory"]["device_torch"] > 0
+        assert entries["instanttensor"]["reason"] == "this loader supports only CUDA devices"
+    text = page.read_text("utf-8")
+    assert text.startswith("# Page\n<!-- goals -->\n\n| goal |")
+    assert text.endswith("\n<!-- end of goals -->\nrest\n")
+    assert f"torch {document['machine']['torch']}" in text
+    assert str(tmp_path) not in text
+
+
 DIED = "the process ended (exit status 3): out of luck"
 
 
@@ -210,7 +244,7 @@ def test_rendering_again_gives_the_same(ran: tuple[Result, Path], tmp_path: Path
         (["--add", "reference-x=json:dumps"], "a loader with this name already exists"),
         (["--add", "x=json:dumps", "--add", "x=json:loads"], "a loader with this name already exists"),
         (["--path", "typo=/nope"], "there is no loader with this name"),
-        (["--device", "cuda:²"], "expected cuda:N or cpu"),
+        (["--device", "cuda:²"], "device must be 'cpu' or an accelerator"),
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], words: str) -> None:
@@ -381,8 +415,8 @@ def test_limits_that_fail_say_why(tmp_path: Path, bare: list[str], monkeypatch: 
     [
         (["--loader", "nobody"], "there is no loader 'nobody'; available loaders: reference,"),
         (["--add", "x"], "'x': expected NAME=VALUE"),
-        (["--device", "tpu"], "--device tpu: expected cuda:N or cpu"),
-        (["--device", "cuda:99"], "--device cuda:99 does not exist"),
+        (["--device", "tpu"], "device must be 'cpu' or an accelerator"),
+        (["--device", "cuda:99"], "device 'cuda:99' does not exist"),
         (["--folder", "no/such"], "--folder no/such is not a folder"),
         (["--megabytes", "999999999"], "GB"),
         (["--render", "none.json"], "none.json: cannot be read"),

@@ -8,14 +8,14 @@ import pytest
 
 from safetensors_conformance.programs import process
 from safetensors_conformance.run import session as judging
-from safetensors_conformance.worker import pipe, worker
+from safetensors_conformance.worker import worker
 
 from .suite_runs import corpus_of, load_once
 
 
 @pytest.fixture(autouse=True)
 def no_heap_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip heap checks of wrong content, which take three starts; a fixture of this name enables them."""
+    """Skip heap checks of wrong content, which take three starts."""
     monkeypatch.setattr(judging, "MAX_HEAP_CHECKS", 0)
 
 
@@ -25,7 +25,7 @@ def short_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Nearly every process lives on, and the harness would wait half a second after each retry.
     """
-    monkeypatch.setattr(pipe, "LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr(worker, "LAST_WORDS_SECONDS", 0.1)
 
 
 @pytest.fixture

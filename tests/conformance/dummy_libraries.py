@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from safetensors_conformance.implementations.descriptor import descriptors
+
 
 class OwnError(Exception):
     """The exception type of a library."""
@@ -210,8 +212,11 @@ def cut_out(lib: Library) -> Modules:
 
 
 def diffusers(lib: Library) -> Modules:
+    mixins = {name: type(name, (), {}) for name in ("ConfigMixin", "ModelMixin")}
     return {
         **TORCH,
+        "diffusers": mixins,
+        "diffusers.configuration_utils": {"register_to_config": lambda function: function},
         "diffusers.models.model_loading_utils": {"load_state_dict": lib.function(lambda: {"w": lib.tensor})},
         "diffusers.utils.hub_utils": {"_get_checkpoint_shard_files": lib.function((["one"], None))},
     }
@@ -240,7 +245,7 @@ def fastsafetensors(lib: Library) -> Modules:
     }
 
 
-def georefine(lib: Library) -> Modules:
+def georefine_verify(lib: Library) -> Modules:
     names = {
         "LocalFile": lib.function(SimpleNamespace(close=lambda: None)),
         "read_safetensors_header": lib.function(lambda: ({"w": lib.info}, {"a": "b"}, 8)),
@@ -255,7 +260,7 @@ def gguf(lib: Library) -> Modules:
     return {"gguf.utility": names}
 
 
-def grit(lib: Library) -> Modules:
+def grit_datatype(lib: Library) -> Modules:
     row = lib.info
     row.name = "w"
     report = SimpleNamespace(findings=[], unparseable=[], tensors=[row])
@@ -346,7 +351,7 @@ def modelaudit(lib: Library) -> Modules:
     return {"modelaudit": names}
 
 
-def modelinfo(lib: Library) -> Modules:
+def modelinfo_cli(lib: Library) -> Modules:
     header = {"w": lib.entry, "__metadata__": {"missing_shards": 0}}
     return {
         "modelinfo.cli": {"main": lib.function(0)},
@@ -370,7 +375,7 @@ def onnx_safetensors(lib: Library) -> Modules:
     return {"onnx_ir": made, "onnx_safetensors": names}
 
 
-def openvino(lib: Library) -> Modules:
+def openvino_genai(lib: Library) -> Modules:
     return {"openvino_genai": {"Adapter": lib.function(object())}}
 
 
@@ -452,7 +457,7 @@ def reminis(lib: Library) -> Modules:
     }
 
 
-def runai(lib: Library) -> Modules:
+def runai_model_streamer(lib: Library) -> Modules:
     def streamer() -> Any:
         tensors = lib.function(lambda: iter([("w", lib.tensor)]))
         return lib.manager(stream_file=lib.function(), get_tensors=tensors)
@@ -545,7 +550,7 @@ def safetensors_streaming(lib: Library) -> Modules:
     return {**TORCH, "safetensors_streaming": names}
 
 
-def sft(lib: Library) -> Modules:
+def sft_cli(lib: Library) -> Modules:
     row = SimpleNamespace(full_name="w", dtype=lib.dtype, shape=lib.shape)
     index = SimpleNamespace(tensors=[row], metadata={"a": "b"})
     return {
@@ -599,7 +604,7 @@ def transformers(lib: Library) -> Modules:
     }
 
 
-def unified(lib: Library) -> Modules:
+def unifiedefficientloader(lib: Library) -> Modules:
     def opened() -> Any:
         more = {
             "get_dtype": lib.function(lambda: lib.tensor.dtype),
@@ -610,69 +615,20 @@ def unified(lib: Library) -> Modules:
     return {**TORCH, "unifiedefficientloader": {"UnifiedSafetensorsLoader": lib.function(opened)}}
 
 
-DUMMIES: dict[str, Callable[[Library], Modules]] = {
-    "accelerate/adapter.py:Load": accelerate,
-    "adaptersentry/adapter.py:Header": adaptersentry,
-    "candle/adapter.py:Utils": candle,
-    "cryptotensors/adapter.py:InMemory": cryptotensors,
-    "cryptotensors/adapter.py:SafeOpen": cryptotensors,
-    "diffusers/adapter.py:Load": diffusers,
-    "fastsafetensors/adapter.py:FastSafeOpen": fastsafetensors,
-    "fastsafetensors/adapter.py:Loader": fastsafetensors,
-    "georefine_verify/adapter.py:Header": georefine,
-    "gguf/adapter.py:Local": gguf,
-    "grit_datatype/adapter.py:Scan": grit,
-    "hayward/adapter.py:Scan": hayward,
-    "huggingface_hub/adapter.py:HeaderHelper": huggingface_hub,
-    "huggingface_hub/adapter_index.py:LoadTorchModel": huggingface_hub,
-    "huggingface_hub/adapter.py:RemoteHeader": huggingface_hub,
-    "instanttensor/adapter.py:Load": instanttensor,
-    "mindspore/adapter.py:Load": mindspore,
-    "mlx/adapter.py:Load": mlx,
-    "model_fingerprint/adapter.py:Header": model_fingerprint,
-    "modelaudit/adapter.py:Scan": modelaudit,
-    "modelinfo_cli/adapter.py:Header": modelinfo,
-    "modelvet/adapter.py:Verify": modelvet,
-    "safetensors/adapter.py:InMemory": safetensors,
-    "safetensors/adapter.py:NumpyBytes": safetensors,
-    "safetensors/adapter.py:NumpyFile": safetensors,
-    "safetensors/adapter.py:SafeOpen": safetensors,
-    "safetensors/adapter_torch.py:Prefetch": safetensors,
-    "safetensors/adapter_torch.py:TorchBytes": safetensors,
-    "safetensors/adapter_torch.py:TorchSave": safetensors,
-    "safetensors/adapter_torch.py:TorchSlices": safetensors,
-    "safetensors/adapter_torch.py:TorchFile": safetensors,
-    "safetensors/adapter_frameworks.py:Flax": safetensors_frameworks,
-    "safetensors/adapter_frameworks.py:Mlx": safetensors_frameworks,
-    "safetensors/adapter_frameworks.py:Paddle": safetensors_frameworks,
-    "safetensors/adapter_frameworks.py:TensorFlow": safetensors_frameworks,
-    "sglang/adapter.py:Lazy": cut_out,
-    "sglang/adapter.py:Threads": cut_out,
-    "onnx_safetensors/adapter.py:Io": onnx_safetensors,
-    "openvino_genai/adapter.py:Adapter": openvino,
-    "orbax/adapter.py:Layout": orbax,
-    "paddleformers/adapter.py:Fast": paddleformers,
-    "paddlenlp/adapter.py:Fast": paddleformers,
-    "pure_safetensors/adapter.py:File": pure_safetensors,
-    "quantbenchx/adapter.py:Profile": quantbenchx,
-    "reference/adapter.py:Reference": reference,
-    "reference/adapter_fsspec.py:OverFsspec": reference_fsspec,
-    "reminis/adapter.py:Io": reminis,
-    "runai_model_streamer/adapter.py:Streamer": runai,
-    "safetensors_arch/adapter.py:Header": safetensors_arch,
-    "safetensors_print/adapter.py:Report": safetensors_print,
-    "safetensors_streaming/adapter.py:File": safetensors_streaming,
-    "safetensors_streaming/adapter.py:SafeOpen": safetensors_streaming,
-    "sft_cli/adapter.py:Index": sft,
-    "tinygrad/adapter.py:State": tinygrad,
-    "torch_dcp/adapter.py:HuggingFaceStorage": torch_dcp,
-    "transformers/adapter.py:Load": transformers,
-    "unifiedefficientloader/adapter.py:LowMemory": unified,
-    "vllm/adapter.py:Eager": cut_out,
-    "vllm/adapter.py:Lazy": cut_out,
-    "vllm/adapter.py:Threads": cut_out,
+paddlenlp = paddleformers
+sglang = vllm = cut_out
+OTHERS = {
+    "reference/adapter.py:OverFsspec": reference_fsspec,
+    **{
+        f"safetensors/adapter_frameworks.py:{name}": safetensors_frameworks
+        for name in ("Flax", "Mlx", "Paddle", "TensorFlow")
+    },
 }
-"""Adapter -> the stand-in for its library."""
+_ADAPTERS = [entry.adapter for known in descriptors().values() for entry in known.entries]
+DUMMIES: dict[str, Callable[[Library], Modules]] = {
+    spec: OTHERS.get(spec) or globals()[spec.partition("/")[0]] for spec in _ADAPTERS if ".py:" in spec
+}
+"""Adapter -> the stand-in for its library, which is called like the folder of the adapter."""
 
 
 def module(name: str, names: dict[str, Any]) -> ModuleType:

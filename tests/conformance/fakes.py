@@ -1,150 +1,423 @@
-"""Readers with known behaviour: each wraps the reference and misbehaves in one way, on certain files.
+"""Readers that misbehave in one way each, loaded by name: ``py:fakes.py:Hangs``.
 
-They run inside the real worker through the real Python host. the bytes of the file decide, so that the
-other cases of the same run show whether the harness survived.
+Most of them are a right reader with an act at one file, which they recognise by its bytes, so that the other
+cases of the same run show whether the harness survived. They run in the real worker through the real host.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
+import resource
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from known_files import holds
 
 if TYPE_CHECKING:
+    from . import fake_program as endless
     from .quick_reader import InvalidFileError, Reading, Reference
 else:
+    import fake_program as endless
     from quick_reader import InvalidFileError, Reading, Reference
 
+Act = Callable[[str], Any]
+"""What a reader does with the path of a file."""
+BOTH, READ = ("open", "read"), ("read",)
 
-class _Fake(Reference):
-    name = "fake"
-    version = "1.0"
 
-    def misbehave(self, path: str) -> Any:
-        raise AssertionError
+def instead(act: Act, steps: tuple[str, ...] = BOTH, of: tuple[str, ...] = ()) -> type[Reference]:
+    """Make a reader that answers the trigger, or the files ``of`` these names, with the result of an act."""
+
+    def answering(step: str) -> Callable[[Reference, str], Any]:
+        right = getattr(Reference, step)
+
+        def method(self: Reference, path: str) -> Any:
+            return act(path) if holds(path, *of) else right(self, path)
+
+        return method
+
+    return type("Fake", (Reference,), {"name": "fake", "version": "1.0"} | {s: answering(s) for s in steps})
+
+
+def before(act: Act) -> type[Reference]:
+    """Make a reader that acts, then reads as if nothing had happened, if it still can."""
+
+    def read(path: str) -> Any:
+        act(path)
+        return Reference().read(path)
+
+    return instead(read, READ)
+
+
+def behind(act: Act) -> type[Reference]:
+    """Make a reader that reads, then acts, then answers."""
+
+    def read(path: str) -> Any:
+        content = Reference().read(path)
+        act(path)
+        return content
+
+    return instead(read, READ)
+
+
+def always(act: Act) -> type:
+    """Make a reader that answers every file with the result of an act."""
+    return type("Always", (), {"read": lambda _, path: act(path)})
+
+
+# Ends
+
+
+def ignore_signals(_: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        pass
+
+
+def crash(_: str) -> None:
+    sys.stderr.write("about to crash\n")
+    sys.stderr.flush()
+    ctypes.string_at(0)
+
+
+def overflow_the_stack(_: str) -> None:
+    sys.setrecursionlimit(1 << 30)
+    call: list[Any] = []
+    call.append(ctypes.CFUNCTYPE(None)(lambda: call[0]()))
+    call[0]()
+
+
+def map_what_is_cut_off(_: str) -> None:
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(1 << 16))
+        file.flush()
+        view = mmap.mmap(file.fileno(), 1 << 16)
+        file.truncate(0)
+        bytes(view)
+
+
+def eat_memory(_: str) -> None:
+    hoard = []
+    while True:
+        hoard.append(bytearray(64 << 20))
+
+
+def panic(_: str) -> None:
+    raise type("PanicException", (BaseException,), {})("called `Option::unwrap()` on a `None` value")
+
+
+def fork_and_die(_: str) -> None:
+    """The child keeps the pipes open."""
+    if os.fork() == 0:
+        time.sleep(60)
+    os._exit(4)
+
+
+def slowly(path: str) -> Any:
+    time.sleep(0.9)
+    return Reference().read(path)
+
+
+def refuse_with_a_set(_: str) -> None:
+    raise InvalidFileError(" ".join({f"tensor-{number}" for number in range(40)}))
+
+
+def lie(path: str) -> Any:
+    header = Reference().open(path)
+    return {**header, "tensors": [(n, d, s, bytes(8)) for n, d, s in header["tensors"]]}
+
+
+Hangs = instead(lambda _: time.sleep(3600))
+HangsTwice = instead(lambda _: time.sleep(3600), ("open",), ("framing/no-bytes", "layout/two-dtypes"))
+HangsIgnoringSignals = instead(ignore_signals)
+Slow = instead(slowly)
+StopsItself = before(lambda _: os.kill(os.getpid(), signal.SIGSTOP))
+Crashes = instead(crash)
+DiesOfNoBytes = instead(crash, of=("framing/no-bytes",))
+Aborts = instead(lambda _: os.abort())
+Exits = instead(lambda _: os._exit(0))
+ExitsByException = before(lambda _: sys.exit(3))
+OverflowsTheStack = before(overflow_the_stack)
+MapsWhatIsCutOff = before(map_what_is_cut_off)
+ForksAndDies = before(fork_and_die)
+EatsMemory = instead(eat_memory)
+AllocatesMuch = before(lambda _: bytearray(8 << 30))
+Panics = instead(panic)
+ReturnsNonsense = instead(lambda _: 42)
+SlipsUp = instead(lambda _: undefined_name)  # type: ignore[name-defined]  # noqa: F821
+GoesThroughASet = instead(refuse_with_a_set)
+LiesAboutContent = instead(lie)
+
+# Other effects on the process
+
+
+def helper(**options: Any) -> Act:
+    """Leave a process behind, and note its id."""
+
+    def start(_: str) -> None:
+        import subprocess
+
+        left = subprocess.Popen(["sleep", "600"], **options)
+        Path(os.environ["HOSTILE_PID_FILE"]).write_text(str(left.pid), encoding="ascii")
+
+    return start
+
+
+def then_hang(act: Act) -> Act:
+    def hang(path: str) -> None:
+        act(path)
+        time.sleep(600)
+
+    return hang
+
+
+def flood_stderr(_: str) -> None:
+    while True:
+        os.write(2, b"error " * 1000)
+
+
+def flood_from_a_thread(path: str) -> None:
+    threading.Thread(target=flood_stderr, args=(path,), daemon=True).start()
+
+
+def leave_threads(_: str) -> None:
+    """Threads that never end keep a Python process from ending."""
+    for _number in range(3):
+        threading.Thread(target=time.sleep, args=(600,)).start()
+
+
+def change_the_clock(_: str) -> None:
+    for name in ("time", "monotonic", "perf_counter", "process_time"):
+        setattr(time, name, lambda: 1e12)
+
+
+in_another_session = helper(start_new_session=True)
+LeavesAGrandchild = before(in_another_session)
+HangsWithAGrandchild = before(then_hang(in_another_session))
+HelperInAnotherGroup = before(then_hang(helper(preexec_fn=os.setpgrp)))
+ForksAndBothAnswer = before(lambda _: os.fork())
+FloodsStderr = before(flood_stderr)
+FloodsStderrFromAThread = before(flood_from_a_thread)
+LeavesThreads = before(leave_threads)
+ChangesTheClock = before(change_the_clock)
+ClosesStdin = before(lambda _: os.close(0))
+ClosesStderr = before(lambda _: os.close(2))
+ClosesEverything = before(lambda _: os.closerange(0, 64))
+ChangesFolder = before(lambda _: os.chdir("/"))
+LowersFileLimit = before(lambda _: resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4)))
+EndlessLines = always(lambda _: endless.lines())
+EndlessSlowLines = always(lambda _: endless.slow_lines())
+EndlessBytes = always(lambda _: endless.endless_bytes())
+EndlessStderr = always(flood_stderr)
+
+# Effects on the input and its folder
+
+
+def write_into(path: str) -> None:
+    """Change a file behind the reader's back: same size, other data, the old time of change."""
+    found = os.stat(path)
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\xff")
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def replace_by(put: Act) -> type[Reference]:
+    def act(path: str) -> None:
+        os.unlink(path)
+        put(path)
+
+    return behind(act)
+
+
+def empty_all(path: str) -> None:
+    for other in Path(path).parent.iterdir():
+        other.write_bytes(b"")
+
+
+def move_the_folder(path: str) -> None:
+    import shutil
+
+    folder = Path(path).parent
+    folder.rename(folder.with_name(folder.name + "-moved"))
+    shutil.rmtree(folder.with_name(folder.name + "-moved"))
+
+
+def dig(path: str) -> None:
+    """Nest folders too deeply for recursion, and make one unreadable."""
+    old = os.getcwd()
+    os.chdir(os.path.dirname(path))
+    os.symlink("/", "link")
+    os.mkdir("closed")
+    open("closed/file", "w").close()
+    os.chmod("closed", 0)
+    for _ in range(1500):
+        os.mkdir("deep")
+        os.chdir("deep")
+    os.chdir(old)
+
+
+Deletes = behind(os.unlink)
+WritesIntoTheFile = behind(write_into)
+PutsAFifo = replace_by(os.mkfifo)
+LinksToZeros = replace_by(lambda path: os.symlink("/dev/zero", path))
+PutsAFolder = replace_by(os.mkdir)
+SpoilsAllInputs = behind(empty_all)
+MovesTheFolder = behind(move_the_folder)
+
+
+class DigsDeep(before(dig)):  # type: ignore[misc]
+    def hold(self, path: str) -> Any:
+        dig(path)
+        return super().hold(path)
+
+
+class TellsWhatIsBeside(Reference):
+    """Reports the names of its input and the files next to it as metadata."""
 
     def open(self, path: str) -> Any:
-        return self.misbehave(path) if holds(path) else super().open(path)
-
-    def read(self, path: str) -> Any:
-        return self.misbehave(path) if holds(path) else super().read(path)
-
-
-class AlwaysAccepts:
-    """Accepts every file and says that it is empty."""
-
-    def open(self, path: str) -> Any:
-        return {"tensors": [], "metadata": None}
+        beside = " ".join(sorted(os.listdir(os.path.dirname(path))))
+        return {"tensors": [], "metadata": {"name": os.path.basename(path), "beside": beside}}
 
     read = open
 
-
-class AlwaysRejects:
-    """Refuses every file."""
-
-    def read(self, path: str) -> Any:
-        raise ValueError("no")
+    def slice(self, path: str, tensor: str, index: Any) -> Any:
+        raise ValueError
 
 
-class Small(Reading):
-    """Right about every file, under another name."""
+class ComplainsOfTheFile(Reference):
+    """Refuses every file, with its path, its name and its folder in the message."""
 
-    name = "small"
-    version = "1"
+    def open(self, path: str) -> Any:
+        print("opening", path)
+        stem = os.path.basename(path).removesuffix(".safetensors")
+        raise ValueError(f"cannot read {path} ({stem} in {os.path.dirname(path)!r})")
 
+    read = hold = open
 
-class GoesThroughASet(_Fake):
-    def misbehave(self, path: str) -> Any:
-        raise InvalidFileError(" ".join({f"tensor-{number}" for number in range(40)}))
-
-
-class AlwaysHangs:
-    """Answers nothing about any file."""
-
-    def read(self, path: str) -> Any:
-        time.sleep(3600)
+    def slice(self, path: str, tensor: str, index: Any) -> Any:
+        self.open(path)
 
 
-class AlwaysDies:
-    """Ends its process at every file."""
-
-    def read(self, path: str) -> Any:
-        os._exit(5)
+# Effects on the folder of the report, which a variable names
 
 
-class Hangs(_Fake):
-    def misbehave(self, path: str) -> Any:
-        time.sleep(3600)
+def spoil_report(act: Callable[[Path], object]) -> type[Reference]:
+    class Spoils(Reference):
+        done = False
+
+        def read(self, path: str) -> Any:
+            folder, until = Path(os.environ["REPORT_FOLDER"]), time.monotonic() + 0.3
+            while not self.done and time.monotonic() < until:
+                if records(folder):  # under pytest it is begun behind the first case
+                    self.done = True
+                    act(folder)
+                time.sleep(0.01)
+            return super().read(path)
+
+    return Spoils
 
 
-class Slow(_Fake):
-    """Takes nearly a second, and answers rightly in the end."""
-
-    def misbehave(self, path: str) -> Any:
-        time.sleep(0.9)
-        return Reference().read(path)
+def records(folder: Path) -> list[Path]:
+    return list(folder.glob("*.jsonl"))
 
 
-class StuckAtFirst(_Fake):
+def remove_folder(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder)
+
+
+def remove_records(folder: Path) -> None:
+    for path in records(folder):
+        path.unlink()
+
+
+def move_report(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to("elsewhere")
+
+
+def copy_records(folder: Path) -> None:
+    for path in records(folder):
+        data = path.read_bytes()
+        path.unlink()
+        path.write_bytes(data)
+
+
+def change_records(folder: Path) -> None:
+    for path in records(folder):
+        with path.open("r+b") as file:
+            file.write(b"[")
+
+
+RemovesTheReport = spoil_report(remove_folder)
+MovesTheReport = spoil_report(move_report)
+RemovesTheRecord = spoil_report(remove_records)
+ReplacesTheRecord = spoil_report(copy_records)
+ChangesTheRecord = spoil_report(change_records)
+LinksTheSummary = spoil_report(lambda folder: (folder / "summary.md").symlink_to("../victim"))
+
+# Memory in place of content
+
+
+def hand_out(memory: Callable[[int], bytes]) -> type[Reference]:
+    """Make a reader that allocates room for the data and forgets to read it."""
+
+    class HandsOut(Reference):
+        name = "hostile"
+
+        def read(self, path: str) -> Any:
+            content = super().read(path)
+            rows = [
+                (name, dtype, shape, memory(len(data))) for name, dtype, shape, data in content["tensors"]
+            ]
+            return {**content, "tensors": rows}
+
+    return HandsOut
+
+
+def fresh(size: int) -> bytes:
+    malloc = ctypes.CDLL(None).malloc
+    malloc.restype = ctypes.c_void_p
+    malloc.argtypes = [ctypes.c_size_t]
+    return ctypes.string_at(malloc(size), size)
+
+
+HandsOutFreshMemory = hand_out(fresh)
+HandsOutRandomBytes = hand_out(os.urandom)
+HandsOutZeros = hand_out(bytes)
+
+# Readers with a memory, and readers that treat all files alike
+
+
+class StuckAtFirst(Reference):
     """Hangs after another file, but is quick alone."""
 
-    before = False
-
-    def read(self, path: str) -> Any:
-        if not holds(path):
-            self.before = True
-        return super().read(path)
-
-    def misbehave(self, path: str) -> Any:
-        if self.before:
-            time.sleep(3600)
-        return Reference().read(path)
-
-
-class HangsTwice(_Fake):
-    """At two files with others between them."""
-
-    def open(self, path: str) -> Any:
-        if holds(path, "framing/no-bytes", "layout/two-dtypes"):
-            time.sleep(3600)
-        return Reference.open(self, path)
-
-    def read(self, path: str) -> Any:
-        return Reference.read(self, path)
-
-
-class HangsIgnoringSignals(_Fake):
-    def misbehave(self, path: str) -> Any:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
-            signal.signal(number, signal.SIG_IGN)
-        while True:
-            pass
-
-
-class Crashes(_Fake):
-    """Dies by a segmentation fault."""
-
-    def misbehave(self, path: str) -> Any:
-        sys.stderr.write("about to crash\n")
-        sys.stderr.flush()
-        ctypes.string_at(0)
-
-
-class DiesOfNoBytes(Reference):
-    """Dies by a segmentation fault of an empty file, and reads all others."""
-
     name = "fake"
+    behind = False
 
     def open(self, path: str) -> Any:
-        return super().open(path) if os.stat(path).st_size else ctypes.string_at(0)
+        if holds(path) and self.behind:
+            time.sleep(3600)
+        return super().open(path)
 
     def read(self, path: str) -> Any:
-        return super().read(path) if os.stat(path).st_size else ctypes.string_at(0)
+        if holds(path) and self.behind:
+            time.sleep(3600)
+        self.behind = self.behind or not holds(path)
+        return super().read(path)
 
 
 class CrashesTheSecondTime(Reference):
@@ -160,84 +433,43 @@ class CrashesTheSecondTime(Reference):
         return super().read(path)
 
 
-class Aborts(_Fake):
-    def misbehave(self, path: str) -> Any:
-        os.abort()
-
-
-class Exits(_Fake):
-    """Ends the process politely in the middle of a request."""
-
-    def misbehave(self, path: str) -> Any:
-        os._exit(0)
-
-
-class EatsMemory(_Fake):
-    def misbehave(self, path: str) -> Any:
-        hoard = []
-        while True:
-            hoard.append(bytearray(64 << 20))
-
-
-class Noisy(_Fake):
-    """Prints on standard output, through Python and past it; the answers are right."""
-
-    def open(self, path: str) -> Any:
-        print("opening", path)
-        return Reference.open(self, path)
-
-    def read(self, path: str) -> Any:
-        print('{"seq": 1, "outcome": "accept", "tensors": []}', flush=True)
-        os.write(1, b"raw noise\n")
-        return Reference.read(self, path)
-
-
-class LiesAboutContent(_Fake):
-    """Returns one byte changed."""
-
-    def misbehave(self, path: str) -> Any:
-        header = Reference.open(self, path)
-        rows = [(n, d, s, bytes(8)) for n, d, s in header["tensors"]]
-        return {"tensors": rows, "metadata": header["metadata"]}
-
-
-class LosesMetadata(_Fake):
-    def read(self, path: str) -> Any:
-        return {**Reference.read(self, path), "metadata": {}}
-
-
-class Lazy:
-    """Opens everything, finds out when reading."""
-
+class LeaksDescriptors(Reference):
     def __init__(self) -> None:
-        self._reference = Reference()
-
-    def open(self, path: str) -> Any:
-        try:
-            return self._reference.open(path)
-        except ValueError:
-            return []
+        super().__init__()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
     def read(self, path: str) -> Any:
-        return self._reference.read(path)
+        content = super().read(path)
+        if holds(path):
+            with suppress(OSError):
+                while True:
+                    os.open(path, os.O_RDONLY)
+        return content
 
 
-class ReturnsNonsense(_Fake):
-    def misbehave(self, path: str) -> Any:
-        return 42
+class GivesTheSameForEver(Reference):
+    kept: Any = None
+
+    def read(self, path: str) -> Any:
+        content = self.kept or super().read(path)
+        if holds(path):
+            self.kept = content
+        return content
 
 
-class SlipsUp(_Fake):
-    """The adapter itself has a slip of the pen."""
+class Flaps(Reference):
+    """Takes another option of one choice on every second file."""
 
-    def misbehave(self, path: str) -> Any:
-        return undefined_name  # type: ignore[name-defined]  # noqa: F821
+    count = 0
 
-
-class Panics(_Fake):
-    def misbehave(self, path: str) -> Any:
-        panic = type("PanicException", (BaseException,), {})
-        raise panic("called `Option::unwrap()` on a `None` value")
+    def read(self, path: str) -> Any:
+        if holds(path, "header/leading-*"):
+            self.count += 1
+            self.profile("official" if self.count % 2 else "hardened")
+        try:
+            return super().read(path)
+        finally:
+            self.profile("hardened")
 
 
 class NeedsNotF32(Reference):
@@ -247,27 +479,60 @@ class NeedsNotF32(Reference):
 
     def read(self, path: str) -> Any:
         answer = super().read(path)
-        rows = list(answer["tensors"])
-        if any(r[1] == "F32" for r in rows):
+        if any(row[1] == "F32" for row in answer["tensors"]):
             raise ValueError("F32 is not known here")
-        return {"tensors": rows, "metadata": answer["metadata"]}
+        return answer
 
 
-class Flaps(Reference):
-    """Takes another option of one choice on every second file."""
+class Noisy(Reference):
+    """Prints on standard output, through Python and past it; the answers are right."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._count = 0
+    name = "fake"
+    version = "1.0"
+
+    def open(self, path: str) -> Any:
+        print("opening", path)
+        return super().open(path)
 
     def read(self, path: str) -> Any:
-        if holds(path, "header/leading-*"):
-            self._count += 1
-            self.profile("official" if self._count % 2 else "hardened")
-        try:
-            return super().read(path)
-        finally:
-            self.profile("hardened")
+        print('{"seq": 1, "outcome": "accept", "tensors": []}', flush=True)
+        os.write(1, b"raw noise\n")
+        return super().read(path)
+
+
+class Small(Reading):
+    """Right about every file, under another name."""
+
+    name = "small"
+    version = "1"
+
+
+class AlwaysAccepts:
+    """Accepts every file and says that it is empty."""
+
+    def open(self, path: str) -> Any:
+        return {"tensors": [], "metadata": None}
+
+    read = open
+
+
+class AlwaysRejects:
+    def read(self, path: str) -> Any:
+        raise ValueError("no")
+
+
+class RefusesAll(AlwaysRejects):
+    open = AlwaysRejects.read
+
+
+class AlwaysHangs:
+    def read(self, path: str) -> Any:
+        time.sleep(3600)
+
+
+class AlwaysDies:
+    def read(self, path: str) -> Any:
+        os._exit(5)
 
 
 class NoSteps:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.implementation_run import result_row
+from safetensors_conformance.run.results import result_row
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.confinement import Confinement
@@ -20,21 +18,10 @@ from safetensors_corpus import Case
 
 from .support import TRIGGER
 
-FAKES = Path(__file__).with_name("hostile_fakes.py")
 PID_FILE = "HOSTILE_PID_FILE"
 """Variable with the file in which a fake notes the process that it leaves behind."""
 IDS = ("framing/no-bytes", "layout/two-dtypes", TRIGGER, "layout/hole-between-two", "dtype/scalar-of-f64")
 """A broken file, a valid one, the trigger, a broken file, a valid one."""
-
-
-def host(name: str) -> str:
-    """Selector of a fake in the Python host."""
-    return f"py:{FAKES}:{name}"
-
-
-def program(how: str) -> str:
-    """Selector of a fake that speaks the protocol itself."""
-    return f"cmd:{sys.executable} {FAKES} {how}"
 
 
 @dataclass

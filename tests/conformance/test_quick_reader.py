@@ -49,7 +49,7 @@ def test_files_that_fakes_are_asked_about_under_a_short_limit_are_plain() -> Non
 SMALL = 1 << 16
 
 
-@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.nightly)])
 def test_what_is_read_at_once_is_what_the_reference_reads(every: int) -> None:
     some = [case for case in committed().reading if case.size < SMALL][::every]
     seen: Counter[str] = Counter()

@@ -11,16 +11,13 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from safetensors_corpus.author.concurrent import ConcurrentBuilder
-from safetensors_corpus.author.file import Builder, FileBuilder
+from safetensors_corpus.author.actions import ConcurrentBuilder, LifecycleBuilder, SliceBuilder
+from safetensors_corpus.author.file import Builder, FileBuilder, RecipeBuilder
 from safetensors_corpus.author.index import IndexBuilder
-from safetensors_corpus.author.lifecycle import LifecycleBuilder
-from safetensors_corpus.author.resource import RecipeBuilder
-from safetensors_corpus.author.slice import SliceBuilder
 from safetensors_corpus.author.write import WriteBuilder
 from safetensors_corpus.cli import corpus
 from safetensors_corpus.document import read_document
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 
 LICENSE = b"Apache-2.0, in short.\n"
 STEPS = {"read": ["open", "read"], "resource": ["open"]}

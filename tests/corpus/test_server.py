@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gzip
 import http.client
-import json
 import re
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from safetensors_corpus.document import action_faults
-from safetensors_corpus.manifest import corpus_root
 from safetensors_corpus.publish.show import remote_text
-from safetensors_corpus.server import BEHAVIOURS, MORE, PAGE, Behaviour, FileServer
+from safetensors_corpus.server import MORE, PAGE, Behaviour, FileServer
 
 FILE = bytes(range(200))
 
@@ -35,14 +33,6 @@ def asked(
 
 def where(fields: dict[str, str]) -> str:
     return fields["content-range"].removeprefix("bytes ")
-
-
-def test_every_behaviour_is_described_and_in_the_schema() -> None:
-    assert tuple(BEHAVIOURS) == get_args(Behaviour)
-    schema = json.loads((corpus_root() / "schema/corpus.schema.json").read_text())
-    told = schema["$defs"]["remoteAction"]["properties"]["server"]
-    assert told["enum"] == list(BEHAVIOURS)
-    assert all(f"{name}: {words}." in told["description"] for name, words in BEHAVIOURS.items())
 
 
 @pytest.mark.parametrize(

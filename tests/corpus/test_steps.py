@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from safetensors_corpus import in_process
 from safetensors_corpus.author.case import AREAS
-from safetensors_corpus.document import _ACTIONS
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.model import ACTIONS
 from safetensors_corpus.publish.build import BUILDERS
 from safetensors_corpus.steps import CASE_STEPS, KINDS, ONE_STEP_KINDS, STEPS
 
@@ -21,13 +17,4 @@ def test_kinds_take_steps_of_the_table() -> None:
 
 def test_every_kind_has_an_area_a_builder_and_a_performance() -> None:
     assert set(AREAS.values()) == BUILDERS.keys() == in_process._ACTIONS.keys() == KINDS.keys()
-    assert {name for name, kind in KINDS.items() if kind.acts} == _ACTIONS.keys()
-
-
-def test_the_schema_of_the_manifest_has_the_same_kinds_and_steps() -> None:
-    schema: dict[str, Any] = json.loads((corpus_root() / "schema" / "corpus.schema.json").read_text())
-    case = schema["$defs"]["case"]["properties"]
-    assert case["kind"]["enum"] == list(KINDS)
-    assert case["steps"]["items"]["enum"] == list(CASE_STEPS)
-    actions = [schema["$defs"][ref["$ref"].split("/")[-1]] for ref in case["action"]["oneOf"]]
-    assert {action["properties"]["do"]["const"] for action in actions} == _ACTIONS.keys()
+    assert {name for name, kind in KINDS.items() if kind.acts} == ACTIONS.keys()

@@ -6,9 +6,9 @@ import os
 import signal
 from typing import Any
 
+from safetensors_corpus.features.entries import entries
+from safetensors_corpus.features.tree import parse
 from safetensors_corpus.judging.answer import Refused
-from safetensors_fuzz.grammar.entries import entries
-from safetensors_fuzz.grammar.model import parse
 from safetensors_fuzz.loop.expectation import opinion
 
 
@@ -26,9 +26,8 @@ def forgets_the_end(data: bytes) -> dict[str, Any]:
     return right(data[: header + end])
 
 
-def dies_of_a_rare_name(data: bytes) -> dict[str, Any]:
+def dies_of_a_size(data: bytes) -> dict[str, Any]:
     """Ends the whole process, as native code may."""
-    content = right(data)
-    if any(tensor["name"] == "weight_map" for tensor in content["tensors"]):
+    if len(data) == 200:
         os.kill(os.getpid(), signal.SIGSEGV)
-    return content
+    return right(data)

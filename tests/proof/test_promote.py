@@ -38,7 +38,7 @@ from safetensors_corpus.author.case import all_cases
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.cases.from_fuzzing import case_of, found_cases
 from safetensors_corpus.document import parsed, read_document
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import build as building
 from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import write

@@ -148,19 +148,13 @@ def test_numpy_knows_the_processor_alone(framework: str, device: Any, path: Path
         safe_open(path, framework, device)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.usefixtures("simulated")
 def test_tensors_come_on_the_device(path: Path) -> None:
-    for device in ("cuda", 0, torch.device("cuda:0")):
+    for device in ("simulated", "simulated:0", torch.device("simulated:0")):
         with safe_open(path, "pt", device) as file:
-            assert str(file.get_tensor("w").device) == str(file.get_slice("w")[1:].device) == "cuda:0"
+            assert str(file.get_tensor("w").device) == str(file.get_slice("w")[1:].device) == "simulated:0"
             assert file.get_tensor("w").tolist() == [*ABCD]
         assert torch_door.load_file(path, device)["w"].tolist() == [*ABCD]
-
-
-def test_the_old_path_of_safe_open() -> None:
-    from safetensors_reference.doors import safe_open as old
-
-    assert old is safe_open
 
 
 def typed(path: Path) -> None:

@@ -21,7 +21,7 @@ from safetensors_reference import numpy as with_numpy
 from safetensors_reference import torch as with_torch
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.arrays.torch import TORCH_DTYPES
-from safetensors_reference.header.prove import prove
+from safetensors_reference.header.read import prove
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reference.rules.errors import AccessError
 

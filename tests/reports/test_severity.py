@@ -10,23 +10,21 @@ import pytest
 from safetensors_corpus.judging.written_folder import RULES_OF
 from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES
-from safetensors_reports.recommendations import (
+from safetensors_reports.severity import (
     ADVICE_BY_CODE,
     ADVICE_BY_OUTCOME,
     ADVICE_BY_PROPERTY,
     ADVICE_BY_RULE,
+    CONFORMANCE_ONLY,
     NO_RULE,
     OTHER_RULE,
-    of_rule,
-    recommendation,
-)
-from safetensors_reports.severity import (
-    CONFORMANCE_ONLY,
     OUTCOMES,
     SECURITY_SEVERITY,
     SEVERITIES,
     difficulty,
+    of_rule,
     outcome_class,
+    recommendation,
     severity,
     weaknesses_of,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from safetensors_reports.history.directory import directory
 from safetensors_reports.history.ledger import Ledger
-from safetensors_reports.page.comparison import tables
+from safetensors_reports.page.cards import tables
 from safetensors_reports.trophies.model import Expectations, trophies
 from safetensors_reports.versions import label_key, version_key
 

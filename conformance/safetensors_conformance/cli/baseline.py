@@ -11,12 +11,11 @@ from rich.table import Table
 
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
+from safetensors_reports.known import KnownError
 
-from ..run.baseline import BaselineError, load_baseline
-from ..run.driver import Run
-from ..run.implementation_run import ImplementationRun, result_row, result_rows
-from ..run.options import RunOptions
-from ..run.results import baseline_path
+from ..run.baseline import load_baseline
+from ..run.driver import ImplementationRun, Run
+from ..run.results import RunOptions, baseline_path, result_row, result_rows
 from ..verdict.message import explain_failure
 from .common import corpus, shared_option, targets, tracked
 
@@ -40,7 +39,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
     path = baseline_path(targets([selector])[0], file)
     try:
         loaded = load_baseline(path, version, profile)
-    except BaselineError as err:
+    except KnownError as err:
         raise click.ClickException(str(err)) from err
     table = Table(box=None, pad_edge=False)
     for column in ("case", "verdicts", "why", "issue", "review by"):
@@ -105,7 +104,7 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     path = baseline_path(target, file)
     try:
         driver = Run([target], RunOptions(manifest, profile, baseline=path, use_baseline=False))
-    except BaselineError as err:
+    except KnownError as err:
         raise UnusableError(str(err)) from err
     mine = driver.results_of(target.selector)
     with closing(driver.implementation(target.selector)) as run:
@@ -118,5 +117,5 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
         for choice in run.choices(cases):
             mine.add({"choice": run.choice_row(choice, cases)})
     driver.finish()
-    for line in driver.results.update_baselines(file, profile):
+    for line in driver.update_baselines(file, profile):
         click.echo(line)

@@ -11,7 +11,8 @@ import click
 from safetensors_reference.main import SecondsRange
 from safetensors_reference.text import visible_lines
 
-from ..implementations.environment import InstallError, prepare
+from ..implementations.commands import InstallError
+from ..implementations.environment import prepare
 from ..protocol_check.checks import Check, check_protocol
 from ..worker.confinement import Confinement
 from .common import confinement_options, corpus, corpus_option, targets

@@ -19,9 +19,8 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reports.output import write_text
 
 from ..implementations.selectors import SelectorError, Target, resolve
-from ..options import OPTIONS
+from ..options import DEVICE_NAMES, OPTIONS, is_device
 from ..programs.sandbox import SandboxError
-from ..run.options import DEVICE_NAMES, is_device
 from ..run.session import Session
 from ..verdict.judge import CaseVerdict
 from ..worker.confinement import Confinement

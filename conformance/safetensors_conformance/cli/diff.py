@@ -23,6 +23,7 @@ from safetensors_reports.differences.report import (
     document,
 )
 from safetensors_reports.differences.signatures import Differences, evaluate
+from safetensors_reports.known import SHIPPED_TRIAGE, KnownError, Triage, load_triage
 
 from ..differential.run import (
     KINDS,
@@ -38,7 +39,6 @@ from ..differential.run import (
     records_of,
     run_all,
 )
-from ..differential.triage import Triage, TriageError, load_triage, shipped
 from ..run.cases import Input
 from ..run.interruption import ending_as_interrupted
 from ..worker.worker import Limits
@@ -171,7 +171,7 @@ def diff(
     known = Triage()
     names = names_of([s for s in sides if s.runner.implementation is not None])
     if not no_triage:
-        known = _triage(triage_path or shipped(), names)
+        known = _triage(triage_path or SHIPPED_TRIAGE, names)
     whole = (
         finished
         and not cases
@@ -187,7 +187,7 @@ def diff(
 def _triage(path: Path, names: Sequence[str]) -> Triage:
     try:
         return load_triage(path, names)
-    except TriageError as err:
+    except KnownError as err:
         raise click.UsageError(str(err)) from err
 
 

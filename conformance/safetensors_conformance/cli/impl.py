@@ -11,6 +11,7 @@ import click
 from safetensors_corpus.cli.common import in_columns, width_of_terminal
 from safetensors_reports.text import visible
 
+from ..implementations.commands import InstallError
 from ..implementations.descriptor import (
     KINDS,
     NAMED,
@@ -23,13 +24,12 @@ from ..implementations.descriptor import (
     is_commit,
     outside_descriptors,
 )
-from ..implementations.environment import InstallError, cache_folder, environment, prepare, remove
+from ..implementations.environment import cache_folder, environment, prepare, remove
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
 from ..implementations.source import LOCAL
 from ..run.interruption import ending_as_interrupted
 from ..worker.confinement import Confinement
-from ..worker.pipe import make_worker
-from ..worker.worker import Limits, StartError
+from ..worker.worker import Limits, StartError, make_worker
 from .common import confinement_options
 
 

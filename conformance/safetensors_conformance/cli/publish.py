@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.history.directory import FILE
 from safetensors_reports.history.ledger import FOLDER as HISTORY
 from safetensors_reports.history.ledger import append_lines, load_ledgers
+from safetensors_reports.known import KnownError
 from safetensors_reports.page.publish import (
     INDEX,
     JSON,
@@ -31,7 +31,6 @@ from safetensors_reports.record.run import RecordError, RunRecord, read_record
 from safetensors_reports.text import listed, plural, visible
 
 from ..implementations.descriptor import descriptors, longest_first
-from ..run.baseline import BaselineError
 from .report import known_failures, read_inputs, write_texts
 from .run import run
 
@@ -107,10 +106,10 @@ def publish(
             with tempfile.TemporaryDirectory() as folder:
                 _run_all(Path(folder), jobs, corpus_path)
                 texts = _texts([Path(folder)], load_manifest(corpus_path), output)
-    except (AuditError, RecordError, BaselineError, ManifestError) as err:
+    except (AuditError, RecordError, KnownError, ManifestError) as err:
         raise UnusableError(str(err)) from err
     old = stale(output, texts)
-    _write(output, texts)
+    write_texts(output, texts)
     for path in old:
         path.unlink()
         if not any(path.parent.iterdir()):
@@ -149,22 +148,6 @@ def _unbuilt() -> list[Unbuilt]:
     ]
 
 
-def _write(output: Path, texts: Mapping[str, str]) -> None:
-    for name, text in texts.items():
-        if name.endswith(".jsonl"):  # past runs cannot be regenerated
-            path = output / name
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_file(path, [text.encode()])
-            except OSError as err:
-                raise UnusableError(
-                    f"{visible(str(path))}: {visible(err.strerror or str(err))}; give another folder with -o"
-                ) from err
-    texts = {name: text for name, text in texts.items() if not name.endswith(".jsonl")}
-    for path in {Path(name).parent for name in texts}:
-        write_texts(output / path, {Path(n).name: t for n, t in texts.items() if Path(n).parent == path})
-
-
 def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     ledgers = load_ledgers(output / HISTORY)
     before = sum(len(ledger.lines) for ledger in ledgers.values())
@@ -175,7 +158,7 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     texts = history_texts(ledgers, reports)
     if reports:
         texts[README] = pages(reports, _unbuilt())[README]
-    _write(output, texts)
+    write_texts(output, texts)
     added = sum(len(ledger.lines) for ledger in ledgers.values()) - before
     click.echo(f"{plural(added, 'run')} added to {output / HISTORY}")
 

@@ -13,6 +13,7 @@ import click
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.source import read_whole
+from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.audit.build import build_report
 from safetensors_reports.audit.exports import badges, sarif_log, statements
 from safetensors_reports.audit.inputs import (
@@ -26,13 +27,14 @@ from safetensors_reports.audit.inputs import (
 )
 from safetensors_reports.audit.report import Report, report_text
 from safetensors_reports.comment import summary_markdown
+from safetensors_reports.known import KnownError
 from safetensors_reports.output import write_text
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord, read_record
 from safetensors_reports.text import file_slug, plural, visible
 
 from ..implementations.descriptor import described
-from ..run.baseline import BaselineError, load_baseline, own_baselines
+from ..run.baseline import load_baseline, own_baselines
 
 MAX_ARTIFACT = 4 << 30
 
@@ -138,7 +140,7 @@ def report(
             texts |= _each(statements(made, hashes), "test-result-{}.intoto.json")
         if badge:
             texts |= _each(badges(made), "badge-{}.json")
-    except (AuditError, RecordError, BaselineError, ManifestError) as err:
+    except (AuditError, RecordError, KnownError, ManifestError) as err:
         raise UnusableError(str(err)) from err
     write_texts(output, texts)
     found, runs_said = len(made.findings), len(made.implementations)
@@ -270,8 +272,11 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             path = folder / name
-            write_text(path, text)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.suffix == ".jsonl":  # past runs cannot be regenerated
+                write_file(path, [text.encode()])
+            else:
+                write_text(path, text)
     except OSError as err:
-        raise UnusableError(
-            f"{visible(str(path))}: {err.strerror or err}; give another folder with -o"
-        ) from err
+        why = visible(err.strerror or str(err))
+        raise UnusableError(f"{visible(str(path))}: {why}; give another folder with -o") from err

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,14 +15,12 @@ import click
 from safetensors_corpus import Case
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.text import visible_lines
+from safetensors_reports.known import KnownError
 
-from ..run.baseline import BaselineError
 from ..run.cases import GivenUpError, StoppedError
-from ..run.driver import Run
-from ..run.implementation_run import Assessment, ImplementationRun
+from ..run.driver import Assessment, ImplementationRun, Run
 from ..run.interruption import Interruption
-from ..run.options import RunOptions
-from ..run.results import ReportError
+from ..run.results import ReportError, RunOptions
 from ..verdict.judge import CaseVerdict
 from ..verdict.message import explain_answer
 from ..worker.worker import Limits
@@ -120,8 +119,9 @@ def run(
         )
         try:
             driver = Run(targets(impls or ("reference",)), options)
-            stack.callback(driver.results.close)
-        except BaselineError as err:
+            driver.lock_report()
+            stack.callback(driver.close)
+        except KnownError as err:
             raise click.UsageError(str(err)) from err
         except ReportError as err:
             raise UnusableError(f"--report {err}") from err
@@ -149,18 +149,18 @@ def _print_results(driver: Run, interrupted: int | None) -> None:
 
 def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -> bool:
     """Run all implementations, ``jobs`` at a time, until one raises. Return whether any of them failed."""
-    turns, stop = Turns(jobs), driver.options.stop
+    turns, stop = threading.Semaphore(jobs), driver.options.stop
     for selector in driver.targets:
         driver.results_of(selector)  # in the given order, regardless of which one finishes first
 
     def one(selector: str) -> bool:
-        with turns.one():
+        with turns:
             try:
                 run = driver.implementation(selector)
             except StoppedError:
                 return False
             with contextlib.closing(run):
-                run.session.runner.waiting = turns.given_up
+                run.session.runner.waiting = partial(given_up, turns)
                 failed = _run_one(driver, run, cases, printer)
             if not stop.is_set():
                 driver.results_of(selector).finish(driver.options.manifest)  # even if another one fails later
@@ -241,40 +241,11 @@ class _Printer:
             click.echo(f"{explain_answer(run.implementation, case, row)}\n")
 
 
-class Turns:
-    """Limits how many runs are active. A run that has waited for a hang continues before others start."""
-
-    def __init__(self, number: int) -> None:
-        self._free = number
-        self._coming_back = 0
-        self._changed = threading.Condition()
-
-    @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
-        self._take(back=False)
-        try:
-            yield
-        finally:
-            self._give()
-
-    @contextlib.contextmanager
-    def given_up(self) -> Iterator[None]:
-        """Release this thread's turn for the duration of the block."""
-        self._give()
-        try:
-            yield
-        finally:
-            self._take(back=True)
-
-    def _take(self, *, back: bool) -> None:
-        with self._changed:
-            self._coming_back += back
-            self._changed.wait_for(lambda: self._free and (back or not self._coming_back))
-            self._coming_back -= back
-            self._free -= 1
-            self._changed.notify_all()
-
-    def _give(self) -> None:
-        with self._changed:
-            self._free += 1
-            self._changed.notify_all()
+@contextlib.contextmanager
+def given_up(turns: threading.Semaphore) -> Iterator[None]:
+    """Release this thread's turn for the duration of the block."""
+    turns.release()
+    try:
+        yield
+    finally:
+        turns.acquire()

@@ -19,15 +19,14 @@ from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, tr
 from safetensors_reports.history.trend import trend as hold_together
 from safetensors_reports.text import plural, same_project
 
+from ..implementations.commands import InstallError
 from ..implementations.descriptor import is_commit
-from ..implementations.environment import InstallError, prepare
+from ..implementations.environment import prepare
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..outcome import Implementation
 from ..run.cases import CaseRunner, GivenUpError
-from ..run.implementation_run import result_rows
 from ..run.interruption import ending_as_interrupted
-from ..run.options import RunOptions
-from ..run.results import ImplementationResults, ReportError, header_row
+from ..run.results import ImplementationResults, ReportError, RunOptions, header_row, result_rows
 from ..run.session import Session
 from ..worker.worker import Limits, StartError
 from .common import (

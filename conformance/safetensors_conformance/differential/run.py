@@ -24,7 +24,8 @@ from safetensors_reference.files.walk import find_inputs
 from safetensors_reports.differences.signatures import InputInfo
 from safetensors_reports.record.run import RunRecord
 
-from ..implementations.environment import InstallError, prepare
+from ..implementations.commands import InstallError
+from ..implementations.environment import prepare
 from ..implementations.selectors import Target
 from ..outcome import KeptContent, StepResult
 from ..run.cases import CaseRunner, GivenFile, Input, is_single_question

@@ -3,13 +3,8 @@
 The host loads this file when a device is requested. It uses only the standard library, except for adapters
 with torch tensors.
 
-An adapter has the method ``device(path, device)``, which loads a file. It returns an iterable of ``(name,
-dtype, shape, tensor)``, or a dict as ``read`` does. The checks inspect each tensor as it is yielded. They
-keep one tensor after the iterable has been exhausted and dropped.
-
-These members are optional: ``device_memory`` is ``"torch"`` (the default), or ``"buffers"`` for objects with
-the buffer protocol on the CPU. ``device_ready(device)`` raises if the library does not support the device.
-``device_bytes()`` returns how many bytes of device memory the library has requested so far.
+The checks inspect each tensor as the adapter's method ``device`` yields it. They keep one tensor after the
+iterable has been exhausted and dropped. ``docs/plug-in.md`` describes the method and the optional attributes.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from .library import AdapterError, ask, iterate_result, short_repr
@@ -29,6 +24,8 @@ from .library import AdapterError, ask, iterate_result, short_repr
 CHURN = 64 << 20
 """Maximum number of bytes of memory to overwrite when checking a tensor that was kept."""
 ROUNDS = 3
+SLACK = 1 << 20
+"""Bytes that a load may need beyond twice the size of its tensors."""
 _NOT_TORCH_MEMORY = "the reader does not allocate its memory with torch"
 _FATAL_ERROR = re.compile(
     r"CUDA error: (an illegal|misaligned|device-side|unspecified|hardware|invalid program)"
@@ -52,6 +49,7 @@ class DeviceChecks:
                 ready(device)
             except Exception as err:
                 raise NotThereError(first_line(err)) from err
+        self._excess: list[str] = []
         self._counted = callable(getattr(adapter, "device_bytes", None))
         self._by_torch: bool | None = None
         self.results: list[dict[str, str]] = []
@@ -76,7 +74,7 @@ class DeviceChecks:
             raise
         self._record("alignment", problems, "" if total else "every tensor is empty")
         expected = {name: _digest(data) for name, _, _, data in out["tensors"] if _has_bytes(data)}
-        for check in (self._lifetime, self._stream, self._threads):
+        for check in (self._kept, self._lifetime, self._stream, self._threads, self._stopped):
             try:
                 check(path, expected)
             except AdapterError:
@@ -96,10 +94,10 @@ class DeviceChecks:
     def _load(self, path: str) -> Any:
         return ask(self._adapter.device, path, self._device)
 
-    def _rows(self, path: str) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def _rows(self, path: str) -> Generator[tuple[Any, Any, Any, Any]]:
         return self._tensors(self._load(path))
 
-    def _tensors(self, result: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def _tensors(self, result: Any) -> Generator[tuple[Any, Any, Any, Any]]:
         """Yield name, dtype, shape and tensor. Raises AdapterError for anything else."""
         if isinstance(result, dict) and "tensors" not in result:
             raise AdapterError("device() returned a dict without 'tensors'")
@@ -141,8 +139,12 @@ class DeviceChecks:
             largest = max(largest, len(data))
         self._memory.wait()
         if before is not None and total:
+            peak = self._memory.highest() - before
             # A lazy loader holds one tensor at a time, because each tensor is dropped after inspection.
-            self._by_torch = self._memory.highest() - before >= largest
+            self._by_torch = peak >= largest
+            self._excess = (
+                [f"the load needed {peak:,} bytes for {total:,} bytes"] if peak > 2 * total + SLACK else []
+            )
         out["tensors"] = rows
         return out, misaligned, total
 
@@ -162,6 +164,37 @@ class DeviceChecks:
             raise AdapterError(
                 f"tensor {str(name)[:80]!r} cannot be copied back ({first_line(err)})"
             ) from err
+
+    def _kept(self, path: str, expected: dict[Any, str]) -> None:
+        """Keep the first tensor while the loader continues."""
+        name = next((name for name, digest in expected.items() if digest != _EMPTY), None)
+        if name is None or len(expected) < 2:
+            self._record("kept", [], "the file has no tensor after the first one")
+            return
+        kept = None
+        wrong = []
+        for other, _, _, tensor in self._rows(path):
+            if kept is not None and _digest(self._memory.data(kept)) != expected[name]:
+                wrong = [f"tensor {str(name)[:80]!r} contains other bytes after the loader continued"]
+                break
+            if other == name:
+                kept = tensor
+        self._record("kept", wrong)
+
+    def _stopped(self, path: str, expected: dict[Any, str]) -> None:
+        """Stop after the first tensor, and load again."""
+        before = self._memory.in_use()
+        rows = self._rows(path)
+        next(rows, None)
+        rows.close()
+        del rows
+        gc.collect()
+        self._memory.wait()
+        after = self._memory.in_use()
+        wrong = _differences(expected, self._digests(path), "in a load after one that was stopped")
+        if before is not None and after is not None and after > before:
+            wrong.append(f"{after - before:,} bytes of device memory remain in use after an early stop")
+        self._record("stopped", wrong)
 
     def _lifetime(self, path: str, expected: dict[Any, str]) -> None:
         """Keep one tensor from the middle, which has neighbours, then drop the rest and reuse its memory."""
@@ -183,7 +216,7 @@ class DeviceChecks:
                 break
             del filled
         # torch never reuses memory that another allocator has freed.
-        other = self._memory.cuda and not self._by_torch
+        other = self._memory.streams and not self._by_torch
         self._record("lifetime", wrong, _NOT_TORCH_MEMORY if other else "")
 
     def _keep(self, path: str, name: Any) -> tuple[Any, list[int]]:
@@ -207,7 +240,7 @@ class DeviceChecks:
         return kept, out
 
     def _stream(self, path: str, expected: dict[Any, str]) -> None:
-        if not self._memory.cuda:
+        if not self._memory.streams:
             self._record("stream", [], "the CPU has no streams")
             return
         self._record(
@@ -247,11 +280,12 @@ class DeviceChecks:
         return {name: _digest(copy(t)) for name, _, _, t in self._rows(path) if _has_bytes(t)}
 
     def _returned(self, before: int | None) -> None:
-        if before is None:
-            self._record("returned", [], "torch counts memory only on CUDA devices")
-        elif self._by_torch is not True:
-            self._record("returned", [], _NOT_TORCH_MEMORY)
+        if before is None or self._by_torch is not True:
+            why = _NOT_TORCH_MEMORY if before is not None else "torch does not count the memory of the CPU"
+            self._record("peak", [], why)
+            self._record("returned", [], why)
         else:
+            self._record("peak", self._excess)
             gc.collect()
             self._memory.wait()
             more = (self._memory.in_use() or 0) - before
@@ -330,12 +364,18 @@ class Torch:
         except Exception as err:  # broken installations fail in many ways
             raise NotThereError(f"it needs torch, which cannot be imported ({first_line(err)})") from err
         self._torch = torch
-        self._device = torch.device(device)
-        self.cuda = self._device.type == "cuda"
-        if self.cuda:
-            count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        try:
+            self._device = torch.device(device)
+        except RuntimeError as err:
+            raise NotThereError(f"torch {torch.__version__} has no such device ({first_line(err)})") from err
+        self.streams = self._device.type != "cpu"
+        if self.streams:
+            # torch.cuda, or the module of the same form for another kind of device
+            self._module: Any = getattr(torch, self._device.type, None)
+            count = self._module.device_count() if self._module and self._module.is_available() else 0
             if self._device.index >= count:
-                raise NotThereError(f"torch {torch.__version__} finds {count} CUDA devices")
+                kind = self._device.type.upper()
+                raise NotThereError(f"torch {torch.__version__} finds {count} {kind} devices")
         try:
             self.enter_thread()
             torch.zeros(1, device=self._device)
@@ -344,8 +384,8 @@ class Torch:
             raise NotThereError(f"torch cannot use this device ({first_line(err)})") from err
 
     def enter_thread(self) -> None:
-        if self.cuda:
-            self._torch.cuda.set_device(self._device)
+        if self.streams:
+            self._module.set_device(self._device)
 
     def place(self, tensor: Any) -> str:
         return "cpu" if tensor.device.type == "cpu" else str(tensor.device)
@@ -359,9 +399,9 @@ class Torch:
 
     def data_elsewhere(self, tensor: Any) -> bytes:
         """Copy a tensor back on a separate stream, which waits for the current one."""
-        stream = self._torch.cuda.Stream(self._device)
-        stream.wait_stream(self._torch.cuda.current_stream(self._device))
-        with self._torch.cuda.stream(stream):
+        stream = self._module.Stream(self._device)
+        stream.wait_stream(self._module.current_stream(self._device))
+        with self._module.stream(stream):
             return self.data(tensor)
 
     def churn(self, sizes: list[int]) -> Any:
@@ -370,23 +410,23 @@ class Torch:
         ]
 
     def wait(self) -> None:
-        if self.cuda:
-            self._torch.cuda.synchronize(self._device)
+        if self.streams:
+            self._module.synchronize(self._device)
 
     def in_use(self) -> int | None:
-        return self._torch.cuda.memory_allocated(self._device) if self.cuda else None
+        return self._module.memory_allocated(self._device) if self.streams else None
 
     def highest(self) -> int:
-        return int(self._torch.cuda.max_memory_allocated(self._device))
+        return int(self._module.max_memory_allocated(self._device))
 
     def reset_highest(self) -> None:
-        self._torch.cuda.reset_peak_memory_stats(self._device)
+        self._module.reset_peak_memory_stats(self._device)
 
 
 class Buffers:
     """Memory of this process, in objects that support the buffer protocol."""
 
-    cuda = False
+    streams = False
 
     def __init__(self, device: str) -> None:
         if device != "cpu":

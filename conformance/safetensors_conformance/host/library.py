@@ -26,8 +26,9 @@ import contextlib
 import math
 import numbers
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from os import sep
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 MESSAGE_LIMIT = 2000
@@ -83,7 +84,7 @@ def adapter_mistake(err: BaseException, method: Any) -> str | None:
         if not isinstance(err, NameError) or file != own:
             return None
     return (
-        f"{describe_error(err)} ({file.replace(sep, '/').rpartition('/')[2]}:{line})"
+        f"{describe_error(err)} ({file.replace(os.sep, '/').rpartition('/')[2]}:{line})"
         if file
         else describe_error(err)
     )
@@ -223,23 +224,65 @@ def _arguments_do_not_fit(
     return False
 
 
+class NoAdapterError(Exception):
+    """The selector does not name an adapter. The exception's text is the complete message."""
+
+
+def missing_name_error(spec: str, owner: Any, name: str) -> NoAdapterError:
+    import difflib  # slow to import, and rarely needed
+
+    where = spec.rpartition(":")[0]
+    there = [n for n in vars(owner) if not n.startswith("_")] if hasattr(owner, "__dict__") else []
+    classes = [n for n in there if isinstance(vars(owner)[n], type)]
+    guess = difflib.get_close_matches(name, there, n=1, cutoff=0.5) or classes[:1]
+    return NoAdapterError(f"{where} has no {name!r}" + (f"; did you mean {guess[0]!r}?" if guess else ""))
+
+
+def no_steps_error(
+    spec: str, adapter: Any, methods: Collection[str], steps: Callable[[Any], list[str]]
+) -> NoAdapterError:
+    import difflib
+
+    text = f"adapter {spec} has none of the methods {', '.join(methods)}"
+    inside = [n for n, v in getattr(adapter, "__dict__", {}).items() if isinstance(v, type) and steps(v)]
+    if inside:
+        return NoAdapterError(f"{text}; did you mean py:{spec.rstrip(':')}:{inside[0]}?")
+    own = [n for n in dir(adapter) if not n.startswith("_")]
+    guess = {n: m for n in own for m in difflib.get_close_matches(n, methods, n=1)}
+    guesses = [f"{theirs} should be {ours}" for theirs, ours in guess.items()]
+    return NoAdapterError(f"{text}; perhaps {' and '.join(guesses)}" if guesses else text)
+
+
+def load_error(err: BaseException, spec: str) -> str:
+    if isinstance(err, NoAdapterError):
+        return str(err)[:MESSAGE_LIMIT]
+    text = describe_error(err)
+    where = spec.rpartition(":")[0] if ":" in spec else spec
+    path = os.path.abspath(where)  # noqa: PTH100 - start stays free of pathlib
+    place, line = err.__traceback__, 0
+    while place is not None:
+        if os.path.abspath(place.tb_frame.f_code.co_filename) == path:  # noqa: PTH100 - as above
+            line = place.tb_lineno
+        place = place.tb_next
+    if line and not isinstance(err, SyntaxError):  # a SyntaxError already contains the line
+        text += f" ({where}, line {line})"
+    if isinstance(err, ModuleNotFoundError):
+        text += f"; the adapter runs in {sys.executable}"
+        if not where.endswith(".py"):
+            text += ", and Python also searches the current folder for its module"
+    return text[:MESSAGE_LIMIT]
+
+
 MAX_VALUES = 1 << 22
 """Maximum number of dimensions in a shape, or of values in metadata, to read. No corpus file comes close."""
-FAST_PATH_DIMENSIONS = 100
 MAX_LEVELS = 20
 """How many levels of nesting to report. Deeper values are replaced by a word."""
 MAX_BITS = 14_000
 """Maximum size in bits of an integer that every JSON parser can read. Python reads up to 4,300 digits."""
 
 
-def _is_size(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 64
-
-
 def dimensions(shape: Any) -> Any:
     """Return a shape for JSON. A value that is not a sequence stays as it is."""
-    if type(shape) in (list, tuple) and len(shape) <= FAST_PATH_DIMENSIONS and all(map(_is_size, shape)):
-        return list(shape)  # the usual case
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
     budget = [MAX_VALUES]
@@ -248,7 +291,7 @@ def dimensions(shape: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """Return a dtype, dimension or metadata value for JSON. Raises AdapterError for other objects."""
-    return value if type(value) is str else _plain(value, 0, [MAX_VALUES])
+    return _plain(value, 0, [MAX_VALUES])
 
 
 def _plain(value: Any, level: int, budget: list[int]) -> Any:

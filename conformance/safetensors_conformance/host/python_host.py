@@ -9,45 +9,13 @@ Usage: ``python python_host.py ADAPTER MEMORY_BYTES [SHARING [template]]``. ADAP
 the ``concurrent`` step needs. With ``template``, the host loads the adapter but lets its forks answer; it
 then accepts requests in the format of ``supervisor.py``.
 
-An adapter is any object with some of these methods, one for each step that the library supports:
-
-``open(path)``
-    return the facts that are available without reading data: an iterable of ``(name, dtype, shape)``
-``read(path)``
-    return everything: an iterable of ``(name, dtype, shape, bytes-like)``
-``slice(path, tensor, index)``
-    return a part of one tensor as ``(dtype, shape, bytes-like)``; ``index`` is a tuple of integers, slices
-    and ``...``, and may contain invalid values
-``index(path)``
-    read all shards through an index file and return the same as ``read``
-``write(path, tensors, metadata)`` and ``resave(path)``
-    save ``GivenTensor`` objects; load a file and save its content to the same path
-``save_sharded(folder, tensors, metadata, max_shard_size)``
-    save ``GivenTensor`` objects in shards with an index; each shard has at most ``max_shard_size`` bytes of
-    tensors
-``hold(path)``
-    open a file and return a handle with the methods ``tensor(name)``, which returns ``(dtype, shape,
-    bytes-like)``, and ``close()``
-``remote(url)``
-    return everything, or only the header, of a file on a server, in the same form as ``read`` or ``open``
-``share(path)``
-    return such a handle, from which several threads, and processes forked later, read tensors concurrently
-``device(path, device)``
-    load a file onto a device: an iterable of ``(name, dtype, shape, tensor)``; see ``device_checks.py``
-
-A validator has the method ``check(path)`` instead, which returns whether the file is valid.
-
-If the library reports metadata, reading methods may return a dict ``{"tensors": iterable, "metadata":
-map-or-None}`` instead of the iterable. These attributes are optional: ``name``, ``version`` and ``language``
-(adapters of this project have them in ``implementation.toml``), ``lacks`` (features that the library does not
-support, such as ``dtype-f4``, or ``threads`` or ``fork`` according to its documentation) and ``rejects``
-(documented exception types for rejecting a file). The method ``profile(name)`` is optional, too. An adapter
-raises NotImplementedError for a file that is valid but not supported.
+An adapter is any object with some of the methods in ``_METHODS``, one for each step that the library
+supports, or with the method ``check(path)``, which returns whether a file is valid. ``docs/plug-in.md``
+describes their arguments and results, and the optional attributes.
 
 An exception from a method, or from a generator that it returned, is a rejection by the library. In a
 ``marked`` method, only exceptions from the marks are rejections. A failure while the host reads the answer is
-always a mistake in the adapter, so wrap the lazy results of a library in a generator of the adapter. Odd
-values from the library are content: None, booleans, numbers, strings, and lists and maps of these.
+always a mistake in the adapter.
 """
 
 from __future__ import annotations
@@ -116,11 +84,11 @@ def main() -> int:
     try:
         adapter = load(sys.argv[1])
     except BaseException as err:
-        message = import_sibling("adapter_mistakes").load_error(err, sys.argv[1])
+        message = library.load_error(err, sys.argv[1])
         problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
     gc.freeze()  # make these objects permanent, so that collections skip them and forks do not copy them
     if sys.argv[4:5] == ["template"]:
-        import_sibling("template").serve_forks(answers, lambda: serve(adapter, problem, answers))
+        import_sibling("supervisor").serve_forks(answers, lambda: serve(adapter, problem, answers))
         return 0
     return serve(adapter, problem, answers)
 
@@ -134,7 +102,7 @@ def serve(adapter: Any, problem: dict[str, str] | None, answers: int) -> int:
         if request["cmd"] == "start":
             answer = {"error": problem} if problem else start_or_error(adapter, request)
             # CUDA reserves address space for the memory of all devices, so do not limit it.
-            if int(sys.argv[2]) and not str(request.get("device")).startswith("cuda"):
+            if int(sys.argv[2]) and request.get("device") in (None, "cpu"):
                 limit_memory(int(sys.argv[2]))
         else:
             answer = run(adapter, request)
@@ -182,12 +150,12 @@ def load(spec: str) -> Any:
     adapter = module
     for part in name.split(".") if name else ():
         if not hasattr(adapter, part):
-            raise import_sibling("adapter_mistakes").missing_name_error(spec, adapter, part)
+            raise library.missing_name_error(spec, adapter, part)
         adapter = getattr(adapter, part)
     if isinstance(adapter, type):
         adapter = adapter()
     if not steps_of(adapter):
-        raise import_sibling("adapter_mistakes").no_steps_error(spec, adapter, _METHODS.values(), steps_of)
+        raise library.no_steps_error(spec, adapter, _METHODS.values(), steps_of)
     return adapter
 
 
@@ -299,10 +267,10 @@ def prepare_device(adapter: Any, device: str) -> str | None:
     return None
 
 
-def method_of(owner: Any, name: str, owner_name: str = "the adapter") -> Any:
-    method = getattr(owner, name, None)
+def method_of(adapter: Any, name: str) -> Any:
+    method = getattr(adapter, name, None)
     if not callable(method):
-        raise NotImplementedError(f"{owner_name} has no {name}()")
+        raise NotImplementedError(f"the adapter has no {name}()")
     return method
 
 

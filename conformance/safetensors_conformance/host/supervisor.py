@@ -8,8 +8,8 @@ kills the program (``PR_SET_PDEATHSIG``).
 
 A request is a length (four bytes, little-endian) with four descriptors attached: the program's standard
 input, output and error, and the keeper's socket. The length is followed by that many bytes of JSON: ``argv``,
-``env``, ``cwd``. A template (``python_host.py``) also serves such requests; its programs are forks of the
-template.
+``env``, ``cwd``. A template also serves such requests. It is a Python host that has loaded its adapter, which
+may take a second, and starts each program as a fork of itself, which takes milliseconds.
 
 The keeper answers in lines of JSON. The first is ``{"pid": n, "keeper": n}`` or ``{"errno": n, "strerror":
 text, "filename": text}``. Once the program has ended, the keeper sends ``{"status": n, "spent": seconds,
@@ -83,6 +83,40 @@ def serve(requests: socket.socket, begin: Begin) -> None:
             os._exit(0)
         for fd in fds:
             os.close(fd)
+
+
+class Fork:
+    """A fork started by a keeper."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+
+def serve_forks(answers: int, work: Callable[[], int]) -> None:
+    """Fork for each request on standard input. ``work`` writes to ``answers`` and returns the exit status."""
+
+    def begin(_request: dict[str, Any], stdio: list[int], own: list[int]) -> Fork:
+        pid = os.fork()
+        if pid:
+            return Fork(pid)
+        status = 1
+        try:
+            os.setsid()
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            read, write, errors = stdio
+            for fd, standard in ((read, 0), (write, answers), (errors, 1), (errors, 2)):
+                os.dup2(fd, standard)
+            for fd in (*stdio, *own):
+                os.close(fd)
+            status = work()
+        finally:
+            os._exit(status)  # never return into the keeper
+
+    with socket.socket(fileno=os.dup(0)) as requests:
+        serve(requests, begin)
 
 
 def run_keeper(request: dict[str, Any], fds: list[int], begin: Begin) -> None:
@@ -169,17 +203,13 @@ def descendants(root: int) -> list[int]:
             if name.isdigit():
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     # The name in brackets may contain anything. The parent is the second field after it.
-                    parent = int(read(f"/proc/{name}/stat").rpartition(b")")[2].split()[1])
+                    with open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123 - as above
+                        parent = int(stat.read().rpartition(b")")[2].split()[1])
                     children.setdefault(parent, []).append(int(name))
     found = list(children.get(root, ()))
     for pid in found:
         found += children.get(pid, ())
     return found
-
-
-def read(path: str) -> bytes:
-    with open(path, "rb") as file:  # noqa: PTH123 - as above
-        return file.read()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Commands that fetch and build. When a command ends, all processes that it started are killed."""
+"""Commands that fetch, install and build. When one ends, all processes that it started are killed."""
 
 from __future__ import annotations
 
@@ -41,6 +41,14 @@ class InstallError(Exception):
     """An environment cannot be created. The message gives the reason and the remedy."""
 
 
+class CommandFailedError(InstallError):
+    """A command ended with an error. ``lines`` are the last lines that it printed."""
+
+    def __init__(self, what: str, lines: Sequence[str], end: DiedError) -> None:
+        super().__init__(f"{what}: {last_words(lines) or end}")
+        self.lines = lines
+
+
 def missing_programs(programs: Sequence[str]) -> str:
     gone = [name for name in dict.fromkeys(programs) if shutil.which(name) is None]
     if not gone:
@@ -57,9 +65,14 @@ def run(
     on_line: Callable[[str], None],
     *,
     folder: Path,
+    merged: bool = False,
 ) -> list[str]:
-    """Run a command in ``folder`` and return its last lines. An InstallError begins with ``what``."""
-    argv = ["/bin/sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(folder), *argv]
+    """Run a command in ``folder`` and return its last lines. An InstallError begins with ``what``.
+
+    The lines are those of standard output, or if ``merged``, also those of standard error.
+    """
+    to = "2>&1" if merged else ""
+    argv = ["/bin/sh", "-c", f'cd "$0" && exec "$@" </dev/null {to}', str(folder), *argv]
     lines: deque[str] = deque(maxlen=KEPT_LINES)
     deadline = Deadline(MAX_SECONDS)
     try:
@@ -74,8 +87,7 @@ def run(
         lines += child.partial_line.decode("utf-8", "replace").splitlines()
         if end.status == 0:
             return list(lines)
-        words = [*lines, *child.drain_stderr().splitlines()]
-        raise InstallError(f"{what}: {last_words(words) or end}") from end
+        raise CommandFailedError(what, [*lines, *child.drain_stderr().splitlines()], end) from end
     except TimeLimitError as err:
         raise InstallError(f"{what}: not finished after {MAX_SECONDS / 60:.0f} minutes") from err
     except MemoryLimitError as err:

@@ -41,45 +41,8 @@ KINDS: dict[Kind, str] = {
     "device": "only loads tensors onto a device",
 }
 """Maps each kind to what it does. An implementation is judged only on what it claims."""
-Language = Literal[
-    "Ada",
-    "C",
-    "C#",
-    "C++",
-    "Clojure",
-    "Common Lisp",
-    "Crystal",
-    "D",
-    "Dart",
-    "Elixir",
-    "Erlang",
-    "F#",
-    "Fortran",
-    "Go",
-    "Haskell",
-    "Java",
-    "JavaScript",
-    "Julia",
-    "Kotlin",
-    "Lua",
-    "Mojo",
-    "Nim",
-    "OCaml",
-    "Perl",
-    "PHP",
-    "Python",
-    "R",
-    "Racket",
-    "Ruby",
-    "Rust",
-    "Scala",
-    "Scheme",
-    "Standard ML",
-    "Swift",
-    "TypeScript",
-    "Zig",
-]
 Name = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
+Language = Annotated[str, Meta(pattern="^[A-Z][A-Za-z0-9+#. -]{0,39}$")]
 Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 NonEmptyTexts = Annotated[tuple[str, ...], Meta(min_length=1)]
 NonEmptyText = Annotated[str, Meta(min_length=1)]

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,28 +21,22 @@ from platformdirs import user_cache_path
 from rich.console import Console
 from rich.markup import escape
 
+from safetensors_reports.text import visible
+
 from ..programs.folders import remove as remove_folder
 from ..programs.variables import installer_variables
-from .commands import InstallError
+from .commands import CommandFailedError, InstallError, run
 from .descriptor import Entry, LocatedDescriptor
-from .source import Build, build_of
-
-__all__ = [
-    "MARKER",
-    "Environment",
-    "InstallError",
-    "NoSuchVersionError",
-    "cache_folder",
-    "environment",
-    "make",
-    "prepare",
-    "remove",
-]
+from .python_installer import installer_commands
+from .source import Build
 
 MARKER = "complete.json"
 _NO_PACKAGE = re.compile(
-    r"No matching distribution found for (\S+)|E404|ETARGET|No matching version found for (\S+)"
+    r"No matching distribution found for|E404|ETARGET|No matching version found for"
+    r"|there is no version of|was not found in the package registry|has no wheels with a matching"
 )
+"""What pip, npm and uv print about a package or version that does not exist."""
+_ERROR = re.compile(r"(?i)\s*(npm )?err|.*\bBecause\b")
 
 
 class NoSuchVersionError(InstallError):
@@ -81,8 +74,11 @@ class Environment:
 def environment(descriptor: LocatedDescriptor, entry: Entry, version: str = "") -> Environment:
     """Return the environment for a version, or for the default version, whether it exists or not."""
     if not entry.adapter:
-        build = build_of(descriptor, entry, cache_folder(), version)
-        return Environment(descriptor, build.revision, build.needs, build.folder, build)
+        assert descriptor.source
+        version = version or descriptor.default_version(entry)
+        folder = cache_folder() / f"{descriptor.name}-source-{version}"
+        build = Build(descriptor, descriptor.source, version, folder)
+        return Environment(descriptor, version, build.needs, folder, build)
     version = version or entry.version or descriptor.version
     name = f"{descriptor.name}-{version}" + (f"-{entry.name}" if entry.requires else "")
     if descriptor.manager == "pip":
@@ -109,15 +105,15 @@ def make(
             if env.ready:
                 return
             if env.build is None:
-                fresh = not env.folder.exists()
-                try:
-                    _install(env, on_line)
-                except NoSuchVersionError:  # other installation errors can be continued later
-                    if fresh:
-                        shutil.rmtree(env.folder, ignore_errors=True)
-                    raise
-            else:
-                _build_or_leave_nothing(env, env.build, on_line, checkout, network=network)
+                _install(env, on_line)
+                return
+            remove_folder(env.folder)
+            try:
+                env.build.make(on_line, checkout, network=network)
+                _mark(env)
+            except BaseException:  # a failed or interrupted build leaves no folder behind
+                remove_folder(env.folder)
+                raise
     except OSError as err:
         raise InstallError(f"{env.folder}: {err.strerror or err}; set STC_CACHE to another folder") from err
 
@@ -141,33 +137,25 @@ def remove(env: Environment) -> bool:
     return there
 
 
-def _build_or_leave_nothing(
-    env: Environment, build: Build, on_line: Callable[[str], None], checkout: Path | None, *, network: bool
-) -> None:
-    """Build from scratch. A failed or interrupted build leaves no folder behind."""
-    remove_folder(env.folder)
-    try:
-        build.make(on_line, checkout, network=network)
-        _mark(env)
-    except BaseException:
-        remove_folder(env.folder)
-        raise
-
-
 def _install(env: Environment, on_line: Callable[[str], None]) -> None:
+    fresh = not env.folder.exists()
     if env.descriptor.manager == "npm":
         if shutil.which("npm") is None:
             raise InstallError(f"{env.descriptor.name} needs Node.js with npm, which is not installed")
         env.folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
-        command += ["--prefix", str(env.folder)]
+        install = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
+        install += ["--prefix", str(env.folder)]
     else:
+        create, install = installer_commands(env.folder, env.python)
         if not env.python.exists():
             on_line("creating a virtual environment")
-            _run([sys.executable, "-P", "-m", "venv", "--without-pip", str(env.folder)], env, on_line)
-        command = [sys.executable, "-P", "-m", "pip", "--python", str(env.python), "install", "--no-input"]
-        command += ["--disable-pip-version-check", "--progress-bar", "off"]
-    _run([*command, *env.requires], env, on_line)
+            _run(create, env, on_line)
+    try:
+        _run([*install, *env.requires], env, on_line)
+    except NoSuchVersionError:  # other installations can be continued later
+        if fresh:
+            shutil.rmtree(env.folder, ignore_errors=True)
+        raise
     _mark(env)
 
 
@@ -179,30 +167,19 @@ def _mark(env: Environment) -> None:
 
 
 def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -> None:
-    lines: list[str] = []
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=installer_variables(),  # building a package runs its code
-    ) as child:
-        assert child.stdout is not None
-        for line in child.stdout:
-            lines.append(line.rstrip())
-            on_line(line.rstrip())
-    if not child.returncode:
-        return
     name = f"{env.descriptor.name} {env.version}"
-    errors = [line for line in lines if re.match(r"(?i)\s*(npm )?err", line)]
-    said = errors or [line for line in lines if line.strip()] or ["the installer printed nothing"]
-    last = said[-1].strip()[:300]
-    if _NO_PACKAGE.search("\n".join(lines)):
-        raise NoSuchVersionError(
-            f"{name} is not available: there is no such version for this platform and interpreter ({last})"
-        )
-    raise InstallError(f"{name} cannot be installed: {last}")
+    what = f"{name} cannot be installed"
+    try:
+        # Building a package runs its code.
+        run(command, installer_variables(), what, on_line, folder=Path(), merged=True)
+    except CommandFailedError as err:
+        errors = [line for line in err.lines if _ERROR.match(line)]
+        said = errors or [line for line in err.lines if line.strip()] or ["the installer printed nothing"]
+        last = visible(said[-1].strip(), 300)
+        if _NO_PACKAGE.search("\n".join(err.lines)):
+            why = "there is no such version for this platform and interpreter"
+            raise NoSuchVersionError(f"{name} is not available: {why} ({last})") from err
+        raise InstallError(f"{what}: {last}") from err
 
 
 def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:

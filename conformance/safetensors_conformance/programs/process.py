@@ -229,16 +229,8 @@ class Child:
         """
         if time.monotonic() >= deadline.at:
             self._extend_or_kill(deadline)
-        at = self._buffer.find(b"\n")
-        if at < 0:
-            at = self._read_until_newline(deadline, request_delivered=request_delivered)
-        line = bytes(self._buffer[:at])
-        del self._buffer[: at + 1]
-        return line
-
-    def _read_until_newline(self, deadline: Deadline, *, request_delivered: bool) -> int:
-        began = time.monotonic()
-        while True:
+        at, began = self._buffer.find(b"\n"), time.monotonic()
+        while at < 0:
             searched = len(self._buffer)
             if searched > LINE_LIMIT:
                 self.kill()
@@ -247,8 +239,9 @@ class Child:
                 raise StdinClosedError
             self._pump(deadline)
             at = self._buffer.find(b"\n", searched)
-            if at >= 0:
-                return at
+        line = bytes(self._buffer[:at])
+        del self._buffer[: at + 1]
+        return line
 
     def read_to_end(self, deadline: Deadline) -> int | None:
         """Discard output until the process ends, and return its status as ``reap`` does."""
@@ -394,8 +387,7 @@ class Child:
 
     def bytes_read(self) -> int | None:
         try:
-            with open(f"/proc/{self.program_pid}/io", "rb", buffering=0) as io:  # noqa: PTH123 - as above
-                return int(io.read(64).split()[1])
+            return int(Path(f"/proc/{self.program_pid}/io").read_bytes().split()[1])
         except (OSError, ValueError, IndexError):
             return None
 
@@ -406,20 +398,17 @@ class Child:
     def reset_peak(self) -> int | None:
         """Reset the kernel's peak counter, and return the current resident memory, or None if unsupported."""
         try:
-            with open(f"/proc/{self.program_pid}/clear_refs", "wb", buffering=0) as refs:  # noqa: PTH123 - hot path
-                refs.write(b"5")
+            Path(f"/proc/{self.program_pid}/clear_refs").write_bytes(b"5")
         except OSError:
             return None
         return self.peak()
 
     def peak(self) -> int | None:
         try:
-            with open(f"/proc/{self.program_pid}/status", "rb", buffering=0) as status:  # noqa: PTH123 - hot path
-                text = status.read(4096)
-        except OSError:
+            status = Path(f"/proc/{self.program_pid}/status").read_bytes()
+            return int(status.partition(b"\nVmHWM:")[2].split()[0]) * 1024
+        except (OSError, IndexError):
             return None
-        at = text.find(b"VmHWM:")
-        return int(text[at + 6 : text.index(b"kB", at)]) * 1024 if at >= 0 else None
 
     def reap(self) -> int | None:
         """Wait for a process that has closed its output. Returns None if the harness had to kill it."""

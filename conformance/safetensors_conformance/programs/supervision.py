@@ -34,7 +34,7 @@ GONE_SECONDS = 8.0
 def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
     """Start a program with pipes in its own session. Raises OSError as ``Popen`` does."""
     if sys.platform == "linux":
-        for _ in range(2):  # a program that kills the supervisor also destroys the requests of other programs
+        for _ in range(3):  # a program that kills the supervisor also destroys the requests of other programs
             theirs, ours = _pipes()
             try:
                 return SupervisedProcess(_supervisor.ask(argv, env, theirs), ours)
@@ -86,16 +86,12 @@ class _Supervisor:
     def ask(self, argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs, self._lock:
-            for attempt in (1, 2):  # a program may have killed the supervisor
-                try:
-                    _request(self._running(), argv, env, [*stdio, theirs.fileno()])
-                except OSError as err:
-                    self._forget()
-                    if attempt == 2:
-                        ours.close()
-                        raise _NoSupervisorError from err
-                else:
-                    break
+            try:
+                _request(self._running(), argv, env, [*stdio, theirs.fileno()])
+            except OSError as err:  # a program may have killed the supervisor
+                self._forget()
+                ours.close()
+                raise _NoSupervisorError from err
         return ours
 
     def _running(self) -> socket.socket:
@@ -222,7 +218,7 @@ class SupervisedProcess:
 
 
 class Template:
-    """A Python host that only forks (``host/template.py``), on Linux only. Forks inherit ``env``."""
+    """A Python host that only forks (``host/supervisor.py``), on Linux only. Forks inherit ``env``."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         self._link, theirs = socket.socketpair()

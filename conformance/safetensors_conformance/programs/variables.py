@@ -34,13 +34,22 @@ FOR_BUILDS = (
 FOR_INSTALLERS = (
     *FOR_BUILDS,
     # Package index and proxies. A URL may contain the password of a private index.
-    *("PIP_*", "NPM_CONFIG_*", "npm_config_*", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "GOPROXY", "GOSUMDB"),
+    *(
+        "PIP_*",
+        "UV_*",
+        "NPM_CONFIG_*",
+        "npm_config_*",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "GOPROXY",
+        "GOSUMDB",
+    ),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
     "NODE_EXTRA_CA_CERTS",
 )
-"""The same for pip, npm and git, which run code from the packages that they build."""
+"""The same for pip, uv, npm and git, which run code from the packages that they build."""
 
 
 def child_variables(named: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:

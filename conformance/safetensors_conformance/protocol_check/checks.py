@@ -19,12 +19,11 @@ from safetensors_corpus.judging.content import first_difference
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, StepResult
-from ..run.multistep import run_multistep
+from ..run.cases import run_multistep
 from ..worker.confinement import Confinement
 from ..worker.copies import Copies
-from ..worker.pipe import PipeWorker
 from ..worker.protocol import PROTOCOL, STOP_REQUEST
-from ..worker.worker import Limits, StartError, Worker
+from ..worker.worker import Limits, PipeWorker, StartError, Worker
 from .conversation import MEMORY_BYTES, BreachError, Conversation, validate
 
 GOOD, BAD, OTHER = "framing/one-tensor", "framing/no-bytes", "layout/two-dtypes"

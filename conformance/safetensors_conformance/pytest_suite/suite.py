@@ -14,16 +14,14 @@ import pytest
 from safetensors_corpus import Case, ManifestError, load_manifest
 from safetensors_reference.rules.cwe import weaknesses_of
 from safetensors_reference.text import visible_lines
+from safetensors_reports.known import KnownError
 
 from ..implementations.selectors import SelectorError, resolve
-from ..options import OPTIONS
+from ..options import DEVICE_NAMES, OPTIONS, is_device
 from ..programs.sandbox import SandboxError
-from ..run.baseline import BaselineError
 from ..run.cases import GivenUpError
-from ..run.driver import Run
-from ..run.implementation_run import ImplementationRun
-from ..run.options import DEVICE_NAMES, RunOptions, is_device
-from ..run.results import ReportError
+from ..run.driver import ImplementationRun, Run
+from ..run.results import ReportError, RunOptions
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits, StartError
 from .items import SuiteItem, fit
@@ -75,7 +73,7 @@ class Suite:
                 full_failures=self.option("--full-failures"),
             )
             return Run(targets, options)
-        except (ManifestError, SelectorError, ValueError, SandboxError, BaselineError) as err:
+        except (ManifestError, SelectorError, ValueError, SandboxError, KnownError) as err:
             raise unusable(err) from err
 
     def _check_numbers(self) -> None:
@@ -93,7 +91,7 @@ class Suite:
             raise pytest.UsageError(f"--impl {odd[0]!r} is not UTF-8, which pytest-xdist cannot transmit")
         if not self._is_worker:
             try:
-                _ = self.driver.results  # locks the folder from the beginning
+                self.driver.lock_report()
             except ReportError as err:
                 raise unusable(f"--report {err}") from err
 
@@ -228,7 +226,7 @@ class Suite:
         if self.option("--update-baseline"):
             given = self.option("--baseline")
             path = Path(given) if given else None
-            self._notes.extend(self.driver.results.update_baselines(path, self.driver.options.profile))
+            self._notes.extend(self.driver.update_baselines(path, self.driver.options.profile))
         # If -k excludes the smoke item, the run must still not look like a success.
         if session.exitstatus == 0 and self.driver.has_problems:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,22 +1,5 @@
 """Baselines: the known, expected failures of one implementation, which are strict in both directions.
 
-One TOML file per implementation::
-
-    implementation = "safetensors"
-    issue = "unreported"                  # default for the entries, like why and review_by
-    why = "not analysed yet"
-    review_by = 2027-06-01
-    inconsistent = ["leading-whitespace"] # choices for which its answers are known to contradict each other
-
-    [[expected]]
-    case = "layout/hole-between-two"      # a case id, or a glob within one area
-    read = "wrong-accept"                 # the verdict, per step
-    why = "what is known about it"
-    issue = "https://github.com/owner/project/issues/1"   # required for security verdicts
-    review_by = 2027-03-01                # required for security verdicts
-    versions = ">=1.2,<2"                 # optional: versions of the implementation
-    profile = "text"                      # only for runs with this profile; default: runs without a profile
-
 The run fails if a listed failure passes, fails differently or does not run, or if an entry matches no case.
 An update from a full run keeps comments, reasons and everything that is still true.
 """
@@ -26,46 +9,39 @@ from __future__ import annotations
 import datetime as dt
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import tomlkit
-from msgspec.structs import replace
 from tomlkit.items import AoT, Table
 
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reference.source import read_whole
-from safetensors_reports.baseline import (
+from safetensors_reports.known import (
     MAX_BYTES,
-    UNREPORTED,
-    BaselineError,
     BaselineFile,
     ExpectedFailure,
+    KnownError,
     read_baseline,
 )
 
 from ..implementations.descriptor import descriptors
 from ..outcome import STEPS
 
-__all__ = [
-    "Baseline",
-    "BaselineError",
-    "check_baseline_option",
-    "due_by",
-    "failing_steps",
-    "load_baseline",
-    "name_in_records",
-    "overdue_entries",
-    "own_baselines",
-    "unexplained",
-    "update",
-]
-
 DAYS_TO_REVIEW = 90
 """Days until the review date of a newly created list."""
+NEW = """\
+# Entries without their own why, issue or review_by use these defaults.
+# After the review_by date, every run fails until you review the entries and set a new date.
+implementation = ""
+why = "failed on {today}, when this list was created; not analysed yet"
+issue = "unreported"
+review_by = {review_by}
+"""
 
 
 @dataclass(frozen=True)
@@ -74,8 +50,11 @@ class Baseline:
 
     path: Path | None
     entries: tuple[ExpectedFailure, ...] = ()
-    _exact: dict[str, ExpectedFailure] = field(default_factory=dict)
     inconsistent: frozenset[str] = frozenset()
+
+    @cached_property
+    def _exact(self) -> dict[str, ExpectedFailure]:
+        return {entry.case: entry for entry in self.entries if not entry.is_glob}
 
     @cached_property
     def _globs(self) -> list[ExpectedFailure]:
@@ -112,9 +91,9 @@ def own_baselines() -> dict[str, Path]:
 def check_baseline_option(
     given: Path | None, implementations: Sequence[object], *, read: bool = True
 ) -> None:
-    """Check the ``--baseline`` file. If ``read`` is false, the run only writes it. Raises BaselineError."""
+    """Check the ``--baseline`` file. If ``read`` is false, the run only writes it. Raises KnownError."""
     if given is not None and len(implementations) > 1:
-        raise BaselineError("--baseline applies to a single implementation; give exactly one --impl with it")
+        raise KnownError("--baseline applies to a single implementation; give exactly one --impl with it")
     if given is not None and read:
         _read(given)
     elif given is not None and given.exists():
@@ -127,23 +106,22 @@ def name_in_records(path: Path) -> str:
 
 
 def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
-    """Load the entries that apply to this version, profile and device. Raises BaselineError."""
+    """Load the entries that apply to this version, profile and device. Raises KnownError."""
     _, entries, inconsistent = _read(path)
-    active = tuple(_for_device(e, device) for e in entries if e.applies(version, profile))
-    exact: dict[str, ExpectedFailure] = {}
-    for entry in active:
-        if entry.case in exact:
-            raise BaselineError(f"baseline {path}: {entry.case} is listed twice")
-        if not entry.is_glob:
-            exact[entry.case] = entry
-    return Baseline(path, active, exact, frozenset(inconsistent))
+    active = tuple(
+        entry.for_device(kind_of_device(device)) for entry in entries if entry.applies(version, profile)
+    )
+    for case, number in Counter(entry.case for entry in active if not entry.is_glob).items():
+        if number > 1:
+            raise KnownError(f"baseline {path}: {case} is listed twice")
+    return Baseline(path, active, frozenset(inconsistent))
 
 
 def _read(path: Path) -> BaselineFile:
     try:
         return read_baseline(path)
     except OSError as err:
-        raise BaselineError(
+        raise KnownError(
             f"baseline {err}; create one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"
         ) from err
 
@@ -152,14 +130,8 @@ def kind_of_device(name: str | None) -> str:
     return (name or "").partition(":")[0]
 
 
-def _for_device(entry: ExpectedFailure, device: str | None) -> ExpectedFailure:
-    if entry.on in ("", kind_of_device(device)):
-        return entry
-    return replace(entry, steps={step: v for step, v in entry.steps.items() if step != "device"})
-
-
 def overdue_entries(baseline: Baseline, today: dt.date) -> list[ExpectedFailure]:
-    return [e for e in baseline.entries if e.review_by is not None and e.review_by < today]
+    return [entry for entry in baseline.entries if entry.is_overdue(today)]
 
 
 def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
@@ -184,7 +156,11 @@ def update(
     ``device`` step unless the run used a device of that kind. In a file without default values, new security
     entries lack an issue and a review date, and the baseline is rejected until they are added.
     """
-    document = _document(path) if path.exists() else _new_document()
+    today = dt.datetime.now(dt.UTC).date()
+    review_by = today + dt.timedelta(DAYS_TO_REVIEW)
+    document = (
+        _document(path) if path.exists() else tomlkit.parse(NEW.format(today=today, review_by=review_by))
+    )
     document["implementation"] = implementation
     document.pop("inconsistent", None)
     if inconsistent:
@@ -221,22 +197,6 @@ def update(
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
     return len(kept) - len(added), len(added), removed
-
-
-def _new_document() -> tomlkit.TOMLDocument:
-    today = dt.datetime.now(dt.UTC).date()
-    document = tomlkit.document()
-    document.add(tomlkit.comment("Entries without their own why, issue or review_by use these defaults."))
-    document.add(
-        tomlkit.comment(
-            "After the review_by date, every run fails until you review the entries and set a new date."
-        )
-    )
-    document["implementation"] = ""
-    document["why"] = f"failed on {today}, when this list was created; not analysed yet"
-    document["issue"] = UNREPORTED
-    document["review_by"] = today + dt.timedelta(DAYS_TO_REVIEW)
-    return document
 
 
 def _other_device(entry: Table, device: str | None) -> bool:
@@ -282,14 +242,14 @@ def _append(
 
 
 def _document(path: Path) -> tomlkit.TOMLDocument:
-    """Read a file that will be rewritten. Its entries may still lack reasons. Raises BaselineError."""
+    """Read a file that will be rewritten. Its entries may still lack reasons. Raises KnownError."""
     try:
         document = tomlkit.parse(read_whole(path, MAX_BYTES).decode())
         entries = document.get("expected", tomlkit.aot())
     except (OSError, ValueError, RecursionError) as err:
-        raise BaselineError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err
+        raise KnownError(f"baseline {path}: not readable as TOML ({err}); is it truncated?") from err
     if not isinstance(entries, AoT) or not all(isinstance(entry.get("case"), str) for entry in entries):
-        raise BaselineError(f"baseline {path}: each entry must be an [[expected]] table with a 'case'")
+        raise KnownError(f"baseline {path}: each entry must be an [[expected]] table with a 'case'")
     return document
 
 

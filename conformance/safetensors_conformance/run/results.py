@@ -1,35 +1,45 @@
-"""Results of a run: rows for each implementation, records on disk, the summary, and baseline updates."""
+"""Results of one implementation: settings of the run, rows, and the record on disk."""
 
 from __future__ import annotations
 
 import datetime as dt
 import platform
+import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from filelock import FileLock, Timeout
-
 from safetensors_corpus import Manifest
-from safetensors_reports.causes import Cause, cause_lines, causes
-from safetensors_reports.causes.cause import MAX_SHOWN
-from safetensors_reports.comment import markdown
-from safetensors_reports.differences.compare import compare
-from safetensors_reports.differences.report import diff_lines
-from safetensors_reports.output import write_text
 from safetensors_reports.record.charges import recharge
-from safetensors_reports.record.device_checks import CHECKS, STATUSES
-from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of
-from safetensors_reports.record.summary import summary_lines
-from safetensors_reports.text import plural, visible
+from safetensors_reports.record.run import RecordWriter, RunRecord
 
 from ..implementations.selectors import Target
-from ..outcome import Implementation, loadable
-from .baseline import due_by, failing_steps, name_in_records, unexplained, update
-from .options import RunOptions
+from ..outcome import Implementation
+from ..verdict.judge import CaseVerdict
+from ..worker.worker import Limits
+from .baseline import name_in_records
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Settings of a run. ``max_hangs`` in a row end it, or ten times as many deaths; 0 means no limit."""
+
+    manifest: Manifest
+    profile: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    baseline: Path | None = None
+    use_baseline: bool = True
+    smoke: bool = True
+    strict: bool = False
+    heavy: bool = False
+    device: str | None = None
+    max_hangs: int = 0
+    report: Path | None = None
+    full_failures: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
 
 
 def scope(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> tuple[int, dict[str, int]]:
@@ -74,6 +84,42 @@ def header_row(implementation: Implementation, options: RunOptions, baseline: Pa
         "baseline": None if baseline is None else name_in_records(baseline),
         "platform": platform.platform(),
         "python": platform.python_version(),
+    }
+
+
+def result_rows(verdict: CaseVerdict) -> list[dict[str, Any]]:
+    return [result_row(verdict, step, expected_failure=False) for step in verdict.steps]
+
+
+def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[str, Any]:
+    judged = verdict.steps[step]
+    result, case = judged.result, verdict.case
+    checks = {"checks": [check._asdict() for check in result.checks]} if step == "device" else {}
+    worst = judged.failures[0] if judged.failures else None
+    return {
+        "case": case.id,
+        "step": step,
+        "outcome": result.outcome,
+        "verdict": judged.verdict,
+        "level": case.level,
+        "importance": case.importance,
+        "rules": list(case.rules),
+        "rule": (worst.rule or None) if worst is not None else None,
+        "basis": worst.basis if worst is not None else None,
+        "failures": [asdict(failure) for failure in judged.failures],
+        "choice": case.choice,
+        "options": list(judged.options),
+        "expected_failure": expected_failure,
+        "detail": judged.detail,
+        "message": result.message,
+        "exception": result.exception,
+        "documented": result.documented,
+        "wall_ms": result.wall_ms,
+        "cpu_ms": result.cpu_ms,
+        "peak_bytes": result.peak_bytes,
+        "noise": result.noise,
+        "content": result.content,
+        **checks,
     }
 
 
@@ -153,8 +199,9 @@ class ImplementationResults:
 
     def _complete_cases(self, manifest: Manifest) -> int:
         """Count the cases with a result for each step, except heavy ones that the run did not ask for."""
-        implementation = self.header.get("implementation", {})
-        steps, areas = set(implementation.get("steps", ())), set(implementation.get("areas", ()))
+        known = self.header.get("implementation", {})
+        steps, areas = tuple(known.get("steps", ())), frozenset(known.get("areas", ()))
+        implementation = Implementation("", "", "", steps, areas=areas)
         heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
         done: dict[str, set[str]] = {}
         for row in self.results:
@@ -162,9 +209,7 @@ class ImplementationResults:
         complete = 0
         for name, there in done.items():
             case = manifest.by_id[name]
-            wanted = case.steps_for(steps, areas)
-            if "device" in steps and loadable(case) and case.is_claimed(areas):
-                wanted = [*wanted, "device"]
+            wanted = implementation.steps_of(case)
             complete += bool(wanted) and there.issuperset(wanted) and (heavy or not case.heavy)
         return complete
 
@@ -179,161 +224,3 @@ class ImplementationResults:
 
     def record(self) -> RunRecord:
         return RunRecord(self.header, recharge(self.results), self.choices, self.problems, self.footer)
-
-
-class RunResults:
-    """Results of all implementations in one run. Locks ``folder``. Raises ReportError."""
-
-    def __init__(self, options: RunOptions) -> None:
-        self.options = options
-        self.folder = options.report
-        self.implementations: dict[str, ImplementationResults] = {}
-        self._causes: dict[str, list[Cause]] = {}
-        self._written = True
-        self._lock = None if self.folder is None else _locked(self.folder)
-
-    def of(self, target: Target) -> ImplementationResults:
-        if target.selector not in self.implementations:
-            path = None if self.folder is None else self.folder / f"{target.slug}.jsonl"
-            taken = {str(one.path).casefold() for one in self.implementations.values()}
-            if path is not None and (
-                str(path).casefold() in taken or selector_of(path) not in (None, target.selector)
-            ):
-                path = path.with_name(f"{target.slug}-{target.mark}.jsonl")
-            self.implementations[target.selector] = ImplementationResults(target, path)
-        return self.implementations[target.selector]
-
-    @property
-    def started(self) -> list[ImplementationResults]:
-        return [one for one in self.implementations.values() if one.header]
-
-    def finish(self) -> None:
-        error: ReportError | None = None
-        lost = False
-        for one in self.implementations.values():
-            try:
-                if one.footer is None:
-                    one.finish(self.options.manifest)
-            except ReportError as err:
-                error = error or err
-            try:
-                one.close()
-            except ReportError as err:
-                error, lost = error or err, True
-        try:
-            if self.folder is not None and self.implementations and not lost:
-                text = markdown([x.record() for x in self.started], [self.causes(x) for x in self.started])
-                write_text(self.folder / "summary.md", text)
-        except OSError as err:
-            error = error or ReportError(f"{self.folder}/summary.md: {err.strerror or err}")
-        finally:
-            self.close()
-        if error is not None:
-            self._written = False
-            raise error
-
-    def close(self) -> None:
-        """Release the folder. Calling this repeatedly is harmless."""
-        for one in self.implementations.values():
-            with suppress(ReportError):
-                one.close()
-        if self._lock is not None:
-            self._lock.release()
-
-    def causes(self, one: ImplementationResults) -> list[Cause]:
-        name = one.target.selector
-        if name not in self._causes:
-            self._causes[name] = causes(one.record(), self.options.manifest)
-        return self._causes[name]
-
-    def summary(self) -> list[str]:
-        lines: list[str] = []
-        for one in self.implementations.values():
-            if one.header:
-                lines.extend(summary_lines(one.record()))
-                lines.extend(device_lines(one.header, one.results))
-            lines.extend(f"problem: {line}" for problem in one.problems for line in problem.splitlines())
-            lines.append("")
-        records = [one.record() for one in self.started]
-        if len(records) > 1:
-            lines += [*diff_lines(compare(records)), ""]
-        most = MAX_SHOWN if len(self.started) == 1 else MAX_SHOWN // 2
-        limit = None if self.options.full_failures else most
-        for one in self.started:
-            mine = cause_lines(self.causes(one), one.header, strict=self.options.strict, limit=limit)
-            label = [f"{visible(one.record().label, 80)}:"] if mine and len(self.started) > 1 else []
-            lines += [*label, *mine, *([""] if mine else [])]
-        if self.folder is not None and self._written:
-            lines.append(f"records and summary.md were written to {self.folder}")
-        return lines
-
-    def update_baselines(self, given: Path | None, profile: str | None) -> list[str]:
-        """Rewrite the baseline of each implementation that ran in full, and return a report about it."""
-        lines = []
-        owners: dict[Path, str] = {}
-        for one in self.implementations.values():
-            path = baseline_path(one.target, given)
-            begun = not path.exists()
-            other = owners.setdefault(path, one.target.selector)
-            if other != one.target.selector:
-                lines.append(
-                    f"{path}: not rewritten for {one.target.selector}, because it is the baseline of {other}"
-                )
-                continue
-            if one.footer is None or not one.footer["complete"]:
-                lines.append(f"{path}: not rewritten, because only a full run can update a baseline")
-                continue
-            kept, added, removed = update(
-                path,
-                one.target.selector,
-                failing_steps(one.results),
-                profile,
-                one.header.get("device") if "device" in one.header["implementation"]["steps"] else None,
-                [row["choice"] for row in one.choices if row["verdict"] == "choice-inconsistent"],
-            )
-            lines.append(f"{path}: {kept} entries kept, {added} added, {removed} removed")
-            if begun and added:
-                lines.append(
-                    f"{path}: entries without an issue count as unreported and need a review by "
-                    f"{due_by(path)}"
-                )
-            open_entries = unexplained(path)
-            if open_entries:
-                lines.append(
-                    f"{path}: {len(open_entries)} security entries need an issue and a review_by date "
-                    f"before the baseline is accepted; the first one is {visible(open_entries[0])}"
-                )
-        return lines
-
-
-def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    name = header.get("device")
-    if name is None:
-        return []
-    if "device" not in header["implementation"]["steps"]:
-        return [f"  device {name}: not tested, because the implementation does not load onto devices"]
-    mine = [row for row in rows if row["step"] == "device"]
-    lines = [f"  device {name}: {plural(len(mine), 'file')}"]
-    for check in CHECKS:
-        seen = [found for row in mine for found in row.get("checks", ()) if found["name"] == check]
-        counts = Counter(found["status"] for found in seen)
-        words = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
-        why = Counter(found["message"] for found in seen if found["status"] == "unknown").most_common(1)
-        if why and why[0][0]:
-            words[-1] += f" ({why[0][0]})"
-        lines.append(f"    {check:<10} {' · '.join(words) or 'not reported'}")
-    return lines
-
-
-def _locked(folder: Path) -> FileLock:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock")
-        lock.acquire(timeout=0)
-    except Timeout as err:
-        raise ReportError(
-            f"{folder}: another run is writing to this folder; give each run its own folder"
-        ) from err
-    except OSError as err:
-        raise ReportError(f"{folder}: {err.strerror or err}") from err
-    return lock

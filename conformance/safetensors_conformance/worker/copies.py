@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import stat
 import tempfile
 import weakref
@@ -22,7 +23,6 @@ from safetensors_corpus import Case, ManifestError
 
 from ..outcome import StepResult
 from ..programs.folders import remove, scratch_folder
-from .worker import Worker, random_numbers
 
 SHOWN_NAME = "file.safetensors"
 """Replaces the name of a copy in an implementation's messages, so that they are reproducible."""
@@ -57,7 +57,6 @@ class Copies:
         self._removal: Callable[[], object] | None = None
         self._folder: Path | None = None
         self._place: tuple[int, int] | None = None
-        self._numbers = random_numbers(32)
         self._used_numbers: set[int] = set()
         self._shown: dict[str, _Copy] = {}
         self._past: deque[tuple[str, int]] = deque()
@@ -83,7 +82,7 @@ class Copies:
             self._place = _place(self._folder)
             self._removal = weakref.finalize(self, _remove_same, self._folder, self._place)
         # Sequential numbers would reveal the position of the case in the manifest.
-        while (number := next(self._numbers) % _NUMBERS) in self._used_numbers:
+        while (number := secrets.randbelow(_NUMBERS)) in self._used_numbers:
             pass
         self._used_numbers.add(number)
         path = f"{self._folder}/input-{number:06}.safetensors"
@@ -146,13 +145,11 @@ class Copies:
 
 def without(folder: Path, result: StepResult) -> StepResult:
     """Return a result whose messages do not contain the path of the harness's own folder."""
-    name = folder.name
-    words = (result.message, result.stderr, result.noise, *[check.message for check in result.checks])
-    together = " ".join(filter(None, words))
-    if name not in together and "input-" not in together:
-        return result  # the usual case
-    message, stderr, noise, *cleaned = (_without(folder, text) for text in words)
-    checks = tuple(check._replace(message=text) for check, text in zip(result.checks, cleaned, strict=True))
+    message, stderr, noise, *texts = (
+        _without(folder, text)
+        for text in (result.message, result.stderr, result.noise, *(check.message for check in result.checks))
+    )
+    checks = tuple(check._replace(message=text) for check, text in zip(result.checks, texts, strict=True))
     return replace(result, message=message, stderr=stderr, noise=noise, checks=checks)
 
 
@@ -212,10 +209,3 @@ def small_files() -> Iterator[tuple[str, str]]:
         for path, content in zip(paths, (VALID, BROKEN), strict=True):
             path.write_bytes(content)
         yield str(paths[0]), str(paths[1])
-
-
-def warm_up(worker: Worker, step: str) -> None:
-    """Run the step on the small files. If the step needs more than a file, run ``read`` instead."""
-    with small_files() as paths:
-        for path in paths:
-            worker.ask(step if step in ("open", "read") else "read", path)

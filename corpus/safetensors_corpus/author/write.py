@@ -1,4 +1,4 @@
-"""Builder for a save: tensors as views of memory, metadata, the target and the expected file."""
+"""Builders for a save: tensors as views of memory, metadata, the target and the expected files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
 from .file import Builder, FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
+from .index import IndexBuilder, numbered
 
 SPELLED = 4096
 """Maximum length of a string that the manifest contains literally. Longer strings are given in parts."""
@@ -207,3 +208,37 @@ def _starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
         strides = [width * prod(shape[i + 1 :]) for i in range(len(shape))]
     for place in itertools.product(*(range(n) for n in shape)):
         yield given["offset"] + sum(i * s for i, s in zip(place, strides, strict=True))
+
+
+@dataclass
+class ShardedBuilder(WriteBuilder):
+    """Collects a sharded save and earlier files; ``under`` maps options to additional properties."""
+
+    max_shard_size: int = 32
+    folder: IndexBuilder = field(default_factory=IndexBuilder)
+    under: dict[str, list[str]] = field(default_factory=dict)
+
+    def tensors(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.tensor(name, "F32", [4])
+
+    def earlier(self, *shards: Sequence[str]) -> None:
+        """Put an earlier model into the folder; each of ``shards`` lists the tensor names of one shard."""
+        names = [numbered(number, len(shards)) for number in range(1, len(shards) + 1)]
+        for name, tensors in zip(names, shards, strict=True):
+            self.folder.shard(name, *tensors)
+        placed = zip(names, shards, strict=True)
+        self.folder.index({tensor: name for name, tensors in placed for tensor in tensors})
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        return {**super().content(option), "metadata": None}
+
+    def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
+        return self.folder.stored(case_id) if self.folder.named_files() else (None, {})
+
+    def action(self) -> dict[str, Any]:
+        given = {key: value for key, value in super().action().items() if key != "target"}
+        return {**given, "do": "sharded", "max_shard_size": self.max_shard_size}
+
+    def demanded(self, option: str | None = None) -> list[str]:
+        return [*self.properties, *self.under.get(option or "", ())]

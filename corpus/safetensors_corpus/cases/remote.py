@@ -7,10 +7,10 @@ Therefore, the cases with unusual answers use both a file of a few hundred bytes
 
 from __future__ import annotations
 
+from ..author.actions import RemoteBuilder
 from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from ..author.file import FileBuilder
 from ..author.parts import card_header, stretched_header
-from ..author.remote import RemoteBuilder
 from ..server import Behaviour
 
 ANSWER: Options = {"content": ACCEPT, "error": reject("IO_ERROR")}

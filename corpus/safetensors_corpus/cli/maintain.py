@@ -16,7 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from safetensors_reference import rule_book
 
 from ..document import MANIFEST, read_document
-from ..manifest import corpus_root, load_manifest
+from ..manifest import load_manifest
+from ..packed import corpus_root
 from ..publish import build as builder
 from ..publish.copy import CopyPlan, execute, plan_copy, problems
 from ..publish.packages import GO_MODULE
@@ -63,8 +64,8 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
     \b
     Exit status: 0 built or current, 1 not current (--check), 2 a case contradicts the rules.
     """
-    root = output or corpus_root()
-    with exit_if_unusable(root):
+    with exit_if_unusable(output or ""):
+        root = output or corpus_root()
         built = builder.build()
     if check:
         lines = builder.differences(built, root)
@@ -166,8 +167,8 @@ def verify(folder: Path | None, heavy: bool) -> None:
     \b
     Exit status: 0 intact, 1 problems (one line each), 2 no usable corpus.json.
     """
-    root = folder or corpus_root()
-    with exit_if_unusable(root):
+    with exit_if_unusable(folder or ""):
+        root = folder or corpus_root()
         raw = read_document(root / MANIFEST).raw
     cases = raw.get("cases")
     total = len(cases) if isinstance(cases, list) else 0
@@ -271,9 +272,9 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
     \b
     Exit status: 0 packed, or DIST already contains this release; 1 refused; 2 read or write error.
     """
-    root = root or corpus_root()
     try:
         with exit_if_unusable(dist):
+            root = root or corpus_root()
             check_target(dist)
             old = read_version(since) if since else None
             if lines := builder.differences(builder.build(), root):
@@ -312,9 +313,9 @@ def packages(output: Path, go_module: str, root: Path | None) -> None:
     \b
     Exit status: 0 written, or the folder already contains them; 1 refused; 2 read or write error.
     """
-    root = root or corpus_root()
     try:
         with exit_if_unusable(output):
+            root = root or corpus_root()
             check_target(output)
             made = make_packages(root, _license(root), go_module)
             written = write_release({package.name: package.data for package in made}, output)

@@ -6,13 +6,31 @@ This is the rule that is certainly broken, which is not always the first rule of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from safetensors_reference.rules.book import rule_book
 
-from ..manifest import ANY_VALID_FILE, Case
-from .demand import Demand, first_rule
+from ..manifest import ANY_VALID_FILE, Case, Expectation
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The expectation for an input outside the corpus. It has the attributes of a ``Case``."""
+
+    rules: tuple[str, ...]
+    expect: Expectation | None
+    level: str = "must"
+    features: tuple[str, ...] = ()
+    kind: str = "read"
+    choice: str | None = None
+    options: Mapping[str, Expectation] = field(default_factory=dict)
+
+
+def first_rule(demand: Case | Demand) -> str:
+    return demand.rules[0] if demand.rules else ""
+
 
 SLICES = "API-05"
 DTYPES = "DTY-01"

@@ -15,8 +15,8 @@ from safetensors_reference.rules.book import BASES, rule_book
 from ..manifest import ANY_VALID_FILE, Case, Expectation, claims_rule
 from . import charge
 from .answer import UNSAFE, Answer, Flaw
+from .charge import Demand, first_rule
 from .content import Difference, differences, worst_rows
-from .demand import Demand, first_rule
 from .verdicts import badness
 from .written_folder import COMPLETE, RULES_OF
 

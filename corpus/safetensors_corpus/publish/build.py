@@ -15,19 +15,14 @@ import jsonschema
 from safetensors_reference.rules.book import rule_book
 
 from .. import recipe
+from ..author.actions import ConcurrentBuilder, LifecycleBuilder, RemoteBuilder, SliceBuilder
 from ..author.case import Accept, CaseFunction, Reject, all_cases
-from ..author.concurrent import ConcurrentBuilder
-from ..author.file import HEAVY, Builder, FileBuilder
+from ..author.file import HEAVY, Builder, FileBuilder, RecipeBuilder
 from ..author.index import IndexBuilder
-from ..author.lifecycle import LifecycleBuilder
-from ..author.remote import RemoteBuilder
-from ..author.resource import RecipeBuilder
-from ..author.sharded import ShardedBuilder
-from ..author.slice import SliceBuilder
-from ..author.write import WriteBuilder
+from ..author.write import ShardedBuilder, WriteBuilder
 from ..document import CHECKSUM, MANIFEST, SCHEMA_VERSION, rendered, sha256sum
 from ..field_bugs import affected, field_bugs
-from ..manifest import corpus_root
+from ..packed import corpus_root
 
 CORPUS_VERSION = "2026.11.3"
 SPEC = {

@@ -27,7 +27,8 @@ from ..document import (
     rendered,
     stored_files,
 )
-from ..manifest import LARGEST_IN_MEMORY, corpus_root, read_stored
+from ..manifest import LARGEST_IN_MEMORY, read_stored
+from ..packed import corpus_root
 
 SCHEMA = "schema/corpus.schema.json"
 LARGEST_SCHEMA = 1 << 20

@@ -30,6 +30,20 @@ DEFAULT_EXECS = 20_000
 MAX_JOBS = 64
 
 
+class EngineChoice(click.Choice[str]):
+    """An engine. The error for the former engine ``hypothesis`` names its replacement."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "hypothesis":
+            self.fail(
+                "hypothesis is not an engine; draw inputs in your own tests with "
+                "safetensors_fuzz.strategies.files()",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 @click.group(invoke_without_command=True, subcommand_metavar="[replay ...]")
 @click.option(
     "--impl",
@@ -53,7 +67,7 @@ MAX_JOBS = 64
 @click.option("--time", "seconds", type=SecondsRange(0.1), help="Stop after this many seconds.")
 @click.option(
     "--engine",
-    type=click.Choice(ENGINES),
+    type=EngineChoice(ENGINES),
     default="outcome",
     show_default=True,
     help="Engine that generates the inputs. The atheris engine runs only the proving path of the reference.",

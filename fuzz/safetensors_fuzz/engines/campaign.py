@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from safetensors_conformance.outcome import StepResult
+from safetensors_corpus.features.tree import EARLIER, File, parse
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reports.text import message_class
 
 from ..finding import Finding
 from ..grammar.grammar import MAX_FAULTS, Grammar
-from ..grammar.model import EARLIER, File, parse
 from ..loop.cross_check import PairQuestion
 from ..loop.expectation import FileQuestion, opinion
 from ..loop.question import Examiner

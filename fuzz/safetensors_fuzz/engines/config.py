@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from safetensors_conformance.implementations.environment import InstallError, prepare
+from safetensors_conformance.implementations.commands import InstallError
+from safetensors_conformance.implementations.environment import prepare
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reference.rules.book import ProfileName
@@ -14,7 +15,7 @@ from safetensors_reference.rules.book import ProfileName
 from ..loop.subjects import FILE_STEPS, INNER
 from ..plans import PLAN_KINDS
 
-Engine = Literal["outcome", "hypothesis", "atheris"]
+Engine = Literal["outcome", "atheris"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 STEPS = (*FILE_STEPS, *PLAN_KINDS, *INNER)
 
@@ -45,8 +46,8 @@ class FuzzConfig:
             return ""
         return (
             "this engine runs only the proving path of the reference, in its own process; the outcome "
-            "'unsupported' means that the path proved nothing; the other engines run the whole reference in "
-            "a worker"
+            "'unsupported' means that the path proved nothing; the engine outcome runs the whole reference "
+            "in a worker"
         )
 
     @property

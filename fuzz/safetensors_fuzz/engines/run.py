@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import queue
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,30 +16,22 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from safetensors_conformance.differential.triage import TriageError, load_triage, shipped
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.worker.worker import StartError
 from safetensors_reference.source import read_whole
+from safetensors_reports.known import SHIPPED_TRIAGE, KnownError, load_triage
 
 from ..finding import Finding
-from ..grammar.model import File
 from ..loop.expectation import REFERENCE
 from ..loop.recorder import Settings, Tally
-from ..loop.subjects import INNER, Slots, StepError, Subject, WorkerSubject, complete
-from .atheris.engine import AtherisRun
+from ..loop.subjects import INNER, StepError, Subject, WorkerSubject, complete
+from .atheris.engine import run_atheris
 from .campaign import Campaign
 from .config import FuzzConfig, RunError
 
 LARGEST = 256 << 20
 SHUTDOWN_SECONDS = 15.0
 REPORT_SECONDS = 0.25
-MAX_EXAMPLES = 1_000_000_000
-"""Number of examples for a Hypothesis run with a time limit."""
-SHOW_EVERY = 50
-
-
-class _StopError(Exception):
-    """Stops a Hypothesis run at the time limit or the first finding."""
 
 
 class Store:
@@ -136,9 +127,7 @@ class Run:
             campaign = Campaign(
                 subjects, settings, keep=self.keep, progress=self.progress, store=store.put, tally=self.tally
             )
-            if files and config.engine == "hypothesis":
-                run_hypothesis(campaign)
-            elif files:
+            if files:
                 campaign.run(store)
             if config.plan_steps:
                 campaign.plans(config.plan_steps, None if most is None else most // families, seconds)
@@ -160,8 +149,7 @@ class Run:
                 "the engine atheris imports the tested library outside the sandbox; choose another engine"
             )
         known = known_signatures(config.triage, [target.plain() for target in targets])
-        with tempfile.TemporaryDirectory(prefix="stc-atheris-") as scratch:
-            AtherisRun(config, Path(scratch), self.tally, self.keep, self.progress, known).do()
+        run_atheris(config, self.tally, self.keep, self.progress, known)
 
     def _in_processes(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -237,53 +225,8 @@ def _job(config: FuzzConfig, job: int, messages: Any) -> None:
 def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str], bool]:
     """Return a predicate for the known signatures that are not overdue. Raises RunError."""
     try:
-        entries = load_triage(triage or shipped(), sorted({*names, REFERENCE})).entries
-    except TriageError as err:
+        known = load_triage(triage or SHIPPED_TRIAGE, sorted({*names, REFERENCE}))
+    except KnownError as err:
         raise RunError(str(err)) from err
     today = dt.datetime.now(tz=dt.UTC).date()
-    valid = [entry for entry in entries if entry.standing(today).status == "known"]
-    return lambda signature: any(entry.matches(signature) for entry in valid)
-
-
-def run_hypothesis(campaign: Campaign) -> None:
-    """Judge inputs that Hypothesis draws until the settings stop the run. Raises RunError."""
-    try:
-        # Import Hypothesis here, because the import takes half a second.
-        import hypothesis
-
-        from ..grammar.strategies import files
-    except ModuleNotFoundError as err:
-        raise RunError(
-            "the engine hypothesis needs an optional dependency; install it with: pip install "
-            "'safetensors-conformance[fuzz]'"
-        ) from err
-    began = time.monotonic()
-    settings, tally = campaign.settings, campaign.tally
-
-    with Slots(3) as slots:
-
-        @hypothesis.seed(settings.seed)
-        @hypothesis.settings(
-            max_examples=settings.max_execs or MAX_EXAMPLES,
-            deadline=None,
-            database=None,
-            phases=[hypothesis.Phase.generate],
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )
-        @hypothesis.given(files())
-        def each(file: File) -> None:
-            campaign.run_one(file.render(), slots, file)
-            tally.seconds = time.monotonic() - began
-            if tally.execs % SHOW_EVERY == 0:
-                campaign.progress(tally)
-            late = settings.seconds is not None and tally.seconds >= settings.seconds
-            if late or (settings.first and tally.findings):
-                raise _StopError
-
-        try:
-            each()
-        except _StopError:
-            pass
-        finally:
-            tally.seconds = time.monotonic() - began
-            campaign.progress(tally)
+    return lambda signature: known.is_known(signature, today)

@@ -15,8 +15,8 @@ from safetensors_corpus.typed import MisfitError, members, typed
 from safetensors_reference import Rule, explain, rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES, weaknesses_of
 from safetensors_reference.source import read_whole
-from safetensors_reports.drawing.file_svg import layout_svg
 from safetensors_reports.fuzz_finding import FileRow, FindingDocument
+from safetensors_reports.page.file_svg import layout_svg
 
 from ..finding import ENTRY, Finding
 from .texts import blamed_selector, disagreeing_selector, readme_text, text_of_test

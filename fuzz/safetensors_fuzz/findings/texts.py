@@ -10,7 +10,7 @@ from typing import Any
 
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_reference import rule_book
-from safetensors_reports.drawing.canvas import harmless_text
+from safetensors_reports.page.design import harmless_text
 from safetensors_reports.text import code, visible
 
 from ..finding import NOT_KNOWN, Finding

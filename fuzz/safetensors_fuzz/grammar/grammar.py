@@ -7,12 +7,20 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from math import prod
+from typing import TypeVar
 
-from . import extent  # noqa: F401 - the import registers its mutations
-from .faults import MUTATIONS, Mutation, entries, ranges, text  # noqa: F401
-from .model import File
-from .valid import pick, valid_file
-from .variations import GENERIC
+from safetensors_corpus.features import FEATURES
+from safetensors_corpus.features.entries import content, entry_tree, metadata_tree, pad, size
+from safetensors_corpus.features.feature import Mutation
+from safetensors_corpus.features.tree import File, Obj, Value
+from safetensors_corpus.features.vocabulary import BITS, DTYPES, NAMES, RESERVED
+
+from .faults import FAULTS, entries, ranges, text  # noqa: F401 - the imports register faults
+from .faults.generic import GENERIC
+
+T = TypeVar("T")
+
 
 MAX_FAULTS = 2
 """Maximum number of faults in one input. With more faults, the cause of an answer would be unclear."""
@@ -26,14 +34,62 @@ RARELY = 20
 """Frequency of an ordinary variation divided by that of a rare one."""
 BASES = 256
 """Number of valid files to keep for reuse. Generating a file takes five times as long as copying one."""
+LARGEST = 96
+"""Maximum size of a tensor in bytes. Small files reveal the same faults as large files and run faster."""
+_COUNTS = (0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 4, 6)
+_DIMS = (0, 1, 1, 2, 2, 3, 4, 5, 8)
+_RANKS = (0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5)
 _EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "HDR-14", "HDR-15")
 """Rules whose violation stops a reader before the first entry. Faults target these rules less often."""
 
 
+def pick(rng: random.Random, words: Sequence[T]) -> T:
+    """Return a random word. ``choice`` favours no word but is slower, and only Hypothesis needs it."""
+    if type(rng) is not random.Random:
+        return rng.choice(words)
+    return words[int(rng.random() * len(words))]
+
+
+def small_shape(rng: random.Random, dtype: bytes) -> list[int]:
+    while True:
+        shape = [pick(rng, _DIMS) for _ in range(pick(rng, _RANKS))]
+        count = size(dtype, shape)
+        if count is not None and count <= LARGEST:
+            return shape
+
+
+def valid_file(rng: random.Random) -> File:
+    """Return a valid file with up to six small tensors. Most files have the plainest spelling."""
+    file = File(Obj([]))
+    assert type(file.root) is Obj
+    rows: list[list[Value]] = file.root.members
+    data = bytearray()
+    count = pick(rng, _COUNTS)
+    for name in (
+        rng.sample(NAMES, count) if rng.random() < 0.5 else (b"t%d" % number for number in range(count))
+    ):
+        dtype = pick(rng, DTYPES) if rng.random() < 0.7 else b"F32"
+        shape = small_shape(rng, dtype)
+        count = prod(shape) * BITS[dtype] // 8
+        rows.append([b'"%b"' % name, entry_tree(dtype, shape, len(data), len(data) + count)])
+        data += content(rng, dtype, count)
+    if len(rows) > 1 and rng.random() < 0.4:
+        rng.shuffle(rows)  # the order of the header is not significant (HDR-17)
+    if rng.random() < 0.35:
+        rows.insert(rng.choice((0, len(rows))), [RESERVED, metadata_tree(rng)])
+    file.data = bytes(data)
+    padding = rng.random()
+    if padding < 0.3:
+        pad(file)
+    elif padding < 0.6:
+        file.padding = b" " * int(rng.random() * 9)
+    return file
+
+
 @cache
 def mutations() -> tuple[Mutation, ...]:
-    assert len({m.name for m in MUTATIONS}) == len(MUTATIONS)
-    return tuple(sorted(MUTATIONS, key=lambda m: m.name))
+    variations = {mutation for feature in FEATURES.values() for mutation in feature.put_in}
+    return tuple(sorted((*FAULTS, *variations), key=lambda m: m.name))
 
 
 @cache

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from safetensors_corpus.features import longer, plainest, within, without
+from safetensors_corpus.features.draft import Draft, written
+from safetensors_corpus.features.entries import numbers
+from safetensors_corpus.features.feature import Feature
+from safetensors_corpus.features.tree import File, Obj, Value
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
-from ..features import longer, plainest, within, without
-from ..features.feature import Feature
-from ..grammar.draft import Draft, written
-from ..grammar.entries import numbers
-from ..grammar.model import File, Obj, Value
 from .question import Cause, unknown
 
 MAX_RUNS = 40
@@ -155,7 +155,7 @@ class _Parts:
 
 def _cause_of(causes: Iterable[Feature], how: str = "accepted without") -> Cause:
     causes = list(causes)
-    words = ", or ".join(cause.words for cause in causes)
+    words = ", or ".join(cause.name for cause in causes)
     return Cause(tuple(dict.fromkeys(cause.rule for cause in causes)), f"{how} {words}")
 
 

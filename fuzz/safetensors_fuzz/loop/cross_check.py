@@ -9,41 +9,22 @@ from itertools import permutations
 from typing import Any
 
 from safetensors_conformance.outcome import StepResult
-from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
+from safetensors_corpus.judging.content import Difference, first_disagreement
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 
 from ..finding import AGREEMENT
 from .expectation import DIFFERENT_CONTENT, FileQuestion, kind_of_part
-from .question import Cause, Examiner, Keys, Mistake, Question, unknown
+from .question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from .subjects import Subject
 from .twin import valid_twin
 
 
-def difference_of(one: StepResult, other: StepResult) -> Difference | None:
-    """Return the first difference in the properties that both accepting answers report, or None."""
-    content, against = one.content, other.content
-    if content is None or against is None:
-        return None
-    rows = {row["name"]: row for row in against["tensors"]}
-    unreported = dict.fromkeys(FIELDS)
-    tensors = [
-        {
-            **unreported,
-            **rows.get(row["name"], {}),
-            **{key: value for key, value in row.items() if value is not None},
-        }
-        for row in content["tensors"]
-    ]
-    return first_difference({"metadata": other.metadata, **content, "tensors": tensors}, other)
-
-
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
     """Return the difference between two accepting answers from the viewpoint of each, if any."""
-    of_one, of_other = difference_of(other, one), difference_of(one, other)
-    # If only one answer reports a name twice, there is a difference in one direction only.
-    either = of_one or of_other
-    return None if either is None else (of_one or either, of_other or either)
+    of_one = first_disagreement(other.content or {}, one.content or {})
+    of_other = first_disagreement(one.content or {}, other.content or {})
+    return None if of_one is None or of_other is None else (of_one, of_other)
 
 
 def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
@@ -139,15 +120,14 @@ class PairQuestion(FileQuestion):
         signature = f"{signature_of(self.subject, DIFFERENT_CONTENT, names)} [{mistake.kind}]"
         return Keys(signature, f"{'+'.join(self.choices)}: {signature}")
 
-    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        if self._recurs_on_twin(mistake, examiner) is not False:
-            return unknown("there is no similar valid file that both accept and that could be compared")
-        rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
-        return Cause(rules, "the two do not differ in this way on the most similar valid file")
-
-    def got(self, name: str, mistake: Mistake) -> dict[str, str]:
-        (one, other), second = mistake.differences, self.second.name
-        return {
+    def explain(self, examiner: Examiner, mistake: Mistake) -> Account:
+        cause = unknown("there is no similar valid file that both accept and that could be compared")
+        if self._recurs_on_twin(mistake, examiner) is False:
+            rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
+            cause = Cause(rules, "the two do not differ in this way on the most similar valid file")
+        (one, other), name, second = mistake.differences, examiner.subject.name, self.second.name
+        got = {
             name: f"accept, but {disagreement_text(one.text, second)}",
             second: f"accept, but {disagreement_text(other.text, name)}",
         }
+        return Account(cause, mistake.verdict, got)

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Literal
 from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.author.file import dtype_features
 from safetensors_corpus.judging.answer import UNSAFE
-from safetensors_corpus.judging.charge import LARGE_DIMENSION
-from safetensors_corpus.judging.demand import Demand
+from safetensors_corpus.judging.charge import LARGE_DIMENSION, Demand
 from safetensors_corpus.judging.judge import failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import Expectation
@@ -24,7 +23,7 @@ from safetensors_reports.text import message_class
 
 from ..finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY
 from .attribution import cause_of_refusal
-from .question import Cause, Examiner, Keys, Mistake, Question, unknown
+from .question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from .shrink import shrink
 from .subjects import content, quick_header
 
@@ -36,7 +35,7 @@ HIGH_RANK = 8
 
 
 @dataclass
-class FileQuestion(Question):
+class FileQuestion:
     """A file and the judgement of the strict reader."""
 
     data: bytes
@@ -50,6 +49,7 @@ class FileQuestion(Question):
 
     entry: ClassVar[str] = ENTRY
     action: ClassVar[None] = None
+    engine: ClassVar[str] = ""
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
@@ -81,6 +81,10 @@ class FileQuestion(Question):
     @property
     def files(self) -> Mapping[str, bytes]:
         return {ENTRY: self.data}
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
 
     @property
     def where(self) -> tuple[int, int] | None:
@@ -165,8 +169,11 @@ class FileQuestion(Question):
             mistake.kind if mistake.verdict == "unsafe" else "",
         )
 
-    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        return self.cause_of(mistake, examiner.accepts)
+    def explain(self, examiner: Examiner, mistake: Mistake) -> Account:
+        cause, verdict = self.cause_of(mistake, examiner.accepts), mistake.verdict
+        if effect_of(verdict) == "reject" and cause.rules:
+            verdict = failure_of("reject", cause.rules[0], "must", "outcome", mistake.text).verdict
+        return Account(cause, verdict, {examiner.subject.name: mistake.text})
 
     def cause_of(self, mistake: Mistake, accepts: Callable[[bytes], bool]) -> Cause:
         if effect_of(mistake.verdict) in ("accept", "content"):
@@ -183,11 +190,6 @@ class FileQuestion(Question):
                 "the file has no fault, and each further attempt would run until it reaches a limit"
             )
         return cause_of_refusal(self.data, accepts, self.profile)
-
-    def verdict(self, mistake: Mistake, cause: Cause) -> str:
-        if effect_of(mistake.verdict) != "reject" or not cause.rules:
-            return mistake.verdict
-        return failure_of("reject", cause.rules[0], "must", "outcome", mistake.text).verdict
 
 
 def opinion(data: bytes, profile: ProfileName | None = None, *, likely_valid: bool = False) -> FileQuestion:

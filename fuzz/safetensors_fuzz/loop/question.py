@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, Protocol
 
 from safetensors_corpus.judging.content import Difference
 from safetensors_reference.rules.book import ProfileName
@@ -57,64 +56,57 @@ class Keys:
     """Key of an abnormal termination. A run examines only a few terminations with the same key."""
 
 
-class Question(ABC):
-    """An input and its expected answer. The fields have the same meaning as in a ``Finding``."""
+@dataclass(frozen=True)
+class Account:
+    """Details of a mistake that a finding reports."""
 
-    if TYPE_CHECKING:
-        # A property that exists at run time would prevent subclasses from defining a field.
-        @property
-        def rules(self) -> tuple[str, ...]: ...
-        @property
-        def codes(self) -> tuple[str, ...]: ...
-        @property
-        def subject(self) -> str: ...
-        @property
-        def files(self) -> Mapping[str, bytes]: ...
-        @property
-        def expectation(self) -> Mapping[str, Any]: ...
-        @property
-        def entry(self) -> str: ...
-        @property
-        def action(self) -> Mapping[str, Any] | None: ...
-        @property
-        def where(self) -> tuple[int, int] | None: ...
+    cause: Cause
+    verdict: str
+    got: Mapping[str, str]
 
-    engine: ClassVar[str] = ""
-    """Engine that generates the questions. If it is empty, the engine of the run applies."""
+
+class Question(Protocol):
+    """An input and its expected answer. The properties have the same meaning as in a ``Finding``."""
 
     @property
-    @abstractmethod
-    def expected(self) -> str:
-        """The expected answer in one line."""
+    def rules(self) -> tuple[str, ...]: ...
+    @property
+    def codes(self) -> tuple[str, ...]: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def files(self) -> Mapping[str, bytes]: ...
+    @property
+    def expected(self) -> str: ...
+    @property
+    def expectation(self) -> Mapping[str, Any]: ...
+    @property
+    def entry(self) -> str: ...
+    @property
+    def action(self) -> Mapping[str, Any] | None: ...
+    @property
+    def where(self) -> tuple[int, int] | None: ...
+    @property
+    def engine(self) -> str:
+        """Engine that generates the questions. If it is empty, the engine of the run applies."""
 
     @property
     def size(self) -> int:
         """Size of all files in bytes. For a write, it is the length of the action."""
-        return sum(map(len, self.files.values())) or len(repr(self.action))
 
-    @abstractmethod
     def examine(self, examiner: Examiner) -> Mistake | None:
         """Run the examiner's subject. Returns the mistake in its answer, or None if the answer is right."""
 
-    @abstractmethod
     def shrink(self, same: Callable[[Question], bool], seconds: float) -> Question:
         """Return the simplest question found for which ``same`` returns True."""
 
-    @abstractmethod
     def same_bug(self, mistake: Mistake, other: Question, again: Mistake) -> bool:
         """Return whether another question with the same verdict shows the same bug."""
 
-    @abstractmethod
     def keys(self, examiner: Examiner, mistake: Mistake) -> Keys: ...
 
-    def got(self, name: str, mistake: Mistake) -> dict[str, str]:
-        return {name: mistake.text}
-
-    @abstractmethod
-    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause: ...
-
-    def verdict(self, mistake: Mistake, cause: Cause) -> str:  # noqa: ARG002
-        return mistake.verdict
+    def explain(self, examiner: Examiner, mistake: Mistake) -> Account:
+        """Return the cause of a mistake. This may run the examiner's subject again."""
 
 
 class Examiner:

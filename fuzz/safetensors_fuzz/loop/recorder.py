@@ -132,17 +132,17 @@ class Recorder:
         if replays < REPLAYS:  # an unstable finding is not kept, so its cause is irrelevant
             self._tally.unstable[signature] = replays
             return
-        cause = small.cause(again, examiner)
+        account = small.explain(examiner, again)
         finding = Finding(
             step=examiner.step,
-            verdict=small.verdict(again, cause),
+            verdict=account.verdict,
             signature=signature,
-            rules=cause.rules,
-            cause=cause.words,
+            rules=account.cause.rules,
+            cause=account.cause.words,
             codes=small.codes,
             expected=small.expected,
             expectation=small.expectation,
-            got=small.got(examiner.subject.name, again),
+            got=account.got,
             versions={subject.name: subject.version for subject in examiner.subjects},
             files=small.files,
             entry=small.entry,

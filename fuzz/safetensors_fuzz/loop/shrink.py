@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
 from typing import TypeVar
 
-from ..grammar.entries import TensorEntry, entries, metadata, resize, shift, size, trees
-from ..grammar.model import Arr, File, Obj, Value, parse
-from ..grammar.vocabulary import BITS
+from safetensors_corpus.features.entries import TensorEntry, entries, metadata, resize, shift, size, trees
+from safetensors_corpus.features.tree import Arr, File, Obj, Value, parse
+from safetensors_corpus.features.vocabulary import BITS
 
 MOST_TRIES = 4000
 MAX_SECONDS = 1.0

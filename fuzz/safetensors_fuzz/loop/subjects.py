@@ -13,10 +13,9 @@ from typing import Any, Self
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.outcome import Implementation, StepResult
 from safetensors_conformance.programs.sandbox import run_folder
-from safetensors_conformance.run.multistep import run_multistep
+from safetensors_conformance.run.cases import run_multistep
 from safetensors_conformance.verdict.judge import StepVerdict, judge
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits, Request, Worker
+from safetensors_conformance.worker.worker import Limits, Request, Worker, make_worker
 from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.manifest import Case
@@ -24,8 +23,7 @@ from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.header.model import Header
-from safetensors_reference.header.prove import prove
-from safetensors_reference.header.read import raw_header
+from safetensors_reference.header.read import prove, raw_header
 from safetensors_reference.source import MemorySource
 
 FILE_STEPS = ("open", "read")

@@ -6,13 +6,12 @@ import json
 import re
 from math import prod
 
+from safetensors_corpus.features.draft import decode_string
+from safetensors_corpus.features.entries import integers, numbers
+from safetensors_corpus.features.tree import Arr, File, Obj, Value, parse, text
+from safetensors_corpus.features.vocabulary import FIELDS, RESERVED
 from safetensors_reference import explain
 from safetensors_reference.rules.dtypes import DTYPE_BITS
-
-from ..grammar.draft import decode_string
-from ..grammar.entries import integers, numbers
-from ..grammar.model import Arr, File, Obj, Value, parse, text
-from ..grammar.vocabulary import FIELDS, RESERVED
 
 MAX_RANK = 8
 """Highest rank that every reader must support (SHP-10)."""

@@ -7,7 +7,7 @@ import random
 from .index import Indexes
 from .question import PlanKind
 from .slice import Slices
-from .values import Plan
+from .values import Dice, Plan
 from .write import Writes
 
 PLAN_KINDS: dict[str, PlanKind] = {kind.step: kind for kind in (Slices(), Writes(), Indexes())}
@@ -15,4 +15,4 @@ PLAN_KINDS: dict[str, PlanKind] = {kind.step: kind for kind in (Slices(), Writes
 
 def plan_of(step: str, seed: int, number: int) -> Plan:
     rng = random.Random(f"{seed}/{step}/{number}")  # noqa: S311 - reproducible on purpose
-    return PLAN_KINDS[step].plan(rng)
+    return PLAN_KINDS[step].draw(Dice(rng))

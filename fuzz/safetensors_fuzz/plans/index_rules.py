@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from safetensors_corpus.author import index
-from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
+from safetensors_corpus.author.case import reject
 from safetensors_corpus.author.file import json_text
-from safetensors_reference.rules.book import rule_book
 
 from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling, reject_ruling
 from .values import Plan
@@ -303,8 +302,4 @@ def _ruling(plan: Plan, choices: set[str], shards: Mapping[str, Mapping[str, Any
         return accept_ruling("IDX-01", *rules)
     if len(choices) > 1 and choices & {"index-surplus-tensor"}:
         raise PlanError("unmapped tensors together with another choice")
-    rejected = reject(CODES.get(choice, "UNCLASSIFIED"))
-    options: dict[str, Accept | Reject] = {
-        name: rejected if name == "reject" else ACCEPT for name in rule_book().choices[choice].options
-    }
-    return choice_ruling(choice, options, "IDX-01", beside=choices)
+    return choice_ruling(choice, reject(CODES.get(choice, "UNCLASSIFIED")), "IDX-01", beside=choices)

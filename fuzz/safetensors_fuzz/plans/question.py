@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import random
 import re
 import tempfile
 from abc import ABC, abstractmethod
@@ -14,19 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from safetensors_conformance.outcome import STEPS
 from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject
 from safetensors_corpus.author.file import Builder
 from safetensors_corpus.document import action_faults
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_corpus.manifest import ROOT_MARK, Case, DirectoryFile, Expectation, Input
+from safetensors_corpus.steps import KINDS
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import without_folders
 
 from ..finding import ADAPTER_ERROR, ENTRY
-from ..loop.question import Cause, Examiner, Keys, Mistake, Question, unknown
+from ..loop.question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from ..loop.shrink import simplest
 from .simplification import Simpler, ways
 from .values import Dice, Plan
@@ -67,7 +66,7 @@ class PlanFault:
 
 
 def accept_ruling(*rules: str, level: str = "must") -> Ruling:
-    return Ruling(rules, (), None, {"": ACCEPT}, level, frozenset({rules[0]}))
+    return Ruling(tuple(dict.fromkeys(rules)), (), None, {"": ACCEPT}, level, frozenset({rules[0]}))
 
 
 def reject_ruling(faults: Iterable[PlanFault]) -> Ruling:
@@ -82,19 +81,28 @@ def reject_ruling(faults: Iterable[PlanFault]) -> Ruling:
     )
 
 
+REFUSALS = ("error", "refuse", "reject")
+"""Names of the options of choices that reject the input."""
+
+
 def choice_ruling(
     choice: str,
-    options: Mapping[str, Accept | Reject],
+    rejection: Reject,
     *rules: str,
     level: str = "may",
     beside: Iterable[str] = (),
+    instead: Mapping[str, Accept | Reject] | None = None,
 ) -> Ruling:
-    rules = tuple(dict.fromkeys((rule_book().choices[choice].rule, *rules)))
+    """Return the ruling for a choice. ``instead`` replaces the behaviour of individual options."""
+    row = rule_book().choices[choice]
+    usual = {name: rejection if name in REFUSALS else ACCEPT for name in row.options}
+    options = {**usual, **(instead or {})}
+    rules = tuple(dict.fromkeys((row.rule, *rules)))
     return Ruling(rules, (), choice, options, level, frozenset({choice, *beside}))
 
 
 @dataclass(frozen=True, eq=False)
-class PlanQuestion(Question):
+class PlanQuestion:
     """The question of a plan. Questions with the same step and plan are equal."""
 
     kind: PlanKind
@@ -128,6 +136,10 @@ class PlanQuestion(Question):
             return f"choice {expectation['choice']} ({options})"
         return _demanded(expectation)
 
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.files.values())) or len(repr(self.action))
+
     def case(self, folder: Path) -> Case:
         return case_from(self.step, self.files, self.entry, self.action, self.expectation, self.rules, folder)
 
@@ -159,7 +171,10 @@ class PlanQuestion(Question):
         signatures = tuple(signature_of(subject, vector, names) for subject in subjects)
         return Keys(signatures[0], f"{self.step} {signatures[0]}", covered_by=signatures)
 
-    def cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
+    def explain(self, examiner: Examiner, mistake: Mistake) -> Account:
+        return Account(self._cause(mistake, examiner), mistake.verdict, {examiner.subject.name: mistake.text})
+
+    def _cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
         """Return the rules that the judge names, or those without which the answer becomes right."""
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed; the implementation itself may be right")
@@ -276,14 +291,11 @@ class PlanKind(ABC):
     def question(self, plan: Plan) -> PlanQuestion:
         """Return the question of a plan. Raises PlanError."""
 
-    def plan(self, rng: random.Random) -> Plan:
-        return self.draw(Dice(rng))
-
     def smaller(self, plan: Plan) -> Iterator[Plan]:
         return (other for other in ways(*self.simpler)(plan) if other != plan)
 
 
-CASE_KINDS = {"open": "read", "read": "read", "slice": "slice", "write": "write", "index": "index"}
+CASE_KINDS = {step: kind for kind in ("read", "slice", "write", "index") for step in KINDS[kind].steps}
 """Kind of case for each step that supports random inputs."""
 AREAS = {"slice": "slice", "write": "writer", "index": "index"}
 
@@ -320,7 +332,7 @@ def case_from(
         level=expectation.get("level", "must"),
         importance="medium",
         features=tuple(expectation.get("features", ())),
-        steps=tuple(s for s in STEPS if CASE_KINDS.get(s) == CASE_KINDS[step]),
+        steps=KINDS[CASE_KINDS[step]].steps,
         input=_input(step, files, entry, folder),
         action=action,
         budget=None,

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
+from safetensors_corpus.author.actions import SliceBuilder, index_items
 from safetensors_corpus.author.file import filled, pattern, size_of
-from safetensors_corpus.author.slice import SliceBuilder, index_items
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .question import PlanError, PlanFault, PlanKind, PlanQuestion, build_question, reject_ruling

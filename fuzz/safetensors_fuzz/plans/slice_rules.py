@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
-from safetensors_reference.rules.book import rule_book
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .question import PlanError, PlanFault, Ruling, accept_ruling, choice_ruling, reject_ruling
@@ -164,31 +163,22 @@ def ruling_on(
     if bits % 8 and choice in UNEVEN:
         choice = "slice-packed"
     if choice == "slice-bool":
-        return _truth(dtype, shape, items, data, part)
-    options: dict[str, Accept | Reject] = {
-        name: reject(*OUT) if name == "error" else ACCEPT for name in rule_book().choices[choice].options
-    }
-    return choice_ruling(choice, options, *rules, beside=found.choices), {None: part}
+        return _boolean_ruling(dtype, shape, items, data, part)
+    return choice_ruling(choice, reject(*OUT), *rules, beside=found.choices), {None: part}
 
 
-def _truth(
+def _boolean_ruling(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, part: Part
 ) -> tuple[Ruling, dict[str | None, Part]]:
+    """Return the ruling for a Boolean, which may be a mask, an integer or an error."""
     plain = [int(item) if isinstance(item, bool) else item for item in items]
-    options: dict[str, Accept | Reject] = {
-        "error": reject(*NOT_OFFERED),
-        "integer": reject(*OUT),
-        "mask": ACCEPT,
-    }
-    answers: dict[str | None, Part] = {"mask": part}
     found = analyse_index(shape, plain)
     if found.choices:
         raise PlanError("a Boolean together with a choice")
     answer = None if found.faults else pick(dtype, shape, plain, data)
-    if answer is not None:
-        options["integer"] = ACCEPT
-        answers["integer"] = answer
-    return choice_ruling("slice-bool", options), answers
+    integer: Accept | Reject = reject(*OUT) if answer is None else ACCEPT
+    ruling = choice_ruling("slice-bool", reject(*NOT_OFFERED), instead={"integer": integer})
+    return ruling, {"mask": part} if answer is None else {"mask": part, "integer": answer}
 
 
 def pick(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) -> Part | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from safetensors_corpus.author.case import ACCEPT, Accept, Reject, reject
+from safetensors_corpus.author.case import reject
 from safetensors_corpus.author.file import pattern
 from safetensors_corpus.author.write import WriteBuilder, covered
 from safetensors_corpus.judging.written_file import FOREIGN, foreign_windows
@@ -49,14 +49,13 @@ def ruling_on(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping
     should = [SHOULD[name] for name in plan["properties"] if name in SHOULD]
     if faults := list(_faults(plan, tensors)):
         return replace(reject_ruling(faults), level="should") if should else reject_ruling(faults)
-    choice = _choice(plan, memory, tensors)
+    choice = _choice_ruling(plan, memory, tensors)
     if choice is None:
         rules = ("WRT-01", *should, *_about(plan, tensors))
-        return accept_ruling(*dict.fromkeys(rules), level="should" if should else "must")
+        return accept_ruling(*rules, level="should" if should else "must")
     if should:
         raise PlanError("a recommendation together with a choice")
-    name, options, rules = choice
-    return choice_ruling(name, options, *rules, level="must")
+    return choice
 
 
 def _faults(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[PlanFault]:
@@ -118,10 +117,10 @@ def is_contiguous(tensor: Mapping[str, Any]) -> bool:
     return True
 
 
-def _choice(
+def _choice_ruling(
     plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]
-) -> tuple[str, dict[str, Accept | Reject], tuple[str, ...]] | None:
-    """Return the choice that covers a plan without faults, its options, and any additional rules."""
+) -> Ruling | None:
+    """Return the ruling for the choice that covers a plan without faults, if any."""
     big = any(t["byteorder"] == "big" for t in tensors)
     views = not all(map(is_contiguous, tensors))
     groups = _sharing(memory, tensors)
@@ -129,18 +128,18 @@ def _choice(
     if bool(groups) + missing + (big or views) > 1:
         raise PlanError("several choices at once")
     if missing:
-        return "missing-folder", {"refuse": reject("IO_ERROR"), "create": ACCEPT}, ()
+        return choice_ruling("missing-folder", reject("IO_ERROR"), level="must")
     if big and views:
-        rejected = reject("WRT_UNSUPPORTED_DTYPE", "WRT_NOT_CONTIGUOUS")
-        return "big-endian-view", {"write": ACCEPT, "refuse": rejected}, ("WRT-07", "DAT-01")
+        rejection = reject("WRT_UNSUPPORTED_DTYPE", "WRT_NOT_CONTIGUOUS")
+        return choice_ruling("big-endian-view", rejection, "WRT-07", "DAT-01", level="must")
     if big:
-        return "big-endian", {"swap": ACCEPT, "refuse": reject("WRT_UNSUPPORTED_DTYPE")}, ("DAT-01",)
+        return choice_ruling("big-endian", reject("WRT_UNSUPPORTED_DTYPE"), "DAT-01", level="must")
     if views:
-        return "non-contiguous", {"copy": ACCEPT, "refuse": reject("WRT_NOT_CONTIGUOUS")}, ("WRT-01",)
+        return choice_ruling("non-contiguous", reject("WRT_NOT_CONTIGUOUS"), "WRT-01", level="must")
     if groups:
-        rejected = reject("WRT_SHARED_STORAGE")
-        once = ACCEPT if all(map(_keepers, groups)) else rejected
-        return "shared-memory", {"copy": ACCEPT, "refuse": rejected, "once": once, "noted": once}, ()
+        rejection = reject("WRT_SHARED_STORAGE")
+        once = {} if all(map(_keepers, groups)) else dict.fromkeys(("once", "noted"), rejection)
+        return choice_ruling("shared-memory", rejection, level="must", instead=once)
     return None
 
 

@@ -14,10 +14,10 @@ import msgspec
 
 from ..arrays.buffers import cores
 from ..files.names import SourceError, is_address
-from ..files.progress import ProgressBar
-from ..files.walk import find_folders
+from ..files.walk import ProgressBar, find_folders
+from ..main import INTERRUPTED
 from ..rules.faults import shown_name
-from .engine import Dask, EngineError, Pool, run
+from .engine import Dask, Engine, EngineError, Pool, run
 from .results import ProcessedFiles, ResultsError, open_results
 from .row import NOT_READ
 from .work import AuditOptions, make_batches
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..files.names import Folder
-    from .engine import Engine
     from .results import JsonlResults, ParquetResults
 
-INTERRUPTED = 130
 LOCAL_BATCH = 256
 ROUNDS = 16
 """Number of remote files in a batch for each concurrent request.
@@ -193,7 +191,7 @@ def audit(
 class _AuditRun:
     options: AuditOptions
     batch: int
-    engine: Engine | None = None
+    engine: Engine = field(default_factory=Engine)
     processed: ProcessedFiles = field(default_factory=ProcessedFiles)
     counts: Counter[str] = field(default_factory=Counter)
     interrupted: bool = False
@@ -216,8 +214,7 @@ class _AuditRun:
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
-            if self.engine is not None:
-                self.engine.close(at_once=self.interrupted or sys.exc_info()[0] is not None)
+            self.engine.close(at_once=self.interrupted or sys.exc_info()[0] is not None)
             if results is not None:
                 results.close()
                 if sys.exc_info()[0] is not None:

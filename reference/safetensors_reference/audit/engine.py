@@ -18,7 +18,7 @@ from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from http.client import HTTPException
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.request import urlopen
 
 import click
@@ -46,24 +46,34 @@ class EngineError(Exception):
     """An engine is not available. The message is a single line."""
 
 
-class Engine(Protocol):
-    """Runs ``audit_batch`` in workers. ``deaths`` lists the exceptions that indicate that a worker died."""
+class Engine:
+    """Runs batches in this process, one at a time. The other engines run them in workers.
 
-    deaths: tuple[type[BaseException], ...]
-    about: str
+    ``deaths`` lists the exceptions that indicate that a worker died.
+    """
+
+    deaths: tuple[type[BaseException], ...] = ()
+    about = "this process"
 
     @property
-    def capacity(self) -> int: ...
+    def capacity(self) -> int:
+        """Maximum number of batches in flight."""
+        return 1
 
-    def submit(self, batch: Batch, options: AuditOptions) -> Any: ...
+    def submit(self, batch: Batch, options: AuditOptions) -> Any:
+        future: Future[BatchResult] = Future()
+        future.set_result(audit_batch(batch, options))
+        return future
 
-    def check_workers(self) -> None: ...
+    def check_workers(self) -> None:
+        """Raise EngineError if there is no worker."""
 
-    def close(self, *, at_once: bool) -> None: ...
+    def close(self, *, at_once: bool) -> None:
+        """Stop all workers; ``at_once`` does not wait for their batches."""
 
 
-def run(batches: Iterable[Batch], options: AuditOptions, engine: Engine | None) -> Iterator[bytes]:
-    return _Scheduler(batches, options, engine or Loop()).rows()
+def run(batches: Iterable[Batch], options: AuditOptions, engine: Engine) -> Iterator[bytes]:
+    return _Scheduler(batches, options, engine).rows()
 
 
 class _Scheduler:
@@ -85,7 +95,8 @@ class _Scheduler:
             # A suspect must run alone. With other batches in flight, the culprit would be unknown.
             if self.suspects and not self.in_flight:
                 self._submit(*self.suspects.popleft())
-            while not self.suspects and not self._isolating() and len(self.in_flight) < self.engine.capacity:
+            isolating = any(kills >= 0 for _, kills in self.in_flight.values())
+            while not self.suspects and not isolating and len(self.in_flight) < self.engine.capacity:
                 batch = self._next_batch()
                 if batch is None:
                     break
@@ -110,9 +121,6 @@ class _Scheduler:
         if rest := items[self.options.at_once :]:
             self.slow[store] = rest
         return Batch(store, tuple(items[: self.options.at_once]), patient=True)
-
-    def _isolating(self) -> bool:
-        return any(kills >= 0 for _, kills in self.in_flight.values())
 
     def _submit(self, batch: Batch, kills: int) -> None:
         try:
@@ -141,7 +149,11 @@ class _Scheduler:
             elif kills == 0:
                 self.suspects.appendleft((batch, 1))
             else:
-                yield _worker_killer_row(batch)
+                item = batch.items[0]
+                text = "every process that reads this file dies, for example because it runs out of memory"
+                kind: Literal["file", "model"] = "model" if item.is_index else "file"
+                error = NotReadError("kills-worker", text)
+                yield encode_row(unread_row(item.address, error, item.size, item.tag, kind))
         except Exception as err:  # raised by the engine, since ``audit_batch`` never raises
             message = shorten(" ".join(str(err).split()), 300)
             raise EngineError(f"{self.engine.about}: {type(err).__name__}: {message}") from err
@@ -153,39 +165,10 @@ class _Scheduler:
             yield result.rows
 
 
-class Loop:
-    """Runs batches in this process, one at a time."""
-
-    deaths: tuple[type[BaseException], ...] = ()
-    about = "this process"
-    capacity = 1
-
-    def submit(self, batch: Batch, options: AuditOptions) -> Any:
-        future: Future[BatchResult] = Future()
-        future.set_result(audit_batch(batch, options))
-        return future
-
-    def check_workers(self) -> None:
-        pass
-
-    def close(self, *, at_once: bool) -> None:
-        pass
-
-
-def _worker_killer_row(batch: Batch) -> bytes:
-    item = batch.items[0]
-    error = NotReadError(
-        "kills-worker", "every process that reads this file dies, for example because it runs out of memory"
-    )
-    return encode_row(
-        unread_row(item.address, error, item.size, item.tag, "model" if item.is_index else "file")
-    )
-
-
-class Pool:
+class Pool(Engine):
     """A pool of processes on this machine. The pool is restarted when a process dies."""
 
-    deaths: tuple[type[BaseException], ...] = (BrokenExecutor,)
+    deaths = (BrokenExecutor,)
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -210,9 +193,6 @@ class Pool:
             self._pool = self._start_pool()
             return self._pool.submit(audit_batch, batch, options)
 
-    def check_workers(self) -> None:
-        pass
-
     def close(self, *, at_once: bool) -> None:
         self._pool.shutdown(wait=not at_once, cancel_futures=True)
         if at_once:
@@ -233,7 +213,7 @@ def _exit_with_parent() -> None:  # otherwise a worker would wait forever if the
     os._exit(1)
 
 
-class Dask:
+class Dask(Engine):
     """Workers of a dask.distributed cluster. This package must be installed on them."""
 
     def __init__(self, address: str, timeout: float = 20) -> None:
@@ -252,7 +232,7 @@ class Dask:
             raise EngineError(
                 f"{shown_name(address)}: this is not the address of a dask scheduler: {err}"
             ) from err
-        self.deaths: tuple[type[BaseException], ...] = (KilledWorker,)
+        self.deaths = (KilledWorker,)
         for name in (
             "distributed",
             *logging.root.manager.loggerDict,

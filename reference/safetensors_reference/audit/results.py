@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..files.reading import listed
-from ..rules.faults import quote, shown_name
+from ..rules.faults import shown_name
 from ..writing.atomic import NotSavedError, write_file
 from .row import Row, row_address, unicode
 
@@ -49,10 +49,7 @@ class _Key(msgspec.Struct):
 
 
 class ProcessedFiles:
-    """Files that already have a row, stored as keyed 64-bit hashes.
-
-    ``seen`` contains the files of this run, or is None if no file can occur twice.
-    """
+    """Files that already have a row, as keyed hashes; ``seen`` is None if no file can occur twice."""
 
     def __init__(self) -> None:
         self._verdicts: dict[int, str] = {}
@@ -128,10 +125,7 @@ class JsonlResults:
             raise
 
     def _whole_lines(self) -> int:
-        """Remove an incomplete last row and return the new size of the file.
-
-        Raises ResultsError if the file contains something other than audit rows.
-        """
+        """Remove an incomplete last row and return the new size. Raises ResultsError for a foreign file."""
         end = os.fstat(self._fd).st_size
         while end:
             start = max(0, end - 65_536)
@@ -311,7 +305,7 @@ def _lock(fd: int, path: Path) -> None:
 
 
 def _error_text(err: Exception) -> str:
-    return quote(" ".join(str(err).split()), 300)[1:-1]
+    return shown_name(" ".join(str(err).split()), 300)
 
 
 def _not_written(path: Path, err: OSError | ValueError) -> ResultsError:

@@ -15,11 +15,11 @@ import msgspec
 from ..files.reading import LARGEST, NotRead, NotReadError
 from ..header.explain import explain_source
 from ..header.json_text import Abandon
-from ..header.model import Rows
+from ..header.model import rows
 from ..header.read import examine_source
 from ..model.index import INDEX_CAP, FaultCollector, read_index
 from ..model.read import ABSENT, Shard, check_shards
-from ..rules.faults import quote, shorten
+from ..rules.faults import quote, shorten, shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -231,7 +231,7 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
 def unread_row(
     address: str, error: NotReadError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
 ) -> Row:
-    note = quote(error.note, MAX_TEXT)[1:-1]
+    note = shown_name(error.note, MAX_TEXT)
     row = Row(address, now(), error.verdict, kind, size, tag, note=note)
     return msgspec.structs.replace(row, requests=error.requests, read=error.received)
 
@@ -247,7 +247,7 @@ def fault_fields(faults: Iterable[Fault]) -> dict[str, Any]:
         "codes": tuple(sorted({f.code for f in faults})),
         "rules": tuple(sorted({f.rule for f in faults})),
         "faults": len(faults),
-        "note": quote(faults[0].message, MAX_TEXT)[1:-1] if faults else "",
+        "note": shown_name(faults[0].message, MAX_TEXT) if faults else "",
     }
 
 
@@ -265,19 +265,15 @@ def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Pr
 
 
 def _tallies(header: Header) -> tuple[tuple[Tally, ...], bool]:
-    tensors = header.tensors
-    if isinstance(tensors, Rows):
-        dtypes, spans = tensors.columns()
-    else:
-        dtypes, spans = [t.dtype for t in tensors.values()], [(t.begin, t.end) for t in tensors.values()]
-    counts = Counter(dtypes)
-    if len(counts) > 1:
-        sizes: Counter[str] = Counter()
-        for dtype, (begin, end) in zip(dtypes, spans, strict=True):
-            sizes[dtype] += end - begin
-    else:
-        sizes = Counter(dict.fromkeys(counts, header.data_size))
-    return tuple(Tally(d, counts[d], sizes[d]) for d in sorted(counts)), spans == sorted(spans)
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    ordered, last = True, (0, 0)
+    for _, dtype, _, begin, end in rows(header.tensors):
+        counts[dtype] += 1
+        sizes[dtype] += end - begin
+        ordered = ordered and last <= (begin, end)
+        last = begin, end
+    return tuple(Tally(d, counts[d], sizes[d]) for d in sorted(counts)), ordered
 
 
 _FIELD = re.compile(rb'"(dtype|shape|data_offsets)"[ \t\r\n]*:[ \t\r\n]*(?:"[^"]*"|\[[^\]]*\])')
@@ -330,10 +326,7 @@ def whole_index(_: bytes, size: int) -> int:
 
 
 def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
-    """Return the row of a model.
-
-    ``shards`` maps the name of each shard that may be opened, even of a missing one, to its row and header.
-    """
+    """Return the row of a model; ``shards`` contains every shard that may be opened, even a missing one."""
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
             note = f"shard {quote(name)}: {row.note}"

@@ -61,10 +61,7 @@ class Batch(NamedTuple):
 def make_batches(
     folders: Iterable[Folder], size: int, is_done: Callable[[FileInput], bool]
 ) -> Iterator[Batch]:
-    """Yield batches of about ``size`` files.
-
-    A folder with an index becomes one batch, because its model needs all shards.
-    """
+    """Yield batches of about ``size`` files. A folder with an index is one batch, for its model."""
     store: str | None = None
     waiting: list[FileInput] = []
     for folder in folders:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -10,37 +12,33 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from ..files.names import is_index, is_remote
-from ..files.progress import ProgressBar
-from ..files.walk import expand_paths
-from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName
-from ..rules.faults import shown_name, without_name
-from ..source import UnreadableError
+from ..files.walk import ProgressBar, expand_paths
+from ..header.layout import draw_layout
+from ..main import INTERRUPTED
+from ..model.index import IndexNote
+from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName, rule_book
+from ..rules.faults import render_path, shown_name, without_name
+from ..source import UnreadableError, open_source
+from ..text import hexview, printable, shorten
 from .digests import DigestResult, sha256_of, state_of
-from .output import (
-    final_line,
-    print_brief,
-    print_brief_model,
-    print_line,
-    print_model,
-    print_result,
-    unread_model_line,
-    unreadable_line,
-)
 from .result import FolderModels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from ..files.names import FileInput
-    from .digests import DigestList
-    from .result import CheckResult, ModelResult, Status
+    from ..model.judge import Status
+    from ..rules.faults import Fault
+    from ..source import Source
+    from .digests import DigestList, State
+    from .result import CheckResult, ModelResult
     from .sarif import SarifLog
     from .statement import CheckRecord
 
 MAX_FAULTS = 20
-INTERRUPTED = 130
-
-EXIT_STATUS = {"valid": 0, "invalid": 1, "unreadable": 2}
+MAX_NOTES = 3
+EXIT_STATUS: dict[Status, int] = {"valid": 0, "invalid": 1, "unreadable": 2}
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -143,7 +141,7 @@ def check(
 
         session.log = SarifLog(profile)
     if digests_path is not None:
-        session.digests = _digests(digests_path, paths)
+        session.digests = _load_digests(digests_path, paths)
     if intoto_path is not None or cyclonedx_path is not None:
         from .statement import CheckRecord
 
@@ -183,12 +181,11 @@ def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], dige
         try:
             import cyclonedx.output  # noqa: F401 - fail before reading files
         except ImportError as err:
-            from .bom import NEEDED
+            text = "needs the sbom extra: pip install 'safetensors-conformance[sbom]'"
+            raise click.UsageError(f"--cyclonedx {text}") from err
 
-            raise click.UsageError(f"--cyclonedx {NEEDED}") from err
 
-
-def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:
+def _load_digests(path: Path, paths: tuple[str, ...]) -> DigestList:
     from .digests import DigestList, DigestListError
 
     try:
@@ -201,8 +198,7 @@ def _digests(path: Path, paths: tuple[str, ...]) -> DigestList:
 
 
 def _write_checked(checked: CheckRecord, intoto: Path | None, cyclonedx: Path | None) -> None:
-    from .bom import bom_text
-    from .statement import statement_text
+    from .statement import bom_text, statement_text
 
     for path, make in ((intoto, statement_text), (cyclonedx, bom_text)):
         if path is not None:
@@ -230,14 +226,15 @@ class Session:
     """Options and totals of one run of ``stc check``."""
 
     profile: ProfileName
-    as_json: bool = False
-    quiet: bool = False
-    limit: int | None = None  # maximum number of faults to print per file
+    as_json: bool
+    quiet: bool
+    limit: int | None  # maximum number of faults to print per file
     log: SarifLog | None = None
     digests: DigestList | None = None
     checked: CheckRecord | None = None
     statuses: Counter[Status] = field(default_factory=Counter)
     models: Counter[Status] = field(default_factory=Counter)
+    compared: Counter[Status] = field(default_factory=Counter)
 
     def run(self, paths: Sequence[str]) -> None:
         with ProgressBar(() if any(map(is_remote, paths)) else paths) as bar:
@@ -254,11 +251,7 @@ class Session:
 
     @property
     def exit_status(self) -> int:
-        status = max(EXIT_STATUS[s] for s in (*self.statuses, *self.models, "valid"))
-        answers = Counter() if self.digests is None else self.digests.answers
-        if answers["unreadable"]:
-            return 2
-        return max(status, int(answers.total() > answers["as listed"]))
+        return max(EXIT_STATUS[s] for s in ("valid", *self.statuses, *self.models, *self.compared))
 
     def _file(self, item: FileInput, models: FolderModels, bar: ProgressBar) -> None:
         hashing = self.digests is not None or self.checked is not None
@@ -268,19 +261,13 @@ class Session:
         if self.log is not None:
             self.log.add(result)
         if self.as_json or not self.quiet or result.status != "valid":
-            with bar.hidden(to_stderr=result.status == "unreadable"):
-                if self.as_json:
-                    click.echo(result.to_json())
-                elif result.status == "unreadable":
-                    click.echo(unreadable_line(result), err=True)
-                elif self.quiet:
-                    print_brief(print_line, result)
-                else:
-                    print_result(print_line, result, self.limit)
+            self._print(
+                result, brief_file_lines(result) if self.quiet else file_lines(result, self.limit), bar
+            )
         if hashing and not item.problem:
             self._hash(result, state, bar)
 
-    def _hash(self, result: CheckResult, state: tuple[int, int, int, int] | None, bar: ProgressBar) -> None:
+    def _hash(self, result: CheckResult, state: State | None, bar: ProgressBar) -> None:
         found = why = None
         try:
             found = sha256_of(result.name, state)
@@ -295,20 +282,15 @@ class Session:
             self._digest(self.digests.compare(result.name, found, why), bar)
 
     def _digest(self, result: DigestResult, bar: ProgressBar) -> None:
-        wrong = result.answer != "as listed"
-        if wrong and self.log is not None:
-            self.log.add_digest(result)
-        if wrong and self.checked is not None:
-            self.checked.failed.append(result.name)
-        if not self.as_json and not wrong:
-            return
-        unreadable = result.answer == "unreadable"
-        with bar.hidden(to_stderr=unreadable):
-            if self.as_json:
-                click.echo(result.to_json())
-            else:
-                text = shown_name(f"{result}")
-                click.echo(f"{shown_name(result.name)}: {text}{' (IO_ERROR)' * unreadable}", err=unreadable)
+        self.compared[result.status] += 1
+        if result.status != "valid":
+            if self.log is not None:
+                self.log.add_digest(result)
+            if self.checked is not None:
+                self.checked.failed.append(result.name)
+        if self.as_json or result.status != "valid":
+            code = " (IO_ERROR)" if result.status == "unreadable" else ""
+            self._print(result, [f"{shown_name(result.name)}: {shown_name(result)}{code}"], bar)
 
     def _model(self, result: ModelResult, bar: ProgressBar) -> None:
         self.models[result.status] += 1
@@ -318,14 +300,156 @@ class Session:
             self.checked.add_model(result)
         # With --quiet, do not repeat faults that were already printed for the files.
         own = any(finding.kind == "fault" for finding in result.model_only)
-        if self.quiet and not self.as_json and not own and result.status != "unreadable":
-            return
-        with bar.hidden(to_stderr=result.status == "unreadable"):
-            if self.as_json:
-                click.echo(result.to_json())
-            elif result.status == "unreadable":
-                click.echo(unread_model_line(result), err=True)
-            elif self.quiet:
-                print_brief_model(print_line, result)
-            else:
-                print_model(print_line, result, self.limit)
+        if self.as_json or not self.quiet or own or result.status == "unreadable":
+            lines = brief_model_lines(result) if self.quiet else model_lines(result, self.limit)
+            self._print(result, lines, bar)
+
+    def _print(
+        self, result: CheckResult | ModelResult | DigestResult, lines: Iterable[str], bar: ProgressBar
+    ) -> None:
+        unreadable = result.status == "unreadable"
+        color = False if os.environ.get("NO_COLOR") else True if os.environ.get("FORCE_COLOR") else None
+        with bar.hidden(to_stderr=unreadable):
+            for line in [result.to_json()] if self.as_json else lines:
+                click.echo(line, err=unreadable and not self.as_json, color=color)
+
+
+def brief_file_lines(result: CheckResult) -> Iterator[str]:
+    if result.error is not None:
+        yield f"{shorten(printable(result.error), 1000)} ({result.code})"
+    else:
+        codes = Counter(fault.code for fault in result.faults)
+        yield f"{shown_name(result.name)}: {_plural(len(result.faults), 'fault')}: {_counted(codes)}"
+
+
+def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
+    if result.error is not None:
+        yield from brief_file_lines(result)
+        return
+    name, faults = shown_name(result.name), result.faults
+    for fault in result.tolerated:
+        text = f"{printable(fault.message)} ({fault.rule}, tolerated by profile {result.profile})"
+        yield f"{name}: note: {text}"
+    yield from _note_lines(name, result.notes)
+    if not faults:
+        shards = "" if result.index is None else f" in {len(result.index.shards):,} shards"
+        text = f"valid, {result.tensors:,} tensors{shards}, {result.data_size:,} bytes of data"
+        stats = result.alignment
+        # Unaligned data is legal (OFF-11) but usually unwanted, so it is mentioned only where it occurs.
+        yield f"{name}: {text}" if stats is None or not stats.unaligned else f"{name}: {text}; {stats}"
+        return
+    yield click.style(f"{name}: {_plural(len(faults), 'fault')}", bold=True)
+    for fault in faults[:limit]:
+        yield from _fault_lines(result.name, fault)
+    if limit is not None and len(faults) > limit:
+        yield f"  … and {len(faults) - limit:,} more; --all prints them"
+    if not result.complete:
+        memory = faults[-1].code == "LIM_MEMORY"
+        why = "not enough memory" if memory else "the file has too many faults"
+        yield f"  the reader stopped here: {why}"
+    seen = result.explanation
+    if seen is not None and seen.ranges and seen.data_start is not None:
+        yield f"  data  {draw_layout(seen.ranges, seen.size - seen.data_start)}"
+
+
+def _fault_lines(name: str, fault: Fault) -> Iterator[str]:
+    where = f"file {fault.start:#x}..{max(fault.end - 1, fault.start):#x}"
+    yield from _rule_lines(fault.code, fault)
+    yield f"    where  {where}" + (f"  {render_path(fault.path)}" if fault.path is not None else "")
+    if fault.choice is not None:
+        yield f"    choice {fault.choice}: readers differ here (try stc check --profile official)"
+    for line in _bytes_around(name, fault).splitlines():
+        yield f"    {line}"
+
+
+def _rule_lines(code: str, issue: Fault | IndexNote) -> Iterator[str]:
+    rule = rule_book().rules[issue.rule]
+    yield f"  {click.style(code, fg='red', bold=True)}  {printable(issue.message)}"
+    yield f"    rule   {rule.id} ({rule.level}): {rule.statement}"
+
+
+def _bytes_around(name: str, fault: Fault) -> str:
+    try:
+        opened: AbstractContextManager[Source]
+        if is_remote(name):
+            from ..files.stores import open_remote
+
+            opened = nullcontext(open_remote(name))
+        else:
+            opened = open_source(name)
+        with opened as source:
+            base = max(fault.start - 16, 0) // 16 * 16
+            data = source.read(base, max(min(source.size, fault.end + 16, base + 96) - base, 0))
+    except UnreadableError:
+        return ""
+    return hexview(data, fault.start, fault.end, base=base, limit=80)
+
+
+def _note_lines(name: str, notes: Iterable[IndexNote]) -> Iterator[str]:
+    counts: Counter[str] = Counter()
+    for note in notes:
+        counts[note.rule] += 1
+        if counts[note.rule] <= MAX_NOTES:
+            yield f"{name}: note: {printable(note.message)} ({note.rule})"
+    for rule, count in counts.items():
+        if count > MAX_NOTES:
+            yield f"{name}: note: … and {count - MAX_NOTES:,} more of this kind ({rule})"
+
+
+def brief_model_lines(result: ModelResult) -> Iterator[str]:
+    if result.status == "unreadable":
+        unread = result.judgement.unread
+        file, why = next(iter(unread.items()))
+        more = f", and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
+        text = f"{result.name}: cannot tell whether the model is whole: {file}: {why}{more}"
+        yield f"{shorten(printable(text), 1000)} (IO_ERROR)"
+    else:
+        codes = Counter(finding.code or "" for finding in result.judgement.of("fault"))
+        count = _plural(codes.total(), "fault")
+        yield f"{shown_name(result.name)}: model is not whole: {count}: {_counted(codes)}"
+
+
+def model_lines(result: ModelResult, limit: int | None) -> Iterator[str]:
+    if result.status == "unreadable":
+        yield from brief_model_lines(result)
+        return
+    name, judged = shown_name(result.name), result.judgement
+    yield from _note_lines(name, [f.issue for f in result.model_only if isinstance(f.issue, IndexNote)])
+    if result.status == "valid":
+        size = f"{judged.tensors or 0:,} tensors in {_plural(len(judged.shards), 'file')}"
+        yield f"{name}: whole model, {size}, {judged.data_size or 0:,} bytes of data"
+        return
+    own = [f for f in result.model_only if f.kind == "fault"]
+    inner = len(judged.of("fault")) - len(own)
+    above = " (all listed above with their files)" if inner and not own else ""
+    if inner and own:
+        above = f" ({inner:,} of them listed above with their files)"
+    count = _plural(len(own) + inner, "fault")
+    yield click.style(f"{name}: model is not whole: {count}{above}", bold=True)
+    for finding in own[:limit]:
+        yield from _rule_lines(finding.code or "", finding.issue)
+        path = "" if finding.field is None else f"  {finding.field}"
+        yield f"    where  {shown_name(finding.file)}{path}"
+    if limit is not None and len(own) > limit:
+        yield f"  … and {len(own) - limit:,} more; --all prints them"
+    if not judged.complete:
+        yield "  the model has more faults than are listed here"
+
+
+def final_line(counts: Counter[Status], models: Counter[Status], *, interrupted: bool) -> str:
+    """Return the counts of files and models, e.g. ``12 files: 10 valid, 1 invalid, 1 unreadable``."""
+    files = f"{'interrupted after ' if interrupted else ''}{counts.total():,} files"
+    text = f"{files}: " + ", ".join(f"{counts[status]:,} {status}" for status in EXIT_STATUS)
+    if not models:
+        return text
+    words = zip(EXIT_STATUS, ("whole", "not whole", "unknown"), strict=True)
+    counts_of_models = ", ".join(f"{models[status]:,} {word}" for status, word in words)
+    return f"{text}; {_plural(models.total(), 'model')}: {counts_of_models}"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def _counted(codes: Counter[str]) -> str:
+    return ", ".join(code if n == 1 else f"{code} ×{n:,}" for code, n in codes.items())

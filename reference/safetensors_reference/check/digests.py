@@ -7,14 +7,16 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from ..rules.faults import quote, without_name
 from ..source import PathSource, UnreadableError, read_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from ..model.judge import Status
 
 Answer = Literal["as listed", "differs", "missing", "not listed", "unreadable"]
 MAX_LIST = 64 << 20
@@ -36,10 +38,7 @@ def state_of(name: str) -> State | None:
 
 
 def sha256_of(name: str, state: State | None = None) -> str:
-    """Return the SHA-256 of a file.
-
-    Raises UnreadableError if the file cannot be read or has changed since ``state``.
-    """
+    """Return the SHA-256 of a file. Raises UnreadableError, also if it has changed since ``state``."""
     import hashlib  # imported here because it loads a large library
 
     source = PathSource(name)
@@ -68,6 +67,12 @@ class DigestResult:
     found: str | None = None
     why: str | None = None
 
+    @property
+    def status(self) -> Status:
+        if self.answer == "unreadable":
+            return "unreadable"
+        return "valid" if self.answer == "as listed" else "invalid"
+
     def to_json(self) -> str:
         row = {"digest": self.name, "kind": "digest", "answer": self.answer}
         return json.dumps({**row, "listed": self.listed, "found": self.found, "message": self.why})
@@ -75,17 +80,16 @@ class DigestResult:
     def __str__(self) -> str:
         if self.answer == "differs":
             return f"SHA-256 differs from the list: the file has {self.found}, the list has {self.listed}"
-        words = {"missing": "is in the list of digests, but does not exist"}
-        words["not listed"] = "is not in the list of digests"
-        words["unreadable"] = f"its SHA-256 could not be computed: {self.why}"
+        words = {
+            "missing": "is in the list of digests, but does not exist",
+            "not listed": "is not in the list of digests",
+            "unreadable": f"its SHA-256 could not be computed: {self.why}",
+        }
         return words.get(self.answer, self.answer)
 
 
 def read_list(path: Path) -> dict[str, str]:
-    """Return a mapping of names to digests from the output of ``sha256sum``.
-
-    Raises DigestListError or UnreadableError.
-    """
+    """Read the output of ``sha256sum`` as {name: digest}. Raises DigestListError or UnreadableError."""
     text = read_whole(path, MAX_LIST).decode("utf-8", "surrogateescape")
     out: dict[str, str] = {}
     for number, ended in enumerate(text.split("\n"), 1):
@@ -153,5 +157,4 @@ class DigestList:
                 yield self._result(name, listed, found, why)
 
     def final_line(self) -> str:
-        words: Sequence[Answer] = ("as listed", "differs", "missing", "not listed", "unreadable")
-        return "digests: " + ", ".join(f"{self.answers[word]:,} {word}" for word in words)
+        return "digests: " + ", ".join(f"{self.answers[word]:,} {word}" for word in get_args(Answer))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ..files.names import FileInput, beside, find_models, is_index, is_remote
 from ..header.model import rows
@@ -21,20 +20,15 @@ if TYPE_CHECKING:
     from ..header.explain import Explanation
     from ..header.model import Header
     from ..model.index import IndexNote
-    from ..model.judge import ModelFinding, ModelJudgement
+    from ..model.judge import ModelFinding, ModelJudgement, Status
     from ..model.read import IndexExplanation, Shard
     from ..rules.book import ProfileName
     from ..rules.faults import Fault
 
-Status = Literal["valid", "invalid", "unreadable"]
-
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Alignment of the data in one file. Unaligned data is not a fault (OFF-11).
-
-    Elements smaller than a byte count as one byte.
-    """
+    """Alignment of the data in one file. Elements smaller than a byte count as one byte."""
 
     data_start: int
     tensors: int
@@ -115,12 +109,24 @@ class CheckResult:
             return None
         return alignment(self.explanation.header)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_json(self) -> str:
         if self.error is not None:
-            return {"file": self.name, "readable": False, "code": self.code, "message": self.error}
+            return json.dumps(
+                {"file": self.name, "readable": False, "code": self.code, "message": self.error}
+            )
         start = None if self.explanation is None else self.explanation.data_start
         stats = self.alignment
-        return {
+        notes = [
+            {
+                "rule": note.rule,
+                "message": note.message,
+                "start": note.start,
+                "end": note.end,
+                "path": None if note.path is None else render_path(note.path),
+            }
+            for note in self.notes
+        ]
+        row = {
             "file": self.name,
             "readable": True,
             "valid": not self.faults,
@@ -135,16 +141,9 @@ class CheckResult:
             "complete": self.complete,
             "faults": [f.to_dict() for f in self.faults],
             "tolerated": [f.to_dict() for f in self.tolerated],
-            "notes": [_note(n) for n in self.notes],
+            "notes": notes,
         }
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict())
-
-
-def _note(note: IndexNote) -> dict[str, object]:
-    path = None if note.path is None else render_path(note.path)
-    return {"rule": note.rule, "message": note.message, "start": note.start, "end": note.end, "path": path}
+        return json.dumps(row)
 
 
 def check_input(
@@ -194,15 +193,12 @@ def _check_index(name: str, profile: ProfileName, known: Mapping[str, Explanatio
 def _explain_remote_index(
     address: str, profile: ProfileName, known: Mapping[str, Explanation]
 ) -> IndexExplanation:
-    """Return the explanation of a remote index; its ``unread`` contains the shards that could not be fetched.
-
-    Raises UnreadableError if the index itself cannot be read.
-    """
     from ..files.stores import open_remote
     from ..model.read import ABSENT, Shard, explain_index_source, shard_of
 
     shards: dict[str, Explanation] = {}
 
+    # The validity of a shard that cannot be fetched is unknown.
     def lookup(name: str) -> Shard:
         place = beside(address, name)
         try:
@@ -238,16 +234,12 @@ class ModelResult:
     def model_only(self) -> list[ModelFinding]:
         return [f for f in self.judgement.findings if not f.inner]
 
-    @property
-    def codes(self) -> Counter[str]:
-        return Counter(f.code or "" for f in self.judgement.of("fault"))
-
     def path_of(self, file: str) -> str:
         return f"{self.folder}/{file}"
 
-    def to_dict(self) -> dict[str, object]:
+    def to_json(self) -> str:
         judged = self.judgement
-        return {
+        row = {
             "model": self.name,
             "kind": "model",
             "readable": self.status != "unreadable",
@@ -261,9 +253,7 @@ class ModelResult:
             "unread": judged.unread,
             "findings": [finding.to_dict() for finding in judged.findings],
         }
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict())
+        return json.dumps(row)
 
 
 class FolderModels:

@@ -44,10 +44,7 @@ Json = dict[str, object]
 
 
 def artifact_uri(name: str) -> str:
-    """Return a local path as a URI, or a remote address unchanged.
-
-    The URI is relative if the path is below the current folder. Otherwise it begins with ``file:``.
-    """
+    """Return a local path as a URI, relative if it is below the current folder, or a remote address."""
     if is_remote(name):
         return quote(name, safe=":/@?&=%#", errors="surrogatepass")
     path = os.path.normpath(name)
@@ -139,11 +136,7 @@ class SarifLog:
         self._notifications.append({"level": level, "message": message(text), "locations": locations})
 
     def log(self, exit_status: int) -> Json:
-        """Return the log.
-
-        If there are more than 25,000 results, the log omits the least important ones and states how many it
-        omits.
-        """
+        """Return the log. It omits the least important results above the limit of 25,000, and says so."""
         # The sort is stable, so it keeps the order of the files within each level.
         kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]
         left = len(self._results) - len(kept)

@@ -1,20 +1,25 @@
-"""Writes the results of ``stc check`` as an unsigned in-toto statement (test-result v0.1)."""
+"""Writes the results of ``stc check`` as an unsigned in-toto statement or a CycloneDX bill of materials."""
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
+import os
+import uuid
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from ..model.judge import Status
     from ..rules.book import ProfileName
-    from .result import CheckResult, ModelResult, Status
+    from .result import CheckResult, ModelResult
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
+PROPERTY_PREFIX = "safetensors-conformance:"
 Json = dict[str, object]
 
 
@@ -74,7 +79,8 @@ def rule_book_digest() -> str:
     ).hexdigest()
 
 
-def statement(checked: CheckRecord) -> Json:
+def statement_text(checked: CheckRecord) -> str:
+    """Return an in-toto statement as JSON. Raises ValueError if no file could be read."""
     subject = [{"name": f.name, "digest": {"sha256": f.sha256}} for f in checked.files if f.sha256]
     if not subject:
         raise ValueError("a statement needs at least one file, but none could be read")
@@ -82,7 +88,7 @@ def statement(checked: CheckRecord) -> Json:
     broken = [f.name for f in checked.files if f.status != "valid"]
     broken += [model.name for model in checked.models if model.status != "valid"]
     settings: Json = {"profile": checked.profile, "suite": version("safetensors-conformance")}
-    return {
+    statement: Json = {
         "_type": STATEMENT,
         "subject": subject,
         "predicateType": PREDICATE,
@@ -100,7 +106,71 @@ def statement(checked: CheckRecord) -> Json:
             "failedTests": list(dict.fromkeys([*broken, *checked.failed])),
         },
     }
+    return json.dumps(statement, indent=1) + "\n"
 
 
-def statement_text(checked: CheckRecord) -> str:
-    return json.dumps(statement(checked), indent=1) + "\n"
+def bom_text(checked: CheckRecord) -> str:
+    """Return a CycloneDX 1.6 document as JSON.
+
+    The timestamp comes from SOURCE_DATE_EPOCH if that variable is set. Raises ImportError if the ``sbom``
+    extra is not installed.
+    """
+    from cyclonedx.model.bom import Bom
+    from cyclonedx.model.component import Component, ComponentType
+    from cyclonedx.output import make_outputter
+    from cyclonedx.schema import OutputFormat, SchemaVersion
+
+    rows = [repr((file.name, file.sha256, file.status)) for file in checked.files]
+    rows += [repr((model.name, model.files, model.status)) for model in checked.models]
+    digest = hashlib.sha256("\n".join(rows).encode()).digest()
+    bom = Bom(serial_number=uuid.UUID(bytes=digest[:16], version=4))
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 12 else None
+    bom.metadata.timestamp = (
+        dt.datetime.now(dt.UTC) if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC)
+    )
+    tool = Component(
+        name="safetensors-conformance",
+        version=version("safetensors-conformance"),
+        type=ComponentType.APPLICATION,
+        bom_ref="tool",
+    )
+    bom.metadata.tools.components.add(tool)
+    by_name = {file.name: file for file in checked.files}
+    inside: set[str] = set()
+    for model in checked.models:
+        files = [by_name[name] for name in model.files if name in by_name]
+        inside.update(file.name for file in files)
+        bom.components.add(
+            Component(
+                name=model.name,
+                type=ComponentType.MACHINE_LEARNING_MODEL,
+                bom_ref=f"model:{model.name}",
+                properties=_properties(model.status, checked),
+                components=[_file(file, ComponentType.FILE, checked, model.name) for file in files],
+            )
+        )
+    for file in checked.files:
+        if file.name not in inside:
+            bom.components.add(_file(file, ComponentType.MACHINE_LEARNING_MODEL, checked, ""))
+    made = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6)
+    return str(made.output_as_string(indent=1)) + "\n"
+
+
+def _file(file: CheckedFile, kind: Any, checked: CheckRecord, of: str) -> Any:
+    from cyclonedx.model import HashAlgorithm, HashType
+    from cyclonedx.model.component import Component
+
+    hashes = [] if file.sha256 is None else [HashType(alg=HashAlgorithm.SHA_256, content=file.sha256)]
+    properties = _properties(file.status, checked)
+    # Two indexes may name the same file, but references in a bill of materials must be unique.
+    return Component(
+        name=file.name, type=kind, bom_ref=f"file:{of}:{file.name}", hashes=hashes, properties=properties
+    )
+
+
+def _properties(status: str, checked: CheckRecord) -> list[Any]:
+    from cyclonedx.model import Property
+
+    values = {"verdict": status, "profile": checked.profile}
+    return [Property(name=f"{PROPERTY_PREFIX}{name}", value=value) for name, value in values.items()]

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from .engine import DeviceError
 from .load import load_file, load_files
-from .transfer import configure
+from .transfer import configure, free_staging
 
-__all__ = ["DeviceError", "configure", "load_file", "load_files"]
+__all__ = ["DeviceError", "configure", "free_staging", "load_file", "load_files"]

@@ -1,15 +1,17 @@
-"""Device memory and copies to it. This module contains all code that differs between the CPU and CUDA.
+"""Device memory and copies to it. This module contains all code that differs between devices.
 
-Engines are thin, so that tests on the CPU cover most of the code that CUDA uses. CUDA copies run on their own
-streams. They start after the work that was queued on the caller's stream when the memory was allocated,
-because a previous owner of the memory may still be using it on that stream. The caller's stream waits for the
-copies, so it may use or free the tensors immediately. Other streams have to wait for the caller's stream, as
-usual in torch.
+Engines are thin, so that tests on the CPU cover most of the code that accelerators use. Copies to an
+accelerator run on their own streams. They start after the work that was queued on the caller's stream when
+the memory was allocated, because a previous owner of the memory may still be using it on that stream. The
+caller's stream waits for the copies, so it may use or free the tensors immediately. Other streams have to
+wait for the caller's stream, as usual in torch.
 """
 
 from __future__ import annotations
 
+import platform
 import traceback
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +20,7 @@ import torch
 
 from ..arrays.buffers import Pages
 from ..rules.errors import AccessError, SafetensorsError
+from .numa import checked_cpus, cpus_near
 
 PAGE = 4096
 POPULATE = 64 << 10
@@ -40,7 +43,7 @@ def release_frames(err: BaseException, handled: BaseException | None = None) -> 
 
 
 class Mark(Protocol):
-    """A point in a queue of work, like ``torch.cuda.Event``."""
+    """A point in a queue of work, like ``torch.Event``."""
 
     def query(self) -> bool: ...
 
@@ -66,6 +69,8 @@ class Engine(Protocol):
 
     device: torch.device
     pinned: bool
+    cpus: frozenset[int] | None
+    """CPUs on which workers run, or None for all."""
 
     def staging(self, size: int) -> torch.Tensor:
         """Return page-aligned host memory for copies, as uint8[size]."""
@@ -134,8 +139,9 @@ class CpuEngine:
 
     pinned = False
 
-    def __init__(self) -> None:
+    def __init__(self, cpus: frozenset[int] | None = None) -> None:
         self.device = torch.device("cpu")
+        self.cpus = cpus
         self.pages = Pages()
 
     def staging(self, size: int) -> torch.Tensor:
@@ -154,19 +160,19 @@ class CpuEngine:
         return CpuLane(self.pages)
 
 
-class CudaLane:
-    """A CUDA stream, which becomes the current stream of the thread that creates the lane.
+class AcceleratorLane:
+    """A stream, which becomes the current stream of the thread that creates the lane.
 
-    Its priority prevents it from alternating with the streams of torch and NCCL.
+    On CUDA, its priority prevents it from alternating with the streams of torch and NCCL.
     """
 
-    def __init__(self, device: torch.device, caller: torch.cuda.Stream, start: torch.cuda.Event) -> None:
+    def __init__(self, device: torch.device, caller: torch.Stream, start: torch.Event) -> None:
         # The current device of a new thread is device 0. Restoring it later would initialize CUDA on that
         # device.
-        torch.cuda.set_device(device)
+        torch.accelerator.set_device_index(device)
         self._caller = caller
-        self._stream = torch.cuda.Stream(device, priority=-1)
-        torch.cuda.set_stream(self._stream)
+        self._stream = torch.Stream(device=device, priority=-1)
+        torch.accelerator.set_stream(self._stream)
         self._stream.wait_event(start)
 
     def host_view(self, target: torch.Tensor) -> memoryview | None:  # noqa: ARG002
@@ -175,7 +181,7 @@ class CudaLane:
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
         target.copy_(staged, non_blocking=True)
         # A blocking event sleeps instead of spinning, which leaves the CPU cores to the readers.
-        event = torch.cuda.Event(blocking=True)
+        event = torch.Event(device=self._stream.device, blocking=True)
         event.record(self._stream)
         mark: Mark = event
         return mark
@@ -187,15 +193,19 @@ class CudaLane:
         self._caller.wait_stream(self._stream)
 
 
-class CudaEngine:
-    """One CUDA device. Creating an engine does not initialize CUDA, which would use device memory."""
+class AcceleratorEngine:
+    """One device of any type that ``torch.accelerator`` supports: CUDA and ROCm, XPU, MTIA and others.
+
+    Creating an engine does not initialize CUDA, which would use device memory.
+    """
 
     pinned = True
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, cpus: frozenset[int] | None = None) -> None:
         self.device = device
-        self._caller: torch.cuda.Stream | None = None
-        self._start: torch.cuda.Event | None = None
+        self.cpus = cpus
+        self._caller: torch.Stream | None = None
+        self._start: torch.Event | None = None
 
     def staging(self, size: int) -> torch.Tensor:
         memory = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
@@ -211,7 +221,9 @@ class CudaEngine:
             return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def ready(self) -> None:
-        self._caller = torch.cuda.current_stream(self.device)
+        if self.cpus is None:
+            self.cpus = cpus_near(self.device)
+        self._caller = torch.accelerator.current_stream(self.device)
         self._start = self._caller.record_event()
 
     def settle(self) -> None:
@@ -221,30 +233,49 @@ class CudaEngine:
     def lane(self) -> Lane:
         assert self._caller is not None
         assert self._start is not None
-        return CudaLane(self.device, self._caller, self._start)
+        return AcceleratorLane(self.device, self._caller, self._start)
 
 
-def open_engine(device: str | torch.device) -> Engine:
-    """Return the engine for ``"cpu"``, ``"cuda"`` or ``"cuda:N"``. Raises AccessError for other devices."""
+def open_engine(device: str | torch.device | None, cpus: Iterable[int] | None = None) -> Engine:
+    """Return the engine for a device, by default for the current device of the accelerator.
+
+    ``cpus`` are the CPUs for the workers, by default those near the device. Raises AccessError if a device or
+    a CPU does not exist.
+    """
+    chosen = None if cpus is None else checked_cpus(cpus)
+    accelerator = torch.accelerator.current_accelerator()
+    if device is None:
+        if accelerator is None:
+            raise AccessError(f"torch {torch.__version__} finds no accelerator; pass device='cpu'")
+        device = accelerator
     try:
         wanted = torch.device(device)
     except (RuntimeError, TypeError) as err:
-        raise AccessError(f"device must be 'cpu' or 'cuda:N', not {device!r}") from err
+        raise AccessError(f"device must be 'cpu' or an accelerator such as 'cuda:0', not {device!r}") from err
     if wanted.type == "cpu":
-        return CpuEngine()
-    if wanted.type != "cuda":
-        raise AccessError(f"device must be 'cpu' or 'cuda:N', not {str(device)!r}")
-    # Unlike is_available(), device_count() does not initialize CUDA. CUDA would not work in children forked
-    # later.
-    count = torch.cuda.device_count()
+        return CpuEngine(chosen)
+    here = accelerator is not None and accelerator.type == wanted.type
+    # Counting devices does not initialize CUDA, which would not work in children forked later.
+    count = torch.accelerator.device_count() if here else 0
     index = wanted.index
     if index is None:
-        index = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+        initialized = here and torch.get_device_module(accelerator).is_initialized()
+        index = torch.accelerator.current_device_index() if initialized else 0
     if index >= count:
         raise AccessError(
-            f"device {str(device)!r} does not exist: torch {torch.__version__} finds {count} CUDA devices"
+            f"device {str(device)!r} does not exist: torch {torch.__version__} finds {count} "
+            f"{wanted.type.upper()} devices"
         )
-    return CudaEngine(torch.device("cuda", index))
+    return AcceleratorEngine(torch.device(wanted.type, index), chosen)
+
+
+def identity_of(device: torch.device) -> str | None:
+    """Return a name that two processes share only if they use the same accelerator, or None for the CPU."""
+    if device.type == "cpu":
+        return None
+    properties = getattr(torch.get_device_module(device), "get_device_properties", None)
+    identity = getattr(properties(device.index), "uuid", None) if properties else None
+    return str(identity or f"{platform.node()} {device}")
 
 
 def _tensor(pages: Pages, size: int) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ def import_kvikio() -> Any:
     try:
         return importlib.import_module("kvikio")
     except Exception as err:  # missing libraries raise various errors
-        text = f"gds=True needs the package kvikio for your CUDA version ({reason(err)})"
+        text = f"gds=True needs the package kvikio-cu12 or kvikio-cu13, for your CUDA version ({reason(err)})"
         raise AccessError(f"{text}; load without gds=True") from err
 
 
@@ -84,6 +85,9 @@ class _KvikioRead:
         try:
             got = future.get()
         except Exception as err:
+            size = os.fstat(self._source.fd).st_size
+            if size < at + count:  # KvikIO raises an error at the end of a file
+                raise shorter(self._source.name, max(at, size)) from err
             where = f"{self._source.name}: file bytes from {at:,} onwards"
             raise DeviceError(f"{where} could not be read by KvikIO ({reason(err)})") from err
         if got != count:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,7 +26,7 @@ from ..rules.errors import AccessError, NoSuchTensorError, reason
 from ..rules.faults import quote, shown
 from ..source import PathSource
 from . import gds as by_gds
-from .engine import DeviceError, Engine, open_engine, release_frames
+from .engine import PAGE, DeviceError, Engine, open_engine, release_frames
 from .plan import MAX_ALIGN, Plan, make_plan
 from .readers import DirectReader, PlainReader, Reader
 from .transfer import Target, Transfer, shared_ring
@@ -41,7 +41,7 @@ CPU_CHUNK = 1 << 20
 def load_file(
     path: PathLike,
     *,
-    device: str | torch.device = "cuda:0",
+    device: str | torch.device | None = None,
     names: Iterable[str] | None = None,
     dtype: torch.dtype | None = None,
     all_dtypes: bool = False,
@@ -51,6 +51,7 @@ def load_file(
     chunk: int | None = None,
     direct: bool = False,
     gds: bool = False,
+    cpus: Iterable[int] | None = None,
     profile: ProfileName = "hardened",
 ) -> dict[str, TorchTensor]:
     """Load a file onto a device.
@@ -61,19 +62,22 @@ def load_file(
 
     Args:
         path: the file.
-        device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+        device: ``"cpu"``, or an accelerator such as ``"cuda"`` or ``"cuda:1"``; by default the current
+            device of the accelerator.
         names: tensors to load, by default all. Other tensors are neither read nor allocated.
         dtype: convert floating-point tensors to this type on the device; packed tensors keep their type. The
-            buffer and the converted tensors exist at the same time.
+            buffer of a file is freed when its tensors are converted.
         all_dtypes: also convert integers, booleans and complex numbers.
         align: alignment of every tensor in bytes, a power of two up to 256. On the CPU, it is at most 64 if
             ``dtype`` or ``clone`` copies the tensors. Tensors are always aligned to their element size.
-        clone: give every tensor its own memory. This temporarily needs twice the memory.
+        clone: give every tensor its own memory. This temporarily needs the memory of the file once more.
         threads: number of worker threads; by default one per core, but at most 12.
         chunk: maximum number of bytes that are read and copied together. It is limited to the slot size of
             the staging ring, which is also the default on CUDA.
         direct: read with O_DIRECT, bypassing the page cache.
-        gds: read with GPUDirect Storage through KvikIO, which ignores ``threads`` and ``chunk``.
+        gds: read with GPUDirect Storage through KvikIO, which ignores ``threads``, ``chunk`` and ``cpus``.
+        cpus: numbers of the CPUs on which the worker threads run and allocate staging memory; by default
+            those of the NUMA node of the device, if the system reports it.
         profile: profile that decides where readers may differ.
 
     Returns:
@@ -88,13 +92,14 @@ def load_file(
         DeviceError: the device or its memory failed.
     """
     settings = _LoadOptions(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
-    return _load((path,), device, settings)
+    settings.check()
+    return _load((path,), open_engine(device, cpus), settings)
 
 
 def load_files(
     paths: Sequence[PathLike],
     *,
-    device: str | torch.device = "cuda:0",
+    device: str | torch.device | None = None,
     names: Iterable[str] | None = None,
     dtype: torch.dtype | None = None,
     all_dtypes: bool = False,
@@ -104,6 +109,7 @@ def load_files(
     chunk: int | None = None,
     direct: bool = False,
     gds: bool = False,
+    cpus: Iterable[int] | None = None,
     profile: ProfileName = "hardened",
 ) -> dict[str, TorchTensor]:
     """Load several files onto a device, such as all shards of a model. Either all files are loaded or none.
@@ -117,7 +123,8 @@ def load_files(
     if not isinstance(paths, Iterable):
         raise AccessError(f"load_files accepts a list of paths, not {type(paths).__name__}")
     settings = _LoadOptions(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
-    return _load(paths, device, settings)
+    settings.check()
+    return _load(paths, open_engine(device, cpus), settings)
 
 
 @dataclass(frozen=True)
@@ -152,6 +159,10 @@ class _LoadOptions:
             raise AccessError(f"dtype must be a torch dtype, not {shown(self.dtype)}")
         if self.direct and self.gds:
             raise AccessError("direct=True and gds=True cannot be used together")
+        if type(torch.empty(0, device="cpu")) is not torch.Tensor:
+            raise AccessError(
+                "a torch mode such as FakeTensorMode is active, in which tensors have no memory"
+            )
 
 
 class _File(NamedTuple):
@@ -159,40 +170,58 @@ class _File(NamedTuple):
     plan: Plan
 
 
-def _load(
-    paths: Iterable[PathLike], device: str | torch.device, settings: _LoadOptions
-) -> dict[str, TorchTensor]:
-    settings.check()
-    engine = open_engine(device)
+def _load(paths: Iterable[PathLike], engine: Engine, settings: _LoadOptions) -> dict[str, TorchTensor]:
     copies = settings.clone or settings.dtype is not None
     if copies and engine.device.type == "cpu" and (settings.align or 1) > CPU_ALIGN:
         text = f"align={settings.align} does not apply to the copies of clone= and dtype= on the CPU"
         raise AccessError(f"{text}, which torch aligns to {CPU_ALIGN} bytes")
     kvikio = by_gds.import_kvikio() if settings.gds else None
     handled = sys.exception()
-    buffers: list[torch.Tensor] = []
+    tensors: dict[str, TorchTensor] = {}
     with ExitStack() as stack:
         try:
             files = _open(paths, settings, stack)
-            readers = [] if settings.gds else [_reader(file, settings, stack) for file in files]
-            buffers.extend(allocate(file.source.name, file.plan.size, engine) for file in files)
-            ready(engine)
-            if settings.gds:
-                engine.settle()
-                for file, buffer in zip(files, buffers, strict=True):
-                    by_gds.fill(kvikio, file.source, file.plan.segments, buffer)
-            else:
-                # Do not assign the targets to a local name. An error that the caller keeps would keep this
-                # frame and thus the buffers alive.
-                transfer(_targets(files, readers, buffers), engine, settings.threads, settings.chunk)
-            for file in files:
-                check_unchanged(file.source)
-            return _tensors(files, buffers, settings)
+            # Copies are made file by file, so that each buffer is freed before the next one is allocated.
+            for group in [[file] for file in files] if copies else [files]:
+                tensors.update(_load_group(group, engine, kvikio, settings))
+            return tensors
         except BaseException as err:
             # The caller may keep the error, which must not keep the memory alive.
-            buffers.clear()
+            tensors = {}
             release_frames(err, handled)
             raise
+
+
+def _load_group(
+    files: Sequence[_File], engine: Engine, kvikio: Any, settings: _LoadOptions
+) -> dict[str, TorchTensor]:
+    with ExitStack() as stack:
+        readers = [] if settings.gds else [_reader(file, settings, stack) for file in files]
+        buffers = [_buffer(file, engine, settings) for file in files]
+        ready(engine)
+        if settings.gds:
+            engine.settle()
+            for file, buffer in zip(files, buffers, strict=True):
+                by_gds.fill(kvikio, file.source, file.plan.segments, buffer)
+        else:
+            transfer(_targets(files, readers, buffers), engine, settings.threads, settings.chunk)
+        for file in files:
+            check_unchanged(file.source)
+        return _tensors(files, buffers, settings)
+
+
+def _buffer(file: _File, engine: Engine, settings: _LoadOptions) -> torch.Tensor:
+    """Allocate the buffer of a file.
+
+    GPUDirect Storage is fast only if positions in the file and in memory have the same alignment.
+    """
+    name, plan = file.source.name, file.plan
+    start = plan.segments[0].file_at % PAGE if len(plan.segments) == 1 else 0
+    if not settings.gds or start % max(settings.align or 1, 8):
+        return allocate(name, plan.size, engine, cleared=plan.gaps > 0)
+    memory = allocate(name, plan.size + 2 * PAGE, engine)
+    at = -memory.data_ptr() % PAGE + start
+    return memory[at : at + plan.size]
 
 
 def _open(paths: Iterable[PathLike], settings: _LoadOptions, stack: ExitStack) -> list[_File]:
@@ -268,9 +297,11 @@ def _reader(file: _File, settings: _LoadOptions, stack: ExitStack) -> Reader:
     return reader
 
 
-def allocate(name: str, size: int, engine: Engine) -> torch.Tensor:
+def allocate(name: str, size: int, engine: Engine, cleared: bool = False) -> torch.Tensor:
     try:
         buffer = engine.allocate(size)
+        if cleared and engine.device.type != "cpu":  # new memory of the CPU is zero
+            buffer.zero_()
     except (torch.OutOfMemoryError, MemoryError, OSError) as err:
         text = f"{name}: {engine.device} has too little memory for {size:,} bytes ({reason(err)})"
         raise DeviceError(text, "LIM_MEMORY", "LIM-06") from err

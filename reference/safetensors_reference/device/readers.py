@@ -50,7 +50,12 @@ class PlainReader:
         return cut(segments, chunk)
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
+        end = 0
         for read in chunk.reads:
+            for at, length in read.pieces:
+                if at > end:  # a gap, in which the slot has bytes of an earlier chunk
+                    view[end:at] = bytes(at - end)
+                end = at + length
             _scatter(self.source, read.file_at, [view[at : at + length] for at, length in read.pieces])
         return 0
 

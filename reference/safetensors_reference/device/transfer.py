@@ -126,6 +126,16 @@ class Ring:
         with self._changed:
             return len(self._free)
 
+    def clear(self) -> None:
+        """Free all slots that no load is using, after their last copies."""
+        with self._changed:
+            slots = list(self._free)
+            self._free.clear()
+            self.made -= len(slots)
+            self._changed.notify_all()
+        for slot in slots:
+            slot.wait()
+
 
 _lock = threading.Lock()
 _rings: dict[bool, Ring] = {}
@@ -164,6 +174,17 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
         if any((r.slots, r.slot_bytes) != (slots, slot_bytes) for r in _rings.values()):
             raise AccessError("the staging ring is already in use; configure it before the first load")
         _size = (slots, slot_bytes)
+
+
+def free_staging() -> None:
+    """Free the staging memory that no load is using. The next load allocates it again.
+
+    torch keeps freed pinned memory until ``torch.accelerator.empty_host_cache`` is called.
+    """
+    with _lock:
+        rings = list(_rings.values())
+    for ring in rings:
+        ring.clear()
 
 
 def _reset_after_fork() -> None:
@@ -223,6 +244,8 @@ class Transfer:
     def _work(self) -> None:
         lane: Lane | None = None
         try:
+            if self._engine.cpus:
+                os.sched_setaffinity(0, self._engine.cpus)  # of this thread, which ends with the load
             lane = self._open_lane()
             while not self._stop.is_set():
                 with self._lock:

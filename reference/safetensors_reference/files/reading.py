@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -39,8 +40,6 @@ MIN_BYTES_PER_SECOND = 256 << 10
 FILE_SECONDS = 600.0
 MEMORY_BUDGET = 128 << 20
 """Maximum number of bytes in flight in one process, not counting the first request of each file."""
-
-
 LARGEST = (1 << 63) - 1
 """Largest file size that a server or store may report. Results of an audit cannot store larger numbers."""
 NotRead = Literal["missing", "refused", "unreachable", "changed", "no-ranges", "unreadable", "kills-worker"]
@@ -141,10 +140,7 @@ class Fetcher:
         raise NotImplementedError
 
     async def is_unchanged(self, item: FileInput, head: Head) -> bool:
-        """Return whether a file with faults has kept its version and size.
-
-        Raises the same errors as ``part``.
-        """
+        """Return whether a file with faults has kept its version and size. Raises like ``part``."""
         raise NotImplementedError
 
     async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:
@@ -164,8 +160,7 @@ class LocalFetcher(Fetcher):
     waits = False
 
     async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:
-        source = _open(item)
-        try:
+        with _opened(item) as source:
             size = source.size
             data = source.read(0, min(LOCAL_FIRST, size))
             whole, reads = need(data, size), 1
@@ -173,41 +168,30 @@ class LocalFetcher(Fetcher):
                 data += source.read(len(data), whole - len(data))
                 reads = 2
             return Head(item.address, size, data, str(source.opened.st_mtime_ns), reads, len(data))
-        except UnreadableError as err:
-            raise _outcome(err) from err
-        finally:
-            source.close()
 
     async def part(self, item: FileInput, start: int, count: int) -> FileRange:
-        source = _open(item)
-        try:
+        with _opened(item) as source:
             data = source.read(start, max(0, min(count, source.size - start)))
             return FileRange(data, source.size, str(source.opened.st_mtime_ns))
-        except UnreadableError as err:
-            raise _outcome(err) from err
-        finally:
-            source.close()
 
     async def is_unchanged(self, item: FileInput, head: Head) -> bool:
         return listed(item) == (head.size, head.tag)
 
 
-def _open(item: FileInput) -> PathSource:
+@contextmanager
+def _opened(item: FileInput) -> Iterator[PathSource]:
     try:
-        return PathSource(item.address)
+        with PathSource(item.address) as source:
+            yield source
     except UnreadableError as err:
-        raise _outcome(err) from err
-
-
-def _outcome(err: UnreadableError) -> NotReadError:
-    verdict: NotRead = "unreadable"
-    if err.code == "API_TRUNCATED":
-        verdict = "changed"
-    elif isinstance(err.__cause__, FileNotFoundError | NotADirectoryError):
-        verdict = "missing"
-    elif isinstance(err.__cause__, PermissionError):
-        verdict = "refused"
-    return NotReadError(verdict, str(err).rpartition(": ")[2])
+        verdict: NotRead = "unreadable"
+        if err.code == "API_TRUNCATED":
+            verdict = "changed"
+        elif isinstance(err.__cause__, FileNotFoundError | NotADirectoryError):
+            verdict = "missing"
+        elif isinstance(err.__cause__, PermissionError):
+            verdict = "refused"
+        raise NotReadError(verdict, str(err).rpartition(": ")[2]) from err
 
 
 class Requests:

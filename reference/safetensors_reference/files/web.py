@@ -68,10 +68,7 @@ class Web:
     async def get(
         self, place: RequestTarget, fields: Mapping[str, str], count: int
     ) -> AsyncIterator[tuple[Any, RequestTarget]]:
-        """Follow redirects and yield the response and its address.
-
-        Raises NotReadError, even for connection errors that occur in the caller's block.
-        """
+        """Follow redirects and yield the response and its address. Raises NotReadError, also in the block."""
         import aiohttp
 
         seconds = time_for(count)
@@ -143,10 +140,7 @@ class Web:
         return self._host_scopes[host]
 
     async def links(self, address: str) -> tuple[list[str], bool]:
-        """Return the links to addresses below a page, and whether any link was too long.
-
-        Raises NotReadError.
-        """
+        """Return the links to addresses below a page, and whether any was too long. Raises NotReadError."""
         fields = {"Accept-Encoding": "identity"}
         data = bytearray()
         async with self.get(RequestTarget(address, address), fields, USUAL_PAGE) as (answer, _):

@@ -8,7 +8,6 @@ the size.
 
 from __future__ import annotations
 
-import codecs
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +18,8 @@ from ..rules.book import HEADER_CAP, PROFILES, ProfileName, rule_book
 from ..rules.errors import AccessError, InvalidError
 from ..rules.faults import Fault, quote, shown
 from ..source import Source, SourceLike, open_source
-from .entries import Entry, EntryReader
-from .entry_table import Entries, Ranges, Tensors
-from .json_text import Abandon, JsonReader, Node, TooDeep, unfinished
+from .entries import Entries, Entry, EntryReader, Ranges, Tensors
+from .json_text import Abandon, JsonReader, Node, TooDeep, find_not_utf8, unfinished
 from .layout import Range, check_layout
 from .model import Header
 from .texts import Names
@@ -199,19 +197,12 @@ class _Explainer:
         self._sink(Fault(code, rule, message, start, end))
 
     def _utf8(self, header: bytes) -> None:
-        """Report the first bytes that are not UTF-8 (HDR-01), without decoding the whole header at once."""
-        step = 1 << 20
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        for start in range(0, len(header), step):
-            pending = len(decoder.getstate()[0])
-            try:
-                decoder.decode(header[start : start + step], start + step >= len(header))
-            except UnicodeDecodeError as err:
-                at = 8 + start - pending + err.start
-                bad = err.object[err.start : err.end]
-                text = f"bytes {bad.hex(' ')} are not UTF-8: {err.reason}"
-                self._add("HDR_NOT_UTF8", "HDR-01", text, at, at + len(bad))
-                return
+        """Report the first bytes that are not UTF-8 (HDR-01)."""
+        bad = find_not_utf8(header)
+        if bad is not None:
+            start, end, reason = bad
+            text = f"bytes {header[start:end].hex(' ')} are not UTF-8: {reason}"
+            self._add("HDR_NOT_UTF8", "HDR-01", text, 8 + start, 8 + end)
 
     def _object(self, header: bytes) -> bool:
         def report(code: str, rule: str, message: str, start: int, end: int, choice: str | None) -> None:
@@ -286,13 +277,10 @@ class _Explainer:
         other = rest.lstrip(_JSON_SPACE)
         choice = None if other else "trailing-whitespace"
         at = 8 + pos + (len(rest) - len(other) if other else bad)
-        text = f"byte 0x{self._byte(header, at - 8)} follows the closing brace, where only spaces are allowed"
+        byte = header[at - 8 : at - 7].hex()
+        text = f"byte 0x{byte} follows the closing brace, where only spaces are allowed"
         tolerated = choice is not None and self.options[choice] != "reject"
         self._sink(Fault("HDR_BAD_PADDING", "HDR-03", text, at, at + 1, None, choice), tolerated)
-
-    @staticmethod
-    def _byte(header: bytes, at: int) -> str:
-        return header[at : at + 1].hex()
 
     def _member(self, reader: EntryReader, seen: _Seen, key: Node, value: Node) -> None:
         name = key.text

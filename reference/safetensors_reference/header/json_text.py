@@ -13,6 +13,7 @@ a time.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ SHORT = 512
 """Size in bytes up to which a container keeps its nodes."""
 PIECES = 4096
 """Number of string parts that are joined at a time. Each part is a Python object, however short it is."""
+UTF8_BLOCK = 1 << 20
 _TOKEN = re.compile(rb'[ \t\n\r,]*+([]{}[:]|"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z_$]++)', re.DOTALL)
 _LARGE = re.compile(rb"[0-9]{200}|[eE]\+?0*+[1-9][0-9]{2}")
 """Matches inside every number that is too large for a double. Numbers without a match are below 1e300."""
@@ -112,10 +114,7 @@ class Abandon(Exception):  # noqa: N818 - control flow, invisible to users
 
 
 class TooDeep(Abandon):
-    """Raised when a value is nested too deeply, although its structure is clear.
-
-    The value starts at ``at`` and belongs to ``key``.
-    """
+    """Raised when the value at ``at``, of the member ``key``, is nested too deeply."""
 
     key: Node | None = None
     at: int = 0
@@ -307,10 +306,7 @@ class JsonReader:
         return Node("string", text, start, self.pos, exact)
 
     def _decode(self, start: int, end: int) -> tuple[str, bool]:
-        """Decode the body of a string, and report control characters and bad escapes.
-
-        Returns the text, and whether the string is free of faults.
-        """
+        """Decode the body of a string and report its faults. Return the text and whether it has none."""
         joined: list[str] = []
         out: list[str] = []
         exact = True
@@ -362,6 +358,19 @@ def _text(raw: bytes) -> tuple[str, bool]:
         return raw.decode("utf-8"), True
     except UnicodeDecodeError:
         return raw.decode("utf-8", "surrogateescape"), False
+
+
+def find_not_utf8(data: bytes) -> tuple[int, int, str] | None:
+    """Return (start, end, reason) of the first bytes that are not UTF-8, without creating a decoded copy."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for start in range(0, len(data), UTF8_BLOCK):
+        pending = len(decoder.getstate()[0])
+        try:
+            decoder.decode(data[start : start + UTF8_BLOCK], start + UTF8_BLOCK >= len(data))
+        except UnicodeDecodeError as err:
+            at = start - pending + err.start
+            return at, at + err.end - err.start, err.reason
+    return None
 
 
 @cache
@@ -436,10 +445,7 @@ class Long:
 
 
 class Unfinished(Long):
-    """A container that the reader could not finish because one of its values is nested too deeply.
-
-    It contains the members up to and including that value.
-    """
+    """A container read only up to and including a value that is nested too deeply."""
 
     __slots__ = ()
 
@@ -459,10 +465,7 @@ class Unfinished(Long):
 
 
 def unfinished(data: bytes, at: int, end: int, depth: int) -> Node:
-    """Return the container that begins at ``at`` and that the reader stopped reading at ``end``.
-
-    ``depth`` has the same meaning as in ``value``.
-    """
+    """Return the container at ``at``, inside ``depth`` others, that the reader stopped reading at ``end``."""
     reader = _silent(data, at)
     first = reader.skip_space()
     start = reader.pos

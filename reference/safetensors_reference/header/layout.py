@@ -98,10 +98,7 @@ def _fault(code: str, rule: str, text: str, item: Range) -> Fault:
 
 
 def show_shape(shape: Sequence[int] | None, rank: int | None = None) -> str:
-    """Format at most eight dimensions as text.
-
-    ``shape`` may contain only the first eight of ``rank`` dimensions.
-    """
+    """Format at most eight dimensions; ``shape`` may contain only the first eight of ``rank`` dimensions."""
     if shape is None:
         return "?"
     rank = len(shape) if rank is None else rank

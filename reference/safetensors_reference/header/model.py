@@ -51,13 +51,6 @@ class Rows(Mapping[str, TensorInfo]):
     def rows(self) -> Iterator[TensorRow]:
         """Yield (name, dtype, shape, begin, end) of every entry in header order."""
 
-    def columns(self) -> tuple[list[str], list[tuple[int, int]]]:
-        dtypes, spans = [], []
-        for _, dtype, _, begin, end in self.rows():
-            dtypes.append(dtype)
-            spans.append((begin, end))
-        return dtypes, spans
-
     def __repr__(self) -> str:
         return f"<tensors: {quote_some(self)}>"
 

@@ -6,14 +6,13 @@ checked as text, in the same way on every system and before any file is accessed
 
 from __future__ import annotations
 
-import codecs
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from ..files.names import SUFFIX
 from ..header.entries import describe
-from ..header.json_text import Abandon, JsonReader, Node
+from ..header.json_text import Abandon, JsonReader, Node, find_not_utf8
 from ..rules.faults import Fault, quote
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ WEIGHT_MAP = "weight_map"
 METADATA = "metadata"
 TOTAL_SIZE = "total_size"
 _BOM = b"\xef\xbb\xbf"
-_BLOCK = 1 << 20
 
 
 def name_faults(name: str) -> Iterator[tuple[str, str, str]]:
@@ -172,7 +170,7 @@ class _Reader:
         self.mapped = False
 
     def read(self) -> IndexText | None:
-        bad = _not_utf8(self.data)
+        bad = find_not_utf8(self.data)
         if bad is not None:
             first, last, reason = bad
             text = f"bytes {self.data[first:last].hex(' ')} are not UTF-8: {reason}"
@@ -341,16 +339,3 @@ class _IndexJson(JsonReader):
                     self._duplicate(key)
                 seen.add(key.text)
         node.end = self.pos
-
-
-def _not_utf8(data: bytes) -> tuple[int, int, str] | None:
-    """Return (start, end, reason) of the first bytes that are not UTF-8, without creating a decoded copy."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    for start in range(0, len(data), _BLOCK):
-        pending = len(decoder.getstate()[0])
-        try:
-            decoder.decode(data[start : start + _BLOCK], start + _BLOCK >= len(data))
-        except UnicodeDecodeError as err:
-            at = start - pending + err.start
-            return at, at + err.end - err.start, err.reason
-    return None

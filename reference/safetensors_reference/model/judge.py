@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..rules.book import ProfileName
 
 Kind = Literal["fault", "tolerated", "note"]
-ModelStatus = Literal["valid", "invalid", "unreadable"]
+Status = Literal["valid", "invalid", "unreadable"]
 MAX_DUPLICATES = 1_000
 
 
@@ -75,7 +75,7 @@ class ModelJudgement:
         return [f for f in self.findings if f.kind == kind]
 
     @property
-    def status(self) -> ModelStatus:
+    def status(self) -> Status:
         if any(f.kind == "fault" for f in self.findings):
             return "invalid"
         return "unreadable" if self.unread else "valid"
@@ -95,19 +95,18 @@ def judge_model(
     names: Collection[str],
     profile: ProfileName = "hardened",
 ) -> ModelJudgement:
-    """Return the result for one model without opening any files.
-
-    ``names`` are the files in its folder. Those that are not in ``shards`` have not been read.
-    """
+    """Judge a model without opening files. Of the files ``names``, those not in ``shards`` were not read."""
     if files.index is None or index is None:
         out = _by_numbers(files, shards)
         headers = {name: header for name in files.numbers if (header := _header(shards, name)) is not None}
         named: Collection[str] = files.numbers
     else:
         if isinstance(index, bytes):
-            index = explain_index_source(
-                MemorySource(index, files.index), profile, lambda name: _shard_state(name, shards, names)
-            )
+
+            def lookup(name: str) -> Shard:
+                return shards.get(name) or (Shard(unread="it was not read") if name in names else ABSENT)
+
+            index = explain_index_source(MemorySource(index, files.index), profile, lookup)
         out = _by_index(files, files.index, index, names)
         named = set(index.weight_map.values())
         headers = {name: header for name in named if (header := _header(shards, name)) is not None}
@@ -116,11 +115,6 @@ def judge_model(
     order: dict[Kind, int] = {"fault": 0, "tolerated": 1, "note": 2}
     out.findings.sort(key=lambda f: order[f.kind])
     return out
-
-
-def _shard_state(name: str, shards: Mapping[str, Shard], names: Collection[str]) -> Shard:
-    default = Shard(unread="it was not read") if name in names else ABSENT
-    return shards.get(name, default)
 
 
 def _header(shards: Mapping[str, Shard], name: str) -> Header | None:

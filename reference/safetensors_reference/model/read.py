@@ -131,14 +131,6 @@ class ShardedHeader:
     shards: Mapping[str, Header]
 
 
-def check_index(path: IndexPath, profile: ProfileName = "hardened") -> list[Fault]:
-    """Return all faults of the index at ``path`` and of its shards, with byte ranges in the index.
-
-    Raises UnreadableError if the index cannot be read. An unreadable shard is a fault of the index.
-    """
-    return explain_index(path, profile).faults
-
-
 def explain_index(
     path: IndexPath, profile: ProfileName = "hardened", known: Mapping[str, Explanation] | None = None
 ) -> IndexExplanation:
@@ -208,12 +200,11 @@ def _explain(source: Source, out: IndexExplanation, lookup: ShardLookup) -> Inde
         out.weight_map = {name: m.shard for name, m in index.weight_map.items() if m.shard is not None}
         out.metadata = index.metadata
         try:
-            contents = check_shards(index, lookup, findings)
+            headers, out.unread = check_shards(index, lookup, findings)
         except Abandon:
             assert findings.full
         else:
-            out.sizes = {name: header.data_size for name, header in contents.headers.items()}
-            out.unread = contents.unread
+            out.sizes = {name: header.data_size for name, header in headers.items()}
     out.complete = not findings.full
     findings.sort()
     return out
@@ -236,26 +227,21 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
     tensors = {
         name: ShardedTensor(shard, headers[shard].tensors[name]) for name, shard in seen.weight_map.items()
     }
-    metadata = None if seen.metadata is None else json.loads(seen.metadata, parse_int=_number)
+    # int() raises an error of its own for thousands of digits.
+    number: Callable[[str], int | float] = lambda text: int(text) if len(text) <= DIGITS else float(text)  # noqa: E731
+    metadata = None if seen.metadata is None else json.loads(seen.metadata, parse_int=number)
     return ShardedHeader(tensors, sum(t.info.nbytes for t in tensors.values()), metadata, headers)
 
 
-def _number(text: str) -> int | float:
-    # int() raises an error of its own for thousands of digits.
-    return int(text) if len(text) <= DIGITS else float(text)
+def check_shards(
+    text: IndexText, lookup: ShardLookup, findings: FaultCollector
+) -> tuple[dict[str, Header], dict[str, str]]:
+    """Compare all usable shards with the map. Faults of a shard are placed at its first mention.
 
-
-@dataclass(frozen=True, slots=True)
-class ShardContents:
-    """Headers of the shards without faults, and the reasons why other shards are ``unread``, by name."""
-
-    headers: dict[str, Header]
-    unread: dict[str, str]
-
-
-def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector) -> ShardContents:
-    """Compare all usable shards with the map. Faults of a shard are placed at its first mention."""
-    contents = ShardContents({}, {})
+    Return the headers of the shards without faults, and the reasons why shards were not read, by name.
+    """
+    headers: dict[str, Header] = {}
+    unread: dict[str, str] = {}
     for name, mention in text.shards.items():
         if mention.usable:
             shard = lookup(name)
@@ -267,15 +253,15 @@ def check_shards(text: IndexText, lookup: ShardLookup, findings: FaultCollector)
                 message = f"shard {quote(name)} {shard.absent}"
                 findings.add(Fault("IDX_SHARD_MISSING", "IDX-08", message, start, end, where))
             elif shard.unread is not None:
-                contents.unread[name] = shard.unread
+                unread[name] = shard.unread
             elif shard.header is not None:
-                contents.headers[name] = shard.header
+                headers[name] = shard.header
             for faults, tolerated in ((shard.faults, False), (shard.tolerated, True)):
                 for fault in faults:
                     message = f"{quote(name)} at byte {fault.start:,}: {fault.message}"
                     findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
-    _check_contents(text, contents.headers, findings)
-    return contents
+    _check_contents(text, headers, findings)
+    return headers, unread
 
 
 def _check_contents(text: IndexText, headers: Mapping[str, Header], findings: FaultCollector) -> None:

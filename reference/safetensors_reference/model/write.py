@@ -235,10 +235,7 @@ def _check_target(path: Path) -> None:
 
 
 class _FileReplacement:
-    """Moves files to their final names. After an error, it restores the old files from ``aside``.
-
-    Links are replaced, but not their targets.
-    """
+    """Moves files, not targets of links, to their final names, and restores old files after an error."""
 
     def __init__(self, aside: Path) -> None:
         self._aside = aside

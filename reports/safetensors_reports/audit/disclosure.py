@@ -20,8 +20,8 @@ from safetensors_corpus.judging.judge import LATE, basis_of
 from safetensors_corpus.judging.verdicts import effect_of, kind_of
 from safetensors_reference import rule_book
 
-from ..recommendations import NOT_KNOWN, of_verdict, to_upstream
 from ..record.run import Row, RunRecord, row_failures
+from ..severity import NOT_KNOWN, of_verdict, to_upstream
 from ..text import same_project, stable, visible
 from ..versions import affects_version
 from .inputs import AuditError, BaselineEntry, FuzzFinding

@@ -21,11 +21,11 @@ from safetensors_reference.rules.sarif import (
     taxonomies,
 )
 
-from ..recommendations import NOT_KNOWN
-from ..severity import CONFORMANCE_ONLY, SECURITY_SEVERITY, SEVERITIES
+from ..labels import CLEAN, LETTERS, OVERALL
+from ..severity import CONFORMANCE_ONLY, NOT_KNOWN, SECURITY_SEVERITY, SEVERITIES
 from ..text import digest, listed, slug, visible
 from .inputs import AuditError
-from .report import CLEAN, LETTERS, Finding, Implementation, Report, RuleRow
+from .report import Finding, Implementation, Report, RuleRow
 from .tally import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
 
 MAX_TAGS = 20
@@ -47,21 +47,6 @@ NO_RULE = RuleRow(
 """Placeholder for an unknown rule; code scanning services require a rule for every result."""
 _LISTS = tuple(frozenset(LETTERS[kind] for kind in kinds) for kinds in (FINE, WARNED | {UNSUPPORTED}, FAILED))
 """The letters that classify the cases in a statement as passed, warned (or unsupported), or failed."""
-COLORS = {
-    "conformant": "brightgreen",
-    "wrong files": "orange",
-    "unguarded": "orange",
-    "late": "yellow",
-    "strict": "yellow",
-    "lenient": "orange",
-    "misses": "orange",
-    "deviating": "yellow",
-    "inconsistent": "orange",
-    "wrong content": "red",
-    "unsafe": "red",
-    "not fully known": "lightgrey",
-    "no fault shown": "lightgrey",
-}
 _PROPERTIES = ("id", "implementation", "verdict", "severity", "difficulty", "case_count", "expected_failure")
 Json = dict[str, Any]
 
@@ -257,6 +242,6 @@ def badges(report: Report) -> dict[str, dict[str, Any]]:
             "schemaVersion": 1,
             "label": f"safetensors conformance: {visible(implementation.label, 60)}",
             "message": message,
-            "color": COLORS[implementation.word],
+            "color": OVERALL[implementation.word].badge,
         }
     return out

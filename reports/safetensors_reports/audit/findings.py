@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from safetensors_corpus import Case, Manifest
@@ -28,9 +27,19 @@ from ..case_evidence import (
     stored_file,
 )
 from ..fuzz_finding import Weakness
-from ..recommendations import NOT_KNOWN, recommendation, to_upstream
 from ..record.run import MAX_VERSION, Row, RunRecord
-from ..severity import NO_WEAKNESS, OUTCOMES, SEVERITIES, difficulty, outcome_class, severity, weaknesses_of
+from ..severity import (
+    NO_WEAKNESS,
+    NOT_KNOWN,
+    OUTCOMES,
+    SEVERITIES,
+    difficulty,
+    outcome_class,
+    recommendation,
+    severity,
+    to_upstream,
+    weaknesses_of,
+)
 from ..text import digest, slug, stable, unused, visible
 from .disclosure import OWN, references_of
 from .inputs import BaselineEntry, FuzzFinding
@@ -50,7 +59,8 @@ class FailingInput:
     """A case or a fuzzing finding (``item``), together with the result of an implementation."""
 
     row: Row
-    rule: str
+    codes: tuple[str, ...] = ()
+    size: int = 0
     case: Case | None = None
     item: FuzzFinding | None = None
 
@@ -64,74 +74,27 @@ class FailingInput:
         return severity(self.outcome, self.row["step"], numbers)
 
     @property
-    def codes(self) -> tuple[str, ...]:
-        if self.item is not None:
-            return self.item.document.codes
-        return self.case.codes if self.case else ()
+    def rank(self) -> tuple[Any, ...]:
+        # Prefer a small file to a call without a file, which has nothing to show. Steps on a device come
+        # last.
+        grade = (_SEVERITIES.index(self.severity), _OUTCOMES.index(self.outcome))
+        case, step = self.row["case"], self.row["step"]
+        return *grade, self.size == 0, self.size, case, step == "device", step
 
-    @property
-    def size(self) -> int:
-        if self.item is not None:
-            return self.item.document.size.now
-        return self.case.size if self.case else 0
-
-    @cached_property
-    def seen(self) -> Evidence:
+    def evidence(self, rule: str) -> Evidence:
         if self.case is not None:
-            return evidence_of(self.case, self.rule)
+            return evidence_of(self.case, rule)
         # An index and its shards are several files.
         if self.item is not None and self.item.entry is not None and self.row["step"] != "index":
-            return evidence_in(self.item.entry, self.codes, self.rule)
+            return evidence_in(self.item.entry, self.codes, rule)
         return Evidence(self.codes[0] if self.codes else None)
 
-    @property
-    def weaknesses(self) -> tuple[int, ...]:
-        return weaknesses_of(self.outcome, self.row, CWE_OF_CODE.get(self.seen.code or "", ()))
 
-    @property
-    def digest(self) -> str:
-        if self.item is not None:
-            return self.item.digest
-        return case_digest(self.case) if self.case else ""
-
-    @property
-    def got(self) -> str:
-        return stable(got_text(self.row))
-
-    @property
-    def input(self) -> str | None:
-        """SHA-256 of the input; None if it is too large for reports or consists of several files."""
-        data = self.seen.data
-        return hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None
-
-    def _whole_input(self) -> Where | None:
-        if not self.size:
-            return None
-        if self.row["step"] in ("write", "sharded"):
-            text = "the whole previous file; no part of it is wrong"
-        elif not self.codes:
-            text = "the whole input; no part of it is wrong"
-        else:
-            text = "the whole input; no single byte is wrong"
-        return Where(0, self.size, None, text)
-
-    def document(self, manifest: Manifest) -> EvidenceRow:
-        action = self.item.document.action if self.item else self.case.action if self.case else None
-        return EvidenceRow(
-            case=self.row["case"],
-            title=self.case.title if self.case else "",
-            file=stored_file(self.case, manifest) if self.case else None,
-            size=self.size,
-            code=self.seen.code,
-            where=self.seen.where or self._whole_input(),
-            request=stable(json.dumps(action), MAX_REQUEST) if action else None,
-            layout=self.seen.layout,
-            hex=self.seen.hex,
-            input=self.input,
-        )
+def _case_input(row: Row, case: Case | None) -> FailingInput:
+    return FailingInput(row, case.codes, case.size, case) if case else FailingInput(row)
 
 
-def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
+def _fuzz_input(item: FuzzFinding, selector: str) -> FailingInput:
     document = item.document
     got = document.got[selector]
     row = {
@@ -142,17 +105,7 @@ def fuzz_input(item: FuzzFinding, selector: str, rule: str) -> FailingInput:
         "step": document.step,
         "case": item.slug,
     }
-    return FailingInput(row, rule, item=item)
-
-
-def worst(options: Iterable[FailingInput]) -> FailingInput:
-    def rank(one: FailingInput) -> tuple[Any, ...]:
-        # Prefer a small file to a call without a file, which has nothing to show. Steps on a device come
-        # last.
-        grade = (_SEVERITIES.index(one.severity), _OUTCOMES.index(one.outcome))
-        return *grade, one.size == 0, one.size, one.row["case"], one.row["step"] == "device", one.row["step"]
-
-    return min(options, key=rank)
+    return FailingInput(row, document.codes, document.size.now, item=item)
 
 
 @dataclass
@@ -181,11 +134,15 @@ def collect_findings(
     findings: list[Finding] = []
     inputs: dict[str, bytes] = {}
     for key, group in groups.items():
-        options = [FailingInput(row, key[1], manifest.by_id.get(row["case"])) for row in group.rows]
-        shown = worst(options + [fuzz_input(item, group.selector, key[1]) for item in group.fuzz])
-        findings.append(_finding(key, group, shown, names[key], manifest, (known or {}).get(key[0], ())))
-        if shown.input is not None and shown.seen.data is not None:
-            inputs[shown.input] = shown.seen.data
+        options = [_case_input(row, manifest.by_id.get(row["case"])) for row in group.rows]
+        options += [_fuzz_input(item, group.selector) for item in group.fuzz]
+        shown = min(options, key=lambda option: option.rank)
+        seen = shown.evidence(key[1])
+        entries = (known or {}).get(key[0], ())
+        finding = _finding(key, group, shown, seen, names[key], manifest, entries)
+        findings.append(finding)
+        if finding.evidence and finding.evidence.input and seen.data is not None:
+            inputs[finding.evidence.input] = seen.data
     findings.sort(key=lambda f: (_SEVERITIES.index(f.severity), _OUTCOMES.index(f.outcome or ""), f.id))
     return findings, inputs
 
@@ -252,19 +209,23 @@ def _finding(
     key: Key,
     group: _Group,
     shown: FailingInput,
+    seen: Evidence,
     name: str,
     manifest: Manifest,
     known: Sequence[BaselineEntry],
 ) -> Finding:
     label, rule_id, verdict = key
     cases = sorted({row["case"] for row in group.rows})
+    weaknesses = weaknesses_of(shown.outcome, shown.row, CWE_OF_CODE.get(seen.code or "", ()))
     about_files = rule_id[:3] in AREA_OF_RULES and group.parser != group.name
     # A program accepts whatever its parser accepts, but it may reject more.
     upstream = group.parser if about_files and shown.outcome != "reject" else ""
-    advice = recommendation(shown.outcome, shown.seen.code, rule_id, shown.row.get("property", ""))
+    advice = recommendation(shown.outcome, seen.code, rule_id, shown.row.get("property", ""))
     if shown.item is not None:
         expected, again = stable(shown.item.document.expected), shown.item.document.reproduce
+        fingerprint = shown.item.digest
     else:
+        fingerprint = case_digest(shown.case) if shown.case else ""
         expected = expected_text(shown.case, group.profile) if shown.case else ""
         device = group.device if shown.row["step"] == "device" else None
         again = reproducer(group.selector, shown.row["case"], group.profile, device)
@@ -277,18 +238,18 @@ def _finding(
         outcome=shown.outcome,
         severity=shown.severity,
         difficulty=difficulty(shown.row["step"]),
-        weaknesses=[Weakness(n, CWE_NAMES[n]) for n in shown.weaknesses],
+        weaknesses=[Weakness(n, CWE_NAMES[n]) for n in weaknesses],
         steps=sorted({r["step"] for r in group.rows} | {f.document.step for f in group.fuzz}),
         expected=expected,
-        got=shown.got,
+        got=stable(got_text(shown.row)),
         case_count=len(cases),
         cases=cases,
         fuzz=[
             FuzzRow(f.slug, f.digest, d.size.now, d.seed, d.engine, d.reproduce)
             for f, d in ((f, f.document) for f in group.fuzz)
         ],
-        evidence=shown.document(manifest),
-        fingerprint=shown.digest,
+        evidence=_evidence_row(shown, seen, manifest),
+        fingerprint=fingerprint,
         reproducer=again,
         upstream=upstream,
         recommendation=to_upstream(advice, upstream),
@@ -296,6 +257,30 @@ def _finding(
         expected_failure=bool(group.rows) and all(r.get("expected_failure", False) for r in group.rows),
         own=group.name == OWN,
         redacted=False,
+    )
+
+
+def _evidence_row(shown: FailingInput, seen: Evidence, manifest: Manifest) -> EvidenceRow:
+    case, size, data = shown.case, shown.size, seen.data
+    action = shown.item.document.action if shown.item else case.action if case else None
+    where = seen.where
+    if where is None and size:
+        what, part = "input", "single byte" if shown.codes else "part of it"
+        if shown.row["step"] in ("write", "sharded"):
+            what, part = "previous file", "part of it"
+        where = Where(0, size, None, f"the whole {what}; no {part} is wrong")
+    return EvidenceRow(
+        case=shown.row["case"],
+        title=case.title if case else "",
+        file=stored_file(case, manifest) if case else None,
+        size=size,
+        code=seen.code,
+        where=where,
+        request=stable(json.dumps(action), MAX_REQUEST) if action else None,
+        layout=seen.layout,
+        hex=seen.hex,
+        # Large inputs, and those of several files, are not carried.
+        input=hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None,
     )
 
 

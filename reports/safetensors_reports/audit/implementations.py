@@ -15,17 +15,13 @@ from safetensors_reference import rule_book
 
 from ..causes import Cause, causes, command
 from ..causes.failures import failures
+from ..labels import CLEAN, MISSES, NOT_TOLD, UNKNOWN, WORDS
 from ..record.device_checks import CHECKS, STATUSES
 from ..record.run import RunRecord
 from ..text import stable
 from .disclosure import OWN
 from .inputs import BaselineEntry
 from .report import (
-    CLEAN,
-    MISSES,
-    NOT_TOLD,
-    UNKNOWN,
-    WORDS,
     CauseRow,
     ChoiceRow,
     DeviceRow,

@@ -8,52 +8,18 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
-from safetensors_corpus.document import Spec
 from safetensors_corpus.judging.verdicts import VERDICTS
+from safetensors_corpus.model import Spec
 from safetensors_corpus.typed import ADDRESS, Count
 
 from ..case_evidence import Where
 from ..fuzz_finding import Weakness
+from ..labels import ORDER, ROLES
 from ..record.device_checks import STATUSES
 from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
 
 SCHEMA: Final = 1
 SCHEMA_ID = f"{ADDRESS}report.schema.json"
-
-LETTERS = {
-    "unsafe": "C",
-    "wrong-content": "D",
-    "wrong-accept": "A",
-    "wrong-reject": "R",
-    "deviation": "V",
-    "choice-inconsistent": "I",
-    "harness-error": "H",
-    "late-reject": "L",
-    "not-strict": "N",
-    "unsupported": "U",
-    "choice": "O",
-    "pass": "P",
-    "not run": "-",
-    "not asked": ".",
-}
-
-WORDS = {
-    "unsafe": "unsafe",
-    "wrong-content": "wrong content",
-    "wrong-accept": "lenient",
-    "wrong-write": "wrong files",
-    "wrong-race": "unguarded",
-    "wrong-reject": "strict",
-    "deviation": "deviating",
-    "choice-inconsistent": "inconsistent",
-    "late-reject": "late",
-}
-MISSES = "misses"
-"""The overall verdict for a scanner or validator that accepts forbidden files."""
-CLEAN, NOT_TOLD, UNKNOWN = "conformant", "no fault shown", "not fully known"
-"""Overall verdicts for a run without a bad result; published pages do not call others' software *conformant*.
-"""
-ORDER = (*WORDS.values(), MISSES, UNKNOWN, NOT_TOLD, CLEAN)
 
 
 def _one_of(words: Iterable[str], about: str | None = None) -> Meta:
@@ -128,7 +94,7 @@ class DeviceRow(Struct, forbid_unknown_fields=True):
     """The device onto which files were loaded.
 
     Attributes:
-        name: cpu or cuda:N.
+        name: cpu, or an accelerator such as cuda:0.
         files: Number of files in the device step.
         checks: Guarantee -> number of files for which it is kept, for which it is broken, and for which there
             is no result.
@@ -177,10 +143,6 @@ class CauseRow(Struct):
     redacted: bool
 
 
-ROLES = ("reader", "lister", "checker", "writer", "index", "device")
-"""The roles of a program: it may return tensors, list headers, check files, write files, or load in other
-ways.
-"""
 Failed = dict[Literal["text", "official", "ours"], dict[Kind, Positive]]
 """Basis of a rule -> worst verdict -> number of cases that fail such a rule."""
 

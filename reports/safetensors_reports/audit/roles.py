@@ -19,10 +19,11 @@ from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
+from ..labels import OPENING, QUESTIONS, ROLES, UNUSUAL, Question
 from ..record.run import Row, RunRecord
 from ..text import visible
 from .disclosure import OWN
-from .report import ROLES, AnswerRow, CellRow, Failed, RoleRow
+from .report import AnswerRow, CellRow, Failed, RoleRow
 
 ROLE_OF_KIND = {
     "reader": "reader",
@@ -32,76 +33,6 @@ ROLE_OF_KIND = {
     "device": "device",
 }
 _ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device"}
-OPENING = frozenset({"reader", "lister", "checker", "device"})
-"""Roles that open files; a program in such a role may claim to support only some areas."""
-_UNUSUAL = frozenset({"lifecycle", "concurrent", "remote"})
-"""Steps whose files change, are shared or arrive in pieces."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """A kind of input or mistake on a card. If ``effects`` or ``rules`` is empty, it matches everything."""
-
-    name: str
-    roles: frozenset[str]
-    effects: frozenset[str] = frozenset()
-    rules: frozenset[str] = frozenset()
-    steps: frozenset[str] = frozenset()
-
-    def covers(self, role: str, step: str, effect: str, rule: str) -> bool:
-        return (
-            role in self.roles
-            and (step in self.steps if self.steps else step not in _UNUSUAL)
-            and (not self.effects or effect in self.effects)
-            and (not self.rules or rule in self.rules)
-        )
-
-
-def _accepts(name: str, *rules: str) -> Question:
-    return Question(name, OPENING, frozenset({"accept"}), frozenset(rules))
-
-
-_WRITER, _INDEX = frozenset({"writer"}), frozenset({"index"})
-_READS, _REFUSES, _LATE = frozenset({"content"}), frozenset({"reject"}), frozenset({"late-reject"})
-QUESTIONS = (
-    _accepts("names", "HDR-09", "HDR-10"),
-    _accepts("overlaps", "OFF-06", "LIM-05"),
-    _accepts("holes", "OFF-07", "OFF-12"),
-    _accepts("trailing", "OFF-08"),
-    _accepts("outside", "OFF-04", "OFF-13"),
-    _accepts("backwards", "OFF-03"),
-    _accepts("inside", "OFF-09"),
-    _accepts("sizes", "OFF-05", "SHP-05"),
-    _accepts("dtypes", "DTY-01"),
-    _accepts("utf8", "HDR-01"),
-    _accepts("around", "HDR-02", "HDR-03", "HDR-05"),
-    _accepts("json", "HDR-06", "HDR-07", "HDR-14", "HDR-15", "HDR-18"),
-    _accepts("shapes", "SHP-01", "SHP-02", "SHP-07"),
-    _accepts("metadata", "MET-01", "MET-02", "MET-07"),
-    _accepts("reserved", "HDR-11"),
-    _accepts("fields", "HDR-12"),
-    _accepts("keys", "HDR-13"),
-    _accepts("other"),
-    Question("values", OPENING - {"checker"}, _READS),
-    Question("refused", OPENING, _REFUSES),
-    Question("late", OPENING, _LATE),
-    Question("changing", OPENING, steps=_UNUSUAL),
-    Question("written", _WRITER, _READS),
-    Question("calls", _WRITER, frozenset({"accept"})),
-    Question("declined", _WRITER, _REFUSES),
-    Question("paths", _INDEX, frozenset({"accept"}), frozenset({"IDX-04", "IDX-05"})),
-    Question("indexes", _INDEX, frozenset({"accept"})),
-    Question("values", _INDEX, _READS),
-    Question("refused", _INDEX, _REFUSES),
-)
-"""Questions on cards, in order.
-
-A failure counts for the first question that covers it. Exceeded budgets, undocumented exceptions and ignored
-recommendations count for none.
-"""
-LAYOUT = frozenset({"overlaps", "holes", "trailing", "outside", "backwards", "inside", "sizes"})
-"""Questions about layouts from which two readers may read different content."""
-REPEATED = frozenset({"names", "reserved", "fields", "keys"})
 _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
 """Effect of a failure -> required outcome."""
 TWICE = "duplicate-tensor-names"
@@ -219,7 +150,7 @@ def _row(
             failed = results.answers.get(question, {})
             cases = _asked(question, due, unclaimed).union(*failed.values())
             unknown = question.name == "values" and name == "reader" and not shows_values
-            if cases and not unknown and (failed or question.effects != _LATE):
+            if cases and not unknown and (failed or "late-reject" not in question.effects):
                 note = keeps if question.name == "names" and failed else ""
                 answers.append(AnswerRow(question.name, len(cases), _counted(failed), note))
     return RoleRow(
@@ -248,7 +179,7 @@ def _asked(question: Question, due: Mapping[_About, set[str]], unclaimed: Collec
             fits = step in question.steps
         else:
             about = rule in question.rules if question.rules else rule not in covered or demands == {"accept"}
-            fits = step not in _UNUSUAL and about and demanded in demands and rule[:3] not in unclaimed
+            fits = step not in UNUSUAL and about and demanded in demands and rule[:3] not in unclaimed
         if fits:
             out |= cases
     return out

@@ -8,7 +8,7 @@ difference for wrong content.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -20,15 +20,12 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..case_evidence import MAX_EXPLAINED
 from ..record.device_checks import CHECKS
-from ..record.run import Row
+from ..record.run import Row, row_failures
 from ..text import difference_class, message_class
 
 BLAMED = STRICT_FAILING - {"choice-inconsistent"}
 """Kinds of verdict whose cause can be found in a single row; a contradiction involves several rows."""
 PASS = badness("pass")
-_LACKING = "does not hold: "
-_PROPERTY = re.compile(r"\(([a-z]+(?:-[a-z]+)*)\)|^([a-z]+(?:-[a-z]+)*)$")
-_BREAKS = "the file breaks rules: "
 _CODE = re.compile(r"\b[A-Z]{2,3}_[A-Z0-9_]+\b")
 
 
@@ -63,14 +60,10 @@ class Failure(NamedTuple):
 def failures(row: Row) -> list[Failure]:
     if kind_of(row["verdict"]) not in BLAMED:
         return []
-    listed = [_listed_failure(row, part) for part in row.get("failures") or ()]
-    listed = [f for f in listed if kind_of(f.verdict) in BLAMED]
-    broken = [c for c in row.get("checks") or () if c["status"] == "fail" and c["name"] in CHECKS]
-    if not listed:
-        listed = list(_unlisted_failures(row, broken))
-    named = {f.broken for f in listed}
-    for check in broken:
-        if check["name"] not in named:
+    listed = [_failure(row, part) for part in row_failures(row) or [{}]]
+    named = {failure.check for failure in listed}
+    for check in row.get("checks") or ():
+        if check["status"] == "fail" and check["name"] in CHECKS.keys() - named:
             kept = CHECKS[check["name"]]
             message = str(check["message"])
             listed.append(Failure(row, kept.verdict, kept.rule, None, "", check["name"], message))
@@ -84,7 +77,7 @@ ORDER = "order"
 OF_NO_RULE = (INPUT, ORDER)
 
 
-def _listed_failure(row: Row, part: dict[str, Any]) -> Failure:
+def _failure(row: Row, part: dict[str, Any]) -> Failure:
     name = str(part.get("property") or "")
     return Failure(
         row,
@@ -95,21 +88,6 @@ def _listed_failure(row: Row, part: dict[str, Any]) -> Failure:
         name if name in CHECKS else "",
         str(part.get("detail") or row.get("detail") or ""),
     )
-
-
-def _unlisted_failures(row: Row, broken: Iterable[dict[str, Any]]) -> Iterator[Failure]:
-    detail = str(row.get("detail") or "")
-    if any(detail.startswith(f"{check['name']}: ") for check in broken):
-        return  # the verdict is about the broken guarantees
-    if detail.startswith(_LACKING):
-        for part in detail.removeprefix(_LACKING).split(", "):
-            match = _PROPERTY.search(part)
-            if match:
-                name = match[1] or match[2]
-                yield Failure(row, row["verdict"], _rule(row), row.get("basis"), name, "", detail)
-        return
-    name = "valid" if detail.startswith((_BREAKS, "no file was written")) else ""
-    yield Failure(row, row["verdict"], _rule(row), row.get("basis"), name, "", detail)
 
 
 def _rule(row: Row) -> str:

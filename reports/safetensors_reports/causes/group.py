@@ -6,17 +6,15 @@ rejects or misreads nearly all inputs that have the feature.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.features import FEATURES
+from safetensors_corpus.features.draft import Draft
 from safetensors_corpus.judging.verdicts import badness, kind_of
-from safetensors_reference import InvalidFileError, UnreadableError, read_header
-from safetensors_reference.header.model import Header
-from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from ..case_evidence import MAX_EXPLAINED
 from ..record.run import Row
@@ -39,49 +37,26 @@ TELLING_SHARE = 0.8
 """A feature explains the rejections if at least this share of the inputs that have it are rejected."""
 MIN_INPUTS = 10
 
-_BREAKS = re.compile(rb"[\t\r\n]")
-_SPACES = re.compile(rb"[\t\r\n ][:,\]}]|[\[{][\t\r\n ]")
-"""Spaces in unusual positions; matches within strings do no harm here."""
-
-
-def _unaligned(header: Header, _: bytes) -> bool:
-    start = header.data_start
-    return any(
-        (start + t.begin) % (DTYPE_BITS[t.dtype] // 8)
-        for t in header.tensors.values()
-        if DTYPE_BITS[t.dtype] > 8 and t.begin < t.end
-    )
-
-
-def _shuffled(header: Header, _: bytes) -> bool:
-    begins = [(t.begin, t.end) for t in header.tensors.values()]
-    return begins != sorted(begins)
-
-
-_OF_HEADER: Mapping[Feature, Callable[[Header, bytes], bool]] = {
-    "a tensor of zero bytes": lambda header, _: any(t.begin == t.end for t in header.tensors.values()),
-    "no tensors": lambda header, _: not header.tensors,
-    "a tensor that does not begin at a multiple of its element size": _unaligned,
-    "entries in a different order than the data": _shuffled,
-    "a tensor with an empty name": lambda header, _: "" in header.tensors,
-    "non-ASCII names": lambda header, _: not all(name.isascii() for name in header.tensors),
-    "metadata": lambda header, _: header.metadata is not None,
-    "non-ASCII metadata": lambda header, _: not str(header.metadata or {}).isascii(),
-    "a scalar": lambda header, _: any(t.shape == () for t in header.tensors.values()),
-    "more than 8 dimensions": lambda header, _: any(len(t.shape) > 8 for t in header.tensors.values()),
-    "dimensions of 2^31 or more": lambda header, _: any(
-        d >= 2**31 for t in header.tensors.values() for d in t.shape
-    ),
-    "escapes in header strings": lambda _, raw: b"\\" in raw,
-    "line breaks or tabs between header tokens": lambda _, raw: bool(_BREAKS.search(raw)),
-    "unusual spaces in the header": lambda _, raw: bool(_SPACES.search(raw)),
-    "a header whose length is not a multiple of 8": lambda header, _: header.length % 8 != 0,
-    "a name of 256 or more characters": lambda header, _: any(
-        len(name) >= 256 for name in (*header.tensors, *(header.metadata or {}))
-    ),
-    "a hundred or more tensors": lambda header, _: len(header.tensors) >= 100,
-}
-"""Features that confuse some readers, with a test of the header and its bytes; the first match counts."""
+_TELLING = (
+    "a tensor of zero bytes",
+    "no tensors",
+    "a tensor that does not begin at a multiple of its element size",
+    "entries in a different order than the data",
+    "a tensor with an empty name",
+    "non-ASCII names",
+    "metadata",
+    "non-ASCII metadata",
+    "a scalar",
+    "more than 8 dimensions",
+    "dimensions of 2^31 or more",
+    "escapes in header strings",
+    "line breaks or tabs between header tokens",
+    "unusual spaces in the header",
+    "a header whose length is not a multiple of 8",
+    "a name of 256 or more characters",
+    "a hundred or more tensors",
+)
+"""Features that confuse some readers. The first one that explains an answer counts."""
 
 OF_TEXT = frozenset(
     {
@@ -102,11 +77,10 @@ def features(case: Case | None) -> frozenset[Feature] | None:
         return None
     try:
         data = case.read_input()
-        header = read_header(data)
-    except (ManifestError, InvalidFileError, UnreadableError):
+    except ManifestError:
         return None
-    raw = data[8 : 8 + header.length]
-    return frozenset(name for name, has in _OF_HEADER.items() if has(header, raw))
+    draft = Draft.of(data)
+    return None if draft is None else frozenset(n for n in _TELLING if FEATURES[n].is_in(draft))
 
 
 def dtypes(case: Case | None) -> frozenset[Feature]:
@@ -120,7 +94,7 @@ def telling_features(
     if len(fine) < MIN_INPUTS:
         return {}  # in a filtered run, every feature looks like an explanation
     out: dict[Feature, set[str]] = {}
-    for name in _OF_HEADER:
+    for name in _TELLING:
         with_it = {case for case, has in refused.items() if name in has}
         others = sum(name in has for has in fine)
         if with_it and len(with_it) >= TELLING_SHARE * (len(with_it) + others):

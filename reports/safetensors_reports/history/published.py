@@ -20,7 +20,7 @@ from safetensors_reference.source import read_whole
 
 from ..audit.disclosure import is_unsafe, redact_open
 from ..audit.inputs import AuditError
-from ..baseline import MAX_BYTES
+from ..known import MAX_BYTES
 from ..record.run import Row
 from ..text import same_project, visible
 from ..versions import COMMIT, bug_affects

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from ..audit.report import AgreementPart, ClusterRow, PairRow, Report
-from ..drawing.canvas import fit_label
+from ..audit.report import AgreementPart, ClusterRow, Report
 from ..text import listed
+from .design import fit_label, render_markup
 
 MAX_CLUSTERS = 40
 MAX_PAIRED = 12
@@ -23,7 +23,7 @@ LEFT, TOP = 20, 34
 MAX_LABEL = 40
 
 
-class PairText(NamedTuple):
+class Pair(NamedTuple):
     """Two labels, and the numbers of cases on which their answers differ."""
 
     one: str
@@ -32,14 +32,11 @@ class PairText(NamedTuple):
     verdict: int
 
 
-class ClusterText(NamedTuple):
-    """A cluster for display; an answer names its labels only if there are few."""
+class Cluster(NamedTuple):
+    """Cases that split in the same way; ``answers`` names labels only if there are few."""
 
-    number: int
-    example: str
+    row: ClusterRow
     answers: list[tuple[str, int, str]]
-    difference: str
-    between: str
 
 
 @dataclass
@@ -49,70 +46,50 @@ class Agreement:
     part: AgreementPart
     tree: Markup | None = None
     alike: list[str] = field(default_factory=list)
-    ends: list[tuple[PairText, PairText]] = field(default_factory=list)
-    pairs: list[PairText] = field(default_factory=list)
-    clusters: list[ClusterText] = field(default_factory=list)
+    ends: list[tuple[Pair, Pair]] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    clusters: list[Cluster] = field(default_factory=list)
     more: int = 0
 
 
 def agreement(report: Report) -> Agreement:
     part = report.agreement
-    labels = {i: one.label for i, one in enumerate(report.implementations)}
-    members = sorted({i for pair in part.pairs for i in pair.between})
+    labels = [who.label for who in report.implementations]
+    by_pair = {(min(pair.between), max(pair.between)): pair for pair in part.pairs}
+    members = sorted({i for pair in by_pair for i in pair})
     out = Agreement(part)
     if len(members) < 2 or not part.compared:
         return out
-    by_pair = {(min(p.between), max(p.between)): p for p in part.pairs}
     # A case counts in at most one of the two numbers of a pair, so they may be added here.
-    apart = {pair: p.content + p.verdict for pair, p in by_pair.items()}
+    apart = {pair: row.content + row.verdict for pair, row in by_pair.items()}
     root = join_tree(apart, members)
-    if root is not None:
-        out.tree = tree_svg(root, labels, part.compared)
-        out.alike = [listed([labels[i] for i in group], 12) for group in groups(root)]
+    out.tree = tree_svg(root, labels, part.compared)
+    out.alike = [listed([labels[i] for i in group], 12) for group in groups(root)]
+
+    def shown(pair: tuple[int, int], one: int) -> Pair:
+        other = pair[0] if pair[1] == one else pair[1]
+        return Pair(labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict)
+
     if len(members) <= MAX_PAIRED:
-        out.pairs = [
-            PairText(labels[a], labels[b], by_pair[a, b].content, by_pair[a, b].verdict)
-            for a, b in sorted(by_pair, key=apart.__getitem__)
-        ]
+        out.pairs = [shown(pair, pair[0]) for pair in sorted(by_pair, key=apart.__getitem__)]
     else:
-        out.ends = [_ends(i, members, by_pair, apart, labels) for i in members]
-    out.clusters = [_cluster(c, labels) for c in part.clusters[:MAX_CLUSTERS]]
+        for one in members:
+            mine = sorted(pair for pair in apart if one in pair)
+            near, far = min(mine, key=apart.__getitem__), max(mine, key=apart.__getitem__)
+            out.ends.append((shown(near, one), shown(far, one)))
+    out.clusters = [_cluster(row, labels) for row in part.clusters[:MAX_CLUSTERS]]
     out.more = max(len(part.clusters) - MAX_CLUSTERS, 0)
     return out
 
 
-def _ends(
-    one: int,
-    members: list[int],
-    by_pair: Mapping[tuple[int, int], PairRow],
-    apart: Mapping[tuple[int, int], int],
-    labels: Mapping[int, str],
-) -> tuple[PairText, PairText]:
-    others = [(min(one, o), max(one, o)) for o in members if o != one]
-    others = [pair for pair in others if pair in apart]
-    near, far = min(others, key=apart.__getitem__), max(others, key=apart.__getitem__)
-
-    def pair_text(pair: tuple[int, int]) -> PairText:
-        other = pair[0] if pair[1] == one else pair[1]
-        return PairText(labels[one], labels[other], by_pair[pair].content, by_pair[pair].verdict)
-
-    return pair_text(near), pair_text(far)
-
-
-def _cluster(cluster: ClusterRow, labels: Mapping[int, str]) -> ClusterText:
-    answers = sorted(cluster.answers.items(), key=lambda item: (-len(item[1]), item[0]))
-    between = cluster.between
-    return ClusterText(
-        number=len(cluster.cases),
-        example=cluster.cases[0],
+def _cluster(row: ClusterRow, labels: Sequence[str]) -> Cluster:
+    answers = sorted(row.answers.items(), key=lambda item: (-len(item[1]), item[0]))
+    named = [
         # Do not name the members of the largest group unless it is small.
-        answers=[
-            (token, len(group), listed([labels[i] for i in group], 4) if number or len(group) <= 4 else "")
-            for number, (token, group) in enumerate(answers)
-        ],
-        difference=cluster.difference,
-        between=" / ".join(labels[i] for i in between) if between else "",
-    )
+        (token, len(group), listed([labels[i] for i in group], 4) if number or len(group) <= 4 else "")
+        for number, (token, group) in enumerate(answers)
+    ]
+    return Cluster(row, named)
 
 
 @dataclass(frozen=True)
@@ -124,7 +101,7 @@ class Node:
     parts: tuple[Node, Node] | None = None
 
 
-def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node | None:
+def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> Node:
     """Join implementations by average linkage; ``apart`` counts different answers by sorted pair."""
     nodes = [Node((member,)) for member in sorted(members)]
 
@@ -140,51 +117,45 @@ def join_tree(apart: Mapping[tuple[int, int], int], members: Sequence[int]) -> N
         nodes = [n for n in nodes if n is not one and n is not other]
         nodes.append(Node(one.members + other.members, height, (one, other)))
         nodes.sort(key=lambda n: min(n.members))
-    return nodes[0] if nodes else None
+    return nodes[0]
 
 
-def groups(node: Node | None) -> list[tuple[int, ...]]:
-    if node is None or len(node.members) < 2:
+def groups(node: Node) -> list[tuple[int, ...]]:
+    if len(node.members) < 2:
         return []
     if node.height == 0 or node.parts is None:
         return [tuple(sorted(node.members))]
     return groups(node.parts[0]) + groups(node.parts[1])
 
 
-def tree_svg(node: Node, labels: Mapping[int, str], compared: int) -> Markup:
-    rows = {member: i for i, member in enumerate(node.members)}
-    height = TOP + ROW * len(rows) + 8
+def tree_svg(node: Node, labels: Sequence[str], compared: int) -> Markup:
+    rows = {member: TOP + ROW * (i + 0.5) for i, member in enumerate(node.members)}
     most = max(node.height, 1.0)
-    parts: list[str] = []
+    branches: list[str] = []
 
     def x(cases: float) -> float:
         return LEFT + TREE * (1 - cases / most)
 
     def draw(one: Node) -> float:
         if one.parts is None:
-            return TOP + ROW * (rows[one.members[0]] + 0.5)
+            return rows[one.members[0]]
         here, ends = x(one.height), [draw(part) for part in one.parts]
         for part, y in zip(one.parts, ends, strict=True):
-            parts.append(f'<path d="M{here:.1f} {y:.1f}H{x(part.height):.1f}"/>')
-        parts.append(f'<path d="M{here:.1f} {ends[0]:.1f}V{ends[1]:.1f}"/>')
+            branches.append(f"M{here:.1f} {y:.1f}H{x(part.height):.1f}")
+        branches.append(f"M{here:.1f} {ends[0]:.1f}V{ends[1]:.1f}")
         return sum(ends) / 2
 
     draw(node)
     # Round down to stay within the tree.
     ticks = sorted({int(most * share) for share in (0, 0.25, 0.5, 0.75, 1)})
-    axis = "".join(
-        f'<path class="tick" d="M{x(t):.1f} {TOP - 6}V{height - 8}"/>'
-        f'<text x="{x(t):.1f}" y="{TOP - 12}" text-anchor="middle">{t:,}</text>'
-        for t in ticks
-    )
-    texts = "".join(
-        f'<text x="{LEFT + TREE + 8}" y="{TOP + ROW * (i + 0.5) + 4:.1f}">'
-        f"{escape(fit_label(labels[m], MAX_LABEL))}</text>"
-        for m, i in rows.items()
-    )
-    title = f"Agreement of {len(rows)} implementations on {compared:,} cases"
-    return Markup(  # noqa: S704 - numbers, and names that were escaped
-        f'<svg class="tree" role="img" aria-label="{title}; see the table below" '
-        f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
-        f'xmlns="http://www.w3.org/2000/svg">{axis}<g class="branch">{"".join(parts)}</g>{texts}</svg>'
-    )
+    return render_markup(
+        "tree.svg",
+        compared=compared,
+        width=WIDTH,
+        height=TOP + ROW * len(rows) + 8,
+        top=TOP,
+        ticks=[(x(tick), tick) for tick in ticks],
+        branches=branches,
+        names=[(y + 4, escape(fit_label(labels[m], MAX_LABEL))) for m, y in rows.items()],
+        names_at=LEFT + TREE + 8,
+    ).strip()

@@ -1,4 +1,4 @@
-"""Cards with a part for each role of a program: a question, an answer, and a line per kind of input.
+"""Results by role: the parts of the card of a program, and the tables that compare programs.
 
 Red marks violations of the written format. Deviations from the official library or from our hardening are not
 shown in red.
@@ -7,32 +7,34 @@ shown in red.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 
-from ..audit.disclosure import OWN
-from ..audit.report import UNKNOWN, AnswerRow, CauseRow, CellRow, Implementation, Report, RoleRow
-from ..audit.roles import LAYOUT, REPEATED
+from ..audit.report import AnswerRow, CellRow, Implementation, Report, RoleRow
 from ..audit.tally import not_known
-from ..text import listed, plural
-from .labels import (
+from ..labels import (
     BASES,
     KEEPS_TO_TEXT,
+    LAYOUT,
     NOTHING_SHOWN,
-    QUESTIONS,
+    REPEATED,
     REPEATED_KEYS,
-    ROLE_WORDS,
     ROLES,
+    TITLES,
+    UNKNOWN,
     answer_words,
+    failure_word,
 )
+from ..text import listed, plural
+from ..versions import label_key
 
 MAX_NAMED = 3
-MAX_CAUSES = 6
 DISPUTE = "docs/disclosure.md#to-reach-us-to-disagree"
 """Page that explains how to dispute a result, as a path in the project."""
-_ORDER = list(VERDICTS)
 ADVICE = "not-strict"
+RED = {"unsafe": "unsafe", "wrong-content": "content", "wrong-accept": "accept", "wrong-reject": "reject"}
+"""Bar colour by verdict under the written format; all other verdicts have a neutral colour."""
 _OPENS = frozenset({"reader", "lister", "device"})
 """Roles in which a program opens files to use their content."""
 _REASONS = {
@@ -44,8 +46,7 @@ _REASONS = {
 _DIFFERS = {"official": "differs from the official library", "ours": "falls short of our hardening"}
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """Results for one kind of input; ``tone`` is ``bad`` only for violations of the written format."""
 
     name: str
@@ -55,87 +56,142 @@ class Line:
     share: float
 
 
-@dataclass(frozen=True)
-class Part:
-    """One role of a program; ``tone`` may also be ``mild`` for harmless violations of the written format."""
+class Part(NamedTuple):
+    """One role on a card; ``tone`` may also be ``mild`` for harmless violations of the written format."""
 
     role: str
-    head: str
     asks: str
     answer: str
     tone: str
-    word: str
     lines: list[Line]
     unclaimed: list[str]
 
 
-@dataclass(frozen=True)
-class Card:
-    """Summary of a program; ``more`` is the number of causes beyond ``MAX_CAUSES``."""
+class Bar(NamedTuple):
+    """Failing cases of one basis: their number, percentage and colour (``RED``, ``calm`` or ``none``)."""
 
-    label: str
-    title: str
-    about: str
-    parts: list[Part]
-    causes: list[CauseRow] = field(default_factory=list)
-    more: int = 0
-    tracker: str = ""
-    own: bool = False
-    claim: str = ""
-    scope: str = ""
-    unknown: str = ""
+    failed: int
+    share: float
+    colour: str
 
 
-def card(report: Report, one: Implementation) -> Card:
-    areas = {row.area: row.title for row in report.matrix}
-    return Card(
-        label=one.label,
-        title=one.title or one.name,
-        about=" · ".join(text for text in (one.label, one.language) if text and text != "unknown"),
-        parts=[role_part(role, areas, not_known(one)) for role in one.roles],
-        causes=one.causes[:MAX_CAUSES],
-        more=max(len(one.causes) - MAX_CAUSES, 0),
-        tracker=one.issues,
-        own=one.name == OWN,
-        claim=one.claim,
-        scope=one.scope,
-        unknown=not_known(one),
-    )
+class Cell(NamedTuple):
+    """One area, or all areas if ``area`` is empty; ``bars`` is empty if there are no cases or no claim."""
+
+    asked: int
+    bars: list[Bar]
+    text: str
+    area: str = ""
+    advice: int = 0
+
+
+class Row(NamedTuple):
+    """One program in one role; for each basis, ``words`` contains its worst result and a colour."""
+
+    who: Implementation
+    words: list[tuple[str, str]]
+    every: Cell
+    cells: list[Cell]
+    part: Part
+
+
+class Table(NamedTuple):
+    """All programs with one role, in alphabetical order; ``areas`` maps areas with cases to their titles."""
+
+    role: str
+    areas: dict[str, str]
+    rows: list[Row]
+
+    @property
+    def head(self) -> str:
+        return ROLES[self.role].head
+
+    @property
+    def about(self) -> str:
+        return ROLES[self.role].about
+
+
+def tables(report: Report) -> list[Table]:
+    titles = area_titles(report)
+    out = []
+    for name in ROLES:
+        members = [(who, role) for who in report.implementations for role in who.roles if role.role == name]
+        if members:
+            asked = {cell.area for _, role in members for cell in role.cells}
+            columns = {area: title for area, title in titles.items() if area in asked}
+            members.sort(key=lambda pair: label_key(pair[0].label))
+            out.append(Table(name, columns, [_row(who, role, columns, titles) for who, role in members]))
+    return out
+
+
+def area_titles(report: Report) -> dict[str, str]:
+    return {row.area: row.title for row in report.matrix}
+
+
+def _row(who: Implementation, role: RoleRow, columns: Mapping[str, str], titles: Mapping[str, str]) -> Row:
+    by_area = {row.area: row for row in role.cells}
+    cells = [
+        _cell(by_area[area], title, area)
+        if area in by_area and area not in role.unclaimed
+        else Cell(0, [], f"{title}: not {'claimed' if area in role.unclaimed else 'asked'}", area)
+        for area, title in columns.items()
+    ]
+    unknown = not_known(who)
+    words = [(table_word(role, basis, unknown), _colour(role, basis)) for basis in BASES]
+    return Row(who, words, _cell(role, "All areas"), cells, role_part(role, titles, unknown))
+
+
+def _cell(row: CellRow | RoleRow, title: str, area: str = "") -> Cell:
+    bars = []
+    for basis in BASES:
+        failed = failing_cases(row, basis)
+        bars.append(Bar(failed, 100 * failed / row.asked if row.asked else 0.0, _colour(row, basis)))
+    text = f"{title}: {bars[0].failed:,} of {row.asked:,} cases against the text"
+    for bar, reason in zip(bars[1:], ("unlike the official library", "short of our hardening"), strict=True):
+        text += f", {bar.failed:,} {reason}" if bar.failed else ""
+    if missed := advice(row):
+        text += f", {missed:,} recommendations of the text not followed"
+    return Cell(row.asked, bars, text, area, missed)
+
+
+def _colour(row: CellRow | RoleRow, basis: str) -> str:
+    if not failing_cases(row, basis):
+        return "none"
+    kind = _worst(_failed(row, basis))
+    return RED.get(kind, "calm") if basis == "text" or kind == "unsafe" else "calm"
+
+
+def card_parts(report: Report, who: Implementation) -> list[Part]:
+    return [role_part(role, area_titles(report), not_known(who)) for role in who.roles]
 
 
 def role_part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
     """Return the part of one role; nothing is marked as good if the run is incomplete (``unknown``)."""
-    head, _, asks = ROLES[role.role]
     answer, tone = _verdict(role)
-    if unknown and tone == "good":
-        answer, tone = unknown, "calm"
     lines = [_line(row, role.role) for row in role.answers]
     if unknown:
-        lines = [replace(line, tone="calm") if line.tone == "good" else line for line in lines]
-    return Part(
-        role=role.role,
-        head=head,
-        asks=asks,
-        answer=answer,
-        tone=tone,
-        word=table_word(role, "text", unknown),
-        lines=lines,
-        unclaimed=[areas.get(area, area) for area in role.unclaimed],
-    )
+        if tone == "good":
+            answer, tone = unknown, "calm"
+        lines = [line._replace(tone="calm") if line.tone == "good" else line for line in lines]
+    unclaimed = [areas.get(area, area) for area in role.unclaimed]
+    return Part(role.role, ROLES[role.role].asks, answer, tone, lines, unclaimed)
 
 
-def worst(failed: Mapping[str, int]) -> str:
-    return min(failed, key=_ORDER.index, default="")
+def _worst(failed: Mapping[str, int]) -> str:
+    return min(failed, key=list(VERDICTS).index)
+
+
+def _failed(row: AnswerRow | CellRow | RoleRow, basis: str) -> Mapping[str, int]:
+    return row.failed.get(basis, {})  # type: ignore[call-overload, no-any-return]
 
 
 def failing_cases(row: AnswerRow | CellRow | RoleRow, basis: str) -> int:
     """Return the number of cases that fail on a basis; ignored recommendations are not failures."""
-    found: Mapping[str, int] = row.failed.get(basis, {})  # type: ignore[call-overload]
-    return sum(count for kind, count in found.items() if basis != "text" or kind != ADVICE)
+    return sum(count for kind, count in _failed(row, basis).items() if basis != "text" or kind != ADVICE)
 
 
 def advice(row: CellRow | RoleRow) -> int:
-    return row.failed.get("text", {}).get(ADVICE, 0)
+    return _failed(row, "text").get(ADVICE, 0)
 
 
 def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
@@ -146,10 +202,10 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
         return wrong if failing_cases(role, basis) else right
     if not failing_cases(role, "text"):
         return KEEPS_TO_TEXT if any(role.failed.values()) else NOTHING_SHOWN
-    kind = worst(role.failed["text"])
+    kind = _worst(role.failed["text"])
     if kind == "wrong-accept" and accepted_questions(role) and accepted_questions(role) <= REPEATED:
         return REPEATED_KEYS
-    return ROLE_WORDS[role.role].get(kind, "against the text")
+    return failure_word(role.role, kind)
 
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
@@ -171,7 +227,7 @@ def _line(row: AnswerRow, role: str) -> Line:
     first = next((b for b in _REASONS if failing_cases(row, b)), "")
     return Line(
         name=row.question,
-        words=QUESTIONS.get(row.question, row.question),
+        words=TITLES.get(row.question, row.question),
         answer=", ".join(parts) or f"{none} of {row.asked:,}",
         tone={"text": "bad", "": "good"}.get(first, "calm"),
         share=100 * failing_cases(row, first) / row.asked if first and row.asked else 0.0,
@@ -179,7 +235,7 @@ def _line(row: AnswerRow, role: str) -> Line:
 
 
 def _named(questions: Sequence[str]) -> str:
-    words = [QUESTIONS[question] for question in questions]
+    words = [TITLES[question] for question in questions]
     return listed([text[0].lower() + text[1:] for text in words], MAX_NAMED)
 
 

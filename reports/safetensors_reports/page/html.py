@@ -4,266 +4,131 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from safetensors_corpus.field_bugs import reference_url
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reference.rules.pages import WHITESPACE
 
-from ..audit.delta import Delta, baseline_delta, report_delta
+from .. import labels as words
 from ..audit.disclosure import OWN
-from ..audit.report import LETTERS, CauseRow, ChoiceText, Costly, ExpectedRow, Implementation, Report
-from ..audit.tally import FINE, HELD, fine_words, tally, tally_sentence
+from ..audit.report import Implementation, Report
+from ..audit.tally import FINE, HELD, fine_words, not_known, tally, tally_sentence
 from ..case_evidence import Where
-from ..drawing.canvas import STYLE
 from ..history.releases import MAX_NAMED, TURNS, Passage
 from ..record.device_checks import CHECKS
-from ..text import listed, plural, visible
-from . import coverage as support
-from . import findings as finding_blocks
-from . import labels as words
+from ..text import listed, visible
+from . import sections
 from .agreement import agreement
-from .cards import Card, card
-from .comparison import tables
+from .cards import card_parts, tables
+from .design import MAX_TEXT, render_markup, style_sheet
 
-_UNDECIDED = {"pass": "no clear answer", "choice-inconsistent": "contradicts itself"}
-"""Labels for the verdicts on a choice that have no option."""
-MAX_COSTLY = 10
-MAX_CAUSES, MAX_CAUSES_OF_MANY = 60, 20
-"""Maximum number of causes per implementation, for pages with one implementation and with several."""
-
-
-class Option(NamedTuple):
-    """An option that ``number`` implementations took; ``who`` is empty in a report on a single one."""
-
-    option: str
-    meaning: str
-    number: int
-    who: str
-
-
-def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
-    out = []
-    for name, about in report.choices.items():
-        taken: dict[str, list[str]] = {}
-        for who in report.implementations:
-            for row in who.choices:
-                if row.choice == name:
-                    # Several options, separated by bars, may fit.
-                    option = row.option.replace("|", " or ") or _UNDECIDED.get(row.verdict, row.verdict)
-                    taken.setdefault(option, []).append(who.label)
-        many = len(report.implementations) > 1
-        rows = [
-            Option(option, about.options.get(option, ""), len(labels), listed(labels, 6) if many else "")
-            for option, labels in sorted(taken.items(), key=lambda item: (-len(item[1]), item[0]))
-        ]
-        if rows:
-            out.append((about, rows))
-    return out
-
-
-def causes(report: Report) -> list[tuple[Implementation, list[CauseRow]]]:
-    whos = report.implementations
-    limit = MAX_CAUSES if len(whos) == 1 else MAX_CAUSES_OF_MANY
-    return [(who, who.causes[:limit]) for who in whos if who.causes]
-
-
-class FailureReason(NamedTuple):
-    """Group of expected failures with the same reason."""
-
-    label: str
-    state: str
-    why: str
-    issue: str
-    review: str
-
-
-def expected_failures(report: Report) -> list[tuple[FailureReason, list[ExpectedRow]]]:
-    by_reason: dict[FailureReason, list[ExpectedRow]] = {}
-    for who in report.implementations:
-        for row in who.expected_failures:
-            key = FailureReason(who.label, row.state, row.why, row.issue, row.review_by or "")
-            by_reason.setdefault(key, []).append(row)
-    states = ("passes", "no verdict", "fails")
-
-    def order(item: tuple[FailureReason, list[ExpectedRow]]) -> tuple[int, str, str, str]:
-        reason, rows = item
-        return states.index(reason.state), reason.review or "9999", reason.label, rows[0].case
-
-    return sorted(by_reason.items(), key=order)
-
-
-def costly(
-    report: Report, part: Literal["slowest", "hungriest"], measure: str
-) -> list[tuple[str, Costly, float]]:
-    rows = [
-        (run.implementation, row, getattr(row, measure))
-        for run in report.run.runs
-        for row in (run.slowest if part == "slowest" else run.hungriest) or ()
-    ]
-    return sorted(rows, key=lambda r: (-r[2], r[1].case, r[0]))[:MAX_COSTLY]
-
-
-def changes(report: Report, previous: Report | None) -> tuple[str, Delta] | None:
-    if previous is not None:
-        return "an older report", report_delta(report, previous)
-    delta = baseline_delta(report)
-    return None if delta is None else ("the baselines", delta)
-
-
-def commands(report: Report) -> Iterator[str]:
-    for who in report.implementations:
-        words = ["stc", "run", "--impl", who.selector]
-        words += ["--profile", who.profile] if who.profile else []
-        words += [] if "heavy" in who.not_asked or report.public else ["--heavy"]
-        words += [] if who.baseline else ["--no-baseline"]
-        yield shlex.join([*words, "--report", "runs"])
-    yield "stc report runs -o audit --html" + (" --public" if report.public else "")
-
-
-MAX_TEXT = 2_000
+MAX_CAUSES, MAX_CASES = 6, 60
+"""Maximum number of causes on a card, and of cases in a finding."""
 
 
 def report_html(report: Report, previous: Report | None = None, *, home: str = "", dispute: str = "") -> str:
-    blocks = finding_blocks.blocks(report)
+    blocks = sections.blocks(report)
     # Redacted findings are listed as causes, except those that only fuzzing found.
     detailed = [b for b in blocks if b.shown or not report.public or not all(m.case_count for m in b.members)]
-    labels = [one.label for one in report.implementations]
-    template = _environment().get_template("page.html")
+    labels = [who.label for who in report.implementations]
     seen = {kind for who in report.implementations for kind in who.counts}
-    reported = {"unsafe"} - seen if report.public else set()
-    return template.render(
-        report=report,
-        home=home,
-        dispute=dispute,
-        whos=report.implementations,
-        many=len(report.implementations) > 1,
-        numbers={who.label: str(i) for i, who in enumerate(report.implementations)},
-        title=labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors",
-        cards=[card(report, who) for who in report.implementations],
-        tables=tables(report),
-        areas=support.areas(report),
-        blocks=detailed,
-        held=sum(len(block.members) for block in blocks) - sum(len(block.members) for block in detailed),
-        causes=causes(report),
-        fine=fine_words(report),
-        columns=[(k, head) for k, head in words.COLUMNS if not report.public or k not in FINE | reported],
-        levels=list(finding_blocks.by_severity(detailed)),
-        grid=finding_blocks.grid(report),
-        agreement=agreement(report),
-        choices=choices(report),
-        expected=expected_failures(report),
-        slowest=costly(report, "slowest", "wall_ms"),
-        hungriest=costly(report, "hungriest", "peak_bytes"),
-        changes=changes(report, previous),
-        commands=list(commands(report)),
-        **_assets(),
+    withheld = FINE | ({"unsafe"} - seen) if report.public else set()
+    return str(
+        _page(
+            "page.html",
+            report,
+            home=home,
+            dispute=dispute,
+            numbers={label: str(i) for i, label in enumerate(labels)},
+            places={},
+            title=labels[0] if len(labels) == 1 else f"{len(labels):,} implementations of safetensors",
+            tables=tables(report),
+            areas=sections.areas(report),
+            blocks=detailed,
+            held=sum(len(block.members) for block in blocks) - sum(len(block.members) for block in detailed),
+            causes=sections.causes(report),
+            columns=[k for k, kind in words.KINDS.items() if kind.head and k not in withheld],
+            levels=sections.by_severity(detailed),
+            grid=sections.grid(report),
+            choices=sections.choices(report),
+            expected=sections.expected_failures(report),
+            slowest=sections.costly(report, "slowest", "wall_ms"),
+            hungriest=sections.costly(report, "hungriest", "peak_bytes"),
+            changes=sections.changes(report, previous),
+            commands=sections.commands(report),
+        )
     )
 
 
 def comparison_html(report: Report, places: Mapping[str, str], sentences: Sequence[str], dispute: str) -> str:
-    return (
-        _environment()
-        .get_template("comparison.html")
-        .render(
-            report=report,
+    return str(
+        _page(
+            "comparison.html",
+            report,
             places=places,
             sentences=sentences,
             dispute=dispute,
-            whos=report.implementations,
-            many=len(report.implementations) > 1,
-            tables=tables(report, places),
-            broken=support.broken_rules(report),
-            agreement=agreement(report),
-            **_assets(),
+            tables=tables(report),
+            broken=sections.broken_rules(report),
         )
     )
 
 
 def comparison_markup(report: Report, places: Mapping[str, str], dispute: str = "") -> Markup:
-    template = _environment().get_template("_comparison.html")
-    return Markup(template.render(tables=tables(report, places), dispute=dispute))  # noqa: S704 - escaped
+    return _render("_comparison.html", tables=tables(report), places=places, dispute=dispute)
 
 
-def card_markup(shown: Card, place: str = "", dispute: str = "") -> Markup:
-    template = _environment().from_string(
-        '{% import "_card.html" as c with context %}{{ c.whole(card, place, dispute) }}'
-    )
-    return Markup(template.render(card=shown, place=place, dispute=dispute))  # noqa: S704 - escaped as above
+def card_markup(report: Report, who: Implementation, place: str = "", dispute: str = "") -> Markup:
+    return _render("card.html", report=report, who=who, place=place, dispute=dispute)
 
 
 def release_changes(passage: Passage) -> Markup:
-    template = _environment().get_template("_passage.html")
-    return Markup(template.render(passage=passage, TURNS=TURNS, NAMED=MAX_NAMED))  # noqa: S704 - escaped
+    return render_markup("_passage.html", passage=passage, TURNS=TURNS, NAMED=MAX_NAMED)
 
 
-def compare_css() -> str:
-    return _asset("compare.css")
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / "templates" / name).read_text("utf-8")
-
-
-def _assets() -> dict[str, Any]:
-    script = _asset("page.js")
-    # Allow only this script to run, so that no text from a file is run as a script.
-    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    return {
-        "css": Markup(_colours() + _asset("page.css") + compare_css() + STYLE),  # noqa: S704 - our own
-        "script": Markup(script),  # noqa: S704 - our own
-        "allowed": allowed,
-    }
-
-
-def _colours() -> str:
-    def variables(place: int) -> str:
-        pairs = ((name[2:], c[place], c[place + 1]) for name, c in words.COLOURS.items())
-        return "".join(f"--{name}-bg:{ground};--{name}-fg:{text};" for name, ground, text in pairs)
-
-    classes = "".join(
-        f".{name}{{background:var(--{name[2:]}-bg);color:var(--{name[2:]}-fg)}}" for name in words.COLOURS
+def _page(template: str, report: Report, **values: Any) -> Markup:
+    script = (files(__package__) / "templates" / "page.js").read_text("utf-8")
+    return _render(
+        template,
+        report=report,
+        whos=report.implementations,
+        many=len(report.implementations) > 1,
+        fine=fine_words(report),
+        agreement=agreement(report),
+        css=style_sheet("verdicts", "page", "compare", "layout"),
+        script=Markup(script),  # noqa: S704 - our own
+        # Allow only this script to run, so that no text from a file is run as a script.
+        allowed=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
+        **values,
     )
-    night = f"@media (prefers-color-scheme:dark){{:root{{{variables(2)}}}}}"
-    return f":root{{{variables(0)}}}\n{night}\n{classes}\n"
 
 
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader(__package__, "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda v: visible(v, MAX_TEXT) if isinstance(v, str) and not isinstance(v, Markup) else v,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
+def _render(template: str, **values: Any) -> Markup:
+    return render_markup(
+        template,
+        CASES=MAX_CASES,
+        CAUSES=MAX_CAUSES,
+        CHECKS=CHECKS,
+        HELD=HELD,
+        OWN=OWN,
+        WHITESPACE=WHITESPACE,
+        card_parts=card_parts,
+        kind_of=kind_of,
+        lines=_lines,
+        listed=listed,
+        not_known=not_known,
+        place_of=_place,
+        reference_url=reference_url,
+        tally=tally,
+        tally_sentence=tally_sentence,
+        words=words,
+        **values,
     )
-    environment.globals |= {
-        "LETTERS": LETTERS,
-        "words": words,
-        "plural": plural,
-        "PROMISES": CHECKS,
-        "kind_of": kind_of,
-        "reference_url": reference_url,
-        "HELD": HELD,
-        "tally": tally,
-        "numbers_told": tally_sentence,
-        "CASES": finding_blocks.MAX_CASES,
-        "case_words": finding_blocks.case_words,
-        "listed": listed,
-        "OWN": OWN,
-        "WHITESPACE": WHITESPACE,
-    }
-    environment.filters |= {"n": "{:,}".format, "lines": _lines, "place": _place}
-    return environment
 
 
 def _lines(text: str) -> Markup:

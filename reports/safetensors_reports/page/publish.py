@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -12,18 +16,17 @@ from ..audit.build import build_report
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, BaselineEntry, load_report
 from ..audit.report import Implementation, Report, report_text
-from ..audit.roles import LAYOUT, OPENING, REPEATED
 from ..history.comparable import comparable_run
 from ..history.directory import FILE, directory, directory_text
-from ..history.ledger import FOLDER, Ledger, Line, append_lines, lines_of
+from ..history.ledger import FOLDER, Ledger, Line, append_lines, entry_of, lines_of
 from ..history.releases import history_page
+from ..labels import LAYOUT, OPENING, REPEATED
 from ..record.run import RunRecord
 from ..templates import render
 from ..text import file_slug, listed, plural, unused, visible
-from .cards import DISPUTE, accepted_questions
-from .comparison import RED, tables
+from .cards import DISPUTE, RED, Row, accepted_questions, tables
+from .design import fit_label, render_markup, style_sheet
 from .html import comparison_html, report_html
-from .picture import comparison_svg
 
 JSON, PAGE, INDEX, PICTURE, README = REPORT, "report.html", "index.html", "comparison.svg", "README.md"
 MAX_LOST = 0.05
@@ -141,7 +144,7 @@ def pages(reports: Mapping[str, Report], unbuilt: Sequence[Unbuilt] = ()) -> dic
         report=whole,
         places=places,
         sentences=sentences(whole),
-        tables=tables(whole, places),
+        tables=tables(whole),
         never=[program for program in unbuilt if program.name not in run],
         INDEX=INDEX,
         JSON=JSON,
@@ -225,3 +228,86 @@ def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
         return []
     paths = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]
     return sorted(path for path in paths if path.relative_to(folder).as_posix() not in texts)
+
+
+WIDTH, MARGIN, NAME, CELL = 800, 14, 174, 42
+"""The widths of the chart, its margin, the name column and each other column, in pixels."""
+TOP, LINE, GROUP = 150, 21, 30
+"""The heights of the header, of a row, and of the header of a group."""
+TRACK = 36
+"""Length of a bar."""
+MAX_LABEL = 25
+MOST = 15
+
+
+@dataclass(frozen=True)
+class WellKnownProgram:
+    """A well-known program: its selector, its name in the chart, and the reason why it is included."""
+
+    selector: str
+    name: str
+    reason: str
+
+
+@cache
+def well_known() -> dict[str, WellKnownProgram]:
+    text = (files(__package__) / "well_known.toml").read_text("utf-8")
+    programs = [WellKnownProgram(**row) for row in tomllib.loads(text)["program"]]
+    return {program.selector: program for program in programs}
+
+
+def comparison_svg(report: Report) -> str:
+    known = well_known()
+    selectors = [entry_of(who) for who in report.implementations]
+    chosen = [s for s in selectors if s in known] or selectors[:MOST]
+    shown = [
+        table._replace(rows=rows)
+        for table in tables(report)
+        if (rows := [row for row in table.rows if entry_of(row.who) in chosen])
+    ]
+    areas = {row.area: row.title for row in report.matrix}
+    used = [
+        area
+        for area in areas
+        if any(cell.area == area and cell.bars for t in shown for r in t.rows for cell in r.cells)
+    ]
+    groups = []
+    y = TOP
+    for table in shown:
+        start = y + GROUP + 2
+        lines = [(start + LINE * i, _name(row), _pills(row, used)) for i, row in enumerate(table.rows)]
+        groups.append((y, table.head, lines))
+        y = start + LINE * len(lines) + 6
+    return str(
+        render_markup(
+            "chart.svg",
+            programs=len(set(chosen)),
+            titles=[areas[area] for area in used],
+            groups=groups,
+            width=WIDTH,
+            height=y + 62,
+            margin=MARGIN,
+            columns_at=MARGIN + NAME,
+            cell=CELL,
+            top=TOP,
+            track=TRACK,
+            legend_at=y + 18,
+            style=style_sheet("chart").strip(),
+        )
+    )
+
+
+def _name(row: Row) -> str:
+    known = well_known().get(entry_of(row.who))
+    return fit_label(known.name if known else row.who.label, MAX_LABEL)
+
+
+def _pills(row: Row, areas: list[str]) -> list[tuple[int, str, float, str]]:
+    out = []
+    for cell in row.cells:
+        if cell.bars and cell.area in areas:
+            bar = cell.bars[0]
+            colour = bar.colour if bar.colour in RED.values() else "accept"
+            colour, share = (colour, bar.share) if bar.failed else ("clear", 100.0)
+            out.append((areas.index(cell.area), colour, share, cell.text))
+    return out

@@ -86,8 +86,8 @@ class Header(Line):
     Attributes:
         record: Version of this format; it is raised on incompatible changes.
         suite: Version of the suite.
-        device: Requested device, cpu or cuda:N. If the implementation has the device step, files were loaded
-            onto this device.
+        device: Requested device: cpu, or an accelerator such as cuda:0. If the implementation has the device
+            step, files were loaded onto this device.
         started: Time in UTC, RFC 3339.
         baseline: File of expected failures.
     """

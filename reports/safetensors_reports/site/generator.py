@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.domains import Domain, ObjType
 
 from ..page.cards import DISPUTE
-from ..page.html import compare_css
+from ..page.design import style_sheet
 from .data import PUBLISHED
 from .pages import DISPUTED, all_pages, fault_files
 
@@ -89,7 +89,7 @@ def build_site(data: SiteData, output: Path) -> int:
         for path in [*target.rglob("*.map"), target / "objects.inv", target / ".buildinfo"]:
             path.unlink(missing_ok=True)
         (target / ".nojekyll").touch()
-        css = compare_css()
+        css = style_sheet("compare")
         light, dark = re.findall(r":root(\{.*?\})", css)[:2]
         (target / "_static" / _CARDS).write_text(
             f"{css}\nbody[data-theme=light]{light}\nbody[data-theme=dark]{dark}\n", "utf-8"

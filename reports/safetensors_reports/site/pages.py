@@ -22,9 +22,8 @@ from safetensors_reference.rules.pages import AREAS, choices_of, state
 
 from ..history.releases import series
 from ..history.trend import TURNS, ChangeRow
-from ..page.cards import card
+from ..labels import SHORT
 from ..page.html import card_markup, comparison_markup, release_changes
-from ..page.labels import SHORT
 from ..page.publish import PAGE
 from ..text import plural, same_project, slug, visible
 from ..trophies.model import Sighting, sighting_text
@@ -226,9 +225,7 @@ def _program(data: SiteData, program: Program) -> Page:
         program=program,
         whos=report.implementations,
         report=f"reports/{folder}/{PAGE}",
-        cards=Markup("\n").join(
-            card_markup(card(report, who), place, dispute) for who in report.implementations
-        ),
+        cards=Markup("\n").join(card_markup(report, who, place, dispute) for who in report.implementations),
         rules=sorted(rules.items()),
         bugs=[bug for bug in data.bugs.values() if same_project(program.name, bug["project"])],
         trends=[t for t in data.trends if t.implementation.partition(":")[0] == program.name],

@@ -21,8 +21,8 @@ from safetensors_reference.rules.pages import escape
 
 from .. import templates
 from ..audit.inputs import AuditError
-from ..baseline import BaselineError, ExpectedFailure, read_baseline, read_toml
 from ..history.trend import TrendDocument
+from ..known import ExpectedFailure, KnownError, read_baseline, read_toml
 from ..text import code, report_key, same_project
 from ..versions import bug_affects, short, version_key
 
@@ -50,7 +50,7 @@ def load_baselines(root: Path) -> list[Expectations]:
         try:
             name, entries, _ = read_baseline(path)
             version = _newest(path.with_name("implementation.toml"))
-        except (OSError, BaselineError) as err:
+        except (OSError, KnownError) as err:
             raise AuditError(str(err)) from err
         if version and not name:
             raise AuditError(f"{path}: not a baseline, because it has no 'implementation' or [[expected]]")

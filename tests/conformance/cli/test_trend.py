@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.trend import notes_of, trend
-from safetensors_conformance.implementations.environment import Environment, InstallError
+from safetensors_conformance.implementations.commands import InstallError
+from safetensors_conformance.implementations.environment import Environment
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.results import header_row
 from safetensors_reports.history.trend import KnownBug

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.differential.triage import Triage, TriageEntry, TriageError, load_triage, shipped
 from safetensors_reports.differences.signatures import Disagreement, InputInfo, Signature, Sort
+from safetensors_reports.known import SHIPPED_TRIAGE, KnownDisagreement, KnownError, Triage, load_triage
 
 from ..cli.test_diff import HOLE, call
 from ..support import QUICK, TRIGGER, committed, fake
@@ -19,19 +19,23 @@ TODAY = dt.date(2026, 11, 21)
 ENTRY = """
 [[known]]
 signature = "OFF_HOLE: accept a; reject b"
-reason = "known"
+why = "known"
 issue = "https://example.org/1"
 review_by = 2027-01-01
 """
 
 
+OLD = ENTRY.replace('why = "known"', 'reason = "r"')
+
+
 def signature(text: str, sort: Sort = "verdict") -> Signature:
-    found = Disagreement("x", sort, {"a": "accept:A", "b": "reject"}, text, InputInfo("OFF_HOLE"))
+    vector, about = {"a": "accept:A", "b": "reject"}, InputInfo("OFF_HOLE")
+    found = Disagreement("x", "verdict", vector, sort=sort, signature=text, about=about)
     return Signature(text, sort, (found,))
 
 
-def known(pattern: str, review_by: dt.date = dt.date(2027, 1, 1)) -> TriageEntry:
-    return TriageEntry(pattern, "known", "https://example.org/1", review_by)
+def known(pattern: str, review_by: dt.date = dt.date(2027, 1, 1)) -> KnownDisagreement:
+    return KnownDisagreement(pattern, why="known", issue="https://example.org/1", review_by=review_by)
 
 
 @pytest.mark.parametrize(
@@ -47,23 +51,26 @@ def known(pattern: str, review_by: dt.date = dt.date(2027, 1, 1)) -> TriageEntry
     ],
 )
 def test_patterns(pattern: str, text: str, matches: bool) -> None:
-    assert known(pattern).matches(text) is matches
+    assert known(pattern).covers(text) is matches
 
 
 def test_an_entry_keeps_quiet_until_its_date_and_on_it() -> None:
-    entry = known("OFF_HOLE*", dt.date(2026, 11, 21))
-    assert entry.standing(TODAY).status == "known"
-    assert entry.standing(TODAY + dt.timedelta(days=1)).status == "expired"
+    triage, text = Triage((known("OFF_HOLE*", TODAY),)), "OFF_HOLE: accept a; reject b"
+    for days, status in ((0, "known"), (1, "expired")):
+        today = TODAY + dt.timedelta(days)
+        assert triage.weigh([signature(text)], today)[text].status == status
+        assert triage.is_known(text, today) is (status == "known")
+    assert not triage.is_known("OFF_TRAILING: accept a; reject b", TODAY)
 
 
 def test_an_entry_that_holds_goes_before_one_that_is_overdue() -> None:
-    triage = Triage(None, (known("OFF*", dt.date(2026, 1, 1)), known("OFF_HOLE*")))
+    triage = Triage((known("OFF*", dt.date(2026, 1, 1)), known("OFF_HOLE*")))
     (standing,) = triage.weigh([signature("OFF_HOLE: accept a; reject b")], TODAY).values()
     assert standing.status == "known"
 
 
 def test_choices_need_no_triage_and_match_no_entry() -> None:
-    triage = Triage(None, (known("OFF*"),))
+    triage = Triage((known("OFF*"),))
     found = [signature("OFF_HOLE: accept a; reject b", "choice")]
     assert triage.weigh(found, TODAY) == {}
     assert triage.unmatched(found) == ["OFF*"]
@@ -80,18 +87,25 @@ def test_entries_for_other_implementations_are_not_in_force(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("known = 1", "write each entry as"),
+        ("known = 1", "must be an array of tables"),
         ("[[expected]]", "unknown key 'expected'"),
         ("[[known]]", "has no 'signature'"),
-        (ENTRY.replace("reason", "raison"), "unknown key 'raison'"),
-        (ENTRY.replace('"known"', '" "'), "needs 'reason'"),
+        (ENTRY.replace("why", "wy"), "unknown key 'wy'"),
+        (ENTRY.replace('"known"', '" "'), "needs a 'why'"),
         (ENTRY.replace("OFF_HOLE: accept a; reject b", "*"), "matches everything"),
-        (ENTRY.replace("https://example.org/1", "later"), "must be a URL"),
-        (ENTRY.replace("https://example.org/1", "unreported"), "needs a 'why'"),
-        (ENTRY.replace("2027-01-01", '"soon"'), "review_by: must be a date like 2027-06-01, not 'soon'"),
+        (
+            ENTRY.replace("https://example.org/1", "later"),
+            "an issue, which is a URL or 'unreported' with a why",
+        ),
+        (OLD.replace("https://example.org/1", "unreported"), "'unreported' with a why"),
+        (ENTRY.replace("review_by = 2027-01-01", ""), "needs a review_by date"),
+        (
+            ENTRY.replace("2027-01-01", '"soon"'),
+            "must be a date like 2027-06-01 or null, not 'soon'",
+        ),
         (
             ENTRY.replace("2027-01-01", "2027-01-01T00:00:00"),
-            "review_by: must be a date like 2027-06-01, not a date with",
+            "review_by: must be a date like 2027-06-01 or null, not a date with",
         ),
         (ENTRY + "between = 3", "between: must be a list, not 3"),
         ("[[known", "t.toml: "),
@@ -100,18 +114,30 @@ def test_entries_for_other_implementations_are_not_in_force(tmp_path: Path) -> N
 def test_a_bad_file_is_told_where_and_why(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "t.toml"
     path.write_text(text)
-    with pytest.raises(TriageError, match=complaint):
+    with pytest.raises(KnownError, match=complaint):
         load_triage(path, [])
 
 
+def test_defaults_and_the_older_form(tmp_path: Path) -> None:
+    path = tmp_path / "t.toml"
+    bare = '[[known]]\nsignature = "OFF_HOLE*"\n'
+    path.write_text(f"why = 'w'\nissue = 'unreported'\nreview_by = {TODAY}\n{bare}{OLD}")
+    states = [
+        Triage((entry,)).weigh([signature("OFF_HOLE: accept a; reject b")], TODAY)
+        for entry in load_triage(path, []).entries
+    ]
+    told = [(state.reason, state.issue, state.review_by) for one in states for state in one.values()]
+    assert told == [("w", "unreported", "2026-11-21"), ("r", "https://example.org/1", "2027-01-01")]
+
+
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(TriageError, match="No such file"):
+    with pytest.raises(KnownError, match="No such file"):
         load_triage(tmp_path / "nothing.toml", [])
 
 
 def test_the_shipped_file_is_in_order() -> None:
-    assert load_triage(shipped(), ["reference", "safetensors"]).entries
-    assert not load_triage(shipped(), ["a", "b"]).entries
+    assert load_triage(SHIPPED_TRIAGE, ["reference", "safetensors"]).entries
+    assert not load_triage(SHIPPED_TRIAGE, ["a", "b"]).entries
 
 
 def write_triage(path: Path, signature: str, review_by: str = "2999-01-01") -> Path:

@@ -14,11 +14,10 @@ import pytest
 from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.implementation_run import ImplementationRun, smoke
-from safetensors_conformance.run.options import RunOptions
+from safetensors_conformance.run.driver import ImplementationRun, smoke
+from safetensors_conformance.run.results import RunOptions
 from safetensors_conformance.run.session import Session
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits
+from safetensors_conformance.worker.worker import Limits, make_worker
 
 from ..support import committed
 from .known import every_known, there

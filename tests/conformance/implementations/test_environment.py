@@ -3,138 +3,163 @@
 from __future__ import annotations
 
 import json
+import shlex
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from safetensors_conformance.implementations import environment as module
+from safetensors_conformance.implementations import python_installer
+from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.environment import (
     MARKER,
     Environment,
-    InstallError,
     environment,
     make,
     prepare,
     remove,
 )
-from safetensors_conformance.implementations.selectors import resolve
 
 REAL = module._run
+Installer = Callable[[str], list[list[str]]]
+OFFLINE = "echo ERROR: connection lost; exit 1"
 
 
 @pytest.fixture
 def env(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Environment:
-    """An environment that installs nothing over the network: a package made here."""
+    """An environment whose packages no index needs to have."""
     monkeypatch.setenv("STC_CACHE", str(tmp_path / "cache"))
     descriptor = descriptors()["safetensors"]
     return replace(environment(descriptor, descriptor.entries[0], "9.9"), requires=())
 
 
-def install_with(monkeypatch: pytest.MonkeyPatch, program: str) -> list[list[str]]:
-    """Use a Python program as the installer; returns the commands that were run."""
-    commands: list[list[str]] = []
+@pytest.fixture
+def install_with(monkeypatch: pytest.MonkeyPatch) -> Installer:
+    """Return a function that replaces the installer by a shell script and returns its commands."""
 
-    def run(command: list[str], env: Environment, say: object) -> None:
-        commands.append(command)
-        if "venv" in command:
-            env.python.parent.mkdir(parents=True)
-            env.python.touch()
-        else:
-            REAL([sys.executable, "-c", program], env, lambda line: said.append(line))
+    def replaced(script: str) -> list[list[str]]:
+        commands: list[list[str]] = []
 
-    said: list[str] = []
-    monkeypatch.setattr(module, "_run", run)
-    return commands
+        def run(command: list[str], env: Environment, on_line: Callable[[str], None]) -> None:
+            commands.append(command)
+            if "venv" in command:
+                env.python.parent.mkdir(parents=True)
+                env.python.touch()
+            else:
+                REAL(["/bin/sh", "-c", script], env, on_line)
+
+        monkeypatch.setattr(module, "_run", run)
+        return commands
+
+    return replaced
 
 
-def test_an_environment_is_made_once(monkeypatch: pytest.MonkeyPatch, env: Environment) -> None:
-    commands = install_with(monkeypatch, "print('done')")
+def test_an_environment_is_made_once_for_its_requirements(install_with: Installer, env: Environment) -> None:
+    commands = install_with("echo done")
     assert not env.ready
-    make(env)
-    assert env.ready
-    assert len(commands) == 2
-    make(env)
-    assert len(commands) == 2
+    for _ in range(2):
+        make(env)
+        assert env.ready
+        assert len(commands) == 2
     assert json.loads((env.folder / MARKER).read_text())["version"] == "9.9"
+    assert not replace(env, requires=("something-else",)).ready
     remove(env)
     assert not env.ready
 
 
-def test_no_module_of_the_current_folder_is_run(
-    monkeypatch: pytest.MonkeyPatch, env: Environment, tmp_path: Path
-) -> None:
-    commands = install_with(monkeypatch, "print('done')")
-    make(env)
+def test_no_module_of_the_current_folder_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
     monkeypatch.chdir(tmp_path)
     Path("selectors.py").write_text("raise SystemExit('ran a module of the current folder')")
-    for command in commands:
+    for command in python_installer.installer_commands(tmp_path / "env", tmp_path / "env" / "bin" / "python"):
         module_of = command[: command.index("-m") + 2]
         done = subprocess.run([*module_of, "--help"], capture_output=True, text=True, check=False)
         assert "ran a module" not in done.stdout + done.stderr
         assert done.returncode == 0
 
 
-def test_other_requirements_make_it_incomplete(monkeypatch: pytest.MonkeyPatch, env: Environment) -> None:
-    install_with(monkeypatch, "")
-    make(env)
-    assert not replace(env, requires=("something-else",)).ready
-
-
-def test_an_interrupted_installation_is_taken_up_again(
-    monkeypatch: pytest.MonkeyPatch, env: Environment
+@pytest.mark.parametrize(
+    ("settings", "used"),
+    [
+        ("", True),
+        (":env:.disable-pip-version-check='1'\nglobal.default-timeout='9'\n", True),
+        (":env:.no-index='1'\n", False),
+        ("global.extra-index-url='https://example.org'\n", False),
+        ("user.constraint='/etc/constraints.txt'\n", False),
+        ("install.find-links='/wheels'\n", False),
+        (":env:.cert='/etc/cert.pem'\n", False),
+    ],
+)
+def test_uv_installs_unless_pip_has_settings_about_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: str, used: bool
 ) -> None:
-    commands = install_with(monkeypatch, "raise SystemExit('ERROR: connection lost')")
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(python_installer, "_pip_settings", lambda: settings)
+    folder = tmp_path / "cache" / "env"
+    # Settings of uv in the current folder must not choose what is installed.
+    begin = ["/bin/uv", f"--directory={folder.parent}"] if used else [sys.executable, "-P"]
+    for command in python_installer.installer_commands(folder, folder / "bin" / "python"):
+        assert command[:2] == begin
+
+
+def test_settings_of_pip_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert python_installer._SETTINGS.search(python_installer._pip_settings())
+
+
+def test_an_interrupted_installation_continues(install_with: Installer, env: Environment) -> None:
+    install_with(OFFLINE)
     with pytest.raises(InstallError, match=r"safetensors 9\.9 cannot be installed: ERROR: connection lost"):
         make(env)
     assert not env.ready
-    commands = install_with(monkeypatch, "")
+    (env.folder / "downloaded").touch()
+    install_with("echo ERROR: No matching distribution found for helper; exit 1")
+    with pytest.raises(InstallError, match="is not available"):
+        make(env)
+    commands = install_with("")
     make(env)
     assert env.ready
-    assert all("venv" not in command for command in commands)  # the interpreter was there already
+    assert (env.folder / "downloaded").exists()
+    assert all("venv" not in command for command in commands)
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "last"),
     [
-        "ERROR: No matching distribution found for safetensors==9.9",
-        "npm error code ETARGET",
-        "npm error 404 E404 not found",
+        ("ERROR: No matching distribution found for safetensors==9.9", "ERROR: No matching"),
+        ("npm error code ETARGET", "npm error code"),
+        ("npm error 404 E404 not found", "npm error 404"),
+        (
+            "error: No solution found\n  cause: Because there is no version of safetensors==9.9 and you",
+            "cause: Because there is no version of safetensors==9.9",
+        ),
+        (
+            "error: No solution\n  cause: Because x was not found in the package registry\n",
+            "cause: Because x",
+        ),
     ],
 )
-def test_a_package_that_does_not_exist_is_told_from_a_failure(
-    monkeypatch: pytest.MonkeyPatch, env: Environment, words: str
+def test_a_version_that_does_not_exist_leaves_nothing(
+    install_with: Installer, env: Environment, words: str, last: str
 ) -> None:
-    install_with(monkeypatch, f"print({words!r}); raise SystemExit(1)")
-    with pytest.raises(InstallError, match=r"safetensors 9\.9 is not available: there is no such version"):
+    install_with(f"echo {shlex.quote(words)} >&2; exit 1")
+    with pytest.raises(InstallError) as caught:
         make(env)
+    says = "safetensors 9.9 is not available: there is no such version for this platform and interpreter ("
+    assert str(caught.value).startswith(says + last)
     assert not env.folder.exists()
 
 
-def test_what_an_interrupted_installation_left_stays(
-    monkeypatch: pytest.MonkeyPatch, env: Environment
-) -> None:
-    install_with(monkeypatch, "raise SystemExit('ERROR: connection lost')")
-    with pytest.raises(InstallError):
-        make(env)
-    (env.folder / "downloaded").touch()
-    install_with(monkeypatch, "raise SystemExit('ERROR: No matching distribution found for helper')")
-    with pytest.raises(InstallError, match="is not available"):
-        make(env)
-    assert (env.folder / "downloaded").exists()
-
-
-def test_a_folder_that_cannot_be_written_is_one_clear_error(
-    monkeypatch: pytest.MonkeyPatch, env: Environment, tmp_path: Path
-) -> None:
+def test_a_folder_that_cannot_be_written_is_one_clear_error(env: Environment, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    other = replace(env, folder=tmp_path / "file" / "env")
     with pytest.raises(InstallError, match="STC_CACHE"):
-        make(other)
+        make(replace(env, folder=tmp_path / "file" / "env"))
 
 
 def test_npm_packages_need_npm(monkeypatch: pytest.MonkeyPatch, env: Environment) -> None:
@@ -145,23 +170,21 @@ def test_npm_packages_need_npm(monkeypatch: pytest.MonkeyPatch, env: Environment
 
 @pytest.mark.parametrize("before", [None, 0o755, 0o777, 0o700])
 def test_only_the_user_may_enter_the_folder_of_environments(
-    monkeypatch: pytest.MonkeyPatch, env: Environment, before: int | None
+    install_with: Installer, env: Environment, before: int | None
 ) -> None:
-    install_with(monkeypatch, "print('done')")
-    folder = env.folder.parent
+    install_with("echo done")
     if before is not None:
-        make(env)  # an environment that is ready is looked at as well
-        folder.chmod(before)
+        make(env)  # the folder of a complete environment is checked as well
+        env.folder.parent.chmod(before)
     make(env)
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(env.folder.parent.stat().st_mode) == 0o700
 
 
-def test_an_environment_in_a_folder_of_somebody_else_is_not_run(
-    monkeypatch: pytest.MonkeyPatch, env: Environment
+def test_an_environment_in_a_folder_of_another_user_is_not_run(
+    monkeypatch: pytest.MonkeyPatch, install_with: Installer, env: Environment
 ) -> None:
-    install_with(monkeypatch, "print('done')")
+    install_with("echo done")
     make(env)
     monkeypatch.setattr("os.getuid", lambda: env.folder.stat().st_uid + 1)
-    target = replace(resolve("safetensors==9.9"), environment=env)
     with pytest.raises(InstallError, match=r"belongs to another user .* STC_CACHE to a folder that you own"):
-        prepare(target.environment)
+        prepare(env)

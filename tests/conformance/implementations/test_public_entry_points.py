@@ -19,8 +19,7 @@ import pytest
 
 from safetensors_conformance.implementations.descriptor import HERE, Entry, LocatedDescriptor, descriptors
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits
+from safetensors_conformance.worker.worker import Limits, make_worker
 from safetensors_corpus import Case
 
 from ..support import committed

@@ -13,8 +13,7 @@ from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, Sandbo
 from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.confinement import Confinement
-from safetensors_conformance.worker.pipe import make_worker
-from safetensors_conformance.worker.worker import Limits, StartError
+from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 
 from ..support import HERE, REPOSITORY, TRIGGER, cases, committed
 

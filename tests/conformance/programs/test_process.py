@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
-import psutil
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
@@ -26,22 +25,22 @@ from safetensors_conformance.outcome import RetryReason, StepResult
 from safetensors_conformance.programs import process
 from safetensors_conformance.programs import supervision as supervised
 from safetensors_conformance.programs.folders import scratch_folder
-from safetensors_conformance.run.multistep import run_multistep
-from safetensors_conformance.worker import pipe
-from safetensors_conformance.worker.copies import Copies, warm_up
-from safetensors_conformance.worker.pipe import ExitWorker, PipeWorker
+from safetensors_conformance.run.cases import run_multistep, warm_up
+from safetensors_conformance.worker import worker
+from safetensors_conformance.worker.copies import Copies
 from safetensors_conformance.worker.worker import (
+    ExitWorker,
     Limits,
+    PipeWorker,
     Request,
     Worker,
     retry_alone,
 )
 
-from ..support import HERE, committed
+from ..support import all_end, by_exit, committed, is_running, stdio
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
-FAKES = HERE / "process_fakes.py"
 LONG = "p" * 3000
 """Part of a path, so that a few requests fill a pipe."""
 
@@ -49,14 +48,13 @@ LONG = "p" * 3000
 @pytest.fixture
 def dies_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a process that dies after its answer as long as usual."""
-    monkeypatch.setattr(pipe, "LAST_WORDS_SECONDS", process.LAST_WORDS_SECONDS)
+    monkeypatch.setattr(worker, "LAST_WORDS_SECONDS", process.LAST_WORDS_SECONDS)
 
 
 @contextmanager
 def worker_for(how: str, *words: object, seconds: float = 5.0) -> Iterator[PipeWorker]:
     """A worker over a fake, started."""
-    command = " ".join(map(str, (sys.executable, "-IS", FAKES, how, *words)))
-    worker = PipeWorker(resolve(f"cmd:{command}"), Limits(seconds, 256 << 20))
+    worker = PipeWorker(resolve(stdio(how, *words, isolated=True)), Limits(seconds, 256 << 20))
     try:
         worker.start()
         yield worker
@@ -217,29 +215,12 @@ def test_a_crash_that_takes_two_files_is_told_as_such(ahead: bool) -> None:
 # What is started is ended
 
 
-def runs(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def pids_in(note: Path) -> list[int]:
     """The processes recorded by a fake: the one left behind, and itself."""
     until = time.monotonic() + 10
     while not note.exists() and time.monotonic() < until:
         time.sleep(0.01)
     return [int(pid) for pid in note.read_text(encoding="ascii").split()]
-
-
-def all_end(pids: list[int]) -> bool:
-    until = time.monotonic() + 5
-    while any(map(runs, pids)) and time.monotonic() < until:
-        time.sleep(0.01)
-    left = [pid for pid in pids if runs(pid)]
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    return not left
 
 
 @pytest.mark.parametrize(
@@ -251,15 +232,14 @@ def test_what_has_moved_out_of_the_family_is_ended_with_it(how: str, outcome: st
         assert worker.ask("read", "trigger").outcome == outcome
         pids = pids_in(note)
         assert worker.ask("read", "b").outcome == "reject"
-    assert all_end(pids)
+    assert all_end(*pids)
 
 
 def test_what_a_program_leaves_behind_is_ended_before_the_next_file(tmp_path: Path) -> None:
     note = tmp_path / "note"
-    command = f"exit:{sys.executable} -IS {FAKES} stray-once {note} {{path}}"
-    worker = ExitWorker(resolve(command), Limits(5, 256 << 20))
+    worker = ExitWorker(resolve(by_exit("stray-once", note, isolated=True)), Limits(5, 256 << 20))
     assert worker.ask("read", "trigger").outcome == "accept"
-    assert not runs(pids_in(note)[0])
+    assert not is_running(pids_in(note)[0])
 
 
 @pytest.mark.parametrize("how", ["KILL", "TERM"])
@@ -267,7 +247,7 @@ def test_no_program_outlives_the_harness(how: str, tmp_path: Path) -> None:
     note = tmp_path / "note"
     code = """
 import sys, threading
-from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.worker.worker import PipeWorker
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
 worker = PipeWorker(resolve(sys.argv[1]), Limits(60, 1 << 30))
@@ -277,13 +257,13 @@ thread.start()
 thread.join()
 worker.ask("read", "trigger")
 """
-    command = f"cmd:{sys.executable} -IS {FAKES} stray-hangs {note}"
+    command = stdio("stray-hangs", note, isolated=True)
     harness = subprocess.Popen([sys.executable, "-c", code, command])
     pids = pids_in(note)
-    assert all(map(runs, pids))
+    assert all(map(is_running, pids))
     harness.send_signal(getattr(signal, f"SIG{how}"))
     harness.wait()
-    assert all_end(pids)
+    assert all_end(*pids)
 
 
 @pytest.mark.parametrize(("how", "seconds"), [("kill-keeper", 5.0), ("stop-keeper", 0.5)])
@@ -295,7 +275,7 @@ def test_a_program_that_turns_on_its_keeper_ends_too(
         pid = worker._child.pid if worker._child is not None else 0
         assert worker.ask("read", "trigger").outcome in ("crash", "hang", "exhausted")
         assert worker.ask("read", "b").outcome == "reject"
-    assert all_end([pid])
+    assert all_end(pid)
 
 
 def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
@@ -363,7 +343,7 @@ def test_memory_of_what_has_moved_out_of_the_family_counts(tmp_path: Path) -> No
         result = worker.ask("read", "trigger")
     assert result.outcome == "exhausted"
     assert result.message == "used more than 256 MiB of memory in 2 processes; killed"
-    assert all_end(pids_in(tmp_path / "note"))
+    assert all_end(*pids_in(tmp_path / "note"))
 
 
 def test_pages_that_processes_share_count_once() -> None:

@@ -1,4 +1,4 @@
-"""Baselines: strict both ways, with clear errors for bad files."""
+"""Baselines: strict both ways, with clear errors for bad files; and where they are."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import (
-    BaselineError,
     check_baseline_option,
     failing_steps,
     load_baseline,
+    name_in_records,
     overdue_entries,
     own_baselines,
     unexplained,
     update,
 )
+from safetensors_conformance.run.results import baseline_path
 from safetensors_corpus import load_manifest
+from safetensors_reports.known import KnownError
 
 GOOD = """
 implementation = "x"
@@ -136,7 +140,7 @@ def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Pat
     ],
 )
 def test_a_baseline_that_cannot_be_used_says_why(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(BaselineError) as caught:
+    with pytest.raises(KnownError) as caught:
         load_baseline(write(tmp_path, text), "1.0", None)
     assert words in str(caught.value)
     assert "x.toml" in str(caught.value)
@@ -145,7 +149,7 @@ def test_a_baseline_that_cannot_be_used_says_why(tmp_path: Path, text: str, word
 def test_a_missing_baseline_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "none of it.toml"
     advice = re.escape(f"create one with: stc baseline update SELECTOR --file '{path}'")
-    with pytest.raises(BaselineError, match=advice):
+    with pytest.raises(KnownError, match=advice):
         load_baseline(path, "1.0", None)
 
 
@@ -203,7 +207,7 @@ read = "wrong-reject"
     assert "layout/fixed" not in after
     assert "layout/other-profile" in after
     assert unexplained(path) == ["layout/new"]
-    with pytest.raises(BaselineError, match="layout/new"):
+    with pytest.raises(KnownError, match="layout/new"):
         load_baseline(path, "1.0", None)
 
 
@@ -259,9 +263,46 @@ def test_a_file_that_is_given_must_be_usable_unless_it_is_only_written(tmp_path:
         write(tmp_path, "[[expected]]\ncase = 'a/b'\nread = 'unsafe'"), ["reference"], read=False
     )
     for text in ("[[expected]\ncase=", "\0", "expected = 1", "[expected]\ncase = 'a/b'", "[[expected]]"):
-        with pytest.raises(BaselineError, match=r"x\.toml"):
+        with pytest.raises(KnownError, match=r"x\.toml"):
             check_baseline_option(write(tmp_path, text), ["reference"], read=False)
-    with pytest.raises(BaselineError, match="create one with"):
+    with pytest.raises(KnownError, match="create one with"):
         check_baseline_option(tmp_path / "none.toml", ["reference"])
-    with pytest.raises(BaselineError, match="applies to a single implementation; give exactly one --impl"):
+    with pytest.raises(KnownError, match="applies to a single implementation; give exactly one --impl"):
         check_baseline_option(write(tmp_path, GOOD), ["reference", "mlx"])
+
+
+DEFAULT = descriptors()["safetensors"].version
+
+
+@pytest.mark.parametrize(
+    ("selector", "name"),
+    [
+        ("safetensors", "safetensors.toml"),
+        ("safetensors:numpy", "safetensors-numpy.toml"),
+        (f"safetensors=={DEFAULT}", "safetensors.toml"),
+        (f"safetensors:torch=={DEFAULT}", "safetensors-torch.toml"),
+    ],
+)
+def test_a_known_implementation_has_the_baseline_of_this_project(selector: str, name: str) -> None:
+    path = baseline_path(resolve(selector), None)
+    assert path == own_baselines()[name]
+    assert name_in_records(path) == name
+    assert path.is_file()
+
+
+@pytest.mark.parametrize(
+    ("selector", "name"),
+    [
+        ("safetensors==0.3.0", "safetensors-0.3.0.baseline.toml"),
+        ("safetensors:numpy==0.3.0", "safetensors-numpy-0.3.0.baseline.toml"),
+        ("mlx", "mlx.baseline.toml"),
+        ("reference", "reference.baseline.toml"),
+        ("py:mylib.adapter:Reader", "py-mylib.adapter-Reader.baseline.toml"),
+    ],
+)
+def test_where_this_project_has_none_it_lies_in_the_current_folder(selector: str, name: str) -> None:
+    assert baseline_path(resolve(selector), None) == Path(name)
+
+
+def test_the_file_that_is_named_is_taken() -> None:
+    assert baseline_path(resolve("safetensors"), Path("mine.toml")) == Path("mine.toml")

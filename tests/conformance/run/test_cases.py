@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -38,13 +38,14 @@ from ..support import NEIGHBOURS, QUICK, TRIGGER, cases, committed
 
 
 class Recorder:
-    """A worker that answers ``outcome`` to every request, recorded in ``asked`` and ``ahead``."""
+    """A worker that records requests in ``asked`` and ``ahead``. ``ends`` may replace its result."""
 
     timeout_factor = 1.0
     force_fresh_process = False
 
-    def __init__(self, outcome: str = "accept") -> None:
-        self.result = StepResult(outcome, tensors=[])  # type: ignore[arg-type]
+    def __init__(self, ends: Callable[[Recorder, Limits | None], StepResult | None] | None = None) -> None:
+        self.result = StepResult("accept", tensors=[])
+        self.ends = ends
         self.asked: list[Request] = []
         self.ahead: list[Request] = []
         self.early_limits: list[Limits | None] = []
@@ -76,6 +77,8 @@ class Recorder:
             self.ahead.remove(request)
         self.asked.append(request)
         self.early_limits.append(limits)
+        if self.ends is not None and (end := self.ends(self, limits)) is not None:
+            return end
         return replace(self.result, spent_ms=0.0) if measure else self.result
 
     def renew(self, *, as_before: bool = False) -> None:
@@ -132,8 +135,8 @@ def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
 
 
 @pytest.mark.parametrize(("outcome", "before"), [("hang", 2), ("crash", 2 * DEATHS_FOR_A_HANG)])
-def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: str, before: int) -> None:
-    worker.result = StepResult(outcome)  # type: ignore[arg-type]
+def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: Outcome, before: int) -> None:
+    worker.result = StepResult(outcome)
     with closing(CaseRunner(resolve(QUICK), max_hangs=2)) as runner:
         ran = runner.run(files(before + 1), runner.answers)
         assert len(list(itertools.islice(ran, before))) == before
@@ -144,8 +147,8 @@ def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: s
 
 
 @pytest.mark.parametrize(("outcome", "times"), [("hang", 2), ("crash", 0), ("exhausted", 0), ("reject", 0)])
-def test_what_hangs_is_waited_for_again_with_leave(worker: Recorder, outcome: str, times: int) -> None:
-    worker.result = StepResult(outcome)  # type: ignore[arg-type]
+def test_what_hangs_is_waited_for_again_with_leave(worker: Recorder, outcome: Outcome, times: int) -> None:
+    worker.result = StepResult(outcome)
     asked_before: list[int] = []
 
     @contextmanager
@@ -169,47 +172,35 @@ def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
     assert asked(worker.asked) == [("/0", "open")] * 2 + [("/0", "read")] * 2
 
 
-class SlowWithoutMemory(Recorder):
-    """A worker that exhausts memory first, and is slow but orderly when run alone."""
+HANG = StepResult("hang", "no answer")
+NO_MEMORY = StepResult("exhausted", "out of memory", retry=RetryReason.ADDRESS_SPACE)
 
-    def ask(self, *args: Any, **how: Any) -> StepResult:
-        answer = super().ask(*args, **how)
-        if not self.renewed:
-            return StepResult("exhausted", "out of memory", retry=RetryReason.ADDRESS_SPACE)
-        return answer if self.timeout_factor > 1 else StepResult("hang", "no answer")
+
+def ended_early(outcome: Outcome) -> StepResult:
+    return StepResult(outcome, "ended early: no answer", retry=RetryReason.PROBE_LIMIT)
+
+
+def slow_without_memory(worker: Recorder, _: Limits | None) -> StepResult | None:
+    """Exhaust memory first, and be slow but orderly when run alone."""
+    return NO_MEMORY if not worker.renewed else None if worker.timeout_factor > 1 else HANG
 
 
 def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slow = SlowWithoutMemory()
+    slow = Recorder(slow_without_memory)
     monkeypatch.setattr(running, "make_worker", lambda *_, **__: slow)
     with closing(CaseRunner(resolve(QUICK))) as runner:
         results = runner.answers(files(1)[0])
     assert results["open"].outcome == "accept"
 
 
-class OnlyReserves(Recorder):
-    """A worker that needs much memory, and without ``limitless`` more address space than it has."""
-
-    limitless = False
-
-    def ask(self, *args: Any, limits: Limits | None = None, **how: Any) -> StepResult:
-        answer = super().ask(*args, limits=limits, **how)
-        if limits:
-            return StepResult("exhausted", "ended early", retry=RetryReason.PROBE_LIMIT)
-        if not self.limitless:
-            return StepResult("exhausted", "out of memory", retry=RetryReason.ADDRESS_SPACE)
-        return answer
-
-
 def test_the_last_retry_of_exhausted_memory_has_no_address_space_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def make(*_: Any, unlimited_address_space: bool = False, **__: Any) -> OnlyReserves:
-        worker = OnlyReserves()
-        worker.limitless = unlimited_address_space
-        return worker
+    def make(*_: Any, unlimited_address_space: bool = False, **__: Any) -> Recorder:
+        needs_more = None if unlimited_address_space else NO_MEMORY
+        return Recorder(lambda _, limits: ended_early("exhausted") if limits else needs_more)
 
     monkeypatch.setattr(running, "make_worker", make)
     with closing(CaseRunner(resolve(QUICK))) as runner:
@@ -217,22 +208,12 @@ def test_the_last_retry_of_exhausted_memory_has_no_address_space_limit(
     assert {result.outcome for result in results.values()} == {"accept"}
 
 
-class Doubtful(Recorder):
-    """A worker whose answers always exceed the probe limits, and the others unless ``ends`` is empty."""
-
-    def __init__(self, ends: str = "") -> None:
-        super().__init__()
-        self.ends = ends
-
-    def ask(self, *args: Any, limits: Limits | None = None, **how: Any) -> StepResult:
-        answer = super().ask(*args, limits=limits, **how)
-        if limits:
-            outcome: Outcome = "harness-error" if self.ends == "busy" else "hang"
-            return StepResult(outcome, "ended early: no answer", retry=RetryReason.PROBE_LIMIT)
-        return StepResult("hang", "no answer") if self.ends == "hang" else answer
+def doubtful(early: Outcome = "hang", later: StepResult | None = None) -> Recorder:
+    """Make a worker that always exceeds the probe limits."""
+    return Recorder(lambda _, limits: ended_early(early) if limits else later)
 
 
-def doubted(monkeypatch: pytest.MonkeyPatch, worker: Doubtful, limits: Limits) -> list[StepResult]:
+def doubted(monkeypatch: pytest.MonkeyPatch, worker: Recorder, limits: Limits) -> list[StepResult]:
     monkeypatch.setattr(running, "make_worker", lambda *_, **__: worker)
     with closing(CaseRunner(resolve(QUICK), limits)) as runner:
         runner.start()
@@ -240,11 +221,11 @@ def doubted(monkeypatch: pytest.MonkeyPatch, worker: Doubtful, limits: Limits) -
         return [result for _, results in ran for result in results.values()]
 
 
-@pytest.mark.parametrize("ends", ["", "busy"])
+@pytest.mark.parametrize("early", ["hang", "harness-error"])
 def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_answer_more(
-    monkeypatch: pytest.MonkeyPatch, ends: str
+    monkeypatch: pytest.MonkeyPatch, early: Outcome
 ) -> None:
-    worker = Doubtful(ends)
+    worker = doubtful(early)
     limits = Limits(4 * PROBE_LIMITS.seconds, 2 * PROBE_LIMITS.memory_bytes)
     assert {(r.outcome, r.message) for r in doubted(monkeypatch, worker, limits)} == {("accept", "")}
     told = [early for early in worker.early_limits if early]
@@ -255,13 +236,13 @@ def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_answer_more(
 def test_a_doubt_that_holds_is_told_as_the_end_at_the_limits_and_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    worker = Doubtful("hang")
+    worker = doubtful(later=HANG)
     assert {(r.outcome, r.message) for r in doubted(monkeypatch, worker, Limits())} == {("hang", "no answer")}
     assert [early for early in worker.early_limits if early] == [PROBE_LIMITS] * 6
 
 
 def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Doubtful()
+    worker = doubtful()
     worker.result = replace(worker.result, wall_ms=12_000.0)
     first, *others = doubted(monkeypatch, worker, Limits())
     assert (first.outcome, first.message) == (
@@ -284,7 +265,7 @@ def test_what_warms_up_a_process_is_never_ended_early(worker: Recorder) -> None:
 
 
 def test_small_limits_end_nothing_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = Doubtful()
+    worker = doubtful()
     doubted(monkeypatch, worker, PROBE_LIMITS)
     assert not any(worker.early_limits)
 

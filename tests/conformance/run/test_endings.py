@@ -21,11 +21,11 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
 from safetensors_conformance.run import cases as runner
-from safetensors_conformance.run.options import RunOptions
-from safetensors_conformance.run.results import ReportError, RunResults
+from safetensors_conformance.run.driver import Run
+from safetensors_conformance.run.results import ReportError, RunOptions
 from safetensors_reports.record.run import RecordWriter, read_record
 
-from ..support import QUICK, REPOSITORY, TRIGGER, committed, fake
+from ..support import QUICK, REPOSITORY, TRIGGER, all_end, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -130,18 +130,8 @@ with Interruption() as interruption:
         child = int(process.stdout.readline())
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 128 + signal.SIGINT
-    deadline = time.monotonic() + 10  # a killed process takes a moment to end
-    while is_running(child) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not is_running(child)
+    assert all_end(child)
     assert not list(tmp_path.iterdir())
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:
@@ -253,22 +243,25 @@ def test_every_implementation_has_a_record_of_its_own(
     manifest = committed()
     groups = [selectors] if together else [(one,) for one in selectors]
     for group in [*groups, *groups]:  # the second time the same files are written
-        book = RunResults(RunOptions(manifest, report=tmp_path))
+        run = Run(map(target, group), RunOptions(manifest, report=tmp_path))
+        run.lock_report()
         for selector in group:
-            book.of(target(selector)).add({"header": header(selector)})
-        book.finish()
+            run.results_of(selector).add({"header": header(selector)})
+        run.finish()
+        assert not run.unwritten
     records = [read_record(path) for path in tmp_path.glob("*.jsonl")]
     assert sorted(r.implementation["selector"] for r in records) == sorted(selectors)
     assert all(len(path.stem) <= MAX_SLUG + 9 for path in tmp_path.glob("*.jsonl"))
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
-    first = RunResults(RunOptions(committed(), report=tmp_path))
+    first, second = (Run([], RunOptions(committed(), report=tmp_path)) for _ in range(2))
+    first.lock_report()
     result = invoke("--impl", QUICK, "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "another run is writing to this folder" in result.output
     with pytest.raises(ReportError, match="another run is writing to this folder"):
-        RunResults(RunOptions(committed(), report=tmp_path))
+        second.lock_report()
     first.close()
     result = invoke("--impl", QUICK, "--case", TRIGGER, "--report", str(tmp_path))
     assert result.exit_code == 0, result.output

@@ -11,7 +11,7 @@ from safetensors_conformance.cli.run import run
 from safetensors_reports.record.run import RecordWriter
 
 from ..suite_runs import suite_here
-from ..support import HERE, TRIGGER
+from ..support import TRIGGER, fake
 
 FOLDER = "REPORT_FOLDER"
 """Variable that tells the fakes the folder."""
@@ -20,8 +20,7 @@ pytestmark = pytest.mark.usefixtures("loaded_once")
 
 
 def arguments(name: str, folder: Path) -> list[str]:
-    fake = f"py:{HERE / 'report_fakes.py'}:{name}"
-    return ["--impl", fake, "--no-smoke", "--report", str(folder), "--env", FOLDER]
+    return ["--impl", fake(name), "--no-smoke", "--report", str(folder), "--env", FOLDER]
 
 
 def ran(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
@@ -36,7 +35,7 @@ def ran(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
 
 @pytest.mark.parametrize(
     "name",
-    ["RemovesTheFolder", "MovesTheFolder", "RemovesTheRecord", "ReplacesTheRecord", "ChangesTheRecord"],
+    ["RemovesTheReport", "MovesTheReport", "RemovesTheRecord", "ReplacesTheRecord", "ChangesTheRecord"],
 )
 def test_a_record_that_is_lost_is_no_success(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

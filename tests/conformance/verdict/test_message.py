@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import load_baseline
-from safetensors_conformance.run.implementation_run import MAX_SHOWN, Assessment, ImplementationRun
-from safetensors_conformance.run.options import RunOptions
+from safetensors_conformance.run.driver import MAX_SHOWN, Assessment, ImplementationRun
+from safetensors_conformance.run.results import RunOptions
 
 from ..suite_runs import corpus_of, load_once, suite_here
 from ..support import committed, fake

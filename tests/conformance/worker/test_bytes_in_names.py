@@ -18,9 +18,8 @@ from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
-from safetensors_conformance.worker.pipe import make_worker
 from safetensors_conformance.worker.protocol import ProtocolError, parse_line, parse_run
-from safetensors_conformance.worker.worker import Limits
+from safetensors_conformance.worker.worker import Limits, make_worker
 
 from ..support import HERE, REPOSITORY, TRIGGER, cases
 

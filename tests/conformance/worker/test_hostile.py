@@ -1,18 +1,5 @@
 """Hostile readers through the real worker: the right outcome, and no effect on neighbouring cases.
 
-=======================================  ============================================================
-what the reader does                     where it is tested
-=======================================  ============================================================
-hangs, with signals ignored or not       test_worker: Hangs, HangsIgnoringSignals
-SIGSEGV, abort, exit in the middle       test_worker: Crashes, Aborts, Exits
-eats memory bit by bit                   test_worker: EatsMemory (limit of the address space), eats-memory
-output without end on standard output    test_worker: endless-noise, endless-line (above 64 MiB)
-closes standard output                   test_worker: closes-stdout; here ClosesEverything for the host
-noise, answers out of order              test_worker: noise, wrong-order, bad-outcome
-crashes after some files                 run/test_multistep: CrashesTheSecondTime
-everything else                          here
-=======================================  ============================================================
-
 A run asks for several files with the one that triggers the misbehaviour in the middle, and compares all
 verdicts. Files are copies, so that a reader may spoil them.
 """
@@ -26,26 +13,25 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT
 from safetensors_conformance.programs import process
+from safetensors_conformance.programs.process import STRETCH_FACTOR
 from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.implementation_run import result_row
+from safetensors_conformance.run.results import result_row
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.copies import Copies
-from safetensors_conformance.worker.worker import StartError
+from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 from safetensors_corpus import Case, load_manifest
 from safetensors_corpus.document import read_document
 
-from ..hostile_support import IDS, PID_FILE, host, program, run
-from ..support import QUICK, TRIGGER, committed
+from ..hostile_support import IDS, PID_FILE, run
+from ..support import QUICK, TRIGGER, all_end, by_exit, committed, fake, stdio
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
@@ -80,7 +66,7 @@ def cases() -> list[Case]:
 def test_what_ends_a_process_is_an_outcome_of_that_file_alone(
     cases: list[Case], name: str, outcome: str, words: str
 ) -> None:
-    ran = run(host(name), cases)
+    ran = run(fake(name), cases)
     assert ran.trigger.outcome == outcome
     assert words in ran.trigger.message
     assert ran.neighbours == {"pass"}, ran.detail
@@ -99,7 +85,7 @@ def test_what_ends_a_process_is_an_outcome_of_that_file_alone(
     ),
 )
 def test_what_leaves_the_answers_right_costs_no_verdict(cases: list[Case], name: str, ahead: bool) -> None:
-    ran = run(host(name), cases, ahead=ahead)
+    ran = run(fake(name), cases, ahead=ahead)
     assert set(ran.verdicts) == set(IDS)
     assert set(ran.verdicts.values()) == {"pass"}, ran.detail
     assert 0 <= ran.trigger.wall_ms < 10_000
@@ -107,7 +93,7 @@ def test_what_leaves_the_answers_right_costs_no_verdict(cases: list[Case], name:
 
 
 def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case]) -> None:
-    ran = run(host("ClosesStdin"), cases, ahead=False)
+    ran = run(fake("ClosesStdin"), cases, ahead=False)
     assert ran.verdicts[TRIGGER] == "pass"
     (after,) = {c for c, v in ran.verdicts.items() if v != "pass"} or {""}
     assert not after or "order-dependent: " in ran.detail[after]
@@ -132,7 +118,7 @@ def test_a_process_that_can_be_asked_nothing_more_is_replaced(cases: list[Case])
 def test_strange_answers_are_content_or_a_breach_of_the_protocol(
     cases: list[Case], how: str, outcome: str, words: str
 ) -> None:
-    ran = run(program(how), cases)
+    ran = run(stdio(how), cases)
     assert ran.trigger.outcome == outcome
     assert words in ran.trigger.message
     if outcome == "accept" and how != "reserves":
@@ -142,7 +128,7 @@ def test_strange_answers_are_content_or_a_breach_of_the_protocol(
 
 @pytest.mark.parametrize("how", ["ahead", "twice"])
 def test_answers_that_nobody_asked_for_move_no_verdict_to_another_file(cases: list[Case], how: str) -> None:
-    ran = run(program(how), cases)
+    ran = run(stdio(how), cases)
     assert set(ran.verdicts.values()) == {"pass"}, ran.detail
 
 
@@ -159,7 +145,7 @@ def test_a_very_long_answer_is_an_answer(
     cases: list[Case], monkeypatch: pytest.MonkeyPatch, how: str, amount: int, limit: int, verdict: str
 ) -> None:
     monkeypatch.setattr(process, "LINE_LIMIT", limit)
-    ran = run(program(f"{how}-{amount}"), cases, seconds=15)
+    ran = run(stdio(how, amount), cases, seconds=15)
     assert ran.verdicts[TRIGGER] == verdict
     assert ran.neighbours == {"pass"}, ran.detail
     assert len(ran.trigger.message) <= 2000
@@ -171,35 +157,17 @@ def test_a_very_long_answer_is_an_answer(
 def test_memory_that_is_filled_at_once_is_seen_without_a_limit_of_the_address_space(
     cases: list[Case],
 ) -> None:
-    ran = run(program("fills"), cases, seconds=15)
+    ran = run(stdio("fills"), cases, seconds=15)
     assert ran.trigger.outcome == "exhausted"
     assert "used more than 256 MiB of memory; killed" in ran.trigger.message
     assert ran.neighbours == {"pass"}
 
 
 def test_memory_is_watched_in_a_process_that_keeps_talking(cases: list[Case]) -> None:
-    ran = run(program("talks-and-fills"), cases, seconds=15)
+    ran = run(stdio("talks-and-fills"), cases, seconds=15)
     assert ran.trigger.outcome == "exhausted"
     assert ran.neighbours == {"pass"}
     assert ran.seconds < 14
-
-
-@pytest.fixture
-def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bool]]:
-    """Return whether the process left by a fake still runs; end it after the test."""
-    note = tmp_path / "pid"
-    monkeypatch.setenv(PID_FILE, str(note))
-
-    def runs() -> bool:
-        pid = int(note.read_text(encoding="ascii"))
-        try:
-            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
-
-    yield runs
-    if note.exists() and runs():
-        psutil.Process(int(note.read_text(encoding="ascii"))).kill()
 
 
 @pytest.mark.by_day(1)
@@ -212,16 +180,14 @@ def left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
     ],
 )
 def test_a_process_in_another_session_or_group_blocks_nothing_and_is_killed(
-    cases: list[Case], left_behind: Callable[[], bool], name: str, verdict: str
+    cases: list[Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, verdict: str
 ) -> None:
-    ran = run(host(name), cases)
+    monkeypatch.setenv(PID_FILE, str(tmp_path / "pid"))
+    ran = run(fake(name), cases)
     assert ran.verdicts[TRIGGER] == verdict
     assert ran.neighbours == {"pass"}
     assert ran.seconds < 10
-    until = time.monotonic() + 2
-    while left_behind() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not left_behind()
+    assert all_end(int((tmp_path / "pid").read_text(encoding="ascii")))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +217,7 @@ def test_an_adapter_that_ends_while_it_is_imported_is_a_start_that_fails(
 
 
 def test_limits_that_a_reader_sets_do_not_reach_the_next_file(cases: list[Case]) -> None:
-    assert run(host("LowersFileLimit"), cases).neighbours == {"pass"}
+    assert run(fake("LowersFileLimit"), cases).neighbours == {"pass"}
 
 
 # Readers that spoil the corpus
@@ -287,7 +253,7 @@ SPOILED = {
 def test_what_a_reader_does_to_its_input_is_its_own_failure(
     copied: list[Case], name: str, ahead: bool
 ) -> None:
-    ran = run(host(name), copied, ahead=ahead)
+    ran = run(fake(name), copied, ahead=ahead)
     assert ran.verdicts[TRIGGER] == "deviation:content"
     assert SPOILED[name] in ran.detail[TRIGGER]
     assert ran.neighbours == {"pass"}, ran.detail
@@ -299,13 +265,13 @@ def test_what_a_reader_does_to_its_input_is_its_own_failure(
 
 
 def test_what_a_reader_does_to_another_input_is_not_charged_to_that(copied: list[Case]) -> None:
-    ran = run(host("SpoilsAllInputs"), copied)
+    ran = run(fake("SpoilsAllInputs"), copied)
     assert ran.verdicts.pop(TRIGGER) == "deviation:content"
     assert set(ran.verdicts.values()) == {"pass"}, ran.detail
 
 
 def test_a_folder_of_inputs_that_is_replaced_is_made_elsewhere(copied: list[Case]) -> None:
-    ran = run(host("MovesTheFolder"), copied)
+    ran = run(fake("MovesTheFolder"), copied)
     assert ran.neighbours == {"pass"}, ran.detail
     assert "its input was removed" in ran.detail[TRIGGER]
 
@@ -317,7 +283,7 @@ def test_whatever_a_reader_leaves_beside_its_input_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    rows = rows_of(host("DigsDeep"))
+    rows = rows_of(fake("DigsDeep"))
     assert {row["verdict"] for row in rows if row["case"] in (TRIGGER, "lifecycle/one-tensor-first")} == {
         "pass"
     }
@@ -337,7 +303,7 @@ def rows_of(selector: str) -> list[dict[str, Any]]:
 
 
 def test_names_and_folders_of_inputs_tell_nothing() -> None:
-    told = [row["content"].get("metadata") for row in rows_of(host("TellsWhatIsBeside")) if row["content"]]
+    told = [row["content"].get("metadata") for row in rows_of(fake("TellsWhatIsBeside")) if row["content"]]
     names = {seen["name"] for seen in told if seen}
     assert len(names) == 4  # of the plain files; others list nothing or have a folder of their own
     for name in names:
@@ -347,7 +313,7 @@ def test_names_and_folders_of_inputs_tell_nothing() -> None:
 
 
 def test_the_words_of_a_reader_are_the_same_in_every_run() -> None:
-    first, second = rows_of(host("ComplainsOfTheFile")), rows_of(host("ComplainsOfTheFile"))
+    first, second = rows_of(fake("ComplainsOfTheFile")), rows_of(fake("ComplainsOfTheFile"))
     words = [row["message"] for row in first]
     assert words == [row["message"] for row in second]
     assert [row["noise"] for row in first] == [row["noise"] for row in second]
@@ -378,3 +344,44 @@ def test_a_link_that_takes_the_place_of_a_folder_goes_and_its_target_stays(
     copies.close()
     assert not list((tmp_path / "tmp").iterdir())
     assert (tmp_path / "target" / "file").exists()
+
+
+# Output without end: a case still ends within its time limit and a stated grace
+
+
+SECONDS = 0.3
+GRACE = 10.0
+"""Seconds for ending what was late, on a busy machine."""
+
+
+@pytest.mark.parametrize("what", ["lines", "bytes", "stderr", "slow-lines"])
+@pytest.mark.parametrize("kind", ["cmd", "exit", "py"])
+def test_output_without_end_ends_with_the_limit(kind: str, what: str) -> None:
+    selector = {
+        "cmd": stdio(what, isolated=True),
+        "exit": by_exit(what, isolated=True),
+        "py": fake(f"Endless{what.title().replace('-', '')}"),
+    }[kind]
+    worker = make_worker(resolve(selector), Limits(SECONDS, 256 << 20))
+    try:
+        worker.start()
+        began = time.monotonic()
+        result = worker.ask("read", str(committed().by_id[TRIGGER].path))
+        took = time.monotonic() - began
+    finally:
+        worker.close()
+    assert result.outcome in ("hang", "harness-error", "exhausted"), result
+    assert took < STRETCH_FACTOR * SECONDS + GRACE
+
+
+def test_memory_is_watched_while_lines_come() -> None:
+    worker = make_worker(resolve(stdio("hungry-lines", isolated=True)), Limits(30.0, 64 << 20))
+    try:
+        worker.start()
+        began = time.monotonic()
+        result = worker.ask("read", "any")
+        took = time.monotonic() - began
+    finally:
+        worker.close()
+    assert took < 20, "it was looked at only when it was late"
+    assert (result.outcome, result.message) == ("exhausted", "used more than 64 MiB of memory; killed")

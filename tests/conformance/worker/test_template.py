@@ -19,8 +19,7 @@ from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.worker.confinement import Confinement
-from safetensors_conformance.worker.pipe import PipeWorker
-from safetensors_conformance.worker.worker import Limits, StartError, retry_alone
+from safetensors_conformance.worker.worker import Limits, PipeWorker, StartError, retry_alone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="templates are of Linux")
 
@@ -151,7 +150,7 @@ from dataclasses import replace
 import msgspec
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.worker.pipe import PipeWorker
+from safetensors_conformance.worker.worker import PipeWorker
 from safetensors_conformance.worker.worker import Limits
 known = msgspec.structs.replace(descriptors()["safetensors"], forks=True)
 worker = PipeWorker(replace(resolve(sys.argv[1]), descriptor=known), Limits(60, 256 << 20))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from safetensors_corpus.author.slice import SliceBuilder, index_items, index_json, numbered, numbers
+from safetensors_corpus.author.actions import SliceBuilder, index_items, index_json, numbered, numbers
 
 
 def asked(*index: Any) -> dict[str, Any]:

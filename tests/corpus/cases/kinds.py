@@ -1,4 +1,4 @@
-"""What the tests of slice, write, index and lifecycle cases share."""
+"""Run implementations on the cases of one kind."""
 
 from __future__ import annotations
 

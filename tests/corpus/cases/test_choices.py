@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import pytest
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.manifest import Expectation
-from safetensors_reference import PROFILES, explain, rule_book
-from safetensors_reference.rules.book import Choice, ProfileName
+from safetensors_reference import rule_book
+from safetensors_reference.rules.book import Choice
 
 BOOK = rule_book()
 ASKED = {choice.id: choice for choice in BOOK.choices.values() if not choice.settled}
@@ -91,54 +90,3 @@ def test_only_the_type_of_the_error_can_be_wrong_in_a_case_about_foreign_errors(
     for case in cases:
         assert case.rules[0] == "API-14"
         assert {e.outcome for e in case.options.values()} == {"accept", "reject"}
-
-
-def fitting(case: Case, profile: ProfileName) -> set[str]:
-    """Options of a case that the answer of the reference under ``profile`` fits."""
-    data = case.read_input()
-    case.discard()
-    header = explain(data, profile).header
-    if header is None:
-        return {option for option, e in case.options.items() if e.outcome == "reject"}
-    start = 8 + header.length
-    tensors = {
-        info.name: (list(info.shape), hashlib.sha256(data[start + info.begin : start + info.end]).hexdigest())
-        for info in header.tensors.values()
-    }
-    taken = set()
-    for option, expectation in case.options.items():
-        content = expectation.content
-        if content is None:
-            continue
-        if "tensor_count" in content:
-            same = len(tensors) == content["tensor_count"]
-        else:
-            want = {row["name"]: (row["shape"], row["sha256"]) for row in content["tensors"]}
-            same = want == tensors and (content["metadata"] or {}) == (header.metadata or {})
-        if same:
-            taken.add(option)
-    return taken
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-def test_the_reference_takes_one_option_in_all_cases_of_a_choice(
-    manifest: Manifest, profile: ProfileName
-) -> None:
-    checked = 0
-    for choice in ASKED.values():
-        if choice.limit:
-            continue
-        cases = [c for c in of_choice(manifest, choice.id) if c.kind in ("read", "resource") and not c.heavy]
-        common = set(choice.options)
-        for case in cases:
-            taken = fitting(case, profile)
-            assert taken, f"{case.id}: the answer of the reference under {profile} fits no option"
-            common &= taken
-            assert common, f"{case.id}: the reference answers {choice.id} in two ways under {profile}"
-        demanded = choice.positions[profile]
-        if cases and demanded is not None:
-            assert demanded in common, (
-                f"{choice.id}: {profile} demands {demanded}, the reference gives {common}"
-            )
-            checked += 1
-    assert checked >= (7 if profile == "text" else 12)

@@ -101,7 +101,7 @@ def test_an_empty_file_has_no_cases(text: str) -> None:
         ('["open", "read"]', "[]", "the only permitted steps are open and read"),
         ("layout/a-hole", "slice/a-hole", "area 'slice' does not contain cases that read files"),
         ("OFF-07", "OFF-99", "there is no rule 'OFF-99'"),
-        ("count = 2", "count = 0", "but the minimum is 1"),
+        ("count = 2", "count = 0", "must be a whole number >= 1"),
         ('"0a00000000000000"', '"0g"', "hex"),
         ("title =", "tilte =", "unknown key 'tilte'"),
         ("codes = [", 'choice = "x"\ncodes = [', "needs either codes, or a choice"),

@@ -1,4 +1,4 @@
-"""The index cases against things that do not know them: a small loader, and the reference."""
+"""The index cases: large indexes, names of files, and loaders of pickles."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ import pytest
 
 from proof.broken.correct.loader import LOADER
 from proof.broken.loaders import VARIANTS
-from proof.broken.matrix import why
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import safe_open
 from safetensors_reference.model.read import open_index
-from safetensors_reference.rules.book import rule_book
 
-from .kinds import cannot_fail, is_caught, of_kind
+from .kinds import of_kind
 
 LIGHT = [v for v in VARIANTS if not v.heavy]
 
@@ -68,37 +66,6 @@ def test_a_large_index_is_read_whole(manifest: Manifest, case_id: str, tmp_path:
         if mismatch(case, run_case(case, loader, tmp_path / str(number))) is not None:
             failing.add(name)
     assert failing == HEAVY[case_id]
-
-
-def test_there_are_cases_of_every_choice(cases: list[Case]) -> None:
-    choices = {name for name in rule_book().choices if name.startswith("index-")}
-    assert {case.choice for case in cases} == choices | {"foreign-errors", None}
-
-
-def test_a_small_loader_agrees(cases: list[Case], tmp_path: Path) -> None:
-    assert {c.id: w for c in cases if (w := why(LOADER, c, tmp_path))} == {}
-
-
-def test_the_reference_agrees(cases: list[Case], tmp_path: Path) -> None:
-    assert {c.id: w for c in cases if (w := why(Reference(), c, tmp_path))} == {}
-
-
-def test_the_reference_takes_the_hardened_option(cases: list[Case], tmp_path: Path) -> None:
-    for number, case in enumerate(cases):
-        option = rule_book().choices[case.choice].expected("hardened") if case.choice else None
-        if option is not None:
-            result = run_case(case, Reference(), tmp_path / str(number))
-            assert result.outcome == case.options[option].outcome, case.id
-
-
-@pytest.mark.parametrize("variant", LIGHT, ids=lambda variant: variant.name)
-def test_every_broken_loader_is_caught(variant: Any, cases: list[Case]) -> None:
-    assert variant.kind == "index"
-    assert is_caught(variant, cases)
-
-
-def test_every_case_catches_a_broken_loader(cases: list[Case]) -> None:
-    assert cannot_fail(cases, LIGHT) == set()
 
 
 def test_no_file_of_a_case_has_a_name_that_some_system_cannot_store(cases: list[Case]) -> None:

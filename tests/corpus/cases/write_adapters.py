@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import ml_dtypes
 import numpy as np
-import safetensors
-import safetensors.numpy
-import safetensors.torch
 import torch
 
 from safetensors_corpus.in_process import GivenTensor
@@ -97,56 +93,6 @@ def buffer(tensor: GivenTensor) -> bytes:
     for dim in tensor.shape:
         bits *= dim
     return bytes(tensor.storage[tensor.offset : tensor.offset + bits // 8])
-
-
-class OfficialNumpy:
-    """``safetensors.numpy``."""
-
-    def write(self, path: Path, tensors: Sequence[GivenTensor], metadata: Any) -> None:
-        safetensors.numpy.save_file(as_map(tensors, array), path, metadata)
-
-    def resave(self, path: Path) -> None:
-        safetensors.numpy.save_file(safetensors.numpy.load_file(path), path)
-
-
-class OfficialTorch:
-    """``safetensors.torch``."""
-
-    def write(self, path: Path, tensors: Sequence[GivenTensor], metadata: Any) -> None:
-        safetensors.torch.save_file(as_map(tensors, torch_tensor), path, metadata)
-
-    def resave(self, path: Path) -> None:
-        safetensors.torch.save_file(safetensors.torch.load_file(path), path)
-
-
-class OfficialRaw:
-    """``safetensors.serialize_file``, which takes addresses and lengths."""
-
-    NAMES: ClassVar = {
-        "BOOL": "bool", "U8": "uint8", "I8": "int8", "F16": "float16", "BF16": "bfloat16", "F32": "float32",
-        "F64": "float64", "I64": "int64", "U64": "uint64", "F4": "float4_e2m1fn_x2", "C128": "complex128",
-    }  # fmt: skip
-
-    def write(self, path: Path, tensors: Sequence[GivenTensor], metadata: Any) -> None:
-        self.alive: list[Any] = []
-        safetensors.serialize_file(as_map(tensors, self.spec), path, metadata)
-
-    def spec(self, tensor: GivenTensor) -> Any:
-        if tensor.dtype not in self.NAMES:
-            raise NotImplementedError(f"knows no {tensor.dtype}")
-        shape = list(tensor.shape)
-        if tensor.dtype == "F4" and shape:
-            shape[-1] //= 2
-        data = buffer(tensor)
-        memory = ctypes.create_string_buffer(data, max(len(data), 1))
-        self.alive.append(memory)
-        make: Any = safetensors.TensorSpec
-        return make(
-            dtype=self.NAMES[tensor.dtype],
-            shape=shape,
-            data_ptr=ctypes.addressof(memory),
-            data_len=len(data),
-        )
 
 
 class ReferenceNumpy:

@@ -18,6 +18,7 @@ from safetensors_corpus.publish.show import SHOWN, case_lines, spelled_text, ste
 
 from ..small import run
 
+TEXT = Path(__file__).with_name("shown.txt")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -27,53 +28,13 @@ def shown(folder: Path, case: str) -> str:
     return result.stdout
 
 
-def test_a_stored_file_is_shown_as_bytes(folder: Path) -> None:
-    out = shown(folder, "framing/plain")
-    for text in (
-        "framing/plain: The title of framing/plain [not markup].",
-        "Why it matters.",
-        "kind     read (steps: open, read)",
-        "rules    FRM-01 (must): ",
-        "level    must, importance high, smoke check",
-        "needs    dtype-f32",
-        "expects  accept",
-        '"w" F32[2], 8 bytes',
-        f"file     {folder / 'files/framing/plain.safetensors'}",
-        "00000000  38 00 00 00 00 00 00 00  7b"[:34],
-    ):
-        assert text in out
-
-
-def test_a_refusal_names_codes_report_and_bug(folder: Path) -> None:
-    out = shown(folder, "layout/hole")
-    assert "expects  reject (OFF_HOLE)" in out
-    assert "         DAT-03 (must): " in out
-    assert "source   https://example.org/1" in out
-    assert "shows    FB-01 lib <2 o/r#1: A hole opens." in out
-
-
-def test_a_choice_is_shown_with_options_demands_and_profiles(folder: Path) -> None:
-    out = shown(folder, "metadata/null")
-    assert "expects  choice metadata-null: __metadata__ set to null" in out
-    assert re.search(r"  reject \(.*\): reject \(MET_NOT_MAP\)  \[profile text, profile hardened\]", out)
-    assert re.search(r"  absent \(.*\): accept  \[profile official\]", out)
-    assert "no tensors" in out
-
-
-def test_a_slice_is_shown_as_the_question(folder: Path) -> None:
-    out = shown(folder, "slice/part")
-    assert 'asks     "w"[1, ..., 0:4:2]' in out
-    assert '"w" U8[2], 2 bytes' in out
-
-
-def test_a_write_is_shown_with_memory_tensors_and_target(folder: Path) -> None:
-    out = shown(folder, "writer/link")
-    assert "expects  accept; the file: keeps-link" in out
-    assert "writes   to link: through a symbolic link to the input file" in out
-    assert "limit  the system limits files to 100 bytes" in out
-    assert 'memory "memory", 16 bytes:' in out
-    assert 'tensor "a" U16[2,2] at byte 2 of "memory", strides [2, 4] bytes, big-endian' in out
-    assert 'metadata {"k": "v"}' in out
+def test_every_kind_of_case_is_shown(folder: Path) -> None:
+    """Compare the output with ``shown.txt``, which WRITE_SHOWN=1 writes."""
+    ids = load_manifest(folder).by_id
+    text = "\n".join(shown(folder, case) for case in ids).replace(str(folder), "CORPUS")
+    if "WRITE_SHOWN" in os.environ:
+        TEXT.write_text(text, encoding="utf-8")
+    assert text == TEXT.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -90,72 +51,14 @@ def test_names_that_json_cannot_carry_are_described(value: object, text: str) ->
     assert spelled_text(value) == text
 
 
-def test_an_index_is_shown_as_tree_and_text(folder: Path) -> None:
-    out = shown(folder, "index/absolute")
-    assert (
-        f"directory {folder / 'files/index/absolute'}; file to open: model/model.safetensors.index.json"
-        in out
-    )
-    assert re.search(r"  model/one\.safetensors +\d+ bytes\n", out)
-    assert ", with @ROOT@ replaced by the directory's path" in out
-    assert '"w":"@ROOT@/model/one.safetensors"' in out
-    assert "\x07" not in out
-    assert "\\u0007" in out
-
-
 def test_an_index_that_is_no_text_is_shown_as_bytes(folder: Path) -> None:
     (folder / "files/index/absolute/model/model.safetensors.index.json").write_bytes(b"\xff\xfe{")
     assert "00000000  ff fe 7b" in shown(folder, "index/absolute")
 
 
-def test_a_script_is_shown_step_by_step(folder: Path) -> None:
-    steps = re.findall(r"^ +\d  (.*)$", shown(folder, "lifecycle/all"), re.MULTILINE)
-    assert [step.split(" (")[0] for step in steps] == [
-        "the reader opens the file",
-        "another program truncates the file to 20 bytes",
-        "another program writes 2 bytes",
-        "another program renames another file over it: 100 bytes",
-        "another program appends 1 bytes",
-        "another program deletes the file",
-        'the reader returns "w"',
-        "the reader closes the file",
-    ]
-    assert steps[2].endswith("at byte 3")
-
-
-def test_readers_are_shown_with_what_they_take(folder: Path) -> None:
-    out = shown(folder, "concurrent/all")
-    assert "readers  3 threads at the same time, 2 times, which share one open file" in out
-    assert [line.strip() for line in out.splitlines() if re.match("  (before|takes|after) ", line)] == [
-        'before "w"',
-        'takes  "w", "w"',
-        'takes  "w"',
-        'takes  "x\\u0007", which are not in the file',
-        'after  "w"',
-    ]
-
-
 def test_a_step_of_a_later_version_is_shown_all_the_same() -> None:
     assert step_text({"step": "sync", "how": 1}) == 'sync {"how": 1}'
     assert step_text({"step": "sync"}) == "sync"
-
-
-def test_a_recipe_is_shown_in_parts_with_budget_and_how_to_make_it(folder: Path) -> None:
-    out = shown(folder, "resource/header")
-    assert "input    108 bytes, not stored" in out
-    assert "for i = 5 .. 7" in out
-    assert "budget   5 seconds, peak bytes 1,048,576" in out
-    assert "make   stc corpus copy DIR resource/header --recipes\n" in out
-    assert "without the zero bytes" not in out
-
-
-def test_a_large_recipe_with_holes_says_so(folder: Path) -> None:
-    out = shown(folder, "resource/sparse")
-    assert "(8 GiB), not stored" in out
-    assert "8,589,934,592 zero bytes" in out
-    assert "--recipes --large" in out
-    assert "SHA-256 without the zero bytes " in out
-    assert "1 tensors" in out
 
 
 def test_no_control_character_reaches_the_terminal(folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish.release import Changes, Version, compare, demand, release_files
 from safetensors_corpus.templates import render
 

@@ -13,7 +13,7 @@ import pytest
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.document import read_document
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish.build import BUILDERS
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"

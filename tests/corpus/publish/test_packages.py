@@ -18,10 +18,10 @@ from click.testing import CliRunner
 
 from safetensors_corpus import Case, load_manifest, recipe
 from safetensors_corpus.cli import corpus as command
-from safetensors_corpus.manifest import ROOT_MARK, corpus_root
-from safetensors_corpus.publish.packages import LARGEST_PACKAGE, NAME, Package, packages
+from safetensors_corpus.manifest import ROOT_MARK
+from safetensors_corpus.packed import corpus_root
+from safetensors_corpus.publish.packages import LARGEST_PACKAGE, NAME, Package, package_data, packages
 from safetensors_corpus.publish.release import ReleaseError
-from safetensors_corpus.publish.slim import package_data
 
 from ..small import LICENSE
 

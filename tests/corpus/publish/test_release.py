@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,7 +15,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from safetensors_corpus.manifest import corpus_root
+from safetensors_corpus.document import stored_files
+from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import BuiltCorpus
 from safetensors_corpus.publish.release import ReleaseError, read_version, release_files, write_release
@@ -221,12 +221,10 @@ def test_committed_data_stays_below_16_megabytes() -> None:
 
 
 def test_the_real_corpus_can_be_released(written: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(written, tmp_path / "corpus")
-    shutil.copytree(corpus_root() / "schema", folder / "schema", dirs_exist_ok=True)
-    files = release_files(folder, LICENSE, None)
+    files = release_files(written, LICENSE, None)
     assert len(tar_of(files)[1]) < 28_000_000
     write_release(files, tmp_path / "dist")
-    assert run("diff", folder, next((tmp_path / "dist").glob("*.tar"))).exit_code == 0
+    assert read_version(next((tmp_path / "dist").glob("*.tar"))) == read_version(written)
 
 
 @pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="attributes are asked of git in a checkout")
@@ -246,21 +244,26 @@ def test_git_takes_corpus_files_for_bytes() -> None:
     assert found == {(name, *attribute) for name in names for attribute in wanted}
 
 
+@pytest.fixture
+def names(raw: dict[str, Any]) -> list[str]:
+    return ["corpus.json", *(name for case in raw["cases"] for name, _, _ in stored_files(case))]
+
+
 @pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="ignored files are asked of git in a checkout")
-def test_git_ignores_no_corpus_file(built: BuiltCorpus) -> None:
-    names = "\n".join(f"corpus/{name}" for name in built.files)
+def test_git_ignores_no_corpus_file(names: list[str]) -> None:
+    lines = "\n".join(f"corpus/{name}" for name in names)
     command = ["git", "check-ignore", "--no-index", "--stdin"]
-    result = subprocess.run(command, input=names, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, input=lines, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert result.stdout == ""
 
 
-def test_paths_are_the_same_on_every_file_system(built: BuiltCorpus) -> None:
-    for name in built.files:
+def test_paths_are_the_same_on_every_file_system(names: list[str]) -> None:
+    for name in names:
         # Printable ASCII without blanks and without what Windows forbids: " * : < > ? \ |
         assert re.fullmatch(r"[!#-)+-9;=@-\[\]-{}~]+", name), name
         assert not any(part.endswith(".") or part.startswith("-") for part in name.split("/")), name
         assert not re.search(r"(^|/)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|/|$)", name, re.IGNORECASE), name
-    assert len({name.lower() for name in built.files}) == len(built.files)
+    assert len({name.lower() for name in names}) == len(names)
 
 
 @pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="attributes are asked of git in a checkout")

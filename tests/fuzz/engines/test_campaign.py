@@ -12,11 +12,11 @@ import pytest
 from proof.broken.correct import reader as small_reader
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
+from safetensors_corpus.features.tree import parse
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines import campaign as campaign_module
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.grammar.model import parse
 from safetensors_fuzz.loop import expectation
 from safetensors_fuzz.loop.expectation import FileQuestion
 from safetensors_fuzz.loop.recorder import Settings, Tally

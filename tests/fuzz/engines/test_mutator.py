@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from safetensors_corpus.features.tree import Obj, parse
 from safetensors_fuzz.engines.atheris.files import (
     LARGEST_SEED,
     LONGEST_WORD,
@@ -22,7 +23,6 @@ from safetensors_fuzz.engines.atheris.files import (
 from safetensors_fuzz.engines.atheris.mutator import Mutator
 from safetensors_fuzz.engines.campaign import stage_of
 from safetensors_fuzz.grammar.grammar import MAX_FAULTS
-from safetensors_fuzz.grammar.model import Obj, parse
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_reference import explain
 

@@ -13,16 +13,15 @@ from dataclasses import dataclass
 import pytest
 
 from proof.broken.correct.reader import READER
+from safetensors_corpus.features.entries import entry_tree, numbers
+from safetensors_corpus.features.feature import Mutation
+from safetensors_corpus.features.tree import File, Obj
+from safetensors_corpus.features.vocabulary import bad_spellings
 from safetensors_corpus.judging.answer import Refused
-from safetensors_fuzz.grammar.entries import numbers
-from safetensors_fuzz.grammar.faults import MUTATIONS, Mutation
-from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company
-from safetensors_fuzz.grammar.model import File, Obj
-from safetensors_fuzz.grammar.valid import entry_tree
-from safetensors_fuzz.grammar.vocabulary import bad_spellings
+from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company, mutations
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.subjects import content
-from safetensors_reference import Header, explain
+from safetensors_reference import DTYPE_BITS, Header, explain
 
 COUNT = 4_000
 RARE = ("header-of-many-pages", "hundreds-of-tensors", "large-tensor", "rank-beyond-eight")
@@ -55,10 +54,14 @@ def files() -> list[Made]:
     out = []
     for _ in range(COUNT):
         data = grammar.fresh().render()
-        header = explain(data).header
-        assert header is not None
-        out.append(Made(data, header))
+        found = explain(data)
+        assert found.header is not None, found.faults[0]
+        out.append(Made(data, found.header))
     return out
+
+
+def test_fresh_files_have_every_dtype(files: list[Made]) -> None:
+    assert {t.dtype for made in files for t in made.header.tensors.values()} == set(DTYPE_BITS)
 
 
 def fewer(names: list[str], how: Callable[[str], str]) -> bool:
@@ -124,7 +127,7 @@ def test_inputs_stay_small_in_all_but_a_few_cases(files: list[Made]) -> None:
 
 
 def named(name: str) -> Mutation:
-    return next(mutation for mutation in MUTATIONS if mutation.name == name)
+    return next(mutation for mutation in mutations() if mutation.name == name)
 
 
 def one_tensor() -> File:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_conformance.cli.common import corpus
-from safetensors_fuzz.grammar.entries import entries
+from safetensors_corpus.features.entries import entries
+from safetensors_corpus.features.tree import DEPTH, Arr, File, Obj, parse, text
 from safetensors_fuzz.grammar.grammar import Grammar
-from safetensors_fuzz.grammar.model import DEPTH, Arr, File, Obj, parse, text
 
 HEADER = b' {"a" : {"dtype":"F32", "shape":[ ],"data_offsets":[0,4]} , "__metadata__":{}}  '
 

@@ -1,11 +1,11 @@
-"""What the tests of asking share."""
+"""Questions and runs of cases that tests of plans share."""
 
 from __future__ import annotations
 
-import random
+import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +19,19 @@ from safetensors_fuzz.plans.values import Plan
 STEPS = tuple(PLAN_KINDS)
 
 
-def plans(step: str, count: int, seed: int = 0) -> list[Plan]:
-    """Return the first plans of a seed."""
-    return [plan_of(step, seed, number) for number in range(count)]
-
-
-def questions(step: str, count: int, seed: int = 0) -> Iterator[tuple[Plan, PlanQuestion]]:
-    """Yield the plans that make sense, with what they ask."""
-    for plan in plans(step, count, seed):
-        try:
-            yield plan, PLAN_KINDS[step].question(plan)
-        except PlanError:
-            continue
+@cache
+def questions(step: str, count: int, seed: int = 0) -> list[tuple[Plan, PlanQuestion]]:
+    """Return the plans of a seed that the rules decide, with their questions."""
+    out = []
+    for number in range(count):
+        plan = plan_of(step, seed, number)
+        with contextlib.suppress(PlanError):
+            out.append((plan, PLAN_KINDS[step].question(plan)))
+    return out
 
 
 def why(case: Case, implementation: Any, folder: Path) -> str | None:
-    """Say why an implementation fails a case, None when it does not."""
+    """Return why an implementation fails a case, or None if it passes."""
     own = Path(tempfile.mkdtemp(dir=folder))
     try:
         return mismatch(case, run_case(case, implementation, own))
@@ -42,13 +39,3 @@ def why(case: Case, implementation: Any, folder: Path) -> str | None:
         return f"panic: {err}"
     finally:
         shutil.rmtree(own)
-
-
-def rng(seed: int) -> random.Random:
-    """Return a source of chance."""
-    return random.Random(seed)
-
-
-def demanded(question: PlanQuestion) -> str:
-    """Return the outcome that a question demands, or the choice that it falls under."""
-    return str(question.expectation.get("choice") or question.expectation["outcome"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def file_finding(step: str, data: bytes, expectation: dict[str, Any]) -> Finding
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_finding_makes_the_case_of_its_plan(step: str, tmp_path: Path) -> None:
-    for number, (_, question) in enumerate(itertools.islice(questions(step, 80), 60)):
+    for number, (_, question) in enumerate(questions(step, 80)[:60]):
         folder = tmp_path / str(number)
         case, again = question.case(folder / "a"), finding_case(finding(question), folder / "b")
         assert replace(again, input=case.input) == case
@@ -80,7 +79,7 @@ def test_the_verdict_depends_on_who_is_asked() -> None:
 
 
 def test_a_step_that_is_not_there_is_unsupported() -> None:
-    _, question = next(questions("slice", 10))
+    _, question = questions("slice", 10)[0]
     judged = run_finding(resolve(f"py:{HERE}:LastWins"), finding(question), Limits(20), None)
     assert judged.verdict == "unsupported"
     assert "does not have the step slice" in judged.detail

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ...corpus.conftest import built, manifest, raw, written
+from ...corpus.conftest import manifest, raw, written
 
-__all__ = ["built", "manifest", "raw", "written"]
+__all__ = ["manifest", "raw", "written"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from proof.planted import Planted
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Refused
-from safetensors_reference import InvalidFileError, read_header
 from safetensors_reference.rules.book import rule_book
 
 VALID = b'{"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
@@ -54,26 +53,6 @@ def test_it_takes_the_hardened_option_of_every_choice(manifest: Manifest, tmp_pa
     assert cases
     wrong = {c.id: mismatch(hardened(c), run_case(hardened(c), READER, tmp_path)) for c in cases}
     assert {case: reason for case, reason in wrong.items() if reason} == {}
-
-
-def test_it_agrees_with_the_reference_on_every_corpus_file(manifest: Manifest) -> None:
-    for case in cases_for(manifest, "read"):
-        data = case.read_input()
-        try:
-            mine: list[tuple[object, ...]] | None = sorted(
-                (row["name"], row["dtype"], tuple(row["shape"])) for row in READER.content(data)["tensors"]
-            )
-        except Refused:
-            mine = None
-        assert mine == reference(data), case.id
-
-
-def reference(data: bytes) -> list[tuple[object, ...]] | None:
-    try:
-        header = read_header(data, "hardened")
-    except InvalidFileError:
-        return None
-    return sorted((name, t.dtype, tuple(t.shape)) for name, t in header.tensors.items())
 
 
 def test_the_content_has_the_form_of_the_manifest() -> None:
@@ -199,30 +178,14 @@ def test_last_wins_and_sizes() -> None:
 # Registry
 
 
-def test_there_are_at_least_150_broken_readers() -> None:
-    assert sum(1 for _ in read_variants()) >= 150
-
-
 def test_names_are_slugs_and_about_is_one_sentence() -> None:
-    for variant in read_variants():
-        prefix, _, slug = variant.name.partition("/")
-        assert prefix == "reader", variant.name
-        assert slug.replace("-", "").isalnum(), variant.name
-        assert slug.islower(), variant.name
-        assert variant.about.endswith("."), variant.name
-        assert variant.about[0].isupper(), variant.name
-        assert "\n" not in variant.about, variant.name
-
-
-def test_names_are_unique_and_sorted() -> None:
     names = [variant.name for variant in all_variants()]
-    assert names == sorted(names)
-    assert max(Counter(names).values()) == 1
-
-
-def test_every_reader_has_the_method_of_its_kind() -> None:
+    assert names == sorted(set(names))
+    assert len(list(read_variants())) >= 150
     for variant in read_variants():
-        assert callable(getattr(variant.make(), "read", None)), variant.name
+        assert re.fullmatch("reader/[a-z0-9]+(-[a-z0-9]+)*", variant.name)
+        assert re.fullmatch(r"[A-Z].*\.", variant.about), variant.name
+        assert callable(variant.make().read), variant.name
 
 
 def test_a_panic_is_no_refusal() -> None:

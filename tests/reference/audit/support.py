@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
+from click.testing import CliRunner, Result
 
+from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import Engine, run
 from safetensors_reference.audit.row import Row
 from safetensors_reference.audit.work import AuditOptions, make_batches
@@ -30,10 +32,14 @@ def rows_of(
     batches = make_batches(folders, batch, lambda _: False)
     rows = [
         read_row(line)
-        for part in run(batches, options or AuditOptions(), engine)
+        for part in run(batches, options or AuditOptions(), engine or Engine())
         for line in part.splitlines()
     ]
     return sorted(rows, key=lambda row: row.address)
+
+
+def stc_audit(*arguments: str | Path, jobs: int = 1) -> Result:
+    return CliRunner().invoke(audit, [*map(str, arguments), "--jobs", str(jobs)])
 
 
 def alike(row: Row) -> Row:

@@ -7,16 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.main import main
 
-from .support import BROKEN, MODEL, VALID, read_row, write_tree
-
-
-def stc_audit(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(audit, [*map(str, arguments)])
+from .support import BROKEN, MODEL, VALID, read_row, stc_audit, write_tree
 
 
 @pytest.mark.parametrize(
@@ -31,7 +27,7 @@ def stc_audit(*arguments: str | Path) -> Result:
 def test_rows_go_to_standard_output_and_counts_to_standard_error(
     tmp_path: Path, files: dict[str, bytes], status: int, said: str
 ) -> None:
-    run = stc_audit(write_tree(tmp_path, files), "--jobs", "1")
+    run = stc_audit(write_tree(tmp_path, files))
     assert (run.exit_code, run.stderr) == (status, said)
     assert (
         len([read_row(line) for line in run.stdout_bytes.splitlines()])
@@ -41,7 +37,7 @@ def test_rows_go_to_standard_output_and_counts_to_standard_error(
 
 def test_standard_output_is_ascii_whatever_the_names_hold(tmp_path: Path) -> None:
     write_tree(tmp_path, {"\u202eé.safetensors": VALID})
-    run = stc_audit(tmp_path, "--jobs", "1")
+    run = stc_audit(tmp_path)
     assert run.stdout_bytes.isascii()
     assert read_row(run.stdout_bytes).address == f"{tmp_path}/\u202eé.safetensors"
 
@@ -65,7 +61,7 @@ def test_help_names_everything() -> None:
     ],
 )
 def test_a_wrong_call_is_told(arguments: tuple[str, ...], said: str) -> None:
-    run = stc_audit(*arguments)
+    run = CliRunner().invoke(audit, arguments)
     assert run.exit_code == 2
     assert said in run.stderr
 
@@ -75,7 +71,7 @@ def test_a_wrong_call_is_told(arguments: tuple[str, ...], said: str) -> None:
 )
 def test_what_cannot_be_used_is_one_line(arguments: tuple[str, ...]) -> None:
     pytest.importorskip("fsspec")
-    run = stc_audit(*arguments, "--jobs", "1")
+    run = stc_audit(*arguments)
     assert (run.exit_code, run.stdout, run.stderr.count("\n")) == (2, "", 1)
 
 

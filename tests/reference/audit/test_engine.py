@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from safetensors_reference.audit import engine as engines
 from safetensors_reference.audit.cli import audit
-from safetensors_reference.audit.engine import Dask, EngineError, Pool, run
+from safetensors_reference.audit.engine import Dask, Engine, EngineError, Pool, run
 from safetensors_reference.audit.work import AuditOptions, Batch, BatchResult
 from safetensors_reference.files.names import FileInput
 
@@ -187,11 +187,9 @@ def test_a_model_whose_shard_kills_is_no_verdict_about_the_model(tmp_path: Path)
     ]
 
 
-class _Counting:
-    """An engine of threads that knows how many batches were taken ahead of it."""
+class _Counting(Engine):
+    """Runs batches in threads, and counts how many are in flight."""
 
-    deaths: tuple[type[BaseException], ...] = ()
-    about = "threads"
     capacity = 6
 
     def __init__(self) -> None:
@@ -210,12 +208,6 @@ class _Counting:
 
         Thread(target=work).start()
         return future
-
-    def check_workers(self) -> None:
-        pass
-
-    def close(self, *, at_once: bool) -> None:
-        pass
 
 
 def test_few_batches_are_taken_ahead_of_the_workers() -> None:

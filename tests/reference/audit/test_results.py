@@ -12,20 +12,17 @@ import time
 import zipfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.results import PART_ROWS, open_results, schema
+from safetensors_reference.audit.summary import summary
 
-from .support import BROKEN, MODEL, VALID, write_tree
+from .support import BROKEN, MODEL, VALID, stc_audit, write_tree
 
 FORMS = ["rows.jsonl", "rows"]
-
-
-def stc_audit(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(audit, [*map(str, arguments), "--jobs", "1"])
 
 
 def addresses(results: Path) -> list[str]:
@@ -236,16 +233,6 @@ def test_two_audits_do_not_write_to_the_same_results(tree: Path, results: Path) 
     assert stc_audit(tree, "-o", results).exit_code == 0
 
 
-def test_what_is_no_result_is_left_as_it_is(tree: Path, tmp_path: Path) -> None:
-    other = tmp_path / "notes.jsonl"
-    for text in (b"my notes\nabout models\n", b"my notes", b'{"a":1}\n'):
-        other.write_bytes(text)
-        result = stc_audit(tree, "-o", other)
-        assert result.exit_code == 2
-        assert result.output.startswith(str(other))
-        assert other.read_bytes() == text
-
-
 def test_retry_looks_again_at_what_may_pass(tree: Path, tmp_path: Path) -> None:
     results = tmp_path / "rows.jsonl"
     stc_audit(tree, "-o", results)
@@ -287,15 +274,30 @@ def test_results_in_no_folder_are_an_error_in_one_line(tree: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "content", ['{"a":1}\n{"b":2}', '{"b":2}', "\n\n", '{"address":"x"}\n{"b":2}', "[" * 99_999]
+    "content",
+    [
+        "my notes\nabout models\n",
+        "my notes",
+        '{"a":1}\n',
+        '{"a":1}\n{"b":2}',
+        '{"b":2}',
+        "\n\n",
+        '{"address":"x"}\n{"b":2}',
+        "[" * 99_999,
+    ],
 )
-def test_a_file_of_others_stays_as_it_is(content: str, tree: Path, tmp_path: Path) -> None:
+def test_a_file_or_folder_of_others_stays_as_it_is(content: str, tree: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.jsonl"
     foreign.write_text(content)
     found = stc_audit(tree, "-o", foreign)
     assert found.exit_code == 2
     assert found.output == f"{foreign}: this file contains something other than audit rows\n"
     assert foreign.read_text() == content
+    pytest.importorskip("pyarrow")
+    found = stc_audit(tree, "-o", tmp_path)
+    assert found.exit_code == 2
+    assert found.output == f"{tmp_path}: this folder contains something other than audit rows\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["foreign.jsonl", "tree"]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device"])
@@ -314,71 +316,58 @@ def test_a_row_that_is_nested_too_deep_is_an_error_in_one_line(tree: Path, tmp_p
     assert found.output.startswith(f"{place}: line 1 is not an audit row: ")
 
 
-@pytest.mark.parametrize("summing", [False, True])
-def test_a_part_that_is_a_pipe_is_not_waited_for(summing: bool, tree: Path, tmp_path: Path) -> None:
-    pytest.importorskip("duckdb")
-    (tmp_path / "rows").mkdir()
-    os.mkfifo(tmp_path / "rows" / "part-000001.parquet")
-    if summing:
-        from safetensors_reference.audit.summary import summary
-
-        found = CliRunner().invoke(summary, [str(tmp_path / "rows")])
-    else:
-        found = stc_audit(tree, "-o", tmp_path / "rows")
-    assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert "part-000001.parquet" in found.output
-    assert "not a regular file" in found.output
-
-
-@pytest.mark.parametrize("column", ["address", "tag"])
-def test_a_part_with_text_that_is_not_utf_8_is_named(column: str, tree: Path, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.parquet as parquet
-
-    part = tmp_path / "rows" / "part-000001.parquet"
-    part.parent.mkdir()
-    odd = pa.Array.from_buffers(
-        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\x01\0\0\0\0"), pa.py_buffer(b"\xff")]
-    )
-    columns = {field.name: pa.nulls(1, field.type) for field in schema()} | {"address": pa.array(["a"])}
-    parquet.write_table(pa.table({**columns, column: odd}), part)
-    found = stc_audit(tree, "-o", part.parent)
-    assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert ": this is not an audit result: " in found.output
-
-
-def test_a_folder_of_others_gets_no_rows(tree: Path) -> None:
+@pytest.fixture
+def part(tmp_path: Path) -> Path:
+    """Return the place of a part of Parquet results."""
     pytest.importorskip("pyarrow")
-    before = sorted(tree.iterdir())
-    found = stc_audit(tree, "-o", tree)
-    assert found.exit_code == 2
-    assert found.output == f"{tree}: this folder contains something other than audit rows\n"
-    assert sorted(tree.iterdir()) == before
+    place = tmp_path / "rows" / "part-000001.parquet"
+    place.parent.mkdir()
+    return place
 
 
-@pytest.mark.parametrize("column", [[5], [None], [b"x"]])
-def test_a_part_with_other_columns_is_named(column: list[object], tree: Path, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
+def test_a_part_that_is_a_pipe_is_not_waited_for(tree: Path, part: Path) -> None:
+    pytest.importorskip("duckdb")
+    os.mkfifo(part)
+    for found in (CliRunner().invoke(summary, [str(part.parent)]), stc_audit(tree, "-o", part.parent)):
+        assert (found.exit_code, found.output.count("\n")) == (2, 1)
+        assert part.name in found.output
+        assert "not a regular file" in found.output
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"address": "not UTF-8"}, "this is not an audit result: "),
+        ({"tag": "not UTF-8"}, "this is not an audit result: "),
+        ({"address": None}, "this is not an audit result: a row has no address\n"),
+        *(
+            ({"only": column}, "this is not an audit result: there is no column address of type string\n")
+            for column in ([5], [None], [b"x"])
+        ),
+    ],
+)
+def test_a_part_that_cannot_be_used_is_named(
+    columns: dict[str, Any], why: str, tree: Path, part: Path
+) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    part = tmp_path / "rows" / "part-000001.parquet"
-    part.parent.mkdir()
-    parquet.write_table(pa.table({"address": column, "verdict": ["valid"], "size": [1], "tag": [""]}), part)
+    if "only" in columns:
+        table = {"address": columns["only"], "verdict": ["valid"], "size": [1], "tag": [""]}
+    else:
+        offsets = pa.py_buffer(b"\0\0\0\0\x01\0\0\0\0")
+        odd = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(b"\xff")])
+        table = {field.name: pa.nulls(1, field.type) for field in schema()} | {"address": pa.array(["a"])}
+        for name, value in columns.items():
+            table[name] = pa.nulls(1, pa.string()) if value is None else odd
+    parquet.write_table(pa.table(table), part)
     found = stc_audit(tree, "-o", part.parent)
     assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.endswith(": this is not an audit result: there is no column address of type string\n")
+    assert f"{part}: {why}" in found.output
 
 
-def test_a_part_without_addresses_is_named(tree: Path, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
+def test_a_part_without_rows_is_a_result(tree: Path, part: Path) -> None:
     import pyarrow.parquet as parquet
 
-    part = tmp_path / "rows" / "part-000001.parquet"
-    part.parent.mkdir()
     parquet.write_table(schema().empty_table(), part)
     assert stc_audit(tree, "-o", part.parent).exit_code == 0
-    nothing = {field.name: pa.nulls(1, field.type) for field in schema()}
-    parquet.write_table(pa.table(nothing), part)
-    found = stc_audit(tree, "-o", part.parent)
-    assert (found.exit_code, found.output.count("\n")) == (2, 1)
-    assert found.output.endswith(": this is not an audit result: a row has no address\n")

@@ -9,26 +9,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from safetensors_reference.check.cli import MAX_FAULTS, check
+from safetensors_reference.check.cli import MAX_FAULTS
 from safetensors_reference.main import main
 from safetensors_reference.rules.book import PROFILES, TEXT_ANSWERS, rule_book
 
 from ..support import ABCD, W, entry, make
-
-VALID = make(f'{{"w":{W}}}', ABCD)
-TWO = make(f'{{"w":{W},"w":{W}}}', ABCD + b"!!!!")
-"""A file with two faults."""
-
-
-def run(*args: str | Path) -> Result:
-    result = CliRunner().invoke(check, [str(a) for a in args], env={"NO_COLOR": "1"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+from .support import BROKEN, VALID, harmless, row, rows, run
 
 
 def write(folder: Path, name: str, data: bytes) -> Path:
@@ -44,28 +34,18 @@ def valid(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    return write(tmp_path, "broken.safetensors", TWO)
+    return write(tmp_path, "broken.safetensors", BROKEN)
 
 
-def test_a_log_is_never_written_over_a_model(valid: Path) -> None:
-    before = valid.read_bytes()
-    result = run(valid, "--sarif", valid)
-    assert result.exit_code == 2
-    assert "would overwrite a model file" in result.output
-    assert valid.read_bytes() == before
-
-
+@pytest.mark.parametrize(
+    ("names", "status"),
+    [("v", 0), ("vv", 0), ("b", 1), ("bv", 1), ("m", 2), ("mbv", 2), ("bm", 2)],
+)
 def test_exit_status_is_0_for_valid_1_for_invalid_2_for_unreadable(
-    valid: Path, broken: Path, tmp_path: Path
+    valid: Path, broken: Path, names: str, status: int
 ) -> None:
-    missing = tmp_path / "missing"
-    assert run(valid).exit_code == 0
-    assert run(valid, valid).exit_code == 0
-    assert run(broken).exit_code == 1
-    assert run(broken, valid).exit_code == 1
-    assert run(missing).exit_code == 2
-    assert run(missing, broken, valid).exit_code == 2
-    assert run(broken, missing).exit_code == 2
+    files = {"v": valid, "b": broken, "m": valid.with_name("missing")}
+    assert run(*(files[name] for name in names)).exit_code == status
 
 
 @pytest.mark.parametrize("args", [(), ("--profile", "nobody", "x"), ("--no-such-option", "x")])
@@ -75,70 +55,59 @@ def test_a_wrong_call_is_explained(args: tuple[str, ...]) -> None:
     assert "Usage:" in result.output
 
 
-def test_a_valid_file_is_one_line(valid: Path) -> None:
-    result = run(valid)
-    assert re.fullmatch(rf"{re.escape(str(valid))}: valid, 1 tensors?, 4 bytes of data.*\n", result.stdout)
+def test_a_valid_file_is_one_line_that_is_not_wrapped(tmp_path: Path) -> None:
+    """A program that greps the output must find each fact on one line, whatever the width of the terminal."""
+    path = write(tmp_path, "n" * 200, VALID)
+    result = run(path, env={"COLUMNS": "40"})
+    assert re.fullmatch(rf"{re.escape(str(path))}: valid, 1 tensors?, 4 bytes of data.*\n", result.stdout)
     assert result.stderr == ""
 
 
 def test_every_fault_is_shown_with_its_code_rule_place_and_bytes(broken: Path) -> None:
     out = run(broken).stdout
     assert f"{broken}: 2 faults" in out
-    again, end = TWO.rindex(b'"w"'), len(TWO)
+    again, end = BROKEN.rindex(b'"w"'), len(BROKEN)
     for part in ("HDR_DUP_KEY", "HDR-09 (must)", f"file {again:#x}..{again + 2:#x}  $['w']"):
         assert part in out
     for part in ("OFF_TRAILING", "OFF-08 (must)", f"file {end - 4:#x}..{end - 1:#x}"):
         assert part in out
     assert '0 |"w": U8[4]| 4 |trailing: 4 bytes| 8 = end of file' in out
-
-
-def test_the_bytes_marked_are_the_bytes_of_the_fault(broken: Path) -> None:
-    lines = run(broken).stdout.splitlines()
     marked = []
-    for row, marks in itertools.pairwise(lines):
+    for line, marks in itertools.pairwise(out.splitlines()):
         if "^^" in marks:
-            marked += [int(row[m.start() : m.start() + 2], 16) for m in re.finditer(r"\^\^", marks)]
+            marked += [int(line[m.start() : m.start() + 2], 16) for m in re.finditer(r"\^\^", marks)]
     assert bytes(marked) == b'"w"' + b"!!!!"
 
 
 def test_a_fault_of_a_choice_names_it_and_a_tolerated_one_is_noted(tmp_path: Path) -> None:
-    path = write(tmp_path, "a", make(f' {{"w":{W}}}', ABCD))
-    refused = run(path)
+    for name in "ab":
+        write(tmp_path, f"{name}.safetensors", make(f' {{"w":{W}}}', ABCD))
+    refused = run(tmp_path)
     assert refused.exit_code == 1
     assert "choice leading-whitespace" in refused.stdout
-    tolerated = run("--profile", "official", path)
+    tolerated = run("--profile", "official", tmp_path)
     assert tolerated.exit_code == 0
-    assert "note:" in tolerated.stdout
-    assert "HDR-02" in tolerated.stdout
+    assert tolerated.stdout.count("note:") == tolerated.stdout.count("HDR-02") == 2
     assert "valid" in tolerated.stdout
+    assert run("-q", "--profile", "official", tmp_path).stdout == ""
 
 
-def test_many_faults_are_cut_unless_all_are_asked_for(tmp_path: Path) -> None:
-    assert MAX_FAULTS == 20
-    header = "{" + ",".join(f'"t{i}":null' for i in range(25)) + "}"
-    path = write(tmp_path, "many", make(header))
-    cut = run(path).stdout
-    assert "25 faults" in cut
-    assert cut.count("ENT_NOT_OBJECT") == 20
-    assert "5 more; --all" in cut
-    everything = run("--all", path).stdout
-    assert everything.count("ENT_NOT_OBJECT") == 25
+@pytest.mark.parametrize(("count", "printed"), [(MAX_FAULTS, 20), (25, 20)])
+def test_many_faults_are_cut_except_with_all_and_in_json(tmp_path: Path, count: int, printed: int) -> None:
+    path = write(tmp_path, "many", make("{" + ",".join(f'"t{i}":null' for i in range(count)) + "}"))
+    cut, everything = run(path).stdout, run("--all", path).stdout
+    assert f"{count} faults" in cut
+    assert cut.count("ENT_NOT_OBJECT") == printed
+    assert (f"{count - printed} more; --all" in cut) == ("--all" in cut) == (count > printed)
+    assert everything.count("ENT_NOT_OBJECT") == count
     assert "--all" not in everything
-
-
-def test_exactly_the_limit_is_not_called_cut(tmp_path: Path) -> None:
-    path = write(tmp_path, "many", make("{" + ",".join(f'"t{i}":null' for i in range(MAX_FAULTS)) + "}"))
-    assert "--all" not in run(path).stdout
-
-
-def lines(result: Result) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(row(path)["faults"]) == count
 
 
 def test_json_is_one_object_per_file_and_holds_every_fault(valid: Path, broken: Path, tmp_path: Path) -> None:
     result = run("--json", valid, broken, tmp_path / "missing")
     assert result.exit_code == 2
-    good, bad, missing = lines(result)
+    good, bad, missing = rows(result)
     expected = {
         "file": str(valid),
         "readable": True,
@@ -151,30 +120,40 @@ def test_json_is_one_object_per_file_and_holds_every_fault(valid: Path, broken: 
     }
     assert {key: good[key] for key in expected} == expected
     assert (bad["valid"], bad["tensors"], bad["file"]) == (False, None, str(broken))
-    again = TWO.rindex(b'"w"')
-    places = [{k: f[k] for k in ("code", "rule", "start", "end", "path")} for f in bad["faults"]]
-    assert places == [
+    again = BROKEN.rindex(b'"w"')
+    assert [{k: f[k] for k in ("code", "rule", "start", "end", "path")} for f in bad["faults"]] == [
         {"code": "HDR_DUP_KEY", "rule": "HDR-09", "start": again, "end": again + 3, "path": "$['w']"},
-        {"code": "OFF_TRAILING", "rule": "OFF-08", "start": len(TWO) - 4, "end": len(TWO), "path": None},
+        {
+            "code": "OFF_TRAILING",
+            "rule": "OFF-08",
+            "start": len(BROKEN) - 4,
+            "end": len(BROKEN),
+            "path": None,
+        },
     ]
-    assert (missing["readable"], missing["code"]) == (False, "IO_ERROR")
-    assert "valid" not in missing
+    assert missing == {
+        "file": str(tmp_path / "missing"),
+        "readable": False,
+        "code": "IO_ERROR",
+        "message": f"{tmp_path}/missing: No such file or directory",
+    }
 
 
-def test_json_is_never_cut(tmp_path: Path) -> None:
-    path = write(tmp_path, "many", make("{" + ",".join(f'"t{i}":null' for i in range(25)) + "}"))
-    assert len(lines(run("--json", path))[0]["faults"]) == 25
+def test_sizes_of_an_invalid_file_are_reported_as_far_as_they_are_known(tmp_path: Path, broken: Path) -> None:
+    faulty, short = rows(run("--json", broken, write(tmp_path, "short", b"1234")))
+    length = int.from_bytes(BROKEN[:8], "little")
+    assert (faulty["header_length"], faulty["data_size"], faulty["alignment"]) == (length, 8, None)
+    assert (short["header_length"], short["data_size"], short["alignment"]) == (None, None, None)
+    assert (faulty["tensors"], short["size"]) == (None, 4)
 
 
-@pytest.mark.parametrize("profile", ["text", "official", "hardened"])
-def test_json_says_whose_answer_was_taken(tmp_path: Path, profile: str) -> None:
+@pytest.mark.parametrize("profile", PROFILES)
+def test_json_names_the_profile(tmp_path: Path, profile: str) -> None:
     path = write(tmp_path, "a", make(f'{{"__metadata__":null,"w":{W}}}', ABCD))
-    (result,) = lines(run("--json", "--profile", profile, path))
-    assert result["profile"] == profile
-    assert result["valid"] is (profile == "official")
-    assert [f["choice"] for f in result["faults" if profile != "official" else "tolerated"]] == [
-        "metadata-null"
-    ]
+    found = row("--profile", profile, path)
+    assert (found["profile"], found["valid"]) == (profile, profile == "official")
+    faults = found["faults" if profile != "official" else "tolerated"]
+    assert [f["choice"] for f in faults] == ["metadata-null"]
 
 
 def test_the_help_says_how_text_answers_where_the_text_is_silent(tmp_path: Path) -> None:
@@ -182,7 +161,10 @@ def test_the_help_says_how_text_answers_where_the_text_is_silent(tmp_path: Path)
     assert (choice.positions["text"], choice.positions["hardened"]) == (None, "reject")
     path = write(tmp_path, "a", make(f'{{"w":{W[:-1]},"x":1}}}}', ABCD))
     assert [run("--profile", profile, path).exit_code for profile in PROFILES] == [1, 0, 1]
-    assert TEXT_ANSWERS in " ".join(run("--help").stdout.split())
+    help_text = run("--help").stdout
+    assert TEXT_ANSWERS in " ".join(help_text.split())
+    lines = [line.split() for line in help_text.splitlines()]
+    assert [line[0] for line in lines if line and line[0].isdigit()] == ["0", "1", "2", "130"]
 
 
 HOSTILE = [
@@ -201,65 +183,60 @@ HOSTILE = [
 """Names that end a line, move the cursor, turn the text around, or mean something to a renderer."""
 
 
-def shown(name: str) -> str:
-    """The name as it may stand in a terminal: JSON escapes for all that is not plainly printable."""
-    return json.dumps(name)[1:-1]
-
-
-def harmless(text: str) -> bool:
-    return all(line.isprintable() for line in text.split("\n"))
-
-
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_tensor_names_neither_break_nor_inject(tmp_path: Path, name: str) -> None:
-    key = json.dumps(name)
+def test_hostile_names_neither_break_nor_inject(tmp_path: Path, name: str) -> None:
+    key, shown = json.dumps(name), json.dumps(name)[1:-1]
     path = write(tmp_path, "a", make(f"{{{key}:{entry('U8', '[5]')},{key}:{entry('U8', '[5]')}}}", ABCD))
     result = run(path)
     assert result.exit_code == 1
     assert harmless(result.stdout)
-    assert f'"{shown(name)}" appears again' in result.stdout
-    assert f'|"{shown(name)[:24]}' in result.stdout, "in the drawing"
+    assert f'"{shown}" appears again' in result.stdout
+    assert f'|"{shown[:24]}' in result.stdout, "in the drawing"
     assert not any(line.startswith("valid") for line in result.stdout.splitlines())
-    (parsed,) = lines(run("--json", path))
-    assert any(f'"{shown(name)}" appears again' in f["message"] for f in parsed["faults"])
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_stay_harmless_in_notes(tmp_path: Path, name: str) -> None:
-    key = json.dumps(name)
-    path = write(tmp_path, "a", make(f"{{{key}:{W},{key}:{W}}}", ABCD))
-    result = run("--profile", "official", path)
-    assert result.exit_code == 0
-    assert harmless(result.stdout)
-    assert f'"{shown(name)}" appears again' in result.stdout
-
-
-@pytest.mark.parametrize("name", [n for n in HOSTILE if "/" not in n])
-@pytest.mark.parametrize("data", [VALID, TWO], ids=["valid", "broken"])
-def test_hostile_file_names_neither_break_nor_inject(tmp_path: Path, name: str, data: bytes) -> None:
-    path = write(tmp_path, name, data)
-    result = run(path)
-    assert result.exit_code == (0 if data == VALID else 1)
-    assert harmless(result.stdout)
-    assert f"/{shown(name)}: " in result.stdout
-    assert lines(run("--json", path))[0]["file"] == str(path)
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_of_missing_files_neither_break_nor_inject(tmp_path: Path, name: str) -> None:
-    result = run(tmp_path / name)
+    assert any(f'"{shown}" appears again' in fault["message"] for fault in row(path)["faults"])
+    noted = run("--profile", "official", write(tmp_path, "a", make(f"{{{key}:{W},{key}:{W}}}", ABCD)))
+    assert noted.exit_code == 0
+    assert harmless(noted.stdout)
+    assert f'"{shown}" appears again' in noted.stdout
+    for data in (VALID, BROKEN) if "/" not in name else ():
+        path = write(tmp_path, name, data)
+        result = run(path)
+        assert result.exit_code == (0 if data == VALID else 1)
+        assert harmless(result.stdout)
+        assert f"/{shown}: " in result.stdout
+        assert row(path)["file"] == str(path)
+    missing = tmp_path / "no" / name
+    result = run(missing)
     assert result.exit_code == 2
     assert harmless(result.stderr)
     assert result.stderr.count("\n") == 1
-    assert result.stderr.startswith(f"{shown(str(tmp_path / name))}: ")
+    assert result.stderr.startswith(f"{json.dumps(str(missing))[1:-1]}: ")
     assert "IO_ERROR" in result.stderr
-    assert lines(run("--json", tmp_path / name))[0]["file"] == str(tmp_path / name)
+    assert row(missing)["file"] == str(missing)
+
+
+@pytest.mark.parametrize("options", [[], ["-q"]])
+@pytest.mark.parametrize(
+    "name", ["a\nb.safetensors", "\x1b[31m.safetensors", "\u202egnp.safetensors", "[red]x.safetensors"]
+)
+def test_names_found_in_a_directory_are_escaped(tmp_path: Path, name: str, options: list[str]) -> None:
+    folder = tmp_path / f"dir{name}"
+    folder.mkdir()
+    write(folder, name, BROKEN)
+    (folder / "b.safetensors").symlink_to("missing")
+    result = run(*options, folder, tmp_path / f"none-{name}*")
+    assert result.exit_code == 2
+    shown = json.dumps(name)[1:-1]
+    assert f"/{shown}: 2 faults" in result.stdout
+    assert f"dir{shown}/b.safetensors: " in result.stderr
+    assert f"none-{shown}*: no file matches" in result.stderr
+    assert harmless(result.output)
 
 
 def test_a_file_name_that_is_not_utf8_is_shown_escaped(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/\xff.safetensors"
     try:
-        Path(os.fsdecode(path)).write_bytes(TWO)
+        Path(os.fsdecode(path)).write_bytes(BROKEN)
     except OSError:
         pytest.skip("this file system takes only Unicode names")
     result = run(os.fsdecode(path))
@@ -282,15 +259,8 @@ def test_a_huge_name_does_not_flood_the_terminal(tmp_path: Path) -> None:
     assert len(run(path).stdout) < 3000
 
 
-def test_a_long_line_is_not_wrapped(tmp_path: Path) -> None:
-    """A program that greps the output must find each fact on one line, whatever the terminal's width."""
-    path = write(tmp_path, "n" * 200, VALID)
-    result = CliRunner().invoke(check, [str(path)], env={"COLUMNS": "40", "NO_COLOR": "1"})
-    assert result.stdout.count("\n") == 1
-
-
 def test_stc_offers_the_command_and_does_not_wait_for_a_fifo(valid: Path, tmp_path: Path) -> None:
-    """The installed program, in a process of its own so that waiting fails this test and does not hang it."""
+    """The installed program runs in a process of its own, so waiting fails this test and does not hang it."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     done = subprocess.run(

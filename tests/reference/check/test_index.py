@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from safetensors.numpy import save_file
 
-from safetensors_reference.check.cli import check
-from safetensors_reference.model.read import check_index
+from safetensors_reference.model.read import explain_index
 
-from .test_sarif import check_structure
+from .support import INDEX, harmless, load_log, results, row, run
 
 SHARDS = [f"model-{n:05}-of-00005.safetensors" for n in range(1, 6)]
-INDEX = "model.safetensors.index.json"
-
-
-def run(*args: str | Path) -> Result:
-    result = CliRunner().invoke(check, [str(a) for a in args], env={"NO_COLOR": "1"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def write_index(folder: Path, weight_map: dict[str, str], name: str = INDEX) -> Path:
@@ -40,12 +30,6 @@ def model(tmp_path: Path) -> Path:
     return write_index(tmp_path, {f"t{n}": shard for n, shard in enumerate(SHARDS)})
 
 
-def only(result: Result) -> dict[str, Any]:
-    (line,) = result.stdout.splitlines()
-    row: dict[str, Any] = json.loads(line)
-    return row
-
-
 def test_a_valid_index_is_one_line(model: Path) -> None:
     result = run(model)
     assert result.stdout == f"{model}: valid, 5 tensors in 5 shards, 40 bytes of data\n"
@@ -53,7 +37,7 @@ def test_a_valid_index_is_one_line(model: Path) -> None:
 
 
 def test_json_of_a_valid_index(model: Path) -> None:
-    assert only(run("--json", model)) == {
+    assert row(model) == {
         "file": str(model),
         "readable": True,
         "valid": True,
@@ -70,7 +54,7 @@ def test_json_of_a_valid_index(model: Path) -> None:
         "tolerated": [],
         "notes": [],
     }
-    assert only(run("--json", model.parent / SHARDS[0]))["kind"] == "file"
+    assert row(model.parent / SHARDS[0])["kind"] == "file"
 
 
 def test_a_directory_is_checked_with_its_index_and_its_shards(model: Path) -> None:
@@ -84,7 +68,7 @@ def test_a_directory_is_checked_with_its_index_and_its_shards(model: Path) -> No
 
 def test_faults_of_an_index_show_its_own_bytes(model: Path) -> None:
     (model.parent / SHARDS[2]).unlink()
-    faults = check_index(model)
+    faults = explain_index(model).faults
     assert [f.code for f in faults] == ["IDX_SHARD_MISSING"]
     result = run(model)
     assert result.exit_code == 1
@@ -93,9 +77,9 @@ def test_faults_of_an_index_show_its_own_bytes(model: Path) -> None:
     text = model.read_bytes()[faults[0].start : faults[0].end].decode()
     assert text == f'"{SHARDS[2]}"'
     assert "^^" in result.stdout
-    row = only(run("--json", model))
-    assert (row["valid"], row["tensors"], row["data_size"], row["shards"]) == (False, None, None, 4)
-    assert row["faults"] == [f.to_dict() for f in faults]
+    told = row(model)
+    assert (told["valid"], told["tensors"], told["data_size"], told["shards"]) == (False, None, None, 4)
+    assert told["faults"] == [f.to_dict() for f in faults]
 
 
 def test_a_fault_in_a_shard_makes_the_index_invalid_too(model: Path) -> None:
@@ -113,7 +97,7 @@ def test_an_index_with_too_many_faults_says_so(model: Path, monkeypatch: pytest.
     monkeypatch.setattr("safetensors_reference.model.index.FAULT_LIMIT", 2)
     write_index(model.parent, {f"x{n}": f"{n}.bin" for n in range(9)})
     assert "the reader stopped here" in run(model).stdout
-    assert only(run("--json", model))["complete"] is False
+    assert row(model)["complete"] is False
 
 
 def test_a_profile_holds_for_the_shards_of_an_index(model: Path) -> None:
@@ -139,7 +123,7 @@ def test_notes_are_printed_bounded_and_complete_in_json(model: Path, tmp_path: P
     lines = result.stdout.splitlines()
     assert [line.endswith("(IDX-06)") for line in lines] == [True] * 4 + [False]
     assert "… and 2 more of this kind" in lines[3]
-    notes = only(run("--json", snapshot / INDEX))["notes"]
+    notes = row(snapshot / INDEX)["notes"]
     assert [note["rule"] for note in notes] == ["IDX-06"] * 5
     assert notes[0]["path"] == "$['weight_map']['t0']"
     assert run("-q", snapshot / INDEX).stdout == ""
@@ -154,16 +138,16 @@ def test_notes_are_printed_bounded_and_complete_in_json(model: Path, tmp_path: P
 @pytest.mark.parametrize("name", [INDEX, "other.index.json"])
 def test_an_index_is_told_by_the_end_of_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("{}")
-    assert only(run("--json", tmp_path / name))["faults"][0]["code"] == "IDX_NO_WEIGHT_MAP"
+    assert row(tmp_path / name)["faults"][0]["code"] == "IDX_NO_WEIGHT_MAP"
     (tmp_path / "x.json").write_text("{}")
-    assert only(run("--json", tmp_path / "x.json"))["faults"][0]["code"] == "FRM_TOO_SHORT"
+    assert row(tmp_path / "x.json")["faults"][0]["code"] == "FRM_TOO_SHORT"
 
 
 def test_an_index_that_cannot_be_read(tmp_path: Path) -> None:
     result = run(tmp_path / INDEX)
     assert result.exit_code == 2
     assert f"{tmp_path / INDEX}: " in result.stderr
-    assert only(run("--json", tmp_path / INDEX))["readable"] is False
+    assert row(tmp_path / INDEX)["readable"] is False
 
 
 @pytest.mark.parametrize(
@@ -173,7 +157,7 @@ def test_hostile_names_in_an_index_reach_the_terminal_escaped(tmp_path: Path, na
     path = write_index(tmp_path, {name: name})
     result = run(path)
     assert result.exit_code == 1
-    assert all(line.isprintable() for line in result.output.split("\n"))
+    assert harmless(result.output)
 
 
 def test_sarif_has_the_faults_of_an_index_and_its_notes(model: Path, tmp_path: Path) -> None:
@@ -181,9 +165,7 @@ def test_sarif_has_the_faults_of_an_index_and_its_notes(model: Path, tmp_path: P
     (tmp_path / SHARDS[1]).rename(tmp_path / "blob")
     (tmp_path / SHARDS[1]).symlink_to("blob")
     run("--sarif", tmp_path / "out.sarif", model)
-    log = json.loads((tmp_path / "out.sarif").read_text())
-    check_structure(log)
-    fault, note = log["runs"][0]["results"]
+    fault, note = results(load_log(tmp_path / "out.sarif"))
     assert (fault["ruleId"], fault["level"]) == ("IDX-08", "error")
     assert (note["ruleId"], note["kind"], note["level"]) == ("IDX-06", "informational", "none")
     region = note["locations"][0]["physicalLocation"]["region"]

@@ -5,29 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from safetensors_reference.audit.cli import audit
-from safetensors_reference.check.cli import check
 from safetensors_reference.files.names import shard_name
 
 from ..audit.support import BROKEN, VALID
 from ..support import ABCD, W, make
-from .test_sarif import check_structure
+from .support import load_log, results, run
 
 INDEXES = ("m.safetensors.index.json", "m.safetensors.index.fp16.json", "m.fp16.safetensors.index.json")
 DIGESTS = ("digest-differs", "digest-missing", "digest-not-listed")
 FAULTS = ("file", "index", "shard-broken", "shard-missing", "tensor-elsewhere", "numbered", *DIGESTS)
-
-
-def stc(command: Callable[..., object], *args: str | Path) -> Result:
-    result = CliRunner().invoke(command, [*map(str, args)], env={"NO_COLOR": "1"})  # type: ignore[arg-type]
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def broken_model(folder: Path, index: str, fault: str) -> list[str]:
@@ -68,23 +60,21 @@ def test_a_fault_is_told_in_every_form(index: str, fault: str, tmp_path: Path) -
     model, sarif, intoto = tmp_path / "model", tmp_path / "x.sarif", tmp_path / "x.intoto.json"
     options = broken_model(model, index, fault)
     for form in ((), ("--quiet",), ("--json",)):
-        run = stc(check, *form, model, *options)
-        assert (run.exit_code, bool(run.stdout)) == (1, True), form
-    run = stc(check, "-q", model, *options, "--sarif", sarif, "--intoto", intoto)
-    log = json.loads(sarif.read_bytes())
-    check_structure(log)
-    assert [r for r in log["runs"][0]["results"] if r["level"] in ("error", "warning")]
+        done = run(*form, model, *options)
+        assert (done.exit_code, bool(done.stdout)) == (1, True), form
+    run("-q", model, *options, "--sarif", sarif, "--intoto", intoto)
+    assert [r for r in results(load_log(sarif)) if r["level"] in ("error", "warning")]
     predicate = json.loads(intoto.read_bytes())["predicate"]
     assert (predicate["result"], bool(predicate["failedTests"])) == ("FAILED", True)
     if not options and fault != "numbered":  # an audit has no row for a model without an index
-        run = stc(audit, model, "--jobs", "1")
-        rows = [json.loads(line) for line in run.stdout.splitlines()]
-        assert (run.exit_code, "invalid" in {row["verdict"] for row in rows}) == (1, True)
+        done = CliRunner().invoke(audit, [str(model), "--jobs", "1"])
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert (done.exit_code, "invalid" in {row["verdict"] for row in rows}) == (1, True)
         assert "model" in {row.get("kind") for row in rows}
 
 
 def test_a_bill_of_materials_names_a_broken_model(tmp_path: Path) -> None:
     pytest.importorskip("cyclonedx")
     broken_model(tmp_path / "model", INDEXES[1], "shard-missing")
-    assert stc(check, tmp_path / "model", "--cyclonedx", tmp_path / "x.cdx.json").exit_code == 1
+    assert run(tmp_path / "model", "--cyclonedx", tmp_path / "x.cdx.json").exit_code == 1
     assert re.search(r'"value": "invalid"', (tmp_path / "x.cdx.json").read_text())

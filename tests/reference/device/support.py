@@ -16,15 +16,11 @@ from safetensors_reference.device import load as load_module
 from safetensors_reference.device.engine import CpuEngine, CpuLane, Engine
 from safetensors_reference.device.transfer import Ring
 
+from ... import simulated_device
 from ..naive import BITS
 from ..support import make
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda:0", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
-    ),
-]
+DEVICES = ["cpu", *simulated_device.DEVICES, *(["cuda:0"] if torch.cuda.is_available() else [])]
 
 
 WORDS = [
@@ -170,7 +166,7 @@ def install(
     """Have loads use ``engine`` and a ring of their own, which is returned."""
     engine = CountingEngine() if engine is None else engine
     ring = Ring(slots, slot_bytes, engine.staging)
-    monkeypatch.setattr(load_module, "open_engine", lambda _device: engine)
+    monkeypatch.setattr(load_module, "open_engine", lambda *_: engine)
     monkeypatch.setattr(load_module, "shared_ring", lambda _pinned, _make: ring)
     return ring
 

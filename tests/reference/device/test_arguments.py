@@ -101,8 +101,8 @@ def test_a_name_in_two_files_is_refused_before_anything_is_allocated(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"device": "mps"}, "must be 'cpu' or 'cuda:N', not 'mps'"),
-        ({"device": "nonsense"}, "must be 'cpu' or 'cuda:N', not 'nonsense'"),
+        ({"device": "nonsense"}, "must be 'cpu' or an accelerator such as 'cuda:0', not 'nonsense'"),
+        ({"device": "meta"}, "device 'meta' does not exist"),
         ({"device": "cuda:99"}, "device 'cuda:99' does not exist"),
         ({"names": "ab"}, 'not the string "ab"'),
         ({"names": [["a"]]}, "must be a list of names"),
@@ -135,6 +135,14 @@ def test_only_paths_are_loaded(tmp_path: Path) -> None:
         load_file(what, device="cpu")
     with pytest.raises(AccessError, match="accepts a list of paths"):
         load_files("x", device="cpu")
+
+
+def test_a_mode_without_memory_is_refused(tmp_path: Path) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    path = write(tmp_path, file_of(WORDS))
+    with FakeTensorMode(), pytest.raises(AccessError, match="in which tensors have no memory"):
+        load_file(path, device="cpu")
 
 
 def test_a_big_endian_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The device loader over the corpus: what the CPU reader says, also past the ring; nothing for a bad file."""
+"""The device loader over the corpus: the answers of the plain reader, and no memory for bad files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from safetensors_reference.device import load_file
 from safetensors_reference.rules.errors import SafetensorsError
 from safetensors_reference.torch import load_file as plain_load_file
 
+from ...simulated_device import DEVICES, SimulatedDevice
 from .support import CountingEngine, install, said
 
 CASES = load_manifest().reading
@@ -26,29 +27,44 @@ def outcome(load: Any, case: Case, **options: Any) -> Any:
         return type(err), err.code, err.rule
 
 
-@pytest.mark.parametrize(
-    ("area", "staged"),
-    # The surroundings of faults are most of the cases, and headers are not read otherwise without a ring.
-    [*((area, True) for area in AREAS), *((area, False) for area in AREAS if area != "surroundings")],
-)
-def test_the_corpus_loads_as_on_the_cpu_and_a_bad_file_allocates_nothing(
-    area: str, staged: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("area", AREAS)
+def test_the_corpus_loads_as_by_the_plain_reader_and_a_bad_file_allocates_nothing(
+    area: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = CountingEngine(staged)
+    engine = CountingEngine(staged=False)
     install(monkeypatch, engine)
-    options = {} if staged else {"align": 64}  # gaps between tensors stay as they are
-    cases = [case for case in CASES if case.area == area]
-    for case in cases:
+    for case in CASES:
+        if case.area != area:
+            continue
         engine.sizes.clear()
-        engine.slots = 0
         expected = outcome(plain_load_file, case)
-        assert outcome(load_file, case, device="cpu", threads=2, chunk=1000, **options) == expected, case.id
-        assert staged or not engine.slots, case.id
+        got = outcome(load_file, case, device="cpu", threads=2, chunk=1000, align=64)
+        assert (got, engine.slots) == (expected, 0), case.id
         if isinstance(expected, tuple):
-            assert (engine.sizes, engine.slots) == ([], 0), case.id
+            assert engine.sizes == [], case.id
         if case.expect is not None and case.expect.outcome == "reject":
             assert expected[0] is InvalidFileError or issubclass(expected[0], OSError), case.id
             assert expected[1] in case.expect.codes, case.id
+
+
+@pytest.mark.parametrize("delay", [0, 100])
+@pytest.mark.parametrize(
+    "area",
+    # The surroundings of faults are most of the cases.
+    [pytest.param(area, marks=pytest.mark.nightly) if area == "surroundings" else area for area in AREAS],
+)
+def test_the_corpus_loads_onto_the_simulated_devices(
+    area: str, delay: int, simulated: SimulatedDevice
+) -> None:
+    with simulated.settings(delay=delay):
+        for number, case in enumerate(case for case in CASES if case.area == area):
+            expected = outcome(plain_load_file, case)
+            before = simulated.live
+            simulated.peak()
+            got = outcome(load_file, case, device=DEVICES[number % 2], threads=2, chunk=1000)
+            assert got == expected, case.id
+            if isinstance(expected, tuple):
+                assert simulated.peak() == before, case.id
 
 
 def test_the_corpus_has_cases_of_both_kinds() -> None:

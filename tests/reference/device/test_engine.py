@@ -1,7 +1,4 @@
-"""The engines: which devices there are, and what CUDA is asked to do in which order.
-
-Without a GPU only the order of the calls can be seen; the tests of the loads run on one where there is one.
-"""
+"""The engines: the devices that exist, and the alignment of their memory."""
 
 from __future__ import annotations
 
@@ -10,117 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from safetensors_reference.device.engine import PAGE, CpuEngine, CudaEngine, open_engine
+from safetensors_reference.device.engine import PAGE, AcceleratorEngine, CpuEngine, open_engine
 from safetensors_reference.device.plan import MAX_ALIGN
 from safetensors_reference.rules.errors import AccessError
-
-
-class Cuda:
-    """Writes down what it is asked to do; ``current`` is the stream that copies go to."""
-
-    def __init__(self) -> None:
-        self.log: list[tuple[str, ...]] = []
-        self.current = "caller"
-        self._streams = 0
-
-    def stream(self) -> Stream:
-        self._streams += 1
-        return Stream(self, f"lane {self._streams}")
-
-    def set_device(self, device: torch.device) -> None:
-        self.log.append(("thread", "is on", str(device)))
-
-    def set_stream(self, stream: Stream) -> None:
-        self.current = stream.name
-
-
-class Stream:
-    def __init__(self, cuda: Cuda, name: str) -> None:
-        self.cuda = cuda
-        self.name = name
-
-    def record_event(self) -> Event:
-        event = Event(self.cuda)
-        event.record(self)
-        return event
-
-    def wait_event(self, event: Event) -> None:
-        self.cuda.log.append((self.name, "waits for", event.where))
-
-    def wait_stream(self, other: Stream) -> None:
-        self.wait_event(other.record_event())
-
-    def synchronize(self) -> None:
-        self.cuda.log.append(("host", "waits for", self.name))
-
-
-class Event:
-    def __init__(self, cuda: Cuda) -> None:
-        self.cuda = cuda
-        self.where = ""
-
-    def record(self, stream: Stream) -> None:
-        self.where = f"{stream.name} after {len(self.cuda.log)}"
-
-    def query(self) -> bool:
-        return False
-
-    def synchronize(self) -> None:
-        self.cuda.log.append(("host", "waits for", self.where))
-
-
-class Memory:
-    def __init__(self, cuda: Cuda) -> None:
-        self.cuda = cuda
-
-    def copy_(self, staged: str, non_blocking: bool = False) -> None:
-        assert non_blocking
-        self.cuda.log.append((self.cuda.current, "copies", staged))
-
-
-def test_cuda_copies_follow_the_caller_and_the_caller_follows_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = Cuda()
-    caller = Stream(cuda, "caller")
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: caller)
-    monkeypatch.setattr(torch.cuda, "Stream", lambda _device, priority: cuda.stream())
-    monkeypatch.setattr(torch.cuda, "Event", lambda blocking: Event(cuda))
-    monkeypatch.setattr(torch.cuda, "set_device", cuda.set_device)
-    monkeypatch.setattr(torch.cuda, "set_stream", cuda.set_stream)
-    engine = CudaEngine(torch.device("cuda", 1))
-    memory: Any = Memory(cuda)
-    staged: Any = ["first", "second"]
-    engine.ready()
-    lane = engine.lane()
-    mark = lane.copy(memory, staged[0])
-    lane.copy(memory, staged[1])
-    assert not mark.query()
-    mark.synchronize()
-    lane.drain()
-    lane.close()
-    assert cuda.log == [
-        # First of all: whatever else a thread does takes it to device 0.
-        ("thread", "is on", "cuda:1"),
-        ("lane 1", "waits for", "caller after 0"),
-        ("lane 1", "copies", "first"),
-        ("lane 1", "copies", "second"),
-        ("host", "waits for", "lane 1 after 3"),
-        ("host", "waits for", "lane 1"),
-        ("caller", "waits for", "lane 1 after 6"),
-    ]
-    engine.settle()
-    assert cuda.log[-1] == ("host", "waits for", "caller")
-
-
-@pytest.mark.parametrize(
-    "name", ["Stream.wait_event", "Stream.record_event", "Stream.wait_stream", "Stream.synchronize",
-             "Event.record", "Event.query", "Event.synchronize", "current_stream", "set_stream", "set_device",
-             "device_count"],
-)  # fmt: skip
-def test_torch_has_what_the_engine_calls(name: str) -> None:
-    thing: Any = torch.cuda
-    for part in name.split("."):
-        thing = getattr(thing, part)
-    assert callable(thing)
 
 
 @pytest.mark.parametrize("offset", [0, 16])
@@ -136,7 +25,7 @@ def test_pinned_memory_begins_on_a_page_whatever_torch_gives(
         return CpuEngine().staging(size + PAGE)[offset:][:size]
 
     monkeypatch.setattr(torch, "empty", empty)
-    memory = CudaEngine(torch.device("cuda", 0)).staging(3 * PAGE)
+    memory = AcceleratorEngine(torch.device("cuda", 0)).staging(3 * PAGE)
     assert (memory.numel(), memory.data_ptr() % PAGE) == (3 * PAGE, 0)
     assert given == ([3 * PAGE] if not offset else [3 * PAGE, 4 * PAGE])
 
@@ -162,8 +51,22 @@ def test_copies_on_the_cpu_change_nothing_beside_them() -> None:
     assert memory[205_001:].eq(1).all()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-@pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:7"])
-def test_a_machine_without_cuda_says_so(device: str) -> None:
-    with pytest.raises(AccessError, match=rf"device '{device}' does not exist: torch .* finds 0 CUDA"):
+@pytest.mark.parametrize("device", ["cuda:99", "xpu:99", "mps:99", "mtia:99", "simulated:99"])
+def test_a_device_that_does_not_exist_is_named(device: str, simulated: object) -> None:
+    words = rf"device '{device}' does not exist: torch .* finds \d {device[:-3].upper()} devices"
+    with pytest.raises(AccessError, match=words):
         open_engine(device)
+
+
+def test_the_default_is_the_current_device(simulated: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    for index in (1, 0):
+        torch.accelerator.set_device_index(index)
+        assert [
+            open_engine(device).device.index for device in (None, torch.accelerator.current_accelerator())
+        ] == [
+            index,
+            index,
+        ]
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: None)
+    with pytest.raises(AccessError, match="finds no accelerator; pass device='cpu'"):
+        open_engine(None)

@@ -16,6 +16,7 @@ import pytest
 
 from safetensors_reference import UnreadableError
 from safetensors_reference.device import DeviceError, gds, load_file
+from safetensors_reference.device.engine import PAGE
 from safetensors_reference.rules.errors import AccessError
 
 from .support import CountingEngine, file_of, install, said, write
@@ -93,7 +94,9 @@ def test_it_needs_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     install(monkeypatch, engine)
     monkeypatch.setitem(sys.modules, "kvikio", None)
     path = write(tmp_path, file_of(WORDS))
-    with pytest.raises(AccessError, match=r"gds=True needs the package kvikio .*; load without gds=True"):
+    with pytest.raises(
+        AccessError, match=r"gds=True needs the package kvikio-cu12 or kvikio-cu13.*; load without gds=True"
+    ):
         load_file(path, device="cpu", gds=True)
     assert engine.sizes == []
 
@@ -104,6 +107,46 @@ def test_a_short_read_names_the_byte(tmp_path: Path, kvikio: Kvikio, monkeypatch
     with pytest.raises(UnreadableError, match=r"file.safetensors: the file became shorter .* at byte [\d,]+"):
         load_file(path, device="cpu", gds=True)
     assert kvikio.pending == 0
+
+
+def test_the_end_of_the_file_is_no_fault_of_the_device(
+    tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, file_of(WORDS))
+
+    def step() -> None:
+        os.truncate(path, 243)
+        raise RuntimeError("pread(O_DIRECT): unexpected EOF within the requested range")
+
+    monkeypatch.setattr(kvikio, "step", step)
+    with pytest.raises(UnreadableError, match=r"file.safetensors: the file became shorter .* at byte [\d,]+"):
+        load_file(path, device="cpu", gds=True)
+
+
+def test_reads_and_memory_have_the_same_alignment(
+    tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Except for a header whose length would misalign the elements."""
+    monkeypatch.setattr(gds, "MAX_READ", 4 * PAGE)
+    reads: list[tuple[int, int]] = []
+    real = CuFile.pread
+
+    def pread(self: CuFile, buf: Any, size: int | None = None, file_offset: int = 0) -> Future:
+        reads.append((buf.ctypes.data % PAGE, file_offset % PAGE))
+        return real(self, buf, size, file_offset)
+
+    monkeypatch.setattr(CuFile, "pread", pread)
+    tensors = [("a", "U8", [50_000]), ("b", "F64", [9])]
+    length = int.from_bytes(file_of(tensors)[:8], "little")
+    for padding in (-length % 8, -length % 8 + 1):
+        path = write(tmp_path, file_of(tensors, padding))
+        plain = load_file(path, device="cpu")
+        reads.clear()
+        got = load_file(path, device="cpu", gds=True)
+        assert {n: said(t) for n, t in got.items()} == {n: said(t) for n, t in plain.items()}
+        aligned = {memory == file for memory, file in reads}
+        assert len(reads) > 3
+        assert aligned == {padding % 8 == -length % 8}
 
 
 def test_a_fault_waits_for_what_was_asked_for(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from .web import Tree, serve
 
 REPO = "org/model"
 COMMIT = "0" * 40
@@ -71,41 +71,15 @@ class Hub:
         return 206, headers, data[start:end]
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, *_: object) -> None:
-        """Keep quiet about clients that hang up."""
-
-
 @contextmanager
 def served() -> Iterator[Hub]:
     hub = Hub()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def handle_any(self) -> None:
+    class Handler(Tree):
+        def answer(self) -> None:
             status, headers, body = hub.answer(self.command, self.path, self.headers["Range"])
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
+            self.send(status, body, headers)
 
-        do_GET = do_HEAD = handle_any  # noqa: N815 - the names that the server asks for
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = _Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    hub.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serve(Handler) as url:
+        hub.url = url
         yield hub
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

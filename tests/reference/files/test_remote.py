@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -10,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from safetensors_corpus.server import BEHAVIOURS, Behaviour, FileServer
-from safetensors_reference.check.cli import check
-from safetensors_reference.files import stores
+from safetensors_reference.files import reading, stores
 from safetensors_reference.files.names import beside, shard_name
 from safetensors_reference.files.reading import FIRST
 
 from ..audit.support import BROKEN, VALID, long_file
+from ..check.support import INDEX, run
 from ..support import make
 from .hub import REPO, Hub, served
 from .web import Tree, serve
@@ -28,7 +28,6 @@ pytest.importorskip("huggingface_hub")
 pytest.importorskip("aiohttp")
 
 A, B = (shard_name("model", n, 2) for n in (1, 2))
-INDEX = "model.safetensors.index.json"
 DATA = 200_000
 """Bytes of data of a shard, which nothing may ask for."""
 
@@ -42,6 +41,11 @@ def whole() -> dict[str, bytes]:
     weight_map = {"a": A, "b": B}
     index = {"metadata": {"total_size": 2 * DATA}, "weight_map": weight_map}
     return {"config.json": b"{}", A: shard("a"), B: shard("b"), INDEX: json.dumps(index).encode()}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LONGEST_WAIT", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +75,6 @@ def forget() -> None:
     for cached in (stores.open_remote, stores.file_system, stores.fetcher_of):
         cached.cache_clear()
     HfFileSystem.clear_instance_cache()
-
-
-def repr_short(value: bytes) -> str:
-    return repr(value[:12])
-
-
-def run(*args: str | Path) -> Result:
-    result = CliRunner().invoke(check, [str(a) for a in args], env={"NO_COLOR": "1"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def test_a_whole_model_on_the_hub(hub: Hub) -> None:
@@ -142,19 +136,20 @@ def test_a_server_that_fails_says_nothing_about_the_model(hub: Hub) -> None:
     assert all(len(line) < 1_200 for line in result.output.splitlines())
 
 
-@pytest.mark.parametrize("what", [f"hf://{REPO}/no.safetensors", "hf://org/other", "hf://"])
-def test_what_is_not_there(hub: Hub, what: str) -> None:
-    result = run(what)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert len(result.stderr.splitlines()) == 1
-
-
 @pytest.mark.parametrize(
-    "tree", [b"", b"[", b"{}", b"[1]", b'[{"type":"file"}]', b"<html>" + b"x" * 100_000], ids=repr_short
+    ("what", "tree"),
+    [
+        *((what, None) for what in (f"hf://{REPO}/no.safetensors", "hf://org/other", "hf://")),
+        *(
+            (f"hf://{REPO}", tree)
+            for tree in (b"", b"[", b"{}", b"[1]", b'[{"type":"file"}]', b"<html>" + b"x" * 100_000)
+        ),
+    ],
+    ids=itertools.count(),
 )
-def test_a_list_of_files_that_is_none(hub: Hub, tree: bytes) -> None:
+def test_what_cannot_be_listed_is_one_line(hub: Hub, what: str, tree: bytes | None) -> None:
     hub.tree = tree
-    result = run(f"hf://{REPO}")
+    result = run(what)
     assert (result.exit_code, result.stdout) == (2, "")
     assert len(result.stderr.splitlines()) == 1
     assert len(result.stderr) < 1_000
@@ -184,6 +179,11 @@ def test_an_address_of_a_file(hub: Hub) -> None:
     result = run(f"{hub.url}/plain/{A}?download=true")
     assert result.exit_code == 0, result.output
     assert hub.sent <= FIRST
+    hub.ranges = False
+    forget()
+    result = run(f"{hub.url}/plain/{A}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_an_address_of_an_index_leads_to_its_shards(hub: Hub) -> None:
@@ -201,13 +201,6 @@ def test_an_address_of_an_index_leads_to_its_shards(hub: Hub) -> None:
     result = run("-q", address)
     assert (result.exit_code, result.stdout) == (2, "")
     assert B in result.stderr
-
-
-def test_a_server_without_ranges_is_no_verdict(hub: Hub) -> None:
-    hub.ranges = False
-    result = run(f"{hub.url}/plain/{A}")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)

@@ -7,14 +7,17 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from safetensors_reference.files import walk
 from safetensors_reference.files.names import SourceError
 from safetensors_reference.files.stores import tag_of
-from safetensors_reference.files.walk import local_files
+from safetensors_reference.files.walk import ProgressBar
 
 from ..audit.support import MODEL, VALID, read_row, rows_of, write_tree
 from .web import Tree, serve
@@ -29,7 +32,6 @@ def test_a_folder_is_walked_in_order_and_links_to_folders_are_not(tmp_path: Path
     rows = rows_of([tmp_path])
     names = [row.address.removeprefix(f"{tmp_path}/") for row in rows]
     assert names == ["a.safetensors", "b/1.safetensors", "b/2.safetensors", "l.safetensors"]
-    assert local_files([str(tmp_path), "x.safetensors"]) == 4
 
 
 def test_what_leads_to_nothing_is_a_row_with_a_reason(tmp_path: Path) -> None:
@@ -163,3 +165,32 @@ def test_a_model_of_the_hub_costs_one_request_for_each_file(web: str, tmp_path: 
     asked = [line for line in Tree.log if "/resolve/" in line]
     assert len(asked) == 3
     assert all(line.endswith("Bearer hf_secret") for line in asked)
+
+
+@pytest.mark.parametrize(("pause", "drawn"), [(-1, True), (1000, False)])
+def test_the_bar_moves_but_not_for_every_file(
+    monkeypatch: pytest.MonkeyPatch, pause: float, drawn: bool
+) -> None:
+    monkeypatch.setattr(walk, "REFRESH", pause)
+    out = StringIO()
+    console = Console(file=out, force_terminal=True, color_system=None)
+    with ProgressBar(console=console) as bar:
+        for _ in range(3):
+            bar.advance()
+    assert ("checked 2 files" in out.getvalue()) == drawn
+    assert ("checked 3 files" in out.getvalue()) == drawn
+    assert "checked 1 files" not in out.getvalue(), "the bar appears with the second file"
+
+
+def test_the_bar_tells_files_rate_and_time_left(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"{n}.safetensors": VALID for n in range(4)})
+    console = Console(force_terminal=True, width=80, record=True)
+    with ProgressBar([str(tmp_path), "x.safetensors"], console) as bar:
+        bar._count()
+        bar._drawn -= 10
+        bar.advance(3)
+        assert bar._bar is not None
+        assert bar._bar.tasks[0].total == 4
+    text = console.export_text()
+    assert "3 files" in text
+    assert "/s" in text

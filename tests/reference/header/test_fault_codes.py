@@ -327,15 +327,7 @@ def test_code_rule_bytes_and_path(row: Broken) -> None:
     ]
     assert explanation.header is None
     assert not explanation.valid
-
-
-@pytest.mark.parametrize("row", ALL, ids=label)
-def test_the_naive_reader_refuses_the_file_too(row: Broken) -> None:
     assert not naive.is_valid(row.file.data)
-
-
-@pytest.mark.parametrize("row", ALL, ids=label)
-def test_the_rule_is_one_that_the_code_belongs_to(row: Broken) -> None:
     assert row.code in rule_book().rules[row.rule].codes
 
 

@@ -161,27 +161,6 @@ def test_reports_lie_inside_the_data_and_are_one_readable_line(data: bytes) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "decoded"),
-    [
-        (rb'"\" \\ \/ \b \f \n \r \t"', '" \\ / \b \f \n \r \t'),
-        (rb'"\u0041\u00e9\u20ac"', "Aé€"),
-        (rb'"\ud83d\ude00"', "\U0001f600"),
-        (rb'"\uD83D\uDE00"', "\U0001f600"),
-        (rb'"\udbff\udfff"', "\U0010ffff"),
-        (rb'"\u0000"', "\0"),
-        (rb'"\\u0041"', "\\u0041"),
-        (b'"\x7f"', "\x7f"),
-        ('"\u2028\ufeff\uffff"'.encode(), "\u2028\ufeff\uffff"),
-    ],
-)
-def test_escapes_give_the_characters_that_json_defines(text: bytes, decoded: str) -> None:
-    node, reports, _ = read(text)
-    assert reports == []
-    assert node is not None
-    assert node.text == decoded
-
-
-@pytest.mark.parametrize(
     ("text", "bad"),
     [
         (rb'"\ud800"', [rb"\ud800"]),
@@ -206,14 +185,15 @@ def test_bad_escapes_are_all_reported_at_their_bytes(text: bytes, bad: list[byte
     assert end == len(text), "reading goes on behind the string"
 
 
-@pytest.mark.parametrize("code", range(0x20))
-def test_every_raw_control_character_is_reported_and_its_escape_is_not(code: int) -> None:
-    raw = b'"a' + bytes([code]) + b'b"'
-    _, reports, _ = read(raw)
-    assert [(c, r, start, stop) for c, r, _, start, stop, _ in reports] == [("HDR_NOT_JSON", "HDR-14", 2, 3)]
-    assert f"U+{code:04X}" in reports[0][2]
-    _, reports, _ = read(b'"a\\u%04xb"' % code)
-    assert reports == []
+def test_every_raw_control_character_is_reported_and_its_escape_is_not() -> None:
+    for code in range(0x20):
+        _, reports, _ = read(b'"a' + bytes([code]) + b'b"')
+        assert [(c, r, start, stop) for c, r, _, start, stop, _ in reports] == [
+            ("HDR_NOT_JSON", "HDR-14", 2, 3)
+        ]
+        assert f"U+{code:04X}" in reports[0][2]
+        _, reports, _ = read(b'"a\\u%04xb"' % code)
+        assert reports == []
 
 
 @pytest.mark.parametrize("byte", [0x1B, 0x0A, 0x0D, 0x07, 0x7F, 0x9B])
@@ -305,18 +285,18 @@ def test_unclosed_and_repetitive_text_ends(body: bytes) -> None:
     assert not explain(data).valid
 
 
-@pytest.mark.parametrize("text", ["0", "1", "10", "18446744073709551616", "9" * 5000])
-def test_plain_integers(text: str) -> None:
-    node, _, _ = read(text.encode())
-    assert node is not None
-    assert plain_integer(node)
-
-
-@pytest.mark.parametrize("text", ["-0", "-1", "1.0", "1e0", "1E0", "0.0", "null", '"1"', "01", "+1"])
-def test_other_spellings_are_not_plain_integers(text: str) -> None:
-    node, _, _ = read(text.encode())
-    assert node is not None
-    assert not plain_integer(node)
+@pytest.mark.parametrize(
+    ("texts", "plain"),
+    [
+        (["0", "1", "10", "18446744073709551616", "9" * 5000], True),
+        (["-0", "-1", "1.0", "1e0", "1E0", "0.0", "null", '"1"', "01", "+1"], False),
+    ],
+)
+def test_plain_integers(texts: list[str], plain: bool) -> None:
+    for text in texts:
+        node, _, _ = read(text.encode())
+        assert node is not None
+        assert plain_integer(node) == plain, text
 
 
 @FEWER

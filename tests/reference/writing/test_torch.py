@@ -200,11 +200,11 @@ def test_packed_tensors(code: str, shape: tuple[int, ...], size: int) -> None:
     assert read_official(file)["p"] == (code, shape, bytes(range(0, 2 * size, 2)))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-def test_tensors_on_a_gpu() -> None:
+@pytest.mark.usefixtures("simulated")
+def test_tensors_on_a_device() -> None:
     for code in sorted(TORCH_TYPES):
         plain, raw = content(code, (2, 3, 4), random.Random(code))
-        there = words(plain).cuda().transpose(0, 2).contiguous().transpose(0, 2).view(plain.dtype)
+        there = words(plain).to("simulated:1").transpose(0, 2).contiguous().transpose(0, 2).view(plain.dtype)
         assert read_official(save({"a": there})) == {"a": (code, (2, 3, 8 if code == "F4" else 4), raw)}
         with pytest.raises(WriteError, match="share memory"):
             save({"a": there, "b": there[0]})

@@ -16,7 +16,7 @@ from safetensors_reports.audit.report import ReferenceRow, Report, report_text
 from safetensors_reports.audit.tally import tally
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.html import report_html
-from safetensors_reports.page.picture import comparison_svg
+from safetensors_reports.page.publish import comparison_svg
 from safetensors_reports.record.run import RunRecord
 
 from ..samples import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding

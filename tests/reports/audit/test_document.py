@@ -12,15 +12,14 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_corpus.typed import typed
-from safetensors_reports.audit.delta import report_delta
 from safetensors_reports.audit.exports import sarif_log
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry, load_fuzz_finding
 from safetensors_reports.audit.report import Finding, PairRow, ReferenceRow, Report, report_text
+from safetensors_reports.audit.tally import report_delta
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.html import report_html
-from safetensors_reports.recommendations import recommendation
 from safetensors_reports.record.run import read_record
-from safetensors_reports.severity import OUTCOMES
+from safetensors_reports.severity import OUTCOMES, recommendation
 from safetensors_reports.text import code
 
 from ...published_schemas import schema, schema_error

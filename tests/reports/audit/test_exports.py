@@ -12,21 +12,20 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.report import report as command
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.audit.delta import report_delta
-from safetensors_reports.audit.exports import COLORS, badges, sarif_log, statements
+from safetensors_reports.audit.exports import badges, sarif_log, statements
 from safetensors_reports.audit.implementations import SET_APART
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
-from safetensors_reports.audit.report import ORDER, WORDS, Report, report_text
-from safetensors_reports.audit.tally import HELD, tally
+from safetensors_reports.audit.report import Report, report_text
+from safetensors_reports.audit.tally import HELD, report_delta, tally
 from safetensors_reports.comment import MAX_LINES, summary_markdown
+from safetensors_reports.labels import ORDER, OVERALL, WORDS
 from safetensors_reports.page.html import report_html
-from safetensors_reports.page.labels import SENTENCES, WORD_STYLE
 from safetensors_reports.page.publish import publication
 from safetensors_reports.severity import CONFORMANCE_ONLY
 
 from ...published_schemas import schema, schema_error
+from ...sarif_official import sarif_errors
 from ..samples import HOLE, TWICE, corpus, failing, report, run, write_record
-from .sarif_official import sarif_errors
 
 
 @cache
@@ -219,7 +218,7 @@ def test_badges_say_in_words_what_their_colour_says() -> None:
     assert made["good 1"]["message"] == "conformant · 1/1"
     assert made["bad 1"]["message"] == "lenient · 0/3 · 2 not run"
     assert (made["good 1"]["color"], made["bad 1"]["color"]) == ("brightgreen", "orange")
-    assert set(ORDER) == COLORS.keys() == WORD_STYLE.keys() == SENTENCES.keys()
+    assert set(ORDER) == OVERALL.keys()
     assert set(ORDER) == {*schema("report")["$defs"]["implementation"]["properties"]["word"]["enum"]}
     assert WORDS.keys() - {*SET_APART.values()} <= VERDICTS.keys()
 

@@ -25,8 +25,8 @@ from safetensors_reports.audit.exports import sarif_log
 from safetensors_reports.audit.report import Report
 from safetensors_reports.record.run import RecordWriter
 
+from ...sarif_official import RESULTS, TAGS, over_limits, sarif_errors
 from ..samples import HOLE, corpus, failing, report, run
-from .sarif_official import RESULTS, TAGS, over_limits, sarif_errors
 
 KINDS = ("unsafe", "wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict")
 

@@ -395,27 +395,16 @@ def test_a_writer_has_a_cause_per_broken_property() -> None:
     assert second.advice
 
 
-def test_a_record_from_before_names_its_properties_in_words() -> None:
-    detail = (
-        "does not hold: the file that was there is unchanged (target-unchanged), "
-        "nothing else is left in the folder (one-file)"
-    )
-    whats = {c.what for c in found(failing("writer/disk-full", "wrong-content", step="write", detail=detail))}
-    assert whats == {
-        "fails a check after saving: the existing file is unchanged",
-        "fails a check after saving: the save leaves no other files in the folder",
-    }
-
-
 def test_a_device_has_a_cause_per_broken_promise_and_shares_those_of_reading() -> None:
     check = [
         {"name": "lifetime", "status": "fail", "message": "bytes differ"},
         {"name": "alignment", "status": "fail", "message": "begins at 1"},
         {"name": "stream", "status": "unknown", "message": ""},
     ]
+    told = {"verdict": "deviation:content", "property": "lifetime", "detail": "bytes differ"}
     right = valid(lambda c: True)[0]
     rows = [
-        failing(right, "deviation:content", step="device", checks=check, detail="lifetime: bytes differ"),
+        failing(right, "deviation:content", step="device", checks=check, failures=[told]),
         failing(HOLE),
         failing(HOLE, step="device"),
     ]

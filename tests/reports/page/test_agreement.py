@@ -44,7 +44,6 @@ def nodes(node: Node) -> Iterator[Node]:
 def test_trees_keep_their_members_and_never_shrink(given_: tuple[Apart, list[int]], dice: object) -> None:
     apart, members = given_
     root = join_tree(apart, members)
-    assert root is not None
     assert sorted(root.members) == sorted(members)
     for node in nodes(root):
         if node.parts is None:
@@ -73,20 +72,17 @@ def test_groups_are_those_without_any_difference(given_: tuple[Apart, list[int]]
     assert len(found) == len(expected)
 
 
-def test_no_member_is_no_tree_and_one_is_a_leaf() -> None:
-    assert join_tree({}, []) is None
-    assert groups(None) == []
+def test_one_member_is_a_leaf() -> None:
     leaf = join_tree({}, [7])
     assert leaf == Node((7,))
     assert groups(leaf) == []
 
 
 def test_a_drawing_names_everybody_and_stays_inside() -> None:
-    labels = {i: HOSTILE[i % len(HOSTILE)] + str(i) for i in range(12)}
+    labels = [HOSTILE[i % len(HOSTILE)] + str(i) for i in range(12)]
     # An average that is no whole number, of four digits.
     apart = {pair: 2_000 + sum(pair) % 7 for pair in combinations(range(12), 2)}
     root = join_tree(apart, range(12))
-    assert root is not None
     assert root.height % 1 > 0.5
     svg = ET.fromstring(tree_svg(root, labels, 1234))
     assert svg.get("role") == "img"
@@ -128,10 +124,12 @@ def test_pairs_while_they_are_few_and_the_nearest_and_farthest_of_many() -> None
 def test_clusters_are_worded_and_published_pages_have_none() -> None:
     found = agreement(several())
     assert found.clusters
-    assert sum(c.number for c in found.clusters) == (found.part.verdict_splits + found.part.content_splits)
+    assert sum(len(c.row.cases) for c in found.clusters) == (
+        found.part.verdict_splits + found.part.content_splits
+    )
     for cluster in found.clusters:
         assert sum(count for _, count, _ in cluster.answers) == 3
-        assert cluster.example in corpus().by_id
+        assert cluster.row.cases[0] in corpus().by_id
     assert agreement(public()).clusters == []
 
 

@@ -15,7 +15,7 @@ import pytest
 from safetensors_corpus import load_manifest
 from safetensors_reports.audit.exports import badges, sarif_log, statements
 from safetensors_reports.audit.inputs import load_report
-from safetensors_reports.page.picture import well_known
+from safetensors_reports.page.publish import well_known
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "reports" / "published"

@@ -9,7 +9,7 @@ import pytest
 
 from safetensors_conformance.implementations.descriptor import described
 from safetensors_reports.audit.report import Report
-from safetensors_reports.page.picture import MAX_LABEL, MOST, TRACK, comparison_svg, well_known
+from safetensors_reports.page.publish import MAX_LABEL, MOST, TRACK, comparison_svg, well_known
 
 from ..samples import HOLE, TWICE, corpus, failing, report, run
 from .samples import ALL, HOSTILE, hostile

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from safetensors_reports.page.html import report_html
-from safetensors_reports.page.picture import comparison_svg
+from safetensors_reports.page.publish import comparison_svg
 
 from .browser import NARROW, WIDE, launched, open_all, opened
 from .samples import ALL, HOSTILE, hostile, many, one

@@ -1,4 +1,4 @@
-"""Adapter for onnx-safetensors: the reader that its ``load_file`` functions use, and ``save_file``."""
+"""Adapters for onnx-safetensors: ``save_file``, ``load_file``, and the reader that ``load_file`` uses."""
 
 from __future__ import annotations
 
@@ -38,6 +38,15 @@ class Io:
     def _read(path: str) -> Any:
         where = Path(path)
         return call(io._read_safetensors, where.name, where.parent)  # noqa: SLF001 - what load_file calls
+
+
+@marked
+class LoadFile:
+    """The public function ``load_file``, with a model that has no tensors."""
+
+    def open(self, path: str) -> list[tuple[str, str, list[int]]]:
+        call(onnx_safetensors.load_file, _model({}), path)
+        return []
 
 
 def part(tensor: Any) -> tuple[Any, Any, bytes]:

@@ -1,4 +1,4 @@
-"""Adapter for this project's own strict reader and writer."""
+"""Adapters for this project's own strict reader and writer, and for its reader with files over HTTP."""
 
 from __future__ import annotations
 
@@ -19,20 +19,54 @@ from safetensors_reference.writing.numpy import save_file
 from safetensors_reference.writing.writer import TensorData, plan
 
 
-@marked
-class Reference:
-    """The explaining reader, with the options for the profile of the run."""
+class Strict:
+    """Base class of both entry points, which read with the profile of the run."""
 
     version = "2026.11.0"
     rejects = (InvalidFileError, UnreadableError, SafetensorsError)
 
     def __init__(self) -> None:
         self._profile: ProfileName = "hardened"
+
+    def profile(self, name: str) -> None:
+        self._profile = cast(ProfileName, name)
+
+    def _read(self, source: Any) -> dict[str, Any]:
+        with opened(safe_open, source, "raw", profile=self._profile) as file:
+            tensors = file.header.tensors.values()
+            rows = [(t.name, t.dtype, t.shape, call(file.get_tensor, t.name)) for t in tensors]
+            return {"tensors": rows, "metadata": call(file.metadata)}
+
+
+@marked
+class OverFsspec(Strict):
+    """``safe_open`` with a file object from fsspec."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        try:
+            import aiohttp  # noqa: F401 - fsspec imports it when it first opens a file, which is too late
+            import fsspec
+        except ImportError as err:
+            raise ImportError(f"{err}; pip install 'safetensors-conformance[remote]'") from err
+        self._open = fsspec.open
+
+    def remote(self, url: str) -> dict[str, Any]:
+        with opened(self._open, url, "rb", cache_type="none", skip_instance_cache=True) as source:
+            return self._read(source)
+
+
+@marked
+class Reference(Strict):
+    """The explaining reader and the writer."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._device_bytes = 0
 
     def profile(self, name: str) -> None:
         """Switch to a profile. Under the ``official`` profile, only reading is available."""
-        self._profile = cast(ProfileName, name)
+        super().profile(name)
         if name == "official":
             for method in ("slice", "write", "index", "save_sharded", "hold", "share"):
                 setattr(self, method, None)
@@ -46,8 +80,8 @@ class Reference:
     def _watch(self, load: Any) -> None:
         plain_open = load.open_engine
 
-        def counting(device: Any) -> Any:
-            engine = plain_open(device)
+        def counting(*arguments: Any) -> Any:
+            engine = plain_open(*arguments)
             allocate = engine.allocate
 
             def counted(size: int) -> Any:
@@ -86,10 +120,7 @@ class Reference:
         return {"tensors": rows, "metadata": None if header.metadata is None else dict(header.metadata)}
 
     def read(self, path: str) -> dict[str, Any]:
-        with opened(safe_open, path, "raw", profile=self._profile) as file:
-            tensors = file.header.tensors.values()
-            rows = [(t.name, t.dtype, t.shape, call(file.get_tensor, t.name)) for t in tensors]
-            return {"tensors": rows, "metadata": call(file.metadata)}
+        return self._read(path)
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> tuple[str, Any, Any]:
         with opened(safe_open, path, "np", profile=self._profile) as file:

@@ -1,7 +1,9 @@
-"""Adapter for ``save_pretrained``, and for the functions that ``from_pretrained`` uses to read files."""
+"""Adapters for ``save_pretrained``, for ``from_pretrained``, and for its functions that read files."""
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +17,31 @@ from transformers.utils.hub import get_checkpoint_shard_files
 
 
 class Config(PretrainedConfig):  # type: ignore[misc] # not installed where this is checked
-    """Configuration of the model that is saved."""
+    """Configuration of a model."""
 
     model_type = "any"
 
 
 class Model(PreTrainedModel):  # type: ignore[misc] # as above
-    """A model with one parameter. The tensors to save are passed separately."""
+    """A model that has parameters with the given names and shapes."""
 
     config_class = Config
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, shapes: dict[str, list[int]]) -> None:
         super().__init__(config)
-        self.weight = torch.nn.Parameter(torch.zeros(1))
+        for name, shape in shapes.items():
+            with suppress(KeyError, AttributeError):  # not a valid parameter name in torch
+                self._add(name, torch.nn.Parameter(torch.zeros(shape)))
         self.post_init()
+
+    def _add(self, name: str, parameter: torch.nn.Parameter) -> None:
+        owner: torch.nn.Module = self
+        *parents, last = name.split(".")
+        for part in parents:
+            if not hasattr(owner, part):
+                owner.add_module(part, torch.nn.Module())
+            owner = getattr(owner, part)
+        owner.register_parameter(last, parameter)
 
     def _init_weights(self, module: Any) -> None:
         pass
@@ -54,4 +67,27 @@ class Load:
         if metadata is not None:
             raise NotImplementedError("save_pretrained does not accept metadata")
         state = torch_given.named(tensors)
-        call(Model(Config()).save_pretrained, folder, state_dict=state, max_shard_size=max_shard_size)
+        model = Model(Config(), {"weight": [1]})  # the tensors to save are passed separately
+        call(model.save_pretrained, folder, state_dict=state, max_shard_size=max_shard_size)
+
+
+@marked
+class FromPretrained:
+    """Calls ``PreTrainedModel.from_pretrained`` on a folder."""
+
+    def index(self, path: str) -> list[tuple[str, str, list[int], bytes]]:
+        index = Path(path)
+        config = Config(transformers_weights=index.name)
+        call(Model.from_pretrained, index.parent, config=config, local_files_only=True, shapes=_shapes(index))
+        return []
+
+
+def _shapes(index: Path) -> dict[str, list[int]]:
+    from safetensors import safe_open
+
+    found: dict[str, list[int]] = {}
+    with suppress(Exception):
+        for name, file in json.loads(index.read_text("utf-8"))["weight_map"].items():
+            with suppress(Exception), safe_open(index.parent / file, "pt") as shard:
+                found[name] = shard.get_slice(name).get_shape()
+    return found

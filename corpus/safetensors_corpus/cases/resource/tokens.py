@@ -7,9 +7,8 @@ of error messages.
 from __future__ import annotations
 
 from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.resource import RecipeBuilder
-from .claims import BYTES_MISSING, MEGABYTE, entry, linear_cost
-from .header import ALL, LARGE_FIELD, counted_byte
+from ...author.file import RecipeBuilder
+from .budgets import ALL, BYTES_MISSING, LARGE_FIELD, MEGABYTE, counted_byte, entry, linear_cost
 
 COUNTS = {"100000": 100_000, "1000000": 1_000_000}
 DIGITS = {"1mb": MEGABYTE - 100, "10mb": 10 * MEGABYTE}

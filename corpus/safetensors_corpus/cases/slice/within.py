@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...author.actions import SliceBuilder, ask_numbers, numbers
 from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from ...author.file import pattern
 from ...author.parts import rare
-from ...author.slice import SliceBuilder, ask_numbers, numbers
 
 S = slice
 OUT = reject("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from ...author.file import FileBuilder
+from ...features import FEATURES
 from ...manifest import ANY_VALID_FILE
 
 Row = Mapping[str, str]
@@ -61,8 +62,12 @@ def merged(only: Iterable[Levels]) -> Levels:
     return {name: levels for part in only for name, levels in part.items()}
 
 
-def permitting(rules: Mapping[str, str], *last: str) -> Callable[[Row], tuple[str, ...]]:
-    """Return a function that maps a row to the rules that permit its levels, followed by ``last``."""
+def permitting(levels: Mapping[str, str], *last: str) -> Callable[[Row], tuple[str, ...]]:
+    """Return a function that maps a row to the rules that permit its levels, followed by ``last``.
+
+    ``levels`` maps a level to the name of a feature or to a rule.
+    """
+    rules = {level: FEATURES[name].rule if name in FEATURES else name for level, name in levels.items()}
     return lambda row: tuple(
         dict.fromkeys([*(rule for level, rule in rules.items() if level in row.values()), *last])
     )

@@ -70,15 +70,15 @@ def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
     f.padding = padding(row, f.header_size)
 
 
-_VALID_BY = {
-    "blanks": "HDR-08",
-    "lines": "HDR-08",
-    "zero": "SHP-04",
-    "osd": "ENT-06",
+LEVELS = {
+    "blanks": "whitespace between tokens",
+    "lines": "whitespace between tokens",
+    "zero": "a tensor of zero bytes",
+    "osd": "fields in an unusual order",
     "tight": "OFF-11",
-    "mfirst": "MET-01",
+    "mfirst": "metadata",
 }
-"""Level -> the rule that permits it."""
+"""Level -> the feature that it adds, or the rule that permits it."""
 
 
 _RULES = {
@@ -122,9 +122,7 @@ NUMBERS = Model(
     PROPERTIES,
     EXCLUSIONS,
     {
-        "number": Topic(
-            "a valid number", lambda row, f: _write(row, f, "{n}"), permitting(_VALID_BY, "SHP-01")
-        ),
+        "number": Topic("a valid number", lambda row, f: _write(row, f, "{n}"), permitting(LEVELS, "SHP-01")),
         "number-wide": Topic(
             "a dimension of 2^50 beside a dimension of zero",
             lambda row, f: _write(row, f, "{n}", beside=1 << 50),

@@ -153,34 +153,34 @@ EXCLUSIONS = (
     excludes("metadata between tensors requires two tensors", place="only", metadata="mmid"),
 )
 
-_VALID_BY = {
-    "r0": "SHP-03",
-    "void": "SHP-04",
-    "lvoid": "OFF-09",
-    "rvoid": "OFF-09",
+LEVELS = {
+    "r0": "a scalar",
+    "void": "a tensor of zero bytes",
+    "lvoid": "an empty tensor after other tensors",
+    "rvoid": "an empty tensor after other tensors",
     "f8": "DTY-01",
     "f4": "DTY-01",
     "c64": "DTY-01",
     "fnuz": "DTY-01",
-    "tight": "OFF-11",
-    "odd": "OFF-11",
-    "emptymap": "MET-03",
-    "rev": "HDR-17",
-    "mmid": "HDR-17",
-    "mlast": "HDR-17",
-    "escaped": "HDR-15",
-    "osd": "ENT-06",
-    "sod": "ENT-06",
-    "spaced": "HDR-08",
+    "tight": "a tensor that does not begin at a multiple of its element size",
+    "odd": "a tensor that does not begin at a multiple of its element size",
+    "emptymap": "an empty metadata map",
+    "rev": "entries in a different order than the data",
+    "mmid": "metadata that is not the first member",
+    "mlast": "metadata that is not the first member",
+    "escaped": "an escape in a name or in the metadata",
+    "osd": "fields in an unusual order",
+    "sod": "fields in an unusual order",
+    "spaced": "whitespace between tokens",
     "wider": "DTY-01",
-    "text4096": "ENT-10",
-    "n300": "ENT-11",
-    "longnames": "ENT-10",
-    "r7": "SHP-11",
-    "r8": "SHP-11",
-    "r12": "SHP-11",
+    "text4096": "a long name",
+    "n300": "many tensors",
+    "longnames": "a long name",
+    "r7": "a dimension of size 1 among others",
+    "r8": "a dimension of size 1 among others",
+    "r12": "a dimension of size 1 among others",
 }
-"""Level -> the rule that permits it. Rules that readers break most often come first."""
+"""Level -> the feature that it adds, or the rule that permits it. Frequent causes of rejection come first."""
 
 
 def _valid(row: Row, f: FileBuilder) -> None:
@@ -196,6 +196,6 @@ TENSORS = Model(
     "tensors",
     PROPERTIES,
     EXCLUSIONS,
-    {"whole": Topic("a valid file", _valid, permitting(_VALID_BY, "FRM-01", "SHP-11")), **FAULTS},
+    {"whole": Topic("a valid file", _valid, permitting(LEVELS, "FRM-01", "SHP-11")), **FAULTS},
     core=("place", "size", "beside", "order", "metadata"),
 )

@@ -1,240 +1,174 @@
-"""The atheris engine. It runs libFuzzer targets in processes and replaces those that die."""
+"""The atheris engine. It runs libFuzzer targets in processes of their own."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
+import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.implementations.selectors import SelectorError
+from safetensors_conformance.worker.worker import StartError
 
 from ...finding import Finding, bare
 from ...findings import folder
 from ...loop.recorder import Tally
 from ..config import FuzzConfig, RunError
-from . import CANNOT_START, INTERRUPTED
+from . import CANNOT_START
 from .files import MAX_LEN, write_seeds
-from .loop import TargetConfig
+from .loop import TargetConfig, subjects_of
 from .target import load_atheris
 
-
-@dataclass(frozen=True)
-class TargetDeath:
-    """The unexpected death of a target, caused by a bug in the target or in code that it ran."""
-
-    status: int
-    data: bytes | None
-    """Last input before the death, if libFuzzer could write it."""
-    words: str
-
-
-def input_of(words: str) -> bytes | None:
-    """Read the input file whose name appears in libFuzzer's output."""
-    _, mark, rest = words.partition("Test unit written to ")
-    path = Path(rest.partition("\n")[0].strip())
-    return path.read_bytes() if mark and path.is_file() else None
-
-
-def tally_of(path: Path) -> tuple[Tally, str]:
-    """Return the counts of a target and its folder of inputs, or empty values if it wrote none."""
-    try:
-        counts = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return Tally(), ""
-    slots: str = counts.pop("slots")
-    return Tally.of_counts(counts), slots
-
-
-MAX_RESTARTS = 20
-"""Maximum number of replacements for a target. Further replacements would only die in the same way."""
 POLL_SECONDS = 0.1
 EXIT_SECONDS = 20.0
 INPUT_SECONDS = 60
-_TAIL = 2000
+NO_FIRST_INPUT = 1
+"""Exit status of libFuzzer after an exception before the first input."""
+_DEATH = re.compile(r"^.*ERROR: (libFuzzer: .*)$", re.MULTILINE)
 
 
-class _Job:
-    """A target and the targets that replace it."""
+def run_atheris(
+    config: FuzzConfig,
+    tally: Tally,
+    keep: Callable[[Finding], None] = lambda _: None,
+    progress: Callable[[Tally], None] = lambda _: None,
+    known: Callable[[str], bool] = lambda _: False,
+) -> None:
+    """Run targets. Raises RunError if a subject does not start, and SystemExit if atheris is missing.
 
-    def __init__(self, number: int, execs: int | None) -> None:
-        self.number, self.left, self.starts = number, execs, 0
-        self.process: subprocess.Popen[bytes] | None = None
-        self.log = Path()
-
-
-class AtherisRun:
-    """A run of the atheris engine."""
-
-    def __init__(
-        self,
-        config: FuzzConfig,
-        scratch: Path,
-        tally: Tally,
-        keep: Callable[[Finding], None] = lambda _: None,
-        progress: Callable[[Tally], None] = lambda _: None,
-        known: Callable[[str], bool] = lambda _: False,
-        output: Path | None = None,
-    ) -> None:
-        """Prepare a run. It is reproducible if it has ``max_execs``, a single job and no existing corpus.
-
-        The folder ``deaths`` in ``output`` receives the inputs that killed targets.
-        """
-        self.config, self.scratch, self.tally, self.deaths = config, scratch, tally, list[TargetDeath]()
-        self._keep, self._progress, self._known = keep, progress, known
-        self.output = output if output is not None else scratch / "findings"
-        self.tallies = scratch / "tallies"
-        self.artifacts = scratch / "deaths" if output is None else output / "deaths"
-        self.corpus = config.corpus if config.corpus is not None else scratch / "corpus"
-        self.seeds: list[Path] = []
-        # Pass libFuzzer a list of the files, because the order in which a folder lists them varies.
-        self.seed_list = scratch / "seeds.txt"
-        env = config.limits.confinement.env
-        target_config = TargetConfig(
-            config.impls, config.steps, config.profile, self.output, self.tallies, env=env
+    With a number of inputs, each job is one target with its own seed, which makes a single job without an
+    existing corpus reproducible. Otherwise libFuzzer's fork mode runs the jobs. It replaces targets that die,
+    but it restarts the subjects with each target, and it exceeds a number of inputs.
+    """
+    load_atheris()
+    with tempfile.TemporaryDirectory(prefix="stc-atheris-") as name:
+        scratch = Path(name)
+        limits = config.limits
+        findings, tallies = scratch / "findings", scratch / "tallies"
+        target = TargetConfig(
+            config.impls, config.steps, config.profile, findings, tallies, env=limits.confinement.env
         )
-        # The hash seed fixes the iteration order of sets, which makes runs reproducible. The cache variables
-        # allow targets to find the environments.
-        fixed = {"PYTHONHASHSEED": "0"}
-        self.environment = child_variables(
-            (*env, "STC_CACHE", "XDG_CACHE_HOME"), target_config.variables() | fixed
-        )
-        most, count = config.max_execs, config.jobs
-        self.jobs = [_Job(n, None if most is None else (most + n) // count) for n in range(count)]
-        self.before = {path.parent for path in self.output.glob(f"*/{folder.DOCUMENT}")}
-        self.began = time.monotonic()
-
-    def do(self) -> None:
-        """Run the targets. Raises RunError if one does not start, and SystemExit if atheris is missing."""
-        load_atheris()
-        for path in (self.output, self.tallies, self.corpus):
-            path.mkdir(parents=True, exist_ok=True)
-        most = self.config.max_execs
-        self.seeds = write_seeds(
-            self.scratch / "seeds", None if most is None else most // (4 * len(self.jobs))
-        )
-        interrupted = False
         try:
-            for job in self.jobs:
-                self._start(job)
-            while any(job.process is not None for job in self.jobs):
+            # If libFuzzer starts a target that does not start its subjects, the reason is lost.
+            for subject in subjects_of(target):
+                subject.close()
+        except (StartError, SelectorError, ValueError) as err:
+            raise RunError(str(err)) from err
+        commands = _commands(config, scratch)
+        logs = [scratch / f"log-{number}" for number in range(len(commands))]
+        environment = {**target.environment(), "TMPDIR": name}
+        began = time.monotonic()
+        processes = []
+        try:
+            for command, path in zip(commands, logs, strict=True):
+                with path.open("wb") as log:
+                    # A process in fork mode ignores SIGINT while its targets run, so the signal must reach
+                    # the whole session.
+                    process = subprocess.Popen(
+                        command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                        start_new_session=True,
+                    )  # fmt: skip
+                processes.append(process)
+            while any(process.poll() is None for process in processes):
                 time.sleep(POLL_SECONDS)
-                for job in self.jobs:
-                    self._restart_if_dead(job)
-                self._count()
-        except KeyboardInterrupt:
-            interrupted = True
+                _count(tally, tallies, began)
+                progress(tally)
         finally:
-            self._end()
-        self._count()
-        smallest: dict[str, Finding] = {}
-        for path in sorted(self.output.glob(f"*/{folder.DOCUMENT}")):
-            if path.parent not in self.before:
-                finding = folder.load(path)
-                other = smallest.get(finding.signature, finding)
-                smallest[finding.signature] = min(other, finding, key=lambda f: f.size)
-        for finding in smallest.values():
-            if self._known(bare(finding.signature)) or self._known(finding.signature):
-                self.tally.known[finding.signature] += 1
-            else:
-                self.tally.findings[finding.signature] = finding
-                self._keep(finding)
-        for death in self.deaths:
-            words = death.words[-200:].strip()
-            self.tally.unstable[f"a target died with status {death.status}: {words}"] = 0
-        if interrupted:
-            raise KeyboardInterrupt
+            _end(processes)
+            for slots in _count(tally, tallies, began):
+                shutil.rmtree(slots, ignore_errors=True)  # a target that dies leaves its inputs behind
+            for path in logs[: len(processes)]:
+                for words in _DEATH.findall(path.read_text("utf-8", "replace")):
+                    tally.unstable[f"a target died: {words}"] = 0
+            _collect(findings, tally, keep, known)
+        for process, path in zip(processes, logs, strict=True):
+            if process.returncode in (CANNOT_START, NO_FIRST_INPUT):
+                raise RunError(path.read_text("utf-8", "replace")[-2000:].strip())
 
-    def _count(self) -> None:
-        self.tally.sum_up(tally_of(path)[0] for path in self.tallies.glob("*.json"))
-        self.tally.seconds = time.monotonic() - self.began
-        self._progress(self.tally)
 
-    def _start(self, job: _Job) -> None:
-        seconds = self.config.seconds
-        remaining = None if seconds is None else seconds - (time.monotonic() - self.began)
-        spent = (job.left is not None and job.left <= 0) or (remaining is not None and remaining <= 0)
-        if spent or job.starts > MAX_RESTARTS:
-            return
-        self.artifacts.mkdir(parents=True, exist_ok=True)
-        # libFuzzer replaces seed 0 with a random seed.
-        seed = 1 + (self.config.seed - 1 + job.number + 1000 * job.starts) % (2**32 - 1)
-        # Entropic scheduling finds about 5 % more outcome tuples but is not reproducible, so runs with a
-        # fixed number of inputs disable it. A dictionary would not be reproducible either, and the grammar
-        # has its own vocabulary.
-        flags = {
-            "seed": seed,
-            "runs": -1 if job.left is None else job.left,
-            "max_total_time": 0 if remaining is None else max(math.ceil(remaining), 1),
-            "max_len": MAX_LEN,
-            "timeout": INPUT_SECONDS,
-            "seed_inputs": f"@{self.seed_list}",
-            "entropic": int(job.left is None),
-            # Rereading the shared folder is useful only if there are several jobs.
-            "reload": int(len(self.jobs) > 1),
-            "artifact_prefix": f"{self.artifacts}/",
-        }
-        self.seed_list.write_text(",".join(map(str, self.seeds)), "utf-8")
-        job.starts += 1
-        job.log = self.scratch / f"log-{job.number}-{job.starts}"
-        with job.log.open("wb") as log:
-            job.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "safetensors_fuzz.engines.atheris.target"),
-                    *(f"-{name}={value}" for name, value in flags.items()),
-                    str(self.corpus),
-                ],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+def _commands(config: FuzzConfig, scratch: Path) -> list[list[str]]:
+    """Create the folders and return the command line of each process."""
+    script = shutil.which(
+        "stc-fuzz-target", path=os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
+    )
+    if script is None:
+        raise RunError("the script stc-fuzz-target is not on the PATH; install this package again")
+    # In fork mode, libFuzzer starts the script again through a shell and quotes nothing, so no argument may
+    # contain a path from the user.
+    target, corpus, seeds = (scratch / name for name in ("target", "corpus", "seeds"))
+    target.symlink_to(script)
+    if config.corpus is not None:
+        config.corpus.mkdir(parents=True, exist_ok=True)
+        corpus.symlink_to(config.corpus.resolve())
+    for path in (corpus, scratch / "findings", scratch / "tallies", scratch / "artifacts"):
+        path.mkdir(exist_ok=True)
+    most, jobs = config.max_execs, config.jobs
+    files = write_seeds(seeds, None if most is None else most // (4 * jobs))
+    common = [
+        str(target),
+        f"-max_len={MAX_LEN}",
+        f"-timeout={INPUT_SECONDS}",
+        f"-max_total_time={math.ceil(config.seconds or 0)}",
+        f"-artifact_prefix={scratch}/artifacts/",
+    ]
+    # libFuzzer replaces seed 0 with a random seed.
+    numbers = [1 + (config.seed - 1 + job) % (2**32 - 1) for job in range(jobs)]
+    if most is None:
+        ignored = [f"-ignore_{kind}=1" for kind in ("crashes", "timeouts", "ooms")]
+        return [[*common, f"-seed={numbers[0]}", f"-fork={jobs}", *ignored, str(corpus), str(seeds)]]
+    # Pass libFuzzer a list of the files, because the order in which a folder lists them varies.
+    (scratch / "seeds.txt").write_text(",".join(map(str, files)), "utf-8")
+    common.append(f"-seed_inputs=@{scratch}/seeds.txt")
+    # Entropic scheduling is not reproducible. Neither is a dictionary, and the grammar has its own
+    # vocabulary. Rereading the shared folder is useful only if there are several jobs.
+    common += ["-entropic=0", f"-reload={int(jobs > 1)}", str(corpus)]
+    return [[*common, f"-seed={seed}", f"-runs={(most + job) // jobs}"] for job, seed in enumerate(numbers)]
 
-    def _restart_if_dead(self, job: _Job) -> None:
-        if job.process is None or job.process.poll() is None:
-            return
-        status, pid = job.process.returncode, job.process.pid
-        job.process = None
-        if status in (0, INTERRUPTED):
-            return
-        words = job.log.read_bytes()[-_TAIL:].decode("utf-8", "replace")
-        tally, slots = tally_of(self.tallies / f"{pid}.json")
-        # libFuzzer exits with status 1 if an exception occurs before the first input
-        if status in (CANNOT_START, 1):
-            lines = [line for line in words.splitlines() if line.startswith("stc-fuzz-target: ")]
-            raise RunError(lines[-1].partition(": ")[2] if lines else words.strip())
-        death = TargetDeath(status, input_of(words), words)
-        self.deaths.append(death)
-        if death.data is not None:  # the next target must not start with the input that killed this target
-            self.seeds = [path for path in self.seeds if path.read_bytes() != death.data]
-            # the prefix follows libFuzzer's naming scheme
-            name = hashlib.sha1(death.data, usedforsecurity=False).hexdigest()
-            (self.corpus / name).unlink(missing_ok=True)
-        if slots:
-            shutil.rmtree(slots, ignore_errors=True)
-        if job.left is not None:
-            job.left -= tally.execs
-        self._start(job)
 
-    def _end(self) -> None:
-        running = [job.process for job in self.jobs if job.process is not None]
-        for process in running:
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGINT)
-        end = time.monotonic() + EXIT_SECONDS
-        for process in running:
-            try:
-                process.wait(max(end - time.monotonic(), 0.1))
-            except (subprocess.TimeoutExpired, KeyboardInterrupt):
-                process.kill()
-                process.wait()
-        with contextlib.suppress(OSError):
-            self.artifacts.rmdir()
+def _count(tally: Tally, tallies: Path, began: float) -> list[str]:
+    """Add up the counts of all targets and return their folders of inputs."""
+    rows = [json.loads(path.read_bytes()) for path in tallies.glob("*.json")]
+    slots = [row.pop("slots") for row in rows]
+    tally.sum_up(map(Tally.of_counts, rows))
+    tally.seconds = time.monotonic() - began
+    return [path for path in slots if path]
+
+
+def _collect(
+    findings: Path, tally: Tally, keep: Callable[[Finding], None], known: Callable[[str], bool]
+) -> None:
+    smallest: dict[str, Finding] = {}
+    for path in sorted(findings.glob(f"*/{folder.DOCUMENT}")):
+        finding = folder.load(path)
+        other = smallest.get(finding.signature, finding)
+        smallest[finding.signature] = min(other, finding, key=lambda f: f.size)
+    for finding in smallest.values():
+        if known(bare(finding.signature)) or known(finding.signature):
+            tally.known[finding.signature] += 1
+        else:
+            tally.known.pop(finding.signature, None)  # targets know what other targets have found
+            tally.findings[finding.signature] = finding
+            keep(finding)
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    running = [process for process in processes if process.poll() is None]
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+    end = time.monotonic() + EXIT_SECONDS
+    for process in running:
+        try:
+            process.wait(max(end - time.monotonic(), 0.1))
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()

@@ -14,11 +14,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from safetensors_corpus import ManifestError, load_manifest
+from safetensors_corpus.features import vocabulary as words
 from safetensors_reports.text import visible
 
-from ...grammar import vocabulary as words
-from ...grammar.grammar import Grammar, faults_by_rule
-from ...grammar.valid import valid_file
+from ...grammar.grammar import Grammar, faults_by_rule, valid_file
 
 MAX_LEN = 1024
 """Maximum length of an input in bytes. Small files reveal the same faults as large files and run faster."""
@@ -95,7 +94,7 @@ def write_seeds(folder: Path, most: int | None = None) -> list[Path]:
 
 def write_all(folder: Path, target: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    lines = ["# Words of the safetensors format, generated from safetensors_fuzz.grammar.vocabulary."]
+    lines = ["# Words of the safetensors format, generated from safetensors_corpus.features.vocabulary."]
     lines += map(quoted, dictionary())
     (folder / f"{target}.dict").write_text("\n".join(lines) + "\n", "ascii")
     with zipfile.ZipFile(folder / f"{target}_seed_corpus.zip", "w", zipfile.ZIP_DEFLATED) as archive:

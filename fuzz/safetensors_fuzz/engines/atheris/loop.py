@@ -16,21 +16,22 @@ import time
 import types
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from safetensors_conformance.implementations.selectors import SelectorError, resolve
+from safetensors_conformance.programs.variables import child_variables
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.author.file import tensor_row
+from safetensors_corpus.features.tree import File
 from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 
 from ...finding import Finding
 from ...findings import folder
-from ...grammar.model import File
 from ...loop.expectation import REFERENCE
 from ...loop.recorder import Settings, Tally
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete
@@ -78,8 +79,9 @@ class TargetConfig:
             env=tuple(name for name in get("ENV").split(",") if name),
         )
 
-    def variables(self) -> dict[str, str]:
-        return {
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a target with this configuration."""
+        variables = {
             "STC_FUZZ_IMPLS": "\n".join(self.impls),
             "STC_FUZZ_STEPS": ",".join(self.steps),
             "STC_FUZZ_PROFILE": self.profile or "",
@@ -87,26 +89,30 @@ class TargetConfig:
             "STC_FUZZ_ENV": ",".join(self.env),
             "STC_FUZZ_TALLY": str(self.tally.resolve()) if self.tally else "",
             "STC_FUZZ_RAISE": self.raises,
+            # The hash seed fixes the iteration order of sets, which makes runs reproducible.
+            "PYTHONHASHSEED": "0",
         }
+        # With the cache variables, targets find the environments of implementations.
+        return child_variables((*self.env, "STC_CACHE", "XDG_CACHE_HOME"), variables)
 
 
-def subjects_of(
-    selectors: Sequence[str], steps: Sequence[str], profile: ProfileName | None, limits: Limits
-) -> list[Subject]:
+def subjects_of(config: TargetConfig) -> list[Subject]:
     """Start all subjects. Raises StartError, SelectorError or ValueError.
 
     In ``here:MODULE_OR_FILE:FUNCTION``, FUNCTION returns content in the form of the manifest or raises
     ``Refused``. ``reference`` runs only the proving path, because the explaining path judges the answers.
     """
     out: list[Subject] = []
+    steps = config.steps
     outer = [step for step in steps if step not in INNER]
-    for selector in selectors if outer else ():
+    limits = Limits(10.0, confinement=Confinement(config.env))
+    for selector in config.impls if outer else ():
         if selector == REFERENCE:
             steps = (*steps, "prove")
         elif selector.startswith(HERE):
             out.append(_here(selector.removeprefix(HERE)))
         else:
-            out.append(WorkerSubject(resolve(selector), outer, limits, profile))
+            out.append(WorkerSubject(resolve(selector), outer, limits, config.profile))
     complete(out, steps)
     if not out:
         raise ValueError("nothing to run; give an implementation, or one of the steps prove and check")
@@ -156,7 +162,6 @@ def _official() -> CallSubject:
 POINTS = 1024
 REPORT_SECONDS = 0.5
 """Interval between two writes of the counts, which must survive the death of the target."""
-LIMITS = Limits(10.0)
 
 
 class WrongAnswerError(Exception):
@@ -222,9 +227,8 @@ class Loop:
 
     def _start(self) -> Campaign:
         config = self.config
-        limits = replace(LIMITS, confinement=Confinement(config.env))
         try:
-            self._subjects = subjects_of(config.impls, config.steps, config.profile, limits)
+            self._subjects = subjects_of(config)
         except (StartError, SelectorError, ValueError) as err:
             sys.stderr.write(f"stc-fuzz-target: {err}\n")
             sys.stderr.flush()

@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable
 from math import prod
 
-from ...grammar.entries import entries, values
-from ...grammar.grammar import MAX_FAULTS, Grammar, company
-from ...grammar.model import EARLIER, File, Obj, copy, parse
-from ...grammar.valid import pick
-from ...grammar.variations import GENERIC
+from safetensors_corpus.features.entries import entries, values
+from safetensors_corpus.features.tree import EARLIER, File, Obj, copy, parse
+
+from ...grammar.faults.generic import GENERIC
+from ...grammar.grammar import MAX_FAULTS, Grammar, company, pick
 
 Native = Callable[[bytes, int], bytes]
 """libFuzzer's own mutation of bytes, which uses the dictionary and recorded comparisons."""

@@ -5,10 +5,21 @@ from __future__ import annotations
 import random
 from math import prod
 
-from .. import vocabulary as words
-from ..entries import NoPlaceError, entries, header, members, metadata, numbers, one, resize, some
-from ..model import Arr, File, Obj, Value, copy
-from ..valid import entry_tree
+from safetensors_corpus.features import vocabulary as words
+from safetensors_corpus.features.entries import (
+    NoPlaceError,
+    entries,
+    entry_tree,
+    header,
+    members,
+    metadata,
+    numbers,
+    one,
+    resize,
+    some,
+)
+from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy
+
 from . import fault
 
 

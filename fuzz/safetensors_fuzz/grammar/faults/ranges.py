@@ -6,10 +6,11 @@ import random
 from itertools import pairwise
 from math import prod
 
-from ..entries import (
+from safetensors_corpus.features.entries import (
     NoPlaceError,
     TensorEntry,
     entries,
+    entry_tree,
     header,
     members,
     numbers,
@@ -19,9 +20,9 @@ from ..entries import (
     size,
     some,
 )
-from ..model import Arr, File, Obj, Value, copy
-from ..valid import entry_tree
-from ..vocabulary import BIG, BITS, DTYPES, MAGIC, TOO_BIG, U64, WORDS, spellings
+from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy
+from safetensors_corpus.features.vocabulary import BIG, BITS, DTYPES, MAGIC, TOO_BIG, U64, WORDS, spellings
+
 from . import fault
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from .. import vocabulary as words
-from ..entries import (
+from safetensors_corpus.features import vocabulary as words
+from safetensors_corpus.features.entries import (
     NoPlaceError,
     entries,
     escape,
@@ -15,6 +15,7 @@ from ..entries import (
     leaves,
     members,
     metadata,
+    metadata_tree,
     numbers,
     one,
     some,
@@ -23,8 +24,8 @@ from ..entries import (
     spoilable,
     trees,
 )
-from ..model import Arr, File, Obj, Value, copy, text
-from ..valid import metadata_tree
+from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy, text
+
 from . import fault
 
 

@@ -142,7 +142,8 @@ class RankSync:
         if self.rank < 0:
             raise AccessError("this process does not belong to the given process group")
         self.world = dist.get_world_size(self.group)
-        self.backends = str(dist.get_backend_config(self.group))
+        config = str(dist.get_backend_config(self.group))
+        self.backends = dict(item.split(":", 1) for item in config.split(",") if ":" in item)
         self.timeout = timeout
         self.broken: str | None = None
         self.gate = InterruptGate()
@@ -193,14 +194,14 @@ class RankSync:
         self._call(lambda: self._store.delete_key(self._key(self._step - 1, self.rank)))
         return notes
 
-    def wait(self, done: Callable[[], bool], seconds: float) -> bool:
+    def wait(self, done: Callable[[], bool], seconds: float, longest_pause: float = MAX_PAUSE) -> bool:
         end = time.monotonic() + seconds
         pause = MIN_PAUSE
         while not done():
             if time.monotonic() >= end:
                 return False
             time.sleep(pause)
-            pause = min(pause * 1.5, MAX_PAUSE)
+            pause = min(pause * 1.5, longest_pause)
         return True
 
     def has_broken_rank(self) -> bool:

@@ -24,9 +24,9 @@ from ...rules.book import ProfileName
 from ...rules.errors import AccessError, reason
 from ...rules.faults import quote, shown
 from ...source import Uncopied
-from ..engine import DeviceError, open_engine, release_frames
+from ..engine import DeviceError, identity_of, open_engine, release_frames
 from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid
-from .consensus import RankError, RankNote, RankSync, name_ranks
+from .consensus import RankError, RankSync, name_ranks
 from .plan import LoadItem, PlannedFile, Uneven, make_item, make_load_plan, row
 from .rounds import LoadRounds, OpenFile
 
@@ -63,7 +63,8 @@ class ShardedModel(Uncopied):
 
         Args:
             paths: one file, several files, or an index ``*.safetensors.index.json``.
-            device: device of this rank, which is ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
+            device: device of this rank: ``"cpu"``, or an accelerator such as ``"cuda:1"``. No two ranks can
+                use the same accelerator.
             group: a process group of torch.distributed, by default the group of all processes.
             uneven: what to do if a size is not a multiple of the number of ranks. ``refuse`` raises an error;
                 ``split`` cuts in the same way as ``torch.chunk``, so the last ranks may get less or nothing.
@@ -86,13 +87,17 @@ class ShardedModel(Uncopied):
         self._options = (threads, chunk)
         self._uneven: Uneven = uneven
         self._device = device
+        self._identity: str | None = None
         self._files: list[OpenFile] = []
         self._owners: dict[str, int] = {}
         try:
             with self._call.gate as gate:
                 error = gate.attempt(self._open, paths, profile)
-                digests = json.dumps([file.digest for file in self._files])
-                _check_same(self._files, self._call.agree(error, digests))
+                fact = json.dumps([[file.digest for file in self._files], self._identity])
+                notes = self._call.agree(error, fact)
+                digests, devices = zip(*(json.loads(note.fact) for note in notes), strict=True)
+                _check_same(self._files, digests)
+                _check_distinct(devices)
         except BaseException as err:
             self._stack.close()
             self._dropped(err)
@@ -103,10 +108,16 @@ class ShardedModel(Uncopied):
         check_request(threads=self._options[0], chunk=self._options[1])
         if self._uneven not in ("refuse", "split"):
             raise AccessError(f"uneven must be 'refuse' or 'split', not {shown(self._uneven)}")
-        kind = open_engine(self._device).device.type
+        device = open_engine(self._device).device
         backends = self._call.backends
-        if f"{kind}:" not in backends:
-            raise AccessError(f"the process group has no backend for {kind}; it has only {quote(backends)}")
+        if device.type not in backends:
+            only = quote(",".join(f"{kind}:{name}" for kind, name in backends.items()))
+            raise AccessError(f"the process group has no backend for {device.type}; it has only {only}")
+        if device.type != "cpu" and backends[device.type] == "gloo":
+            raise AccessError(
+                f"gloo cannot scatter tensors on {device.type}; use a group with another backend"
+            )
+        self._identity = identity_of(device)
         self._files = _open_files(paths, profile, self._stack)
         if not self._files:
             raise AccessError("there are no files to load")
@@ -315,20 +326,28 @@ def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> li
     return [os.path.join(folder, shard) for shard in shards]  # noqa: PTH118 - keep the spelling of the index
 
 
-def _check_same(files: Sequence[OpenFile], notes: Sequence[RankNote]) -> None:
+def _check_same(files: Sequence[OpenFile], digests: Sequence[Sequence[str]]) -> None:
     """Compare the number of files and their headers and sizes with rank 0.
 
     Raises RankError if they differ.
     """
-    first = json.loads(notes[0].fact)
-    others = [json.loads(note.fact) for note in notes]
-    odd = [rank for rank, digests in enumerate(others) if len(digests) != len(first)]
+    first = digests[0]
+    odd = [rank for rank, theirs in enumerate(digests) if len(theirs) != len(first)]
     if odd:
-        counts = f"rank {odd[0]} has {len(others[odd[0]]):,} files, but rank 0 has {len(first):,}"
+        counts = f"rank {odd[0]} has {len(digests[odd[0]]):,} files, but rank 0 has {len(first):,}"
         raise RankError(f"the ranks have different files: {counts}", tuple(odd))
     for number, digest in enumerate(first):
-        odd = [rank for rank, digests in enumerate(others) if digests[number] != digest]
+        odd = [rank for rank, theirs in enumerate(digests) if theirs[number] != digest]
         if odd:
             difference = f"the header or size on {name_ranks(odd)} differs from rank 0"
             text = f"{difference}; give all ranks the same file"
             raise RankError(f"{files[number].source.name}: {text}", tuple(odd))
+
+
+def _check_distinct(devices: Sequence[str | None]) -> None:
+    """Check that no two ranks use the same accelerator, which would fail in the first collective of nccl."""
+    for rank, device in enumerate(devices):
+        first = devices.index(device)
+        if device is not None and first != rank:
+            text = f"rank {first} and rank {rank} use the same device; pass device=f'cuda:{{local_rank}}'"
+            raise RankError(text, (first, rank))

@@ -26,6 +26,8 @@ from ..transfer import Target
 from .consensus import NEWS_INTERVAL, RankSync
 from .plan import ALIGNMENT, CollectiveBatch, LoadItem, LoadPlan, PlannedFile, own_segments
 
+COLLECTIVE_PAUSE = 5e-4
+"""Seconds between checks whether a collective is complete, which are cheap. A round can take 10 ms."""
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
@@ -35,16 +37,6 @@ class OpenFile(NamedTuple):
     source: PathSource
     known: PlannedFile
     digest: str
-
-
-class ScatterMemory(NamedTuple):
-    """Memory of a rank that scatters tensors.
-
-    It contains the whole tensors, and a block for each rank as uint8[world, n].
-    """
-
-    whole: torch.Tensor
-    blocks: torch.Tensor
 
 
 class LoadRounds:
@@ -66,7 +58,8 @@ class LoadRounds:
         self._threads = threads
         self._chunk = chunk
         self._buffer: torch.Tensor | None = None
-        self._pieces: list[ScatterMemory] = []
+        self._whole: list[tuple[CollectiveBatch, torch.Tensor]] = []
+        self._blocks: list[torch.Tensor] = []
 
     def alone(self) -> torch.Tensor:
         self._allocate()
@@ -86,7 +79,8 @@ class LoadRounds:
             works = self._start(number)
             error = gate.attempt(self._read, number + 1) if number + 1 < count else None
             self._finish(works)
-            self._call.agree(error or gate.held())
+            works.clear()  # frees the blocks of this round before those of the next round are allocated
+            self._call.agree(error or gate.attempt(self._divide))
         return self._take()
 
     def _allocate(self) -> None:
@@ -97,6 +91,7 @@ class LoadRounds:
         self._allocate()
         if self._plan.rounds:
             self._read(0)
+            self._divide()
 
     def _take(self) -> torch.Tensor:
         assert self._buffer is not None
@@ -106,38 +101,37 @@ class LoadRounds:
     def _read(self, number: int) -> None:
         assert self._buffer is not None
         mine = [b for b in self._plan.rounds[number] if b.source in (-1, self._call.rank)]
-        scattered = [batch for batch in mine if batch.way == "scatter"]
-        pieces = [self._room(batch) for batch in scattered]
-        targets = [
-            target
-            for batch in mine
-            if batch.way != "scatter"
-            for target in self._targets(batch.items, self._buffer, self._shares(batch.items))
-        ]
-        for batch, piece in zip(scattered, pieces, strict=True):
-            targets += self._targets(batch.items, piece.whole, self._whole(batch.items))
+        targets: list[Target] = []
+        for batch in mine:
+            if batch.way == "scatter":
+                whole = self._room(batch, "tensors to cut", sum(_place(i.info.nbytes) for i in batch.items))
+                self._whole.append((batch, whole))
+                targets += self._targets(batch.items, whole, self._segments(batch.items))
+            else:
+                targets += self._targets(batch.items, self._buffer, self._shares(batch.items))
         ready(self._engine)
         transfer(targets, self._engine, self._threads, self._chunk)
         for file in {item.file for batch in mine for item in batch.items}:
             check_unchanged(self._files[file].source)
-        try:
-            for batch, piece in zip(scattered, pieces, strict=True):
-                _divide(batch, piece)
-        except (RuntimeError, MemoryError) as err:
-            raise DeviceError(f"cutting tensors on {self._engine.device} failed ({reason(err)})") from err
-        self._pieces = pieces
 
-    def _room(self, batch: CollectiveBatch) -> ScatterMemory:
-        file = self._files[batch.items[0].file].source.name
-        size = sum(_place(item.info.nbytes) for item in batch.items)
-        whole = allocate(f"{file}: tensors to cut", size, self._engine)
-        blocks = allocate(f"{file}: slices to send", self._call.world * batch.size, self._engine)
-        return ScatterMemory(whole, blocks.view(self._call.world, batch.size))
+    def _divide(self) -> None:
+        """Cut the tensors that this rank scatters in the next round into a block for each rank."""
+        while self._whole:
+            batch, whole = self._whole.pop(0)
+            blocks = self._room(batch, "slices to send", self._call.world * batch.size)
+            try:
+                _cut(batch, whole, blocks.view(self._call.world, batch.size))
+            except (RuntimeError, MemoryError) as err:
+                raise DeviceError(f"cutting tensors on {self._engine.device} failed ({reason(err)})") from err
+            self._blocks.append(blocks)
+
+    def _room(self, batch: CollectiveBatch, purpose: str, size: int) -> torch.Tensor:
+        return allocate(f"{self._files[batch.items[0].file].source.name}: {purpose}", size, self._engine)
 
     def _shares(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
         return [own_segments(self._files[item.file].known, item, self._call.rank) for item in items]
 
-    def _whole(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
+    def _segments(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
         out: list[list[Segment]] = []
         at = 0
         for item in items:
@@ -163,8 +157,8 @@ class LoadRounds:
     def _start(self, number: int) -> list[Any]:
         assert self._buffer is not None
         works: list[Any] = []
-        pieces = iter(self._pieces)
-        self._pieces = []
+        blocks = iter(self._blocks)
+        self._blocks = []
         group = self._call.group
         try:
             for batch in self._plan.rounds[number]:
@@ -174,15 +168,15 @@ class LoadRounds:
                     works.append(dist.broadcast(region, **to))
                 elif batch.way == "scatter":
                     mine = batch.source == self._call.rank
-                    blocks = list(next(pieces).blocks.unbind()) if mine else None
-                    works.append(dist.scatter(region, blocks, **to))
+                    parts = list(next(blocks).view(self._call.world, batch.size).unbind()) if mine else None
+                    works.append(dist.scatter(region, parts, **to))
         except RuntimeError as err:
             self._raise_failure(err)
         return works
 
     def _finish(self, works: Sequence[Any]) -> None:
         try:
-            if not self._call.wait(_until_done(works, self._call), self._call.timeout):
+            if not self._call.wait(_until_done(works, self._call), self._call.timeout, COLLECTIVE_PAUSE):
                 self._raise_failure(TimeoutError(f"not finished within {self._call.timeout:g} s"))
             for work in works:
                 work.wait()
@@ -218,17 +212,17 @@ def _place(size: int) -> int:
     return size + -size % ALIGNMENT
 
 
-def _divide(batch: CollectiveBatch, pieces: ScatterMemory) -> None:
+def _cut(batch: CollectiveBatch, whole: torch.Tensor, blocks: torch.Tensor) -> None:
     at = 0
     for item in batch.items:
         cut = item.cut
         # Copy in the widest words that divide all sizes, because copying single bytes is slow.
         width = gcd(8, cut.step, *(n for share in cut.shares for n in (share.first, share.run)))
-        rows = pieces.whole[at : at + item.info.nbytes].view(WORDS[width]).view(cut.runs, -1)
+        rows = whole[at : at + item.info.nbytes].view(WORDS[width]).view(cut.runs, -1)
         for rank, share in enumerate(cut.shares):
             if share.run:
                 low = item.at - batch.at
-                into = pieces.blocks[rank, low : low + cut.runs * share.run].view(WORDS[width])
+                into = blocks[rank, low : low + cut.runs * share.run].view(WORDS[width])
                 first = share.first // width
                 into.view(cut.runs, -1).copy_(rows[:, first : first + share.run // width])
         at += _place(item.info.nbytes)

@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 
 from safetensors_reference.arrays.numpy import PackedTensor
-from safetensors_reference.device.engine import CpuEngine
+from safetensors_reference.device.engine import AcceleratorEngine, CpuEngine
 from safetensors_reference.device.ranks import model as distributed
 from safetensors_reference.device.ranks import plan as distributed_plan
 from safetensors_reference.device.ranks import rounds as distributed_rounds
@@ -87,21 +87,26 @@ def broken(where: object, name: str, turn: int, act: Callable[[], None]) -> Iter
 
 
 class Memory:
-    """Counts the buffers of the device that were made and that are gone."""
+    """Counts the buffers of the device that were made and that are gone, and the most bytes at a time."""
 
     def __init__(self) -> None:
         self.made = 0
         self.gone = 0
+        self.live = 0
+        self.peak = 0
 
     def allocate(self, _engine: CpuEngine, size: int) -> torch.Tensor:
         memory = np.empty(size + 256, np.uint8)
-        weakref.finalize(memory, self._went)
+        weakref.finalize(memory, self._went, size)
         self.made += 1
+        self.live += size
+        self.peak = max(self.peak, self.live)
         start = -memory.ctypes.data % 256
         return torch.from_numpy(memory)[start : start + size]
 
-    def _went(self) -> None:
+    def _went(self, size: int) -> None:
         self.gone += 1
+        self.live -= size
 
 
 def limits(most: int, shortest: int) -> None:
@@ -193,8 +198,26 @@ def kept_errors(_folder: Path, path: str) -> Answer:
     }  # fmt: skip
 
 
+def scattering(_folder: Path, path: str, most: int) -> Answer:
+    """Scatter every tensor in rounds of ``most`` bytes, and measure the memory beside the result."""
+    limits(most, 1 << 20)
+    memory = Memory()
+    CpuEngine.allocate = lambda self, size: memory.allocate(self, size)  # type: ignore[method-assign]
+    with opened(path) as model:
+        result = model.load(dict.fromkeys(model, 1))
+    size = sum(tensor.nbytes for tensor in result.values() if isinstance(tensor, torch.Tensor))
+    return {"beside": memory.peak - size}
+
+
 def other_backend(_folder: Path, path: str) -> Answer:
     group = dist.new_group([0, 1], backend="cuda:gloo")
+    return caught(lambda: opened(path, group=group))
+
+
+def gloo_on_accelerators(_folder: Path, path: str) -> Answer:
+    group = dist.new_group([0, 1], backend="cpu:gloo,cuda:gloo")
+    engine = AcceleratorEngine(torch.device("cuda", dist.get_rank()))
+    setattr(distributed, "open_engine", lambda _device: engine)  # noqa: B010
     return caught(lambda: opened(path, group=group))
 
 

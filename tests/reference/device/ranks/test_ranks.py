@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from safetensors_reference.device.ranks.model import ShardedModel
+from safetensors_reference.device.ranks.model import RankError, ShardedModel, _check_distinct
 from safetensors_reference.rules.errors import AccessError
 
 from ...naive import BITS
@@ -289,6 +289,27 @@ def test_a_group_for_another_device(launcher: Launcher, tmp_path: Path) -> None:
     for answer in launcher.run("other_backend", 2, tmp_path, str(write(tmp_path, file_of(SMALL)))):
         assert answer["type"] == "AccessError"
         assert 'no backend for cpu; it has only "cuda:gloo"' in answer["text"]
+
+
+def test_gloo_is_refused_on_accelerators_before_anything_is_read(launcher: Launcher, tmp_path: Path) -> None:
+    for answer in launcher.run("gloo_on_accelerators", 2, tmp_path, str(tmp_path / "missing")):
+        assert answer["type"] == "AccessError"
+        assert "gloo cannot scatter tensors on cuda" in answer["text"]
+
+
+def test_ranks_that_share_an_accelerator_are_refused() -> None:
+    _check_distinct([None, None])
+    _check_distinct(["a", "b"])
+    with pytest.raises(RankError, match="rank 0 and rank 2 use the same device") as caught:
+        _check_distinct(["a", "b", "a"])
+    assert caught.value.ranks == (0, 2)
+
+
+def test_scattering_needs_two_rounds_of_memory(launcher: Launcher, tmp_path: Path) -> None:
+    path = write(tmp_path, file_of([(f"t{n}", "U8", [64, 512]) for n in range(16)]))
+    most = 64 << 10
+    for answer in launcher.run("scattering", 2, tmp_path, str(path), most):
+        assert most < answer["beside"] <= 2.1 * most
 
 
 def test_without_a_group(tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Sharded: files that a writer leaves after dividing a model into shards."""

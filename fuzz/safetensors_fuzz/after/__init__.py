@@ -1,1 +1,0 @@
-"""Former location of ``safetensors_fuzz.findings.replay``. This package will be removed after one release."""

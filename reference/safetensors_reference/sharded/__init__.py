@@ -1,1 +1,0 @@
-"""Old location of ``safetensors_reference.model``, kept for one more release."""

@@ -1,1 +1,0 @@
-"""SVG diagrams of file contents, standalone or embedded in pages."""

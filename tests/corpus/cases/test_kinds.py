@@ -1,0 +1,59 @@
+"""Each kind of case: a correct implementation passes, and every case can fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from proof.broken.correct.fetcher import Fetcher
+from proof.broken.correct.holder import SmallHolder
+from proof.broken.correct.loader import LOADER
+from proof.broken.correct.sharder import SmallSharder
+from proof.broken.correct.slicer import SLICER
+from proof.broken.correct.writer import SmallWriter
+from proof.broken.variant import all_variants
+from safetensors_corpus import Case, Manifest
+
+from .kinds import failures, of_kind, uncaught
+
+CORRECT: dict[str, Callable[[], Any]] = {
+    "slice": lambda: SLICER,
+    "write": SmallWriter,
+    "index": lambda: LOADER,
+    "sharded": SmallSharder,
+    "lifecycle": SmallHolder,
+    "remote": Fetcher,
+    "concurrent": SmallHolder,
+}
+"""Maps each kind, except files to read, to an implementation that shares no code with the reference."""
+ELSEWHERE = {"writer/no-cap", "writer/small-cap", "sharer/closed-under-reading"}
+"""Variants that only a heavy case catches, or that are slow; tests of their kind run them."""
+
+
+@pytest.fixture
+def cases(manifest: Manifest, kind: str) -> list[Case]:
+    return [case for case in of_kind(manifest, kind) if not case.heavy]
+
+
+@pytest.mark.parametrize("kind", CORRECT)
+def test_a_correct_implementation_passes_everything(cases: list[Case], kind: str) -> None:
+    assert failures(cases, CORRECT[kind]) == {}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.nightly if kind == "remote" else ()) for kind in CORRECT]
+)
+def test_every_variant_is_caught_and_every_case_can_fail(cases: list[Case], kind: str) -> None:
+    variants = [v for v in all_variants() if v.kind == kind and not v.heavy and v.name not in ELSEWHERE]
+    assert len(variants) >= 8
+    assert all(variant.about.endswith(".") for variant in variants)
+    assert uncaught(cases, variants) == (set(), set())
+
+
+@pytest.mark.parametrize("kind", ["lifecycle", "remote", "concurrent"])
+def test_no_two_cases_are_the_same(cases: list[Case], kind: str) -> None:
+    known = [(case.sha256, json.dumps(case.action, sort_keys=True), case.choice) for case in cases]
+    assert [case.id for case, what in zip(cases, known, strict=True) if known.count(what) > 1] == []

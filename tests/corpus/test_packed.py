@@ -1,0 +1,105 @@
+"""Unpacking the corpus of a wheel into the cache."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from safetensors_corpus import ManifestError, load_manifest
+from safetensors_corpus.packed import ARCHIVE, corpus_root, temporary_folder, unpacked
+
+FILES = {"corpus.json": b"{}", "files/layout/one.safetensors": b"\0" * 100}
+
+
+def pack(archive: Path, members: Mapping[str, bytes] = FILES) -> Path:
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return archive
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STC_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return pack(tmp_path / ARCHIVE)
+
+
+def test_an_archive_is_unpacked_once(archive: Path, cache: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        (folder,) = set(pool.map(unpacked, [archive] * 4))
+    assert folder.is_relative_to(cache)
+    assert contents(folder) == FILES
+    (folder / "mark").touch()
+    assert unpacked(archive) == folder
+    assert (folder / "mark").exists()
+    assert unpacked(pack(archive, {"corpus.json": b"another"})) != folder
+
+
+def test_an_interrupted_attempt_is_replaced(archive: Path, cache: Path) -> None:
+    folder = unpacked(archive)
+    folder.rename(folder.with_suffix(".part"))
+    (folder.with_suffix(".part") / "corpus.json").write_bytes(b"half")
+    assert contents(unpacked(archive)) == FILES
+
+
+@pytest.mark.parametrize("unusable", ["file", "full", "shared"])
+def test_without_a_usable_cache_the_folder_is_temporary(
+    archive: Path,
+    cache: Path,
+    unusable: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    temporary_folder.cache_clear()
+    if unusable == "file":
+        cache.write_bytes(b"")
+    elif unusable == "full":
+
+        def fail(path: Path, target: Path) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Path, "rename", fail)
+    else:
+        (cache / "corpus").mkdir(parents=True)
+        (cache / "corpus").chmod(0o777)
+    folder = unpacked(archive)
+    assert contents(folder) == FILES
+    assert not folder.is_relative_to(cache)
+    said = capsys.readouterr().err
+    assert str(cache) in said
+    assert "STC_CACHE" in said
+
+
+@pytest.mark.parametrize("damage", ["not gzip", "truncated", "changed", "outside"])
+def test_a_damaged_archive_is_one_clear_error(archive: Path, cache: Path, damage: str) -> None:
+    data = archive.read_bytes()
+    if damage == "outside":
+        pack(archive, {"../../outside": b"x"})
+    else:
+        middle = len(data) // 2
+        changed = data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]
+        archive.write_bytes({"not gzip": b"x" * 99, "truncated": data[:middle], "changed": changed}[damage])
+    with pytest.raises(ManifestError, match=r"not a usable archive .*install the package again"):
+        unpacked(archive)
+    assert "outside" not in {path.name for path in cache.parent.rglob("*")}
+
+
+def test_a_checkout_needs_no_archive() -> None:
+    assert load_manifest().root == corpus_root()
+    assert (corpus_root() / "safetensors_corpus").is_dir()

@@ -1,0 +1,282 @@
+"""Loads onto a simulated accelerator: order, lifetime, faults, memory, and planted faults of the engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from safetensors_reference.device import DeviceError, free_staging, load_file, load_files
+from safetensors_reference.device import engine as engine_module
+from safetensors_reference.device import load as load_module
+from safetensors_reference.device.engine import AcceleratorLane
+from safetensors_reference.device.readers import PlainReader
+from safetensors_reference.device.transfer import Ring, Slot
+
+from ...simulated_device import DEVICES, SimulatedDevice
+from .support import data_of, file_of, raw_bytes, said, write
+
+FILE = file_of([(f"t{i:02}", "U8", [9_000 + i]) for i in range(40)])
+SIZE = len(data_of(FILE))
+SLOW = 30_000
+"""Delay in microseconds that makes a stream later than this process, even on a busy machine."""
+
+
+@pytest.fixture(autouse=True)
+def ring(monkeypatch: pytest.MonkeyPatch, simulated: SimulatedDevice) -> Ring:
+    """A small ring, so that slots are reused while their copies are pending."""
+    small = Ring(4, 1 << 16, engine_module.AcceleratorEngine(torch.device(DEVICES[0])).staging)
+    monkeypatch.setattr(load_module, "shared_ring", lambda _pinned, _make: small)
+    return small
+
+
+def right(tensors: Any, file: bytes = FILE) -> bool:
+    return b"".join(map(raw_bytes, tensors.values())) == data_of(file)
+
+
+def filled(device: str, value: int) -> torch.Tensor:
+    """Queue a write to new memory that has the size of the buffer of FILE."""
+    memory = torch.empty(SIZE, dtype=torch.uint8, device=device)
+    return memory.copy_(torch.full((SIZE,), value, dtype=torch.uint8).pin_memory(), non_blocking=True)
+
+
+# ---- scenarios: each returns whether everything was right ----
+
+
+def used_at_once(simulated: SimulatedDevice, path: Path, device: str) -> bool:
+    """The caller copies the tensors on its stream as soon as they are returned."""
+    memory = filled(device, 9)  # otherwise, the buffer may already contain the right bytes
+    torch.accelerator.synchronize(device)
+    del memory
+    with simulated.settings(delay=SLOW):
+        tensors: dict[str, Any] = load_file(path, device=device)
+        copies = {name: tensor.clone() for name, tensor in tensors.items()}
+    return right(copies)
+
+
+def reused_memory(simulated: SimulatedDevice, path: Path, device: str) -> bool:
+    """The buffer is memory that the caller freed while its stream still writes to it."""
+    with simulated.settings(default_delay=5 * SLOW):
+        memory = filled(device, 9)
+        del memory
+        tensors = load_file(path, device=device)
+    return right(tensors)
+
+
+def failed_load(simulated: SimulatedDevice, path: Path, device: str) -> bool:
+    """A copy fails, the caller keeps the error, and gets the memory of the failed load."""
+    before = simulated.live
+    words = r"could not be copied to simulated:\d \(RuntimeError: simulated device error"
+    with simulated.settings(delay=SLOW, fail_copy=5):
+        with pytest.raises(DeviceError, match=words) as kept:
+            load_file(path, device=device, chunk=9000, threads=1)
+        live = simulated.live
+        memory = filled(device, 7)
+        torch.accelerator.synchronize(device)
+    assert str(path) in str(kept.value)
+    del kept  # its traceback refers to this frame
+    return live == before and bool((memory.cpu() == 7).all())
+
+
+def busy_default_stream(simulated: SimulatedDevice, path: Path, device: str) -> bool:
+    """The default streams of both devices are late."""
+    with simulated.settings(default_delay=SLOW):
+        return right(load_file(path, device=device, threads=2))
+
+
+def out_of_memory(simulated: SimulatedDevice, path: Path, device: str) -> bool:
+    """The second file does not fit, and the caller keeps the error."""
+    second = write(path.parent, file_of([("x", "U8", [SIZE])]), "second.safetensors")
+    before = simulated.live
+    with simulated.settings(limit=before + SIZE + 4096):
+        try:
+            load_files([path, second], device=device)
+        except DeviceError as err:
+            return err.code == "LIM_MEMORY" and simulated.live == before
+        except RuntimeError:
+            return False
+    return False
+
+
+def gaps(simulated: SimulatedDevice, path: Path, device: str) -> bool:
+    """The buffer of a file with gaps has no bytes of an earlier file, neither with nor without O_DIRECT."""
+    earlier = write(path.parent, file_of([("s", "U8", [64 * 400])]), "earlier.safetensors")
+    aligned = write(path.parent, file_of([(f"t{i}", "U8", [40]) for i in range(400)]), "gaps.safetensors")
+    for direct in (False, True):
+        load_file(earlier, device=device, direct=direct)
+        kept = load_file(aligned, device=device, align=64, direct=direct)["t0"]
+        assert isinstance(kept, torch.Tensor)
+        whole = torch.empty(0, dtype=torch.uint8, device=device)
+        storage = kept.untyped_storage()
+        whole = whole.set_(storage, 0, (storage.nbytes(),), (1,)).cpu()
+        if any(whole[64 * i + 40 : 64 * (i + 1)].any() for i in range(399)):
+            return False
+    return True
+
+
+Scenario = Callable[[SimulatedDevice, Path, str], bool]
+SCENARIOS: list[Scenario] = [
+    used_at_once,
+    reused_memory,
+    failed_load,
+    busy_default_stream,
+    out_of_memory,
+    gaps,
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_nothing_goes_wrong(
+    scenario: Scenario, device: str, simulated: SimulatedDevice, ring: Ring, tmp_path: Path
+) -> None:
+    path = write(tmp_path, FILE)
+    before = simulated.live
+    assert scenario(simulated, path, device)
+    assert right(load_file(path, device=device)), "the next load works"
+    torch.accelerator.synchronize(device)
+    assert simulated.live == before, "all memory is freed"
+    assert ring.free == ring.made
+
+
+# ---- planted faults: each is noticed ----
+
+
+class _Lane(AcceleratorLane):
+    """A lane that does not begin as it should."""
+
+    def __init__(self, device: torch.device, caller: torch.Stream, start: torch.Event) -> None:
+        self.begin(device, caller, start)
+        self._caller = caller
+
+    def begin(self, device: torch.device, caller: torch.Stream, start: torch.Event) -> None:
+        raise NotImplementedError
+
+
+class NoStartWait(_Lane):
+    def begin(self, device: torch.device, caller: torch.Stream, start: torch.Event) -> None:
+        self._stream = torch.Stream(device=device)
+        torch.accelerator.set_stream(self._stream)
+
+
+class WrongDevice(_Lane):
+    def begin(self, device: torch.device, caller: torch.Stream, start: torch.Event) -> None:
+        self._stream = torch.Stream(device=f"{device.type}:{1 - device.index}")
+        torch.accelerator.set_stream(self._stream)
+
+
+class EarlyMark(AcceleratorLane):
+    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Any:
+        event = torch.Event(device=self._stream.device)
+        event.record(self._stream)
+        target.copy_(staged, non_blocking=True)
+        return event
+
+
+def plain_allocate(_name: str, size: int, engine: Any, cleared: bool = False) -> torch.Tensor:
+    return engine.allocate(size)
+
+
+def scatter_only(self: PlainReader, chunk: Any, view: memoryview) -> int:
+    for read in chunk.reads:
+        for at, length in read.pieces:
+            view[at : at + length] = self.source.read(read.file_at, length)
+            read = read._replace(file_at=read.file_at + length)  # noqa: PLW2901
+    return 0
+
+
+@dataclass
+class Planted:
+    scenario: Scenario
+    owner: object
+    name: str
+    fault: object
+
+
+PLANTED = {
+    "no close": Planted(used_at_once, AcceleratorLane, "close", lambda _lane: None),
+    "no drain": Planted(failed_load, AcceleratorLane, "drain", lambda _lane: None),
+    "no start wait": Planted(reused_memory, engine_module, "AcceleratorLane", NoStartWait),
+    "no slot wait": Planted(used_at_once, Slot, "wait", lambda slot: setattr(slot, "mark", None)),
+    "wrong device": Planted(busy_default_stream, engine_module, "AcceleratorLane", WrongDevice),
+    "event before the copy": Planted(used_at_once, engine_module, "AcceleratorLane", EarlyMark),
+    "no frames released": Planted(failed_load, load_module, "release_frames", lambda *_: None),
+    "no error for lack of memory": Planted(out_of_memory, load_module, "allocate", plain_allocate),
+    "gaps not cleared": Planted(gaps, PlainReader, "fill", scatter_only),
+    "gaps of other readers not cleared": Planted(gaps, torch.Tensor, "zero_", lambda tensor: tensor),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_noticed(
+    name: str, simulated: SimulatedDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = PLANTED[name]
+    path = write(tmp_path, FILE)
+    monkeypatch.setattr(planted.owner, planted.name, planted.fault)
+    assert not planted.scenario(simulated, path, DEVICES[1])
+    torch.accelerator.synchronize(DEVICES[1])
+
+
+# ---- memory, faults and concurrency ----
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("options", [{"dtype": torch.float16}, {"clone": True}])
+def test_buffers_are_freed_file_by_file(
+    device: str, options: Any, simulated: SimulatedDevice, tmp_path: Path
+) -> None:
+    paths = [write(tmp_path, file_of([(f"t{i}", "BF16", [100_000])]), str(i)) for i in range(8)]
+    before = simulated.live
+    simulated.peak()
+    tensors = load_files(paths, device=device, **options)
+    assert len(tensors) == 8
+    assert (simulated.peak() - before) / (8 * 200_000) <= 1.2
+
+
+@pytest.mark.parametrize("number", [1, 5, 30])
+def test_a_failed_copy_frees_everything(
+    number: int, simulated: SimulatedDevice, ring: Ring, tmp_path: Path
+) -> None:
+    path = write(tmp_path, FILE)
+    before = simulated.live
+    with simulated.settings(delay=300, fail_copy=number), pytest.raises(DeviceError) as kept:
+        load_file(path, device=DEVICES[0], chunk=9000)
+    assert str(path) in str(kept.value)
+    assert (simulated.live, ring.free) == (before, ring.made)
+
+
+def test_loads_on_both_devices_share_the_ring(simulated: SimulatedDevice, ring: Ring, tmp_path: Path) -> None:
+    path = write(tmp_path, FILE)
+    results: list[bool] = []
+
+    def load(device: str) -> None:
+        results.extend(right(load_file(path, device=device, threads=4)) for _ in range(3))
+
+    with simulated.settings(delay=300):
+        threads = [threading.Thread(target=load, args=(device,)) for device in DEVICES * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == [True] * 12
+    assert ring.free == ring.made <= 4
+
+
+def test_staging_memory_can_be_freed(simulated: SimulatedDevice, tmp_path: Path) -> None:
+    path = write(tmp_path, FILE)
+    with pytest.MonkeyPatch.context() as patch:
+        from safetensors_reference.device import transfer
+
+        patch.setattr(load_module, "shared_ring", transfer.shared_ring)
+        with simulated.settings(delay=SLOW):
+            wanted = {name: said(tensor) for name, tensor in load_file(path, device=DEVICES[0]).items()}
+            assert transfer._rings[True].made > 0
+            free_staging()
+            assert transfer._rings[True].made == 0
+            assert {n: said(t) for n, t in load_file(path, device=DEVICES[0]).items()} == wanted

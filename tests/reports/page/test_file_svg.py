@@ -1,0 +1,231 @@
+"""Byte-layout drawings: what is wrong is there in words, nothing leaves the picture, nothing acts."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from html import unescape
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_reference import explain
+from safetensors_reports.page.design import (
+    CHAR,
+    INNER,
+    WIDTH,
+    columns,
+    harmless_text,
+    quoted_name,
+    truncate,
+)
+from safetensors_reports.page.file_svg import MAX_RANGES, distribute, layout_buffer, layout_svg, scale_of
+
+from ..samples import corpus
+
+SVG = "{http://www.w3.org/2000/svg}"
+FILES = ["layout/hole-between-two", "layout/overlap-first-two-4-bytes", "layout/end-far-2p64-less-1",
+    "layout/trailing-32-kib", "layout/ranges-of-no-byte-and-of-one", "layout/many-names-for-one-range",
+    "layout/many-names-with-empty-ranges", "layout/file-size-65536", "framing/no-bytes",
+    "framing/short-file-4", "framing/cut-in-header", "framing/length-over-cap-2p40",
+    "framing/length-zero-alone", "layout/offset-text-end-missing", "header/backslash-before-raw-line-feed",
+    "layout/reversed-wraps-to-size-2p64-less-8-to-0"]  # fmt: skip
+
+
+def words(svg: str) -> list[str]:
+    """The texts of a drawing, in order."""
+    return [element.text or "" for element in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+def inside(svg: str) -> bool:
+    """True when every shape and text lies within the width of the drawing."""
+    for x, wide in re.findall(r'<rect x="([-\d.]+)" y="[^"]*" width="([\d.]+)"', svg):
+        if not (float(x) >= 0 and float(x) + float(wide) <= WIDTH):
+            return False
+    for x, anchor, text in re.findall(
+        r'<text x="([-\d.]+)" y="[^"]*"(?: class="\w+")?( text-anchor="\w+")?[^>]*>([^<]*)<', svg
+    ):
+        wide = columns(unescape(text)) * CHAR
+        left = float(x) - {"": 0.0, ' text-anchor="middle"': wide / 2, ' text-anchor="end"': wide}[anchor]
+        if left < 0 or left + wide > WIDTH + 2:
+            return False
+    return True
+
+
+def corpus_file(case_id: str) -> bytes:
+    return corpus().by_id[case_id].read_input()
+
+
+@pytest.mark.parametrize("case_id", FILES)
+def test_drawings_of_corpus_files_are_sound(case_id: str) -> None:
+    data = corpus_file(case_id)
+    svg = layout_svg(data)
+    root = ET.fromstring(svg)
+    assert root.get("role") == "img"
+    assert int(root.get("width", "0")) <= 900
+    title, description = root[0], root[1]
+    assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
+    assert f"{len(data):,} bytes" in (title.text or "")
+    for fault in explain(data).faults[:4]:
+        assert fault.code in (description.text or "")
+        assert any(text.startswith(fault.code) for text in words(svg))
+    assert inside(svg)
+    assert layout_svg(data) == svg
+
+
+@pytest.mark.parametrize(
+    ("case_id", "expected"),
+    [
+        ("layout/hole-between-two", "hole 4 B"),
+        ("layout/overlap-first-two-4-bytes", "2 overlap 4 B"),
+        ("layout/trailing-32-kib", "trailing 32,768 B"),
+        ("layout/end-past-file-first", "past end"),
+        ("framing/cut-in-header", "missing 22 B"),
+        ("framing/short-file-4", "missing 4 B"),
+        ("layout/offset-text-end-missing", "unclaimed 8 B"),
+        ("layout/one-of-many-empty-ranges-inside", "9 empty"),
+    ],
+)
+def test_every_hatch_carries_words(case_id: str, expected: str) -> None:
+    assert any(text.startswith(expected) for text in words(layout_svg(corpus_file(case_id))))
+
+
+def test_positions_and_declared_size_are_told() -> None:
+    texts = words(layout_svg(corpus_file("layout/trailing-32-kib")))
+    assert "32,840 = end of file" in texts
+    assert "data buffer: 32,776 bytes from file byte 64; the header declares 8" in texts
+
+
+def test_hostile_names_are_escaped_and_cut() -> None:
+    builder = FileBuilder()
+    for name in (
+        '</text><script>alert("1")</script>',
+        "\x1b[2J\x00\n",
+        "\u05d0\u05d1 \u202e",
+        "e\u0301",
+        "x" * 9000,
+    ):
+        builder.tensor(name, "U8", [1])
+    svg = layout_svg(builder.render(), name='in"<&>\u202e.safetensors')
+    assert "<script" not in svg
+    assert inside(svg)
+    for text in words(svg):
+        assert text.isprintable()
+        assert "\u202e" not in text
+        assert "\u05d0" not in text
+    assert any("\\u001b[2J\\u0000" in text for text in words(svg))
+
+
+def test_many_ranges_become_runs_and_the_odd_ones_stay() -> None:
+    builder = FileBuilder()
+    for index in range(300):
+        if index == 150:
+            builder.gap(7)
+        builder.tensor(f"t{index}", "F32", [16])
+    svg = layout_svg(builder.render())
+    texts = words(svg)
+    assert "hole 7 B" in texts
+    assert '"t150"' in texts
+    assert "and 286 more" in texts
+    assert len(svg) < 40_000
+
+
+def test_holes_among_ranges_that_are_not_drawn_are_counted() -> None:
+    builder = FileBuilder()
+    for index in range(60):
+        builder.tensor(f"t{index}", "U8", [100])
+        builder.gap(1)
+    explanation = explain(builder.render())
+    buffer = layout_buffer(explanation, 60 * 101)
+    assert [bar.label for bar in buffer.bars if not bar.number] == ["46 more, 45 gaps"]
+    assert len(buffer.rows) == MAX_RANGES
+    assert inside(layout_svg(builder.render()))
+
+
+def test_two_drawings_on_one_page_share_no_id() -> None:
+    first, second = (layout_svg(corpus_file(case_id)) for case_id in FILES[:2])
+    ids = [set(re.findall(r' id="([^"]+)"', svg)) for svg in (first, second)]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+
+
+def test_an_explanation_can_be_given() -> None:
+    builder = FileBuilder()
+    builder.metadata({"k": "v"})
+    builder.tensor("a", "F32", [2])
+    builder.tensor("b", "U8", [3])
+    data = builder.render()
+    assert layout_svg(data, explain(data, "text")) == layout_svg(data)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.binary(max_size=64))
+def test_any_bytes_can_be_drawn(data: bytes) -> None:
+    assert inside(layout_svg(data))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=30),
+            st.integers(0, 60) | st.integers(0, 2**64),
+            st.integers(0, 60) | st.integers(0, 2**64),
+        ),
+        max_size=25,
+    ),
+    st.integers(0, 60),
+)
+def test_any_ranges_can_be_drawn(ranges: list[tuple[str, int, int]], size: int) -> None:
+    builder = FileBuilder()
+    for place, (name, begin, end) in enumerate(ranges):
+        builder.tensor(f"{place}{name}", "U8", [1], b"", begin=begin, end=end)
+    builder.gap(size)
+    svg = layout_svg(builder.render())
+    ET.fromstring(svg)
+    assert inside(svg)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**70), st.floats(1, 40)), max_size=20))
+def test_spread_widths_fill_the_room_and_none_is_too_narrow(parts: list[tuple[int, float]]) -> None:
+    sizes, least = [p[0] for p in parts], [p[1] for p in parts]
+    widths, _ = distribute(sizes, least, INNER)
+    if not parts:
+        assert widths == []
+        return
+    if any(sizes):
+        assert sum(widths) == pytest.approx(INNER)
+    assert all(w >= minimum - 1e-6 for w, minimum in zip(widths, least, strict=True))
+
+
+def test_what_fits_is_to_scale() -> None:
+    widths, to_scale = distribute([1, 2, 1], [10, 10, 10], 400)
+    assert (widths, to_scale) == ([100, 200, 100], True)
+    scale, to_scale = scale_of([(0, 2, 20.0), (2, 4, 20.0)])
+    assert to_scale
+    assert scale.at(1) - scale.at(0) == pytest.approx(scale.at(4) - scale.at(3))
+    assert scale.at(99) == scale.at(4)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", "plain"),
+        ("a\nb", "a\\u000ab"),
+        ("\u202e", "\\u202e"),
+        ("\U000e0001", "\\U000e0001"),
+        ("é漢", "é漢"),
+    ],
+)
+def test_texts_are_made_harmless(text: str, expected: str) -> None:
+    assert harmless_text(text) == expected
+
+
+def test_names_are_quoted_and_cut_by_columns() -> None:
+    assert quoted_name('a"b\\') == '"a\\"b\\\\"'
+    assert quoted_name("漢" * 30, 10) == '"漢漢漢漢…"'
+    assert columns("漢a") == 3
+    assert truncate("abc", 3) == "abc"
+    assert truncate("abcd", 3) == "ab…"
