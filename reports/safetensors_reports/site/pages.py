@@ -89,15 +89,21 @@ class Page:
 
 
 def rendered(
-    data: SiteData, name: str, template: str, entries: Sequence[SearchEntry] = (), /, **values: Any
+    data: SiteData,
+    name: str,
+    template: str,
+    entries: Sequence[SearchEntry] = (),
+    /,
+    *,
+    children: Sequence[str] = (),
+    indexed: bool = True,
+    **values: Any,
 ) -> Page:
-    """Render the template of a page, which may contain ``children`` and ``indexed`` of the page too."""
-    fields = {key: values.pop(key) for key in ("children", "indexed") if key in values}
     text = _environment().get_template(f"{template}.html").render(data=data, to=Links(data, name), **values)
     # A blank line would end a block of HTML, and Markdown would interpret the rest.
     text = re.sub(r"\n\s*\n", "\n", text)
     anchors = [match[2] for match in _HEADING.finditer(text)]
-    return Page(name, _HEADING.sub(_markdown_heading, text), anchors, entries, **fields)
+    return Page(name, _HEADING.sub(_markdown_heading, text), anchors, entries, children, indexed)
 
 
 def _markdown_heading(match: re.Match[str]) -> str:
