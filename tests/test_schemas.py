@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from safetensors_conformance.implementations.descriptor import Descriptor
 from safetensors_corpus.model import corpus_schema
+from safetensors_corpus.publish.release import changes_schema
 from safetensors_corpus.typed import json_schema
 from safetensors_reference.audit.row import Row
 from safetensors_reports.audit.report import Report
@@ -65,8 +66,9 @@ def test_a_published_schema_is_that_of_its_model(path: Path, title: str, model: 
     compare(path, json_schema(name, title, model, ABOUT.get(name, "")))
 
 
-def test_the_schema_of_the_corpus_is_that_of_its_model() -> None:
-    compare(ROOT / "corpus" / "schema" / "corpus.schema.json", corpus_schema())
+@pytest.mark.parametrize("made", [corpus_schema(), changes_schema()], ids=["corpus", "changes"])
+def test_the_schemas_of_the_corpus_are_those_of_its_models(made: dict[str, Any]) -> None:
+    compare(ROOT / "corpus" / "schema" / made["$id"].rpartition("/")[2], made)
 
 
 def compare(path: Path, made: dict[str, Any]) -> None:

@@ -280,7 +280,19 @@ class SliceAction(Struct, tag_field="do", tag="slice"):
     """
 
     tensor: str
-    index: list[IndexRange | str | int | float | bool | list[Any] | None]
+    index: list[
+        Annotated[
+            Any,
+            Meta(
+                extra_json_schema={
+                    "oneOf": [
+                        {"type": ["integer", "boolean", "null", "number", "array", "string"]},
+                        {"$ref": "#/$defs/IndexRange"},
+                    ]
+                }
+            ),
+        ]
+    ]
 
 
 class GivenTensor(Struct):
@@ -523,7 +535,7 @@ class Tables(Struct):
 
 def corpus_schema() -> dict[str, Any]:
     """Return ``corpus.schema.json``, which forbids unknown keys. Readers of the manifest ignore them."""
-    forms = (*recipe.PARTS.values(), StoredInput, RecipeInput, DirectoryInput, *ACTIONS.values())
+    forms = (*recipe.PARTS.values(), IndexRange, StoredInput, RecipeInput, DirectoryInput, *ACTIONS.values())
     expectations = (AcceptExpectation, RejectExpectation, ChoiceExpectation, Content, TensorCount)
     title = "Manifest of the safetensors conformance corpus"
     return json_schema("corpus", title, Tables, forms=(CaseRow, *forms, *expectations), closed=True)

@@ -1,4 +1,4 @@
-"""The words and letters of reports: verdicts, overall verdicts, roles of programs, and kinds of input."""
+"""The words and letters of reports: verdicts, overall verdicts, roles of programs, kinds of input, causes."""
 
 from __future__ import annotations
 
@@ -147,10 +147,11 @@ class Question(Struct, frozen=True):
 class _Labels(Struct):
     roles: dict[str, Role]
     questions: tuple[Question, ...]
+    causes: dict[str, dict[str, str]]
 
 
 _LABELS = typed(tomllib.loads((files(__package__) / "labels.toml").read_text("utf-8")), _Labels)
-ROLES = _LABELS.roles
+ROLES, CAUSE_WORDS = _LABELS.roles, _LABELS.causes
 QUESTIONS = _LABELS.questions
 """Questions on cards, in order.
 

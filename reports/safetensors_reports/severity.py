@@ -135,11 +135,12 @@ class _Advice(Struct):
     property: dict[str, str]
     code: dict[str, str]
     rule: dict[str, str]
+    cause: dict[str, str]
 
 
 _ADVICE = typed(tomllib.loads((files(__package__) / "advice.toml").read_text("utf-8")), _Advice)
 ADVICE_BY_OUTCOME, ADVICE_BY_PROPERTY = _ADVICE.outcome, _ADVICE.property
-ADVICE_BY_CODE = _ADVICE.code
+ADVICE_BY_CODE, ADVICE_BY_CAUSE = _ADVICE.code, _ADVICE.cause
 _PROPERTY_OF_RULE = {
     "WRT-01": "valid",
     "WRT-02": "header-padded",

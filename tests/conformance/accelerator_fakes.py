@@ -54,3 +54,23 @@ class AllocatesFirst(Right):  # type: ignore[misc]
     def device(self, path: str, device: str) -> Any:
         torch.empty(4096, dtype=torch.uint8, device=device)
         return super().device(path, device)
+
+
+class ThreeCopies(Right):  # type: ignore[misc]
+    """Needs several times the memory of the tensors while it loads."""
+
+    def device(self, path: str, device: str) -> Any:
+        rows = super().device(path, device)
+        torch.empty(16 << 20, dtype=torch.uint8, device=device)
+        return rows
+
+
+class Interrupted(Right):  # type: ignore[misc]
+    """Frees its staging buffer only after the last tensor."""
+
+    staging: ClassVar[list[Any]] = []
+
+    def device(self, path: str, device: str) -> Iterator[tuple[Any, ...]]:
+        self.staging.append(torch.empty(4096, dtype=torch.uint8, device=device))
+        yield from super().device(path, device)
+        self.staging.clear()

@@ -15,7 +15,7 @@ from .suite_runs import corpus_of, load_once
 
 @pytest.fixture(autouse=True)
 def no_heap_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip heap checks of wrong content, which take three starts; a fixture of this name enables them."""
+    """Skip heap checks of wrong content, which take three starts."""
     monkeypatch.setattr(judging, "MAX_HEAP_CHECKS", 0)
 
 

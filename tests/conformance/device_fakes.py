@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,29 +92,34 @@ class ClearedArrays(Arrays):
                 array[...] = 0
 
 
-class Unaligned(Right):
-    """Begins every tensor one byte after a multiple of 64."""
+def each(change: Callable[[Any, str], Any]) -> type[Right]:
+    """Make a loader that changes every tensor; the change gets the tensor and the device."""
 
-    def device(self, path: str, device: str) -> Any:
-        return [(name, code, shape, _moved(t)) for name, code, shape, t in super().device(path, device)]
+    class Changes(Right):
+        def device(self, path: str, device: str) -> Any:
+            rows = super().device(path, device)
+            return [(name, code, shape, change(tensor, device)) for name, code, shape, tensor in rows]
+
+    return Changes
 
 
-def _moved(tensor: Any) -> Any:
+def moved(tensor: Any, _: str) -> Any:
+    """Return a copy that begins one byte after a multiple of 64."""
     import torch
 
     flat = tensor.reshape(-1).view(torch.uint8)
     room = torch.empty(len(flat) + 128, dtype=torch.uint8)
     begin = -room.data_ptr() % 64 + 1
     room[begin : begin + len(flat)] = flat
-    return np_view(room, begin, len(flat), tensor)
-
-
-def np_view(room: Any, begin: int, size: int, tensor: Any) -> Any:
-    """View bytes of ``room`` as the type of ``tensor``; torch itself refuses to, so NumPy does."""
-    import torch
-
-    array = room.numpy()[begin : begin + size]
+    # torch itself refuses a view at such an address, so NumPy makes it
+    array = room.numpy()[begin : begin + len(flat)]
     return torch.from_numpy(array.view(tensor.numpy().dtype).reshape(tuple(tensor.shape)))
+
+
+Unaligned = each(moved)
+OtherBytes = each(lambda tensor, _: tensor + 1)
+Elsewhere = each(lambda tensor, _: tensor.to("meta"))
+NoTensor = each(lambda _tensor, _device: "tensor")
 
 
 class ClearedAtTheEnd(Right):
@@ -174,13 +180,6 @@ class TakesFirst(Right):
         return super().device(path, device)
 
 
-class OtherBytes(Right):
-    """Adds one to everything."""
-
-    def device(self, path: str, device: str) -> Any:
-        return [(n, c, s, t + 1) for n, c, s, t in super().device(path, device)]
-
-
 class AcceptsAll(Right):
     """Accepts every file as empty."""
 
@@ -188,49 +187,31 @@ class AcceptsAll(Right):
         return []
 
 
-class Elsewhere(Right):
-    """Loads onto another device than requested."""
+def instead(act: Callable[[], Any]) -> type[Arrays]:
+    """Make a loader that acts in place of loading the file of one case."""
 
-    def device(self, path: str, device: str) -> Any:
-        return [(n, c, s, t.to("meta")) for n, c, s, t in super().device(path, device)]
+    class Acts(Arrays):
+        def device(self, path: str, device: str) -> Any:
+            return act() if holds(path) else super().device(path, device)
 
-
-class NoTensor(Right):
-    """Hands out something else than tensors."""
-
-    def device(self, path: str, device: str) -> Any:
-        return [(n, c, s, "tensor") for n, c, s, _ in super().device(path, device)]
-
-
-class Dies(Arrays):
-    """Crashes on the file of one case."""
-
-    def device(self, path: str, device: str) -> Any:
-        if holds(path):
-            os.abort()
-        return super().device(path, device)
-
-
-class LosesDevice(Arrays):
-    """Leaves the device unusable."""
-
-    def device(self, path: str, device: str) -> Any:
-        if holds(path):
-            raise RuntimeError("CUDA error: an illegal memory access was encountered\nand a page more")
-        return super().device(path, device)
+    return Acts
 
 
 class OutOfMemoryError(RuntimeError):
     """As torch calls it."""
 
 
-class NoRoom(Arrays):
-    """Runs out of the device's memory."""
+def lose_device() -> None:
+    raise RuntimeError("CUDA error: an illegal memory access was encountered\nand a page more")
 
-    def device(self, path: str, device: str) -> Any:
-        if holds(path):
-            raise ValueError("cannot load") from OutOfMemoryError("tried to allocate 2 GiB")
-        return super().device(path, device)
+
+def run_out_of_memory() -> None:
+    raise ValueError("cannot load") from OutOfMemoryError("tried to allocate 2 GiB")
+
+
+Dies = instead(os.abort)
+LosesDevice = instead(lose_device)
+NoRoom = instead(run_out_of_memory)
 
 
 class NeedsCuda(Arrays):

@@ -379,6 +379,9 @@ def converse(how: str) -> None:
         request = json.loads(line)
         if request["cmd"] == "stop":
             return
+        if how == "device":
+            answer_for_device(request)
+            continue
         if request["cmd"] == "start":
             write(b"a banner that is no JSON\n")
             steps = ["read"] if how in ONE_STEP or how in ENDLESS else ["open", "read"]
@@ -395,6 +398,18 @@ def converse(how: str) -> None:
             misbehave(how, right)
         else:
             say(right)
+
+
+def answer_for_device(request: Answer) -> None:
+    """Answer every file with the second argument, with the name of the device as version."""
+    device = request.get("device", "none")
+    who = {"name": "program", "version": device, "language": "C"}
+    if request["cmd"] != "start":
+        say({"seq": request["seq"], **json.loads(WORD)})
+    elif device in ("cpu", "none"):
+        say({"protocol": 1, "implementation": who, "steps": ["device"]})
+    else:
+        say({"error": {"message": f"no {device} here"}})
 
 
 def by_status(how: str, path: str) -> int:

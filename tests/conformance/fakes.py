@@ -537,3 +537,22 @@ class AlwaysDies:
 
 class NoSteps:
     """Has neither open nor read."""
+
+
+class LosesMetadata(Reference):
+    """Reads every file, but reports empty metadata."""
+
+    name = "fake"
+    version = "1.0"
+
+    def read(self, path: str) -> Any:
+        return {**super().read(path), "metadata": {}}
+
+
+class Lazy(Reading):
+    """Opens every file, and rejects invalid ones only in read."""
+
+    def open(self, path: str) -> Any:
+        with suppress(ValueError):
+            return super().open(path)
+        return []

@@ -77,30 +77,17 @@ def java_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ordinary() -> list[Case]:
-    return [c for c in committed().reading if c.expect is not None and c.expect.outcome == "accept"]
-
-
-def reads(name: str, cases: Sequence[Case]) -> None:
-    """Demand that an example passes the smoke check and these cases."""
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("name", SELECTORS)
+def test_an_example_passes_the_smoke_check_and_reads_ordinary_files(name: str, every: bool) -> None:
+    accepted = [c for c in committed().reading if c.expect is not None and c.expect.outcome == "accept"]
+    cases = accepted if every else one_of_each(accepted)
+    assert len(cases) > 30
     with Session(CaseRunner(resolve(SELECTORS[name]))) as session:
         assert smoke(session, committed().cases) is None
         session.runner.plan(cases)
         for case in cases:
             assert session.judge(case).verdict == "pass", case.id
-
-
-@pytest.mark.parametrize("name", SELECTORS)
-def test_an_example_passes_the_smoke_check_and_reads_ordinary_files(name: str) -> None:
-    cases = one_of_each(ordinary())
-    assert len(cases) > 30
-    reads(name, cases)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", SELECTORS)
-def test_an_example_passes_the_smoke_check_and_reads_every_ordinary_file(name: str) -> None:
-    reads(name, ordinary())
 
 
 def test_a_careless_reader_is_caught() -> None:
@@ -170,8 +157,9 @@ def test_the_program_in_c_answers_by_its_exit_status_too(c_program: Path, tmp_pa
 
 
 @pytest.mark.nightly  # it is compiled at every start; by day it runs compiled
-@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java 17, which is not installed")
 def test_the_program_in_java_runs_from_its_single_file() -> None:
+    if shutil.which("java") is None:
+        pytest.skip("needs Java 17, which is not installed")
     cases = [c for c in committed().cases if c.smoke and c.kind == "read"]
     with Session(CaseRunner(resolve(f"cmd:java {EXAMPLES / 'StdioReader.java'}"))) as session:
         assert [session.judge(c).verdict for c in cases] == ["pass"] * len(cases)

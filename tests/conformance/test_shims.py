@@ -124,16 +124,9 @@ def file_of(folder: Path, name: str, header: bytes, data: bytes = b"") -> str:
     return str(folder / name)
 
 
-def everyday(language: str) -> str:
-    if language in ("zig", "swift"):
-        return "nightly"  # a compiler that takes twenty seconds, and one that is in no package here
-    return ""
-
-
-BY_DAY = [
-    pytest.param(name, marks=[getattr(pytest.mark, everyday(name))] if everyday(name) else [])
-    for name in TOOLCHAINS
-]
+AT_NIGHT = ("zig", "swift")
+"""A compiler that takes twenty seconds, and one that is in no package here."""
+BY_DAY = [pytest.param(x, marks=pytest.mark.nightly) if x in AT_NIGHT else x for x in TOOLCHAINS]
 
 
 def test_every_shim_is_tested() -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_corpus import field_bugs as table_module
 from safetensors_corpus.cli import bugs as docs
-from safetensors_corpus.field_bugs import FAMILIES, affected, field_bugs, reference_url
+from safetensors_corpus.field_bugs import affected, field_bugs, reference_url
 from safetensors_corpus.templates import reference_link
 
 BUGS = list(field_bugs().values())
@@ -44,20 +44,19 @@ def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / docs.PAGE
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=[bug.id for bug in BUGS])
-def test_every_entry_is_well_formed(bug: table_module.FieldBug) -> None:
-    assert re.fullmatch(r"FB-\d{2,3}", bug.id)
-    assert bug.family in FAMILIES
-    assert bug.project
-    assert bug.language
-    assert bug.references
-    assert all(REFERENCE.fullmatch(r) for r in bug.references)
-    assert DATE.fullmatch(bug.date)
-    assert not bug.versions or all(VERSIONS.fullmatch(part) for part in bug.versions.split(","))
-    assert re.fullmatch(r"\S.*\.", bug.trigger), "one sentence"
-    for text in (bug.project, bug.trigger, bug.fixed, bug.not_shown):
-        assert text == text.strip()
-        assert "\n" not in text
+def test_every_entry_is_well_formed() -> None:
+    for bug in BUGS:
+        assert re.fullmatch(r"FB-\d{2,3}", bug.id)
+        assert bug.project, bug.id
+        assert bug.language, bug.id
+        assert bug.references, bug.id
+        assert all(REFERENCE.fullmatch(r) for r in bug.references), bug.id
+        assert DATE.fullmatch(bug.date), bug.id
+        assert not bug.versions or all(VERSIONS.fullmatch(v) for v in bug.versions.split(",")), bug.id
+        assert re.fullmatch(r"\S.*\.", bug.trigger), bug.id
+        for text in (bug.project, bug.trigger, bug.fixed, bug.not_shown):
+            assert text == text.strip(), bug.id
+            assert "\n" not in text, bug.id
 
 
 def test_ids_are_in_order_and_no_report_stands_twice_within_a_project() -> None:
@@ -72,17 +71,6 @@ def test_every_bug_is_shown_by_cases_or_has_a_reason_but_never_both(raw: dict[st
     neither = [bug.id for bug in BUGS if not shown[bug.id] and not bug.not_shown]
     both = [bug.id for bug in BUGS if shown[bug.id] and bug.not_shown]
     assert (neither, both) == ([], [])
-
-
-def test_cases_name_only_bugs_of_the_table(raw: dict[str, Any]) -> None:
-    for case in raw["cases"]:
-        named = [row["bug"] for row in case["affects"]]
-        assert len(named) == len(set(named)), case["id"]
-        assert set(named) <= field_bugs().keys(), case["id"]
-
-
-def test_the_manifest_holds_the_table(raw: dict[str, Any]) -> None:
-    assert raw["field_bugs"] == [bug.to_json() for bug in BUGS]
 
 
 def test_what_a_case_says_about_a_bug() -> None:
@@ -124,11 +112,6 @@ def test_a_broken_table_is_refused(
     monkeypatch.setattr(table_module, "__file__", str(tmp_path / "field_bugs.py"))
     with pytest.raises(ValueError, match=re.escape(message)):
         field_bugs.__wrapped__()
-
-
-def test_the_committed_page_is_current(raw: dict[str, Any]) -> None:
-    committed = Path(__file__).parents[2] / "docs" / docs.PAGE
-    assert committed.read_text(encoding="utf-8") == docs.render(raw), "run: stc corpus bugs --write"
 
 
 def _bug(name: str, **other: Any) -> dict[str, Any]:

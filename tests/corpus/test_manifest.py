@@ -100,33 +100,6 @@ def test_withdrawn_cases_are_not_run(tmp_path: Path, raw: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        lambda m: m.pop("cases"),
-        lambda m: m.pop("schema_version"),
-        lambda m: m.pop("corpus_version"),
-        lambda m: m.update(cases=None),
-        lambda m: m.update(cases=[7]),
-        lambda m: m["cases"][0].pop("id"),
-        lambda m: m["cases"][0].pop("input"),
-        lambda m: m["cases"][0].pop("expect"),
-        lambda m: m["cases"][0].update(expect={}),
-        lambda m: m["cases"][0].update(expect=[]),
-        lambda m: m["cases"][0].update(input="x"),
-        lambda m: m["cases"][0].update(rules=None),
-    ],
-)
-def test_a_manifest_of_another_form_is_one_clear_error(
-    tmp_path: Path, raw: dict[str, Any], change: Callable[[dict[str, Any]], object]
-) -> None:
-    path = small(tmp_path / "corpus.json", raw, change)
-    with pytest.raises(ManifestError, match="not a usable manifest") as caught:
-        load_manifest(path)
-    assert str(path) in str(caught.value)
-    assert "stc corpus build" in str(caught.value)
-
-
-@pytest.mark.parametrize(
     "text",
     [
         b"",
@@ -168,15 +141,6 @@ def test_another_schema_version_is_named(tmp_path: Path, raw: dict[str, Any], ve
     with pytest.raises(
         ManifestError, match=f"schema version {version} is not supported; this program reads {SCHEMA_VERSION}"
     ):
-        load_manifest(path)
-
-
-@pytest.mark.parametrize("change", [{"name": [1]}, {"repository": "javascript:x"}, {"revision": None}])
-def test_a_wrong_source_of_the_rules_is_one_clear_error(
-    tmp_path: Path, raw: dict[str, Any], change: dict[str, Any]
-) -> None:
-    path = small(tmp_path / "corpus.json", raw, lambda m: m.update(spec={**m["spec"], **change}))
-    with pytest.raises(ManifestError, match=f"spec.{next(iter(change))}"):
         load_manifest(path)
 
 

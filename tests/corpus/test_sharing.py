@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -27,32 +28,64 @@ class Handle:
         self.subject = subject
 
 
-class Subject:
-    """An implementation in which everything goes well. ``log`` holds what was called, in order."""
+def plain(name: str) -> str:
+    if name not in "abcd":
+        raise KeyError(name)
+    return name
 
-    def __init__(self) -> None:
+
+class Subject:
+    """An implementation that takes tensors with a function, and may fail to open or close the file.
+
+    ``log`` contains the calls in order.
+    """
+
+    def __init__(
+        self,
+        take: Callable[[str], str] = plain,
+        *,
+        opening: Exception | None = None,
+        closing: Exception | None = None,
+    ) -> None:
         self.log: list[str] = []
-        self.owner = os.getpid()
+        self._take, self._opening, self._closing = take, opening, closing
 
     def open(self) -> Handle:
+        if self._opening:
+            raise self._opening
         self.log.append("open")
         return Handle(self)
 
     def take(self, handle: Handle, name: str) -> str:
         self.log.append(f"take {name}")
-        if name not in "abcd":
-            raise KeyError(name)
-        return name
+        return self._take(name)
 
     def look(self, name: str, taken: Any) -> dict[str, Any]:
         return {"name": name, "sha256": taken}
 
     def close(self, handle: Handle) -> None:
+        if self._closing:
+            raise self._closing
         self.log.append("close")
 
     def failed(self, err: BaseException) -> dict[str, Any]:
         kinds: dict[type[BaseException], str] = {NotImplementedError: "unsupported", TimeoutError: "hang"}
         return {"outcome": kinds.get(type(err), "reject"), "message": str(err)}
+
+
+def failing(name: str, fail: Callable[[], object]) -> Callable[[str], str]:
+    """Return a function that fails for one name."""
+
+    def take(asked: str) -> str:
+        if asked == name:
+            fail()
+        return plain(asked)
+
+    return take
+
+
+def no_b() -> None:
+    raise OSError("no b today")
 
 
 def action(*readers: str, by: str = "threads", **more: Any) -> dict[str, Any]:
@@ -78,37 +111,31 @@ def test_every_row_that_somebody_is_told_comes_once(by: str) -> None:
 
 @both
 def test_what_one_reader_alone_is_told_is_there_too(by: str) -> None:
-    class Torn(Subject):
-        def take(self, handle: Handle, name: str) -> str:
-            alone = threading.current_thread() is threading.main_thread() and os.getpid() == self.owner
-            return super().take(handle, name) if alone else "other"
+    owner = os.getpid()
 
-    answer = run_concurrent(action("ab", "b", by=by, before=["a"]), Torn())
+    def take(name: str) -> str:
+        alone = threading.current_thread() is threading.main_thread() and os.getpid() == owner
+        return name if alone else "other"
+
+    answer = run_concurrent(action("ab", "b", by=by, before=["a"]), Subject(take))
     assert rows(answer) == [("a", "a"), ("a", "other"), ("b", "other")]
 
 
 @both
 def test_a_reader_that_is_refused_refuses_all(by: str) -> None:
-    class Refuses(Subject):
-        def take(self, handle: Handle, name: str) -> str:
-            if name == "b":
-                raise OSError("no b today")
-            return super().take(handle, name)
-
-    answer = run_concurrent(action("ab", "a", by=by), Refuses())
+    answer = run_concurrent(action("ab", "a", by=by), Subject(failing("b", no_b)))
     place = {"threads": "in a thread", "processes": "in a process"}[by]
     assert answer == {"outcome": "reject", "message": f"{place}: no b today"}
 
 
 @both
 def test_rows_that_contradict_each_other_outweigh_a_refusal(by: str) -> None:
-    class Mad(Subject):
-        def take(self, handle: Handle, name: str) -> str:
-            if name == "b":
-                raise OSError("no b today")
-            return "other" if threading.current_thread() is not threading.main_thread() else name
+    def take(name: str) -> str:
+        if name == "b":
+            no_b()
+        return "other" if threading.current_thread() is not threading.main_thread() else name
 
-    answer = run_concurrent(action("ab", "a", by=by, before=["a"]), Mad())
+    answer = run_concurrent(action("ab", "a", by=by, before=["a"]), Subject(take))
     if by == "threads":
         assert rows(answer) == [("a", "a"), ("a", "other")]
     else:
@@ -118,12 +145,8 @@ def test_rows_that_contradict_each_other_outweigh_a_refusal(by: str) -> None:
 @both
 def test_the_refusal_of_an_unknown_name_is_passed_over_and_its_answer_is_not(by: str) -> None:
     assert rows(run_concurrent(action("a", "Z", by=by), Subject())) == [("a", "a")]
-
-    class Knows(Subject):
-        def take(self, handle: Handle, name: str) -> str:
-            return super().take(handle, name.replace("Z", "a"))
-
-    assert ("Z", "a") in rows(run_concurrent(action("a", "Z", by=by), Knows()))
+    knowing = Subject(lambda name: name.replace("Z", "a"))
+    assert ("Z", "a") in rows(run_concurrent(action("a", "Z", by=by), knowing))
 
 
 class Closed(Subject):
@@ -152,30 +175,21 @@ def test_closing_meanwhile_takes_nothing_away_that_was_told_before(by: str) -> N
 
 
 def test_a_thread_that_is_refused_before_the_file_is_closed_is_not_passed_over() -> None:
-    class Early(Closed):
-        def take(self, handle: Handle, name: str) -> str:
-            raise ValueError("too early")
-
-    assert run_concurrent(action("a", "b", times=3, closed=2), Early())["outcome"] == "reject"
+    early = Subject(failing("a", no_b))
+    assert run_concurrent(action("a", "b", times=3, closed=2), early)["outcome"] == "reject"
 
 
 def test_a_file_may_refuse_to_be_closed_while_it_is_read() -> None:
-    class Busy(Subject):
-        def close(self, handle: Handle) -> None:
-            raise RuntimeError("busy")
-
-    assert rows(run_concurrent(action("a", "b", closed=2), Busy())) == [("a", "a"), ("b", "b")]
-    assert run_concurrent(action("a", "b"), Busy())["outcome"] == "reject"
+    busy = Subject(closing=RuntimeError("busy"))
+    assert rows(run_concurrent(action("a", "b", closed=2), busy)) == [("a", "a"), ("b", "b")]
+    assert run_concurrent(action("a", "b"), busy)["outcome"] == "reject"
 
 
 def test_a_file_that_cannot_be_closed_at_all_is_read_all_the_same() -> None:
-    class Open(Subject):
-        def close(self, handle: Handle) -> None:
-            raise NotImplementedError("nothing to close")
-
+    subject = Subject(closing=NotImplementedError("nothing to close"))
     for opened in ("once", "each"):
-        assert rows(run_concurrent(action("a", "b", opened=opened), Open())) == [("a", "a"), ("b", "b")]
-    assert run_concurrent(action("a", "b", closed=1), Open())["outcome"] == "unsupported"
+        assert rows(run_concurrent(action("a", "b", opened=opened), subject)) == [("a", "a"), ("b", "b")]
+    assert run_concurrent(action("a", "b", closed=1), subject)["outcome"] == "unsupported"
 
 
 def test_every_reader_opens_the_file_for_itself_where_it_should() -> None:
@@ -203,11 +217,7 @@ def test_a_round_is_looked_at_when_all_have_taken_theirs() -> None:
 
 @both
 def test_a_file_that_cannot_be_opened_is_asked_nothing_more(by: str) -> None:
-    class Shut(Subject):
-        def open(self) -> Handle:
-            raise OSError("shut")
-
-    subject = Shut()
+    subject = Subject(opening=OSError("shut"))
     assert run_concurrent(action("a", "b", by=by), subject) == {"outcome": "reject", "message": "shut"}
     assert subject.log == []
 
@@ -221,25 +231,18 @@ def test_a_file_that_cannot_be_opened_is_asked_nothing_more(by: str) -> None:
     ],
 )
 def test_a_process_that_dies_is_a_crash_and_the_others_end(how: Any, message: str) -> None:
-    class Dies(Subject):
-        def take(self, handle: Handle, name: str) -> str:
-            if name == "b":
-                how()
-            return super().take(handle, name)
-
     before = children()
-    answer = run_concurrent(action("a", "b", "c", by="processes"), Dies())
+    answer = run_concurrent(action("a", "b", "c", by="processes"), Subject(failing("b", how)))
     assert answer == {"outcome": "crash", "message": message}
     assert children() == before
 
 
 @forking
 def test_a_hang_in_a_process_outweighs_a_refusal() -> None:
-    class Waits(Subject):
-        def take(self, handle: Handle, name: str) -> str:
-            raise TimeoutError("waits") if name == "b" else OSError("no")
+    def take(name: str) -> str:
+        raise TimeoutError("waits") if name == "b" else OSError("no")
 
-    answer = run_concurrent(action("a", "b", by="processes"), Waits())
+    answer = run_concurrent(action("a", "b", by="processes"), Subject(take))
     assert answer == {"outcome": "hang", "message": "in a process: waits"}
 
 
@@ -247,12 +250,6 @@ def test_a_hang_in_a_process_outweighs_a_refusal() -> None:
 def test_whoever_is_stopped_from_outside_leaves_nobody_behind(by: str) -> None:
     """As the time limit of the matrix does: an exception in the middle of a wait."""
     stuck = threading.Event()
-
-    class Stuck(Subject):
-        def take(self, handle: Handle, name: str) -> str:
-            if name == "b":
-                stuck.wait(5)
-            return super().take(handle, name)
 
     def late(*_: object) -> None:
         raise TimeoutError("late")
@@ -262,7 +259,7 @@ def test_whoever_is_stopped_from_outside_leaves_nobody_behind(by: str) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
         with pytest.raises(TimeoutError, match="late"):
-            run_concurrent(action("a", "b", by=by), Stuck())
+            run_concurrent(action("a", "b", by=by), Subject(failing("b", lambda: stuck.wait(5))))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

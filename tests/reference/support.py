@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import dataclass
 
 OPEN, CLOSE = b"<<", b">>"
@@ -45,3 +47,13 @@ def marked(header: str | bytes, data: bytes = b"") -> Marked:
 W = entry()
 """A sound entry over the first four data bytes."""
 ABCD = b"abcd"
+
+
+def peak(call: Callable[[], object]) -> int:
+    """Return the largest number of bytes that a call allocates at a time."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -24,7 +24,7 @@ from safetensors_reference import numpy as numpy_door
 from safetensors_reference import torch as torch_door
 from safetensors_reference.device.readers import DirectReader
 from safetensors_reference.header.read import examine
-from safetensors_reference.model.read import check_index, explain_index, open_index
+from safetensors_reference.model.read import explain_index, open_index
 from safetensors_reference.model.write import save_sharded
 from safetensors_reference.rules.errors import SafetensorsError
 from safetensors_reference.source import (
@@ -95,7 +95,6 @@ def ways() -> Iterator[Any]:
         "open_index": lambda f: open_index(f / index),
         "open_index bad": lambda f: open_index(f / "index.safetensors.index.json"),
         "explain_index": lambda f: explain_index(f / index),
-        "check_index": lambda f: check_index(f / index),
         "save_sharded refused": lambda f: save_sharded(save_any, {"w": "x"}, {"w": 4}, f, 4),
         "device": lambda f: device.load_file(f / "good", device="cpu"),
         "device direct": lambda f: device.load_file(f / "good", device="cpu", direct=True),

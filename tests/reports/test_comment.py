@@ -83,7 +83,10 @@ def test_disagreements_of_several_runs(make: type[Make]) -> None:
         ]
     )
     assert "**Cases compared: 2 · content splits 1 · verdict splits 1**" in text
-    assert '- content ×1: accept:A `x 1`, `z 1` · accept:B `y 1`; e.g. `c` (`"w": dtype F32 vs. F16`)' in text
+    assert (
+        "- content ×1: accept:A `x 1`, `z 1` · accept:B `y 1`; e.g. `c` "
+        '(`y 1: tensor "w": dtype F16 instead of F32 (as x 1 reads it)`)'
+    ) in text
     assert "- verdict ×1: accept:A `x 1` · reject `y 1`, `z 1`; e.g. `d`" in text
     assert "Alone against all others: " in text
     assert "`y 1` (content 1, verdict 0)" in text

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
-
+from safetensors_reports.history.directory import directory
 from safetensors_reports.history.ledger import Ledger
 from safetensors_reports.page.cards import tables
-from safetensors_reports.page.publish import publication
 from safetensors_reports.trophies.model import Expectations, trophies
 from safetensors_reports.versions import label_key, version_key
 
@@ -17,12 +14,6 @@ from .samples import HOLE, corpus, failing, report, run
 SHUFFLED = ["1.20.1", "1.31.0", "2.0.0", "0.10.0", "2.4.0", "0.9.0", "1.9.0", "0.10.0rc1", "0.3.0b4", "0.3.0"]
 ORDERED = ["0.3.0b4", "0.3.0", "0.9.0", "0.10.0rc1", "0.10.0", "1.9.0", "1.20.1", "1.31.0", "2.0.0", "2.4.0"]
 COMMITS = ["f" * 40, "0a" * 20]
-
-
-def listed(text: str) -> list[str]:
-    """Return the known versions in a text, each where it stands first."""
-    known = "|".join(map(re.escape, sorted(ORDERED, key=len, reverse=True)))
-    return list(dict.fromkeys(re.findall(rf"(?<![\w.])(?:{known})(?![\w.])", text)))
 
 
 def test_releases_are_sorted_by_number_behind_commits_that_keep_their_place() -> None:
@@ -44,16 +35,13 @@ def test_a_history_and_trophies_list_versions_in_their_order() -> None:
     assert list(trophies(corpus().raw, [], runs).versions["lib"]) == ORDERED
 
 
-def test_published_pages_list_versions_in_their_order() -> None:
-    records = [run(failing(HOLE), name="lib", version=version) for version in SHUFFLED]
-    made = report(*records, public=True)
+def test_reports_and_comparisons_list_versions_in_their_order() -> None:
+    made = report(*(run(failing(HOLE), name="lib", version=version) for version in SHUFFLED), public=True)
     assert [who.version for who in made.implementations] == ORDERED
     shuffled = [made.implementations[ORDERED.index(version)] for version in SHUFFLED]
     made.implementations[:] = shuffled  # as a report from before may hold them
     for table in tables(made):
         assert [row.who.version for row in table.rows] == ORDERED
-    texts = publication(records, corpus())
-    assert listed(texts["README.md"]) == ORDERED
-    (program,) = json.loads(texts["implementations.json"])["programs"]
-    assert [row["version"] for row in program["versions"]] == ORDERED
-    assert [row["version"] for row in program["entries"]] == ORDERED
+    (program,) = directory({"report.json": made, "lib/report.json": made}, {}, "report.html").programs
+    assert [row.version for row in program.versions] == ORDERED
+    assert [row.version for row in program.entries] == ORDERED

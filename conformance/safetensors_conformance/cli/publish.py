@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
-from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.history.directory import FILE
 from safetensors_reports.history.ledger import FOLDER as HISTORY
@@ -110,7 +109,7 @@ def publish(
     except (AuditError, RecordError, KnownError, ManifestError) as err:
         raise UnusableError(str(err)) from err
     old = stale(output, texts)
-    _write(output, texts)
+    write_texts(output, texts)
     for path in old:
         path.unlink()
         if not any(path.parent.iterdir()):
@@ -149,22 +148,6 @@ def _unbuilt() -> list[Unbuilt]:
     ]
 
 
-def _write(output: Path, texts: Mapping[str, str]) -> None:
-    for name, text in texts.items():
-        if name.endswith(".jsonl"):  # past runs cannot be regenerated
-            path = output / name
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_file(path, [text.encode()])
-            except OSError as err:
-                raise UnusableError(
-                    f"{visible(str(path))}: {visible(err.strerror or str(err))}; give another folder with -o"
-                ) from err
-    texts = {name: text for name, text in texts.items() if not name.endswith(".jsonl")}
-    for path in {Path(name).parent for name in texts}:
-        write_texts(output / path, {Path(n).name: t for n, t in texts.items() if Path(n).parent == path})
-
-
 def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     ledgers = load_ledgers(output / HISTORY)
     before = sum(len(ledger.lines) for ledger in ledgers.values())
@@ -175,7 +158,7 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     texts = history_texts(ledgers, reports)
     if reports:
         texts[README] = pages(reports, _unbuilt())[README]
-    _write(output, texts)
+    write_texts(output, texts)
     added = sum(len(ledger.lines) for ledger in ledgers.values()) - before
     click.echo(f"{plural(added, 'run')} added to {output / HISTORY}")
 

@@ -13,6 +13,7 @@ import click
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.source import read_whole
+from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.audit.build import build_report
 from safetensors_reports.audit.exports import badges, sarif_log, statements
 from safetensors_reports.audit.inputs import (
@@ -271,8 +272,11 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             path = folder / name
-            write_text(path, text)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.suffix == ".jsonl":  # past runs cannot be regenerated
+                write_file(path, [text.encode()])
+            else:
+                write_text(path, text)
     except OSError as err:
-        raise UnusableError(
-            f"{visible(str(path))}: {err.strerror or err}; give another folder with -o"
-        ) from err
+        why = visible(err.strerror or str(err))
+        raise UnusableError(f"{visible(str(path))}: {why}; give another folder with -o") from err

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from .library import AdapterError, ask, iterate_result, short_repr
@@ -24,6 +24,8 @@ from .library import AdapterError, ask, iterate_result, short_repr
 CHURN = 64 << 20
 """Maximum number of bytes of memory to overwrite when checking a tensor that was kept."""
 ROUNDS = 3
+SLACK = 1 << 20
+"""Bytes that a load may need beyond twice the size of its tensors."""
 _NOT_TORCH_MEMORY = "the reader does not allocate its memory with torch"
 _FATAL_ERROR = re.compile(
     r"CUDA error: (an illegal|misaligned|device-side|unspecified|hardware|invalid program)"
@@ -47,6 +49,7 @@ class DeviceChecks:
                 ready(device)
             except Exception as err:
                 raise NotThereError(first_line(err)) from err
+        self._excess: list[str] = []
         self._counted = callable(getattr(adapter, "device_bytes", None))
         self._by_torch: bool | None = None
         self.results: list[dict[str, str]] = []
@@ -71,7 +74,7 @@ class DeviceChecks:
             raise
         self._record("alignment", problems, "" if total else "every tensor is empty")
         expected = {name: _digest(data) for name, _, _, data in out["tensors"] if _has_bytes(data)}
-        for check in (self._lifetime, self._stream, self._threads):
+        for check in (self._kept, self._lifetime, self._stream, self._threads, self._stopped):
             try:
                 check(path, expected)
             except AdapterError:
@@ -91,10 +94,10 @@ class DeviceChecks:
     def _load(self, path: str) -> Any:
         return ask(self._adapter.device, path, self._device)
 
-    def _rows(self, path: str) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def _rows(self, path: str) -> Generator[tuple[Any, Any, Any, Any]]:
         return self._tensors(self._load(path))
 
-    def _tensors(self, result: Any) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def _tensors(self, result: Any) -> Generator[tuple[Any, Any, Any, Any]]:
         """Yield name, dtype, shape and tensor. Raises AdapterError for anything else."""
         if isinstance(result, dict) and "tensors" not in result:
             raise AdapterError("device() returned a dict without 'tensors'")
@@ -136,8 +139,12 @@ class DeviceChecks:
             largest = max(largest, len(data))
         self._memory.wait()
         if before is not None and total:
+            peak = self._memory.highest() - before
             # A lazy loader holds one tensor at a time, because each tensor is dropped after inspection.
-            self._by_torch = self._memory.highest() - before >= largest
+            self._by_torch = peak >= largest
+            self._excess = (
+                [f"the load needed {peak:,} bytes for {total:,} bytes"] if peak > 2 * total + SLACK else []
+            )
         out["tensors"] = rows
         return out, misaligned, total
 
@@ -157,6 +164,37 @@ class DeviceChecks:
             raise AdapterError(
                 f"tensor {str(name)[:80]!r} cannot be copied back ({first_line(err)})"
             ) from err
+
+    def _kept(self, path: str, expected: dict[Any, str]) -> None:
+        """Keep the first tensor while the loader continues."""
+        name = next((name for name, digest in expected.items() if digest != _EMPTY), None)
+        if name is None or len(expected) < 2:
+            self._record("kept", [], "the file has no tensor after the first one")
+            return
+        kept = None
+        wrong = []
+        for other, _, _, tensor in self._rows(path):
+            if kept is not None and _digest(self._memory.data(kept)) != expected[name]:
+                wrong = [f"tensor {str(name)[:80]!r} contains other bytes after the loader continued"]
+                break
+            if other == name:
+                kept = tensor
+        self._record("kept", wrong)
+
+    def _stopped(self, path: str, expected: dict[Any, str]) -> None:
+        """Stop after the first tensor, and load again."""
+        before = self._memory.in_use()
+        rows = self._rows(path)
+        next(rows, None)
+        rows.close()
+        del rows
+        gc.collect()
+        self._memory.wait()
+        after = self._memory.in_use()
+        wrong = _differences(expected, self._digests(path), "in a load after one that was stopped")
+        if before is not None and after is not None and after > before:
+            wrong.append(f"{after - before:,} bytes of device memory remain in use after an early stop")
+        self._record("stopped", wrong)
 
     def _lifetime(self, path: str, expected: dict[Any, str]) -> None:
         """Keep one tensor from the middle, which has neighbours, then drop the rest and reuse its memory."""
@@ -242,11 +280,12 @@ class DeviceChecks:
         return {name: _digest(copy(t)) for name, _, _, t in self._rows(path) if _has_bytes(t)}
 
     def _returned(self, before: int | None) -> None:
-        if before is None:
-            self._record("returned", [], "torch counts memory only on CUDA devices")
-        elif self._by_torch is not True:
-            self._record("returned", [], _NOT_TORCH_MEMORY)
+        if before is None or self._by_torch is not True:
+            why = _NOT_TORCH_MEMORY if before is not None else "torch does not count the memory of the CPU"
+            self._record("peak", [], why)
+            self._record("returned", [], why)
         else:
+            self._record("peak", self._excess)
             gc.collect()
             self._memory.wait()
             more = (self._memory.in_use() or 0) - before

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from safetensors_reference.rules.errors import PortableError
 from safetensors_reports.text import listed, visible
 
 from ..programs.process import Child, Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
@@ -37,7 +38,7 @@ PACKAGES = {
 """Maps a program to its Debian package."""
 
 
-class InstallError(Exception):
+class InstallError(PortableError):
     """An environment cannot be created. The message gives the reason and the remedy."""
 
 

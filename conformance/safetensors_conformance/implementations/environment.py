@@ -28,7 +28,7 @@ from ..programs.variables import installer_variables
 from .commands import CommandFailedError, InstallError, run
 from .descriptor import Entry, LocatedDescriptor
 from .python_installer import installer_commands
-from .source import Build, build_of
+from .source import Build
 
 MARKER = "complete.json"
 _NO_PACKAGE = re.compile(
@@ -74,8 +74,11 @@ class Environment:
 def environment(descriptor: LocatedDescriptor, entry: Entry, version: str = "") -> Environment:
     """Return the environment for a version, or for the default version, whether it exists or not."""
     if not entry.adapter:
-        build = build_of(descriptor, entry, cache_folder(), version)
-        return Environment(descriptor, build.revision, build.needs, build.folder, build)
+        assert descriptor.source
+        version = version or descriptor.default_version(entry)
+        folder = cache_folder() / f"{descriptor.name}-source-{version}"
+        build = Build(descriptor, descriptor.source, version, folder)
+        return Environment(descriptor, version, build.needs, folder, build)
     version = version or entry.version or descriptor.version
     name = f"{descriptor.name}-{version}" + (f"-{entry.name}" if entry.requires else "")
     if descriptor.manager == "pip":
@@ -102,15 +105,15 @@ def make(
             if env.ready:
                 return
             if env.build is None:
-                fresh = not env.folder.exists()
-                try:
-                    _install(env, on_line)
-                except NoSuchVersionError:  # other installation errors can be continued later
-                    if fresh:
-                        shutil.rmtree(env.folder, ignore_errors=True)
-                    raise
-            else:
-                _build_or_leave_nothing(env, env.build, on_line, checkout, network=network)
+                _install(env, on_line)
+                return
+            remove_folder(env.folder)
+            try:
+                env.build.make(on_line, checkout, network=network)
+                _mark(env)
+            except BaseException:  # a failed or interrupted build leaves no folder behind
+                remove_folder(env.folder)
+                raise
     except OSError as err:
         raise InstallError(f"{env.folder}: {err.strerror or err}; set STC_CACHE to another folder") from err
 
@@ -134,20 +137,8 @@ def remove(env: Environment) -> bool:
     return there
 
 
-def _build_or_leave_nothing(
-    env: Environment, build: Build, on_line: Callable[[str], None], checkout: Path | None, *, network: bool
-) -> None:
-    """Build from scratch. A failed or interrupted build leaves no folder behind."""
-    remove_folder(env.folder)
-    try:
-        build.make(on_line, checkout, network=network)
-        _mark(env)
-    except BaseException:
-        remove_folder(env.folder)
-        raise
-
-
 def _install(env: Environment, on_line: Callable[[str], None]) -> None:
+    fresh = not env.folder.exists()
     if env.descriptor.manager == "npm":
         if shutil.which("npm") is None:
             raise InstallError(f"{env.descriptor.name} needs Node.js with npm, which is not installed")
@@ -159,7 +150,12 @@ def _install(env: Environment, on_line: Callable[[str], None]) -> None:
         if not env.python.exists():
             on_line("creating a virtual environment")
             _run(create, env, on_line)
-    _run([*install, *env.requires], env, on_line)
+    try:
+        _run([*install, *env.requires], env, on_line)
+    except NoSuchVersionError:  # other installations can be continued later
+        if fresh:
+            shutil.rmtree(env.folder, ignore_errors=True)
+        raise
     _mark(env)
 
 

@@ -106,7 +106,7 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
     target = _program(program)
     if not name:
         return target
-    _, match, descriptor, entry = _named(selector, name)
+    match, descriptor, entry = _named(selector, name)
     revision = match["revision"] or ""
     return replace(target, selector=selector, descriptor=descriptor, entry=entry, revision=revision)
 
@@ -114,7 +114,14 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
 def _program(selector: str) -> Target:
     scheme, _, rest = selector.partition(":")
     if scheme == "py" and rest:
-        return _adapter(selector, rest)
+        where = rest.rpartition(":")[0] or rest
+        # A file must exist now; a module need not exist until the target starts.
+        if where.endswith(".py") and not Path(where).is_file():
+            siblings = [str(path) for path in Path(where).parent.glob("*.py")]
+            near = difflib.get_close_matches(where, siblings, n=1)
+            guess = f"; did you mean {near[0]}?" if near else ""
+            raise SelectorError(f"--impl {selector!r}: the file {where} does not exist{guess}")
+        return Target(selector, "host", host_argv(rest))
     try:
         argv = tuple(shlex.split(rest))
     except ValueError as err:
@@ -182,23 +189,12 @@ def resolve_named(selector: str) -> Target:
     return target
 
 
-def _adapter(selector: str, spec: str) -> Target:
-    """Resolve a Python adapter. A file must exist now; a module need not exist until the target starts."""
-    where = spec.rpartition(":")[0] or spec
-    if where.endswith(".py") and not Path(where).is_file():
-        siblings = [str(path) for path in Path(where).parent.glob("*.py")]
-        near = difflib.get_close_matches(where, siblings, n=1)
-        guess = f"; did you mean {near[0]}?" if near else ""
-        raise SelectorError(f"--impl {selector!r}: the file {where} does not exist{guess}")
-    return Target(selector, "host", host_argv(spec))
-
-
 _NAME = re.compile(
     NAMED.pattern + r"(==(?P<version>[A-Za-z0-9._+!-]+)|@(?P<revision>[A-Za-z0-9][A-Za-z0-9._+!-]*))?"
 )
 
 
-def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescriptor, Entry]:
+def _named(selector: str, name: str) -> tuple[re.Match[str], LocatedDescriptor, Entry]:
     match = _NAME.fullmatch(name)
     called = match["name"] if match else name
     try:
@@ -225,20 +221,20 @@ def _named(selector: str, name: str) -> tuple[str, re.Match[str], LocatedDescrip
             f"--impl {selector!r}: {called} has no entry {match['entry']!r}; its entries are: "
             f"{', '.join(entries)}{hint}"
         )
-    return called, match, descriptor, entry
+    return match, descriptor, entry
 
 
 def _known(selector: str, *, however_old: bool) -> Target:
-    name, match, descriptor, entry = _named(selector, selector)
+    match, descriptor, entry = _named(selector, selector)
     if not entry.adapter:
         return _built(selector, match, descriptor, entry)
     if match["revision"]:
         raise SelectorError(f"--impl {selector!r}: {descriptor.selector(entry)} is not built from source")
     if match["version"] and not descriptor.manager:
-        raise SelectorError(f"--impl {selector!r}: {name} has no versions to choose from")
+        raise SelectorError(f"--impl {selector!r}: {descriptor.name} has no versions to choose from")
     if match["version"] and not however_old and not descriptor.fits(match["version"]):
         raise SelectorError(
-            f"--impl {selector!r}: the adapter for {name} supports {descriptor.oldest} and newer; "
+            f"--impl {selector!r}: the adapter for {descriptor.name} supports {descriptor.oldest} and newer; "
             "older versions lack functions that the adapter calls, and would be blamed for the failures"
         )
     env = None

@@ -31,7 +31,7 @@ from safetensors_reports.text import visible
 from ..programs.sandbox import Sandbox, SandboxError, paths_named_by, require_bubblewrap
 from ..programs.variables import build_variables, installer_variables
 from .commands import InstallError, missing_programs, run
-from .descriptor import DOCUMENT, Entry, LocatedDescriptor, Source
+from .descriptor import DOCUMENT, LocatedDescriptor, Source
 
 LOCAL = "local"
 """Revision of a build from the user's own checkout."""
@@ -252,13 +252,6 @@ class Build:
         rustup = Path(os.environ.get("RUSTUP_HOME") or Path.home() / ".rustup")
         if rustup.is_dir():
             yield rustup.resolve()
-
-
-def build_of(descriptor: LocatedDescriptor, entry: Entry, cache: Path, revision: str = "") -> Build:
-    assert descriptor.source
-    revision = revision or descriptor.default_version(entry)
-    folder = cache / f"{descriptor.name}-source-{revision}"
-    return Build(descriptor, descriptor.source, revision, folder)
 
 
 CommandWrapper = Callable[[Sequence[str], Build], list[str]]

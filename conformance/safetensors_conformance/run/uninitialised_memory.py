@@ -6,15 +6,13 @@ changes with the fill byte cannot come from the file.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from safetensors_corpus import Case
-from safetensors_corpus.judging.content import differing_fields
+from safetensors_corpus.judging.content import first_disagreement
 from safetensors_reference.rules.faults import quote
 
 from ..implementations.selectors import Target
@@ -41,11 +39,11 @@ def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str |
     if target.kind in ("exit", "oci") or env is None or case.kind != "read":
         return None
     first, second = (_read(target, case, limits, env, fill) for fill in FILLS)
-    if first is None or second is None or _content(first) == _content(second):
+    where = None if first is None or second is None else _change(first, second)
+    if first is None or where is None:
         return None
     again = _read(target, case, limits, env, FILLS[0])
-    where = _where(first, second)
-    if again is None or _content(again) != _content(first):
+    if again is None or _change(first, again) is not None:
         return f"content differs from run to run: {where}"
     return f"uninitialised memory: {where} when fresh memory holds other bytes"
 
@@ -63,20 +61,12 @@ def _read(target: Target, case: Case, limits: Limits, env: str, fill: Mapping[st
         worker.close()
 
 
-def _content(result: StepResult) -> tuple[Any, ...]:
-    return result.outcome, _rows(result), result.metadata
-
-
-def _rows(result: StepResult) -> list[dict[str, Any]]:
-    return sorted(result.tensors or (), key=lambda row: json.dumps(row, sort_keys=True))
-
-
-def _where(first: StepResult, second: StepResult) -> str:
+def _change(first: StepResult, second: StepResult) -> str | None:
     if first.outcome != second.outcome:
         return f"{first.outcome} becomes {second.outcome}"
-    for one, other in zip(_rows(first), _rows(second), strict=False):
-        if one != other:
-            keys = differing_fields(one, other)
-            what = "bytes" if keys == ["sha256"] else ", ".join(keys) or "fields"
-            return f"{what} of tensor {quote(one['name'])} change"
-    return "the tensors or the metadata change"
+    difference = first_disagreement(first.content or {}, second.content or {})
+    if difference is None:
+        return None
+    if difference.tensor is None:
+        return "the tensors or the metadata change"
+    return f"{difference.part} of tensor {quote(difference.tensor)} change"

@@ -154,7 +154,7 @@ def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult
 
 SEQ_BITS = 20
 """Number of random bits in the difference between request numbers, which no program can guess."""
-DEVICE_LOADS_PER_STEP = 5
+DEVICE_LOADS_PER_STEP = 8
 """How often the device checks load a file. The time limit of a step applies to a single load."""
 ALREADY_ANSWERED = 0
 """Number of a request that was already answered. The numbers of requests that are sent start at 1."""

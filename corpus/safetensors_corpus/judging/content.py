@@ -36,6 +36,8 @@ class Difference(NamedTuple):
 
     part: str
     text: str
+    tensor: str | None = None
+    """The name of the tensor that has other values."""
 
 
 def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
@@ -71,21 +73,41 @@ def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
         if count is None or count == content["tensor_count"]:
             return []
         return [Difference("count", f"{count:,} tensors instead of {content['tensor_count']:,}")]
+    metadata = {"metadata": answer.metadata} if answer.has_metadata else {}
+    return _differences(content, {"tensors": answer.tensors, **metadata})
+
+
+def first_disagreement(one: Mapping[str, Any], other: Mapping[str, Any]) -> Difference | None:
+    """Return the first difference between two reported contents, as a mistake of ``other``, or None.
+
+    Values that only one of them contains are not compared. If either is reduced to digests, so is the other.
+    """
+    if "digests" in one or "digests" in other:
+        mine, others = (c["digests"] if "digests" in c else digests(c) for c in (one, other))
+        shared = [part for part in (NAMES, *FIELDS, METADATA) if part in mine and part in others]
+        part = next((part for part in shared if mine[part] != others[part]), None)
+        if part is None:
+            return None
+        name = {NAMES: "the tensor names", METADATA: "the metadata"}.get(part, f"{part} of a tensor")
+        return Difference(part, f"{name} by digest: {others[part][:12]}… instead of {mine[part][:12]}…")
+    # If only one of them contains a name twice, there is a difference in one direction only.
+    return next(iter(_differences(one, other) or _differences(other, one)), None)
+
+
+def _differences(expected: Mapping[str, Any], reported: Mapping[str, Any]) -> list[Difference]:
     out = []
-    if answer.tensors is not None:
-        out += _tensors(content["tensors"], answer.tensors)
-    if answer.has_metadata:
-        out += _metadata(content["metadata"] or {}, answer.metadata or {})
+    if expected.get("tensors") is not None and reported.get("tensors") is not None:
+        out += _tensors(expected["tensors"], reported["tensors"])
+    if "metadata" in expected and "metadata" in reported:
+        out += _metadata(expected["metadata"] or {}, reported["metadata"] or {})
     return out
 
 
 def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[Difference]:
-    got: dict[str, dict[str, Any]] = {}
-    for row in reported:
-        if row["name"] in got:
-            return [Difference("twice", f"tensor {quote(row['name'])} is reported twice")]
-        got[row["name"]] = row
-    want = {row["name"]: row for row in expected}
+    want, got = _rows_by_name(expected), _rows_by_name(reported)
+    for name, rows in got.items():
+        if len(rows) > len(want.get(name, rows[:1])):
+            return [Difference("twice", f"tensor {quote(name)} is reported twice")]
     for name in want:
         if name not in got:
             spelled = next((other for other in got if _spells(other, name)), None)
@@ -94,13 +116,21 @@ def _tensors(expected: list[dict[str, Any]], reported: list[dict[str, Any]]) -> 
             return [Difference("missing", f"tensor {quote(name)} is missing")]
     for name in got:
         if name not in want:
-            return [
-                Difference(
-                    "reported", f"tensor {quote(name)} is reported, but the file has none of that name"
-                )
-            ]
-    all_of_rows = [d for name, row in want.items() for d in _tensor(row, got[name])]
-    return sorted(all_of_rows, key=lambda difference: _RANK[difference.part])[:1]
+            text = f"tensor {quote(name)} is reported, but the file has none of that name"
+            return [Difference("reported", text)]
+    out: list[Difference] = []
+    for name, rows in want.items():
+        for row in rows:  # the rows of a repeated name may be in any order
+            if all(differing_fields(row, other) for other in got[name]):
+                out += _tensor(row, got[name][0])
+    return sorted(out, key=lambda difference: _RANK[difference.part])[:1]
+
+
+def _rows_by_name(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    out: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        out.setdefault(row["name"], []).append(row)
+    return out
 
 
 def _tensor(want: dict[str, Any], got: dict[str, Any]) -> Iterator[Difference]:
@@ -112,10 +142,10 @@ def _tensor(want: dict[str, Any], got: dict[str, Any]) -> Iterator[Difference]:
             got_text, want_text = (shorten(str(row[field]), 60) for row in (got, want))
             text = f"{field} {got_text} instead of {want_text}"
         part = "bytes" if field == "sha256" else field
-        yield Difference(part, f"tensor {quote(want['name'])}: {text}")
+        yield Difference(part, f"tensor {quote(want['name'])}: {text}", want["name"])
 
 
-def _metadata(want: dict[str, str], got: dict[str, Any]) -> Iterator[Difference]:
+def _metadata(want: dict[str, Any], got: dict[str, Any]) -> Iterator[Difference]:
     for key, value in want.items():
         if key not in got:
             spelled = next((other for other in got if _spells(other, key)), None)
@@ -129,7 +159,8 @@ def _metadata(want: dict[str, str], got: dict[str, Any]) -> Iterator[Difference]
             return
         if got[key] != value:
             shown = shorten(repr(got[key]), 60)
-            yield Difference("metadata", f"metadata {quote(key)} is {shown} instead of {quote(value)}")
+            wanted = quote(value) if isinstance(value, str) else shorten(repr(value), 60)
+            yield Difference("metadata", f"metadata {quote(key)} is {shown} instead of {wanted}")
             return
     for key in got:
         if key not in want:

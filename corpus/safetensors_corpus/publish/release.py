@@ -12,16 +12,20 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import jsonschema
+from msgspec import Meta
 
 from safetensors_reference.source import PathSource, read_whole
 
 from ..document import LARGEST_MANIFEST, MANIFEST, ManifestError, faults, parsed, stored_files, unusable
 from ..manifest import LARGEST_IN_MEMORY
+from ..model import CaseId, Sha256
+from ..model import Version as CorpusVersion
+from ..typed import json_schema
 from .copy import README
 
 CHANGES = "changes.json"
@@ -49,29 +53,66 @@ class Version:
         return dict(rows) if isinstance(rows, dict) else {row["id"]: row for row in rows}
 
 
+Names = Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)]
+"""Names of fields, such as ``a.b``."""
+
+
+class ReleaseId(TypedDict):
+    """A version of the corpus.
+
+    Attributes:
+        sha256: Digest of corpus.json.
+    """
+
+    corpus_version: CorpusVersion
+    sha256: Sha256
+
+
+class Turn(TypedDict):
+    """What a case had and has."""
+
+    old: str
+    new: str
+
+
 @dataclass
 class TableChanges:
-    """Added, removed and changed ids; ``changed`` maps ids to the fields that differ, such as ``a.b``."""
+    """Changes of a table.
 
-    added: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    changed: dict[str, list[str]] = field(default_factory=dict)
+    Attributes:
+        changed: Id -> differing fields; "text" for a fault code.
+    """
+
+    added: list[str]
+    removed: list[str]
+    changed: dict[str, Names]
 
 
 @dataclass
 class Changes:
-    """All differences between two versions. ``changes.schema.json`` explains the fields."""
+    """Published with every release; stc corpus diff --json prints the same.
 
-    schema_version: int
-    old: dict[str, str] | None
-    new: dict[str, str]
+    Attributes:
+        old: Previous version, or null for the first release, in which everything is new.
+        about: Changed properties of the whole corpus.
+        removed: Always empty in a release: case ids are permanent.
+        status: Cases that were withdrawn, superseded or made active again.
+        verdict: Cases with another expectation: accept, reject, or a choice with its options. They can change
+            the results of implementations.
+        input: Cases whose input has other bytes.
+        changed: Case -> differing fields, except status and bytes of the input; a.b is field b in a.
+    """
+
+    schema_version: Literal[1]
+    old: ReleaseId | None
+    new: ReleaseId
     about: list[str]
-    added: list[str]
-    removed: list[str]
-    status: dict[str, dict[str, str]]
-    verdict: dict[str, dict[str, str]]
-    input: list[str]
-    changed: dict[str, list[str]]
+    added: list[CaseId]
+    removed: list[CaseId]
+    status: dict[CaseId, Turn]
+    verdict: dict[CaseId, Turn]
+    input: list[CaseId]
+    changed: dict[CaseId, Names]
     rules: TableChanges
     choices: TableChanges
     codes: TableChanges
@@ -84,6 +125,11 @@ class Changes:
     def any(self) -> bool:
         differing = {k: v for k, v in self.to_json().items() if k not in ("schema_version", "old", "new")}
         return any(any(v.values()) if isinstance(v, dict) and "added" in v else v for v in differing.values())
+
+
+def changes_schema() -> dict[str, Any]:
+    title = "Changes between two versions of the safetensors conformance corpus"
+    return json_schema("changes", title, Changes, closed=True)
 
 
 def read_version(path: Path) -> Version:

@@ -9,7 +9,7 @@ from itertools import permutations
 from typing import Any
 
 from safetensors_conformance.outcome import StepResult
-from safetensors_corpus.judging.content import FIELDS, Difference, first_difference
+from safetensors_corpus.judging.content import Difference, first_disagreement
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.differences.signatures import signature_of
 
@@ -20,30 +20,11 @@ from .subjects import Subject
 from .twin import valid_twin
 
 
-def difference_of(one: StepResult, other: StepResult) -> Difference | None:
-    """Return the first difference in the properties that both accepting answers report, or None."""
-    content, against = one.content, other.content
-    if content is None or against is None:
-        return None
-    rows = {row["name"]: row for row in against["tensors"]}
-    unreported = dict.fromkeys(FIELDS)
-    tensors = [
-        {
-            **unreported,
-            **rows.get(row["name"], {}),
-            **{key: value for key, value in row.items() if value is not None},
-        }
-        for row in content["tensors"]
-    ]
-    return first_difference({"metadata": other.metadata, **content, "tensors": tensors}, other)
-
-
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
     """Return the difference between two accepting answers from the viewpoint of each, if any."""
-    of_one, of_other = difference_of(other, one), difference_of(one, other)
-    # If only one answer reports a name twice, there is a difference in one direction only.
-    either = of_one or of_other
-    return None if either is None else (of_one or either, of_other or either)
+    of_one = first_disagreement(other.content or {}, one.content or {})
+    of_other = first_disagreement(one.content or {}, other.content or {})
+    return None if of_one is None or of_other is None else (of_one, of_other)
 
 
 def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:

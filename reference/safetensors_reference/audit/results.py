@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..files.reading import listed
-from ..rules.faults import quote, shown_name
+from ..rules.faults import shown_name
 from ..writing.atomic import NotSavedError, write_file
 from .row import Row, row_address, unicode
 
@@ -305,7 +305,7 @@ def _lock(fd: int, path: Path) -> None:
 
 
 def _error_text(err: Exception) -> str:
-    return quote(" ".join(str(err).split()), 300)[1:-1]
+    return shown_name(" ".join(str(err).split()), 300)
 
 
 def _not_written(path: Path, err: OSError | ValueError) -> ResultsError:

@@ -19,7 +19,7 @@ from ..header.model import rows
 from ..header.read import examine_source
 from ..model.index import INDEX_CAP, FaultCollector, read_index
 from ..model.read import ABSENT, Shard, check_shards
-from ..rules.faults import quote, shorten
+from ..rules.faults import quote, shorten, shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -231,7 +231,7 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
 def unread_row(
     address: str, error: NotReadError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
 ) -> Row:
-    note = quote(error.note, MAX_TEXT)[1:-1]
+    note = shown_name(error.note, MAX_TEXT)
     row = Row(address, now(), error.verdict, kind, size, tag, note=note)
     return msgspec.structs.replace(row, requests=error.requests, read=error.received)
 
@@ -247,7 +247,7 @@ def fault_fields(faults: Iterable[Fault]) -> dict[str, Any]:
         "codes": tuple(sorted({f.code for f in faults})),
         "rules": tuple(sorted({f.rule for f in faults})),
         "faults": len(faults),
-        "note": quote(faults[0].message, MAX_TEXT)[1:-1] if faults else "",
+        "note": shown_name(faults[0].message, MAX_TEXT) if faults else "",
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from ..rules.faults import quote, shown_name
+from ..rules.faults import shown_name
 from ..writing.atomic import NotSavedError
 from ..writing.report import write_report
 from .results import ResultsError
@@ -144,7 +144,7 @@ def summarize(path: Path) -> Summary:
             sections = [_section(db, question) for question in _QUERIES]
     except (duckdb.Error, OSError, TypeError) as err:
         reason = " ".join(str(err).split())
-        raise ResultsError(f"{name}: this is not an audit result: {quote(reason, 300)[1:-1]}") from err
+        raise ResultsError(f"{name}: this is not an audit result: {shown_name(reason, 300)}") from err
     return Summary(name, files, models, [section for section in sections if section.rows])
 
 
@@ -178,7 +178,7 @@ def _literal(path: Path) -> str:
 
 def _cell(value: object) -> str | int:
     if isinstance(value, str):
-        return shown(value)
+        return shown_name(value, 200)
     if isinstance(value, float | Decimal) and math.isfinite(value):
         return int(value)
     if not isinstance(value, int):
@@ -195,10 +195,6 @@ def _section(db: Any, question: _Query) -> Section:
     rows = db.execute(question.query, values).fetchall()
     cells = [tuple(map(_cell, row)) for row in rows[:TOP]]
     return Section(question.title, question.columns, cells, max(0, len(rows) - TOP))
-
-
-def shown(text: str) -> str:
-    return quote(text, 200)[1:-1]
 
 
 def as_text(summary: Summary) -> str:

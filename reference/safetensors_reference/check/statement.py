@@ -79,7 +79,8 @@ def rule_book_digest() -> str:
     ).hexdigest()
 
 
-def statement(checked: CheckRecord) -> Json:
+def statement_text(checked: CheckRecord) -> str:
+    """Return an in-toto statement as JSON. Raises ValueError if no file could be read."""
     subject = [{"name": f.name, "digest": {"sha256": f.sha256}} for f in checked.files if f.sha256]
     if not subject:
         raise ValueError("a statement needs at least one file, but none could be read")
@@ -87,7 +88,7 @@ def statement(checked: CheckRecord) -> Json:
     broken = [f.name for f in checked.files if f.status != "valid"]
     broken += [model.name for model in checked.models if model.status != "valid"]
     settings: Json = {"profile": checked.profile, "suite": version("safetensors-conformance")}
-    return {
+    statement: Json = {
         "_type": STATEMENT,
         "subject": subject,
         "predicateType": PREDICATE,
@@ -105,10 +106,7 @@ def statement(checked: CheckRecord) -> Json:
             "failedTests": list(dict.fromkeys([*broken, *checked.failed])),
         },
     }
-
-
-def statement_text(checked: CheckRecord) -> str:
-    return json.dumps(statement(checked), indent=1) + "\n"
+    return json.dumps(statement, indent=1) + "\n"
 
 
 def bom_text(checked: CheckRecord) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import platform
 import traceback
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 
 from ..arrays.buffers import Pages
 from ..rules.errors import AccessError, SafetensorsError
+from .numa import checked_cpus, cpus_near
 
 PAGE = 4096
 POPULATE = 64 << 10
@@ -67,6 +69,8 @@ class Engine(Protocol):
 
     device: torch.device
     pinned: bool
+    cpus: frozenset[int] | None
+    """CPUs on which workers run, or None for all."""
 
     def staging(self, size: int) -> torch.Tensor:
         """Return page-aligned host memory for copies, as uint8[size]."""
@@ -135,8 +139,9 @@ class CpuEngine:
 
     pinned = False
 
-    def __init__(self) -> None:
+    def __init__(self, cpus: frozenset[int] | None = None) -> None:
         self.device = torch.device("cpu")
+        self.cpus = cpus
         self.pages = Pages()
 
     def staging(self, size: int) -> torch.Tensor:
@@ -196,8 +201,9 @@ class AcceleratorEngine:
 
     pinned = True
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, cpus: frozenset[int] | None = None) -> None:
         self.device = device
+        self.cpus = cpus
         self._caller: torch.Stream | None = None
         self._start: torch.Event | None = None
 
@@ -215,6 +221,8 @@ class AcceleratorEngine:
             return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def ready(self) -> None:
+        if self.cpus is None:
+            self.cpus = cpus_near(self.device)
         self._caller = torch.accelerator.current_stream(self.device)
         self._start = self._caller.record_event()
 
@@ -228,11 +236,13 @@ class AcceleratorEngine:
         return AcceleratorLane(self.device, self._caller, self._start)
 
 
-def open_engine(device: str | torch.device | None) -> Engine:
+def open_engine(device: str | torch.device | None, cpus: Iterable[int] | None = None) -> Engine:
     """Return the engine for a device, by default for the current device of the accelerator.
 
-    Raises AccessError if the device does not exist.
+    ``cpus`` are the CPUs for the workers, by default those near the device. Raises AccessError if a device or
+    a CPU does not exist.
     """
+    chosen = None if cpus is None else checked_cpus(cpus)
     accelerator = torch.accelerator.current_accelerator()
     if device is None:
         if accelerator is None:
@@ -243,7 +253,7 @@ def open_engine(device: str | torch.device | None) -> Engine:
     except (RuntimeError, TypeError) as err:
         raise AccessError(f"device must be 'cpu' or an accelerator such as 'cuda:0', not {device!r}") from err
     if wanted.type == "cpu":
-        return CpuEngine()
+        return CpuEngine(chosen)
     here = accelerator is not None and accelerator.type == wanted.type
     # Counting devices does not initialize CUDA, which would not work in children forked later.
     count = torch.accelerator.device_count() if here else 0
@@ -256,7 +266,7 @@ def open_engine(device: str | torch.device | None) -> Engine:
             f"device {str(device)!r} does not exist: torch {torch.__version__} finds {count} "
             f"{wanted.type.upper()} devices"
         )
-    return AcceleratorEngine(torch.device(wanted.type, index))
+    return AcceleratorEngine(torch.device(wanted.type, index), chosen)
 
 
 def identity_of(device: torch.device) -> str | None:

@@ -51,6 +51,7 @@ def load_file(
     chunk: int | None = None,
     direct: bool = False,
     gds: bool = False,
+    cpus: Iterable[int] | None = None,
     profile: ProfileName = "hardened",
 ) -> dict[str, TorchTensor]:
     """Load a file onto a device.
@@ -74,7 +75,9 @@ def load_file(
         chunk: maximum number of bytes that are read and copied together. It is limited to the slot size of
             the staging ring, which is also the default on CUDA.
         direct: read with O_DIRECT, bypassing the page cache.
-        gds: read with GPUDirect Storage through KvikIO, which ignores ``threads`` and ``chunk``.
+        gds: read with GPUDirect Storage through KvikIO, which ignores ``threads``, ``chunk`` and ``cpus``.
+        cpus: numbers of the CPUs on which the worker threads run and allocate staging memory; by default
+            those of the NUMA node of the device, if the system reports it.
         profile: profile that decides where readers may differ.
 
     Returns:
@@ -89,7 +92,8 @@ def load_file(
         DeviceError: the device or its memory failed.
     """
     settings = _LoadOptions(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
-    return _load((path,), device, settings)
+    settings.check()
+    return _load((path,), open_engine(device, cpus), settings)
 
 
 def load_files(
@@ -105,6 +109,7 @@ def load_files(
     chunk: int | None = None,
     direct: bool = False,
     gds: bool = False,
+    cpus: Iterable[int] | None = None,
     profile: ProfileName = "hardened",
 ) -> dict[str, TorchTensor]:
     """Load several files onto a device, such as all shards of a model. Either all files are loaded or none.
@@ -118,7 +123,8 @@ def load_files(
     if not isinstance(paths, Iterable):
         raise AccessError(f"load_files accepts a list of paths, not {type(paths).__name__}")
     settings = _LoadOptions(names, dtype, all_dtypes, align, clone, threads, chunk, direct, gds, profile)
-    return _load(paths, device, settings)
+    settings.check()
+    return _load(paths, open_engine(device, cpus), settings)
 
 
 @dataclass(frozen=True)
@@ -164,11 +170,7 @@ class _File(NamedTuple):
     plan: Plan
 
 
-def _load(
-    paths: Iterable[PathLike], device: str | torch.device | None, settings: _LoadOptions
-) -> dict[str, TorchTensor]:
-    settings.check()
-    engine = open_engine(device)
+def _load(paths: Iterable[PathLike], engine: Engine, settings: _LoadOptions) -> dict[str, TorchTensor]:
     copies = settings.clone or settings.dtype is not None
     if copies and engine.device.type == "cpu" and (settings.align or 1) > CPU_ALIGN:
         text = f"align={settings.align} does not apply to the copies of clone= and dtype= on the CPU"

@@ -244,6 +244,8 @@ class Transfer:
     def _work(self) -> None:
         lane: Lane | None = None
         try:
+            if self._engine.cpus:
+                os.sched_setaffinity(0, self._engine.cpus)  # of this thread, which ends with the load
             lane = self._open_lane()
             while not self._stop.is_set():
                 with self._lock:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..rules.faults import quote, shown_name
+from ..rules.faults import shown_name
 from ..source import Uncopied, UnreadableError, shorter
 from .names import HUB, NO_MODEL_FILES, WEB, FileInput, Folder, SourceError, is_model_file, is_remote
 from .reading import (
@@ -72,7 +72,7 @@ def open_store(address: str, **options: Any) -> tuple[str, Any, str]:
 
 def error_text(err: Exception) -> str:
     cause = err.__cause__ if isinstance(err.__cause__, PermissionError) else err
-    return quote(str(cause) or type(cause).__name__, 300)[1:-1]
+    return shown_name(str(cause) or type(cause).__name__, 300)
 
 
 def address_of(store: str, fs: Any, path: str) -> str:
@@ -342,7 +342,7 @@ class RemoteSource(Uncopied):
             if err.verdict == "missing":
                 raise UnreadableError(f"{name}: No such file or directory") from FileNotFoundError(name)
             reason = ("API_TRUNCATED", "API-11") if err.verdict == "changed" else ()
-            raise UnreadableError(f"{name}: {quote(err.note, 300)[1:-1]}", *reason) from err
+            raise UnreadableError(f"{name}: {shown_name(err.note, 300)}", *reason) from err
         except FileNotFoundError as err:
             raise UnreadableError(f"{name}: No such file or directory") from err
         except Exception as err:  # may be any exception class, with text from the server

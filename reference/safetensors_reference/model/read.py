@@ -131,14 +131,6 @@ class ShardedHeader:
     shards: Mapping[str, Header]
 
 
-def check_index(path: IndexPath, profile: ProfileName = "hardened") -> list[Fault]:
-    """Return all faults of the index at ``path`` and of its shards, with byte ranges in the index.
-
-    Raises UnreadableError if the index cannot be read. An unreadable shard is a fault of the index.
-    """
-    return explain_index(path, profile).faults
-
-
 def explain_index(
     path: IndexPath, profile: ProfileName = "hardened", known: Mapping[str, Explanation] | None = None
 ) -> IndexExplanation:

@@ -40,9 +40,9 @@ def quote(text: str, limit: int = 80) -> str:
     return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
 
 
-def shown_name(name: object) -> str:
-    """Format a file name or address for display on one line, without quotes."""
-    return quote(str(name), MAX_NAME)[1:-1]
+def shown_name(name: object, limit: int = MAX_NAME) -> str:
+    """Format a file name, an address or text from elsewhere for display on one line, without quotes."""
+    return quote(str(name), limit)[1:-1]
 
 
 def quote_some(names: Collection[str], limit: int = 8) -> str:

@@ -13,10 +13,18 @@ from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_reference import rule_book
 
 from ..case_evidence import reproducer
+from ..labels import CAUSE_WORDS
 from ..record.device_checks import CHECKS
 from ..record.run import Row, RunRecord
 from ..record.summary import feature_name
-from ..severity import ADVICE_BY_CODE, ADVICE_BY_OUTCOME, ADVICE_BY_PROPERTY, of_rule, outcome_class
+from ..severity import (
+    ADVICE_BY_CAUSE,
+    ADVICE_BY_CODE,
+    ADVICE_BY_OUTCOME,
+    ADVICE_BY_PROPERTY,
+    of_rule,
+    outcome_class,
+)
 from ..text import listed, plural, visible
 from .failures import INPUT, NOT_EXAMINED, ORDER, Failure, Key, differing_reports, failures, mistake_key
 from .group import OF_TEXT, Group, contradictions, group_failures
@@ -24,55 +32,7 @@ from .group import OF_TEXT, Group, contradictions, group_failures
 MAX_NAMED = 6
 MAX_TEXT = 200
 
-_ENDS = {"crash": "crashes", "hang": "hangs", "exhausted": "runs out of memory"}
 _PANICS = 'raises an exception that "except Exception" does not catch'
-_REFUSES = {
-    "file": "rejects valid files",
-    "write": "rejects valid writer calls",
-    "slice": "rejects valid requests for a part of a tensor",
-    "index": "rejects valid sharded models",
-    "sharded": "does not save models in shards",
-    "lifecycle": "rejects valid files that change while they are open",
-    "remote": "rejects valid files on a server",
-    "concurrent": "rejects valid files that several readers open concurrently",
-}
-_READS = {
-    "write": "writes wrong content",
-    "slice": "returns wrong bytes for a part of a tensor",
-    "index": "loads wrong content through an index",
-    "sharded": "writes wrong content when it saves in shards",
-    "lifecycle": "returns wrong content for a file that changes while it is open",
-    "remote": "returns wrong content for a file on a server",
-    "concurrent": "returns wrong content to concurrent readers",
-}
-_PARTS = {
-    "other bytes": "returns wrong bytes",
-    "missing": "omits tensors of the file",
-    "reported": "reports tensors that are not in the file",
-    "twice": "reports a tensor twice",
-    "metadata": "omits or changes metadata of the file",
-    "escapes": "returns names or metadata without decoding escapes",
-    "nbytes": "reports wrong byte sizes",
-    "shape": "reports wrong shapes",
-    "content": "reports wrong content",
-}
-_SHAPES = {
-    "wrapped": "reports large dimensions wrapped to 32 bits",
-    "rounded": "reports large dimensions rounded to a double",
-}
-_ADVICE = {
-    "wrapped": "Keep dimensions in 64 bits all the way to the caller, or reject dimensions that do not fit.",
-    "rounded": "Parse integers in the header as integers, not as doubles, or reject integers above 2^53.",
-    "dtype": "Report the dtype that the file has, or declare the dtype in lacks and reject the file.",
-    "escapes": "Decode the escapes in JSON strings (HDR-15) before you return names or metadata.",
-    "metadata": "Return every key and value of the metadata unchanged.",
-    "mapped": "Copy the data when you read it, or check the file size again: truncating a mapped file kills "
-    "the process.",
-    "every": "Check the adapter first: if nearly all valid inputs fail, the reader is rarely the cause.",
-    "harness": "Fix the adapter or its dependencies; these cases have no result.",
-    INPUT: "Open files for reading only, and do not change what their paths refer to.",
-    ORDER: "Always close every file, even after an error, and keep no state between files.",
-}
 
 
 def describe_group(group: Group, cases: Mapping[str, Case]) -> str:
@@ -93,7 +53,7 @@ def _what(group: Group, cases: Mapping[str, Case]) -> str:
             return _writes(parts, title)
         case "end":
             lives = outcome_class(_ends(group)) == "panic"
-            return f"{_PANICS if lives else _ENDS[parts[1]]}: {_titles(group, 1)}"
+            return f"{_PANICS if lives else CAUSE_WORDS['ends'][parts[1]]}: {_titles(group, 1)}"
         case "cost":
             return f"exceeds a time or memory budget: {title}"
         case "check":
@@ -131,10 +91,10 @@ def _refuses(group: Group, where: str, title: str) -> str:
     if group.dtypes:
         return f"{'does not write' if where == 'write' else 'rejects'} the {_dtypes(group)}"
     if group.every:
-        return f"{_REFUSES[where]}: nearly all"
+        return f"{CAUSE_WORDS['rejects'][where]}: nearly all"
     if group.feature:
-        return f"{_REFUSES[where]} with {group.feature}"
-    return f"{_REFUSES[where]}: {title}"
+        return f"{CAUSE_WORDS['rejects'][where]} with {group.feature}"
+    return f"{CAUSE_WORDS['rejects'][where]}: {title}"
 
 
 def _dtypes(group: Group) -> str:
@@ -145,7 +105,7 @@ def _dtypes(group: Group) -> str:
 def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str, Case]) -> str:
     where, part, *how = parts
     if where != "file":
-        return f"{_READS[where]}: {title}"
+        return f"{CAUSE_WORDS['misreads'][where]}: {title}"
     if group.feature in OF_TEXT:
         return f"misreads files with {group.feature}"
     if part == "dtype":
@@ -155,9 +115,9 @@ def _reports(group: Group, parts: Sequence[str], title: str, cases: Mapping[str,
                 pairs.setdefault(str(got)[:30], set()).add(str(want))
         wrong = [f"{got} instead of {', '.join(sorted(want))}" for got, want in sorted(pairs.items())]
         return f"reports dtype {listed(wrong, MAX_NAMED)}" if wrong else f"reports wrong dtypes: {title}"
-    if how and how[0] in _SHAPES:
-        return _SHAPES[how[0]]
-    text = _PARTS.get(part, _PARTS["content"])
+    if how and how[0] in CAUSE_WORDS["shapes"]:
+        return CAUSE_WORDS["shapes"][how[0]]
+    text = CAUSE_WORDS["differences"].get(part, CAUSE_WORDS["differences"]["content"])
     if group.every:
         return f"{text}, for nearly all valid files"
     if group.dtypes:
@@ -191,7 +151,7 @@ def advice_for(group: Group) -> str:
     aspect, *parts = group.key
     of_charged = of_rule(group.rules[0]) if group.rules else ""
     if group.every:
-        return _ADVICE["every"]
+        return ADVICE_BY_CAUSE["every"]
     match aspect:
         case "accept":
             return ADVICE_BY_CODE.get(parts[0], of_charged)
@@ -206,16 +166,16 @@ def advice_for(group: Group) -> str:
             return ADVICE_BY_OUTCOME["reject"]
         case "content":
             how = parts[2] if len(parts) > 2 else ""
-            return _ADVICE.get(how) or _ADVICE.get(parts[1]) or of_charged
+            return ADVICE_BY_CAUSE.get(how) or ADVICE_BY_CAUSE.get(parts[1]) or of_charged
         case "property":
-            return _ADVICE.get(parts[0]) or ADVICE_BY_PROPERTY.get(parts[0]) or of_charged
+            return ADVICE_BY_CAUSE.get(parts[0]) or ADVICE_BY_PROPERTY.get(parts[0]) or of_charged
         case "end":
             if "SIGBUS" in group.said:  # it is caused by a truncated mapped file
-                return _ADVICE["mapped"]
+                return ADVICE_BY_CAUSE["mapped"]
             return ADVICE_BY_OUTCOME[outcome_class(_ends(group))]
         case "cost":
             return ADVICE_BY_OUTCOME["resources"]
-    return _ADVICE.get(aspect) or ADVICE_BY_OUTCOME.get(aspect, "")
+    return ADVICE_BY_CAUSE.get(aspect) or ADVICE_BY_OUTCOME.get(aspect, "")
 
 
 MAX_CAUSES = 200

@@ -135,7 +135,7 @@ class DisagreementRow(Struct, frozen=True):
             rule of the case, or valid if there is no case.
         choice: The open choice that the input falls under.
         vector: Label -> token.
-        difference: First difference of a content split, with values in the order of between.
+        difference: First difference of a content split: the second in between, compared with the first.
         answers: Label -> canonical dump.
     """
 

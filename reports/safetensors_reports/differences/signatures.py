@@ -9,12 +9,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 from ..record.run import RunRecord
 from ..text import visible
-from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Split, compare, letter, outcome_of
+from .compare import (
+    NO_ANSWER,
+    REFUSING,
+    Cluster,
+    Comparison,
+    Split,
+    clusters_of,
+    compare,
+    letter,
+    outcome_of,
+)
 
 Sort = Literal["content", "verdict", "unsafe", "choice"]
 SORTS: dict[Sort, str] = {
@@ -37,18 +48,17 @@ class InputInfo:
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Disagreement:
-    """One input on which implementations disagree or one fails badly; ``vector`` is as in ``Split``."""
+@dataclass(frozen=True, kw_only=True)
+class Disagreement(Split):
+    """One input on which implementations disagree or one fails badly."""
 
-    input: str
     sort: Sort
-    vector: dict[str, str]
     signature: str
     about: InputInfo
-    dissenter: str | None = None
-    difference: str = ""
-    between: tuple[str, str] | None = None
+
+    @property
+    def input(self) -> str:
+        return self.case
 
     @property
     def unsafe(self) -> tuple[str, ...]:
@@ -74,18 +84,13 @@ class Signature:
 
 @dataclass(frozen=True)
 class Differences:
-    """Disagreements of a run, worst first; ``main`` is the comparison without ``choice`` disagreements."""
+    """Disagreements of a run, worst first, and the numbers of inputs."""
 
     labels: tuple[str, ...]
     found: tuple[Disagreement, ...]
-    main: Comparison
-    choices: Comparison
-    shared: int = 0
-    left_out: int = 0
-
-    @property
-    def compared(self) -> int:
-        return self.main.compared + self.choices.compared
+    compared: int
+    shared: int
+    left_out: int
 
     def of(self, sort: Sort) -> tuple[Disagreement, ...]:
         return tuple(d for d in self.found if d.sort == sort)
@@ -99,7 +104,9 @@ class Differences:
         return tuple(sorted(rows, key=lambda s: (order.index(s.sort), -len(s.found), s.text)))
 
     def clusters(self) -> tuple[Cluster, ...]:
-        return tuple(sorted(self.main.clusters, key=lambda c: (c.kind != "content", -len(c.splits), c.cases)))
+        """Return the clusters of all disagreements between implementations that are not choices."""
+        clusters = clusters_of(d for d in self.found if d.sort != "choice" and d.pairs)
+        return tuple(sorted(clusters, key=lambda c: (c.kind != "content", -len(c.splits), c.cases)))
 
     def dissenters(self) -> dict[str, Counter[Sort]]:
         counts: dict[str, Counter[Sort]] = {}
@@ -117,11 +124,12 @@ class Differences:
         return out
 
     def pairs(self) -> dict[tuple[str, str], Counter[Sort]]:
-        rows: dict[tuple[str, str], Counter[Sort]] = {}
-        for pair, (content, verdict) in self.main.pairs.items():
-            rows[pair] = Counter({"content": content, "verdict": verdict})
-        for pair, (_, verdict) in self.choices.pairs.items():
-            rows.setdefault(pair, Counter())["choice"] = verdict
+        rows: dict[tuple[str, str], Counter[Sort]] = {
+            pair: Counter() for pair in combinations(self.labels, 2)
+        }
+        for d in self.found:
+            for pair, kind in d.pairs.items():
+                rows[pair]["choice" if d.sort == "choice" else kind] += 1
         rank = sorted(rows.items(), key=lambda x: (-x[1]["content"], -x[1]["verdict"], -x[1]["choice"], x[0]))
         return dict(rank)
 
@@ -149,38 +157,24 @@ def evaluate(
     known: Mapping[str, InputInfo] = about if about is not None else {}
     whole = compare(records)
     name_of = dict(zip(whole.labels, names, strict=True))
-    splits = {s.case: s for s in whole.splits}
-    disagreements = [_described(s, known, name_of) for s in splits.values()]
+    splits = {split.case: split for split in whole.splits}
+    disagreements = [_described(split, known, name_of) for split in splits.values()]
     disagreements += [
-        _described(s, known, name_of, unsafe=True) for s in _bad_ends(records, whole) if s.case not in splits
+        _described(split, known, name_of) for split in _bad_ends(records, whole) if split.case not in splits
     ]
     order = list(SORTS)
     disagreements.sort(key=lambda d: (order.index(d.sort), d.input))
-    legitimate = {d.input for d in disagreements if d.sort == "choice"}
-    main = compare([_only(r, legitimate, inside=False) for r in records])
-    choices = compare([_only(r, legitimate, inside=True) for r in records])
     shared = whole.compared + whole.unanswered
-    return Differences(whole.labels, tuple(disagreements), main, choices, shared, whole.left_out)
+    return Differences(whole.labels, tuple(disagreements), whole.compared, shared, whole.left_out)
 
 
-def _described(
-    split: Split, known: Mapping[str, InputInfo], names: Mapping[str, str], *, unsafe: bool = False
-) -> Disagreement:
+def _described(split: Split, known: Mapping[str, InputInfo], names: Mapping[str, str]) -> Disagreement:
     about = known.get(split.case) or InputInfo("unknown")
-    bad = any(token in UNSAFE for token in split.vector.values())
-    sort: Sort = "unsafe" if unsafe else split.kind
-    if sort == "verdict" and about.choice and not bad:
+    sort: Sort = split.kind if split.pairs else "unsafe"
+    if sort == "verdict" and about.choice and not any(token in UNSAFE for token in split.vector.values()):
         sort = "choice"
-    return Disagreement(
-        split.case,
-        sort,
-        split.vector,
-        signature_of(about.subject, split.vector, names),
-        about,
-        split.dissenter,
-        split.difference,
-        split.between,
-    )
+    signature = signature_of(about.subject, split.vector, names)
+    return Disagreement(**vars(split), sort=sort, signature=signature, about=about)
 
 
 def _bad_ends(records: Sequence[RunRecord], whole: Comparison) -> list[Split]:
@@ -193,7 +187,3 @@ def _bad_ends(records: Sequence[RunRecord], whole: Comparison) -> list[Split]:
         for case, vector in rows.items()
         if len(vector) == len(records) and any(t in UNSAFE for t in vector.values())
     ]
-
-
-def _only(record: RunRecord, inputs: set[str], *, inside: bool) -> RunRecord:
-    return replace(record, results=[r for r in record.results if (r["case"] in inputs) is inside])

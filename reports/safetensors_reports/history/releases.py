@@ -52,10 +52,8 @@ class RuleChange:
     @property
     def moves(self) -> str:
         """The counts that changed, such as ``wrong-accept 12 -> 3, deviation 0 -> 1``."""
-        kinds = [kind for kind in VERDICTS if self.before.get(kind, 0) != self.after.get(kind, 0)]
-        return ", ".join(
-            f"{kind} {self.before.get(kind, 0):,} -> {self.after.get(kind, 0):,}" for kind in kinds
-        )
+        counts = _changed_counts(self.before, self.after)
+        return ", ".join(f"{kind} {old:,} -> {new:,}" for kind, (old, new) in counts.items())
 
 
 @dataclass(frozen=True)
@@ -76,9 +74,7 @@ class Passage:
 
     @cached_property
     def counts(self) -> dict[str, tuple[int, int]]:
-        old, new = self.before.counts, self.after.counts
-        kinds = [kind for kind in VERDICTS if old.get(kind, 0) != new.get(kind, 0)]
-        return {kind: (old.get(kind, 0), new.get(kind, 0)) for kind in kinds}
+        return _changed_counts(self.before.counts, self.after.counts)
 
     @cached_property
     def choices(self) -> dict[str, tuple[str, str]]:
@@ -97,6 +93,11 @@ class Passage:
             not (self.changes or self.counts or self.choices or any(self.steps))
             and self.before.asked == self.after.asked
         )
+
+
+def _changed_counts(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    pairs = {kind: (before.get(kind, 0), after.get(kind, 0)) for kind in VERDICTS}
+    return {kind: (old, new) for kind, (old, new) in pairs.items() if old != new}
 
 
 def _change(before: Line, after: Line, rule: str) -> RuleChange | None:

@@ -37,7 +37,6 @@ class Cluster(NamedTuple):
 
     row: ClusterRow
     answers: list[tuple[str, int, str]]
-    between: str
 
 
 @dataclass
@@ -90,7 +89,7 @@ def _cluster(row: ClusterRow, labels: Sequence[str]) -> Cluster:
         (token, len(group), listed([labels[i] for i in group], 4) if number or len(group) <= 4 else "")
         for number, (token, group) in enumerate(answers)
     ]
-    return Cluster(row, named, " / ".join(labels[i] for i in row.between or ()))
+    return Cluster(row, named)
 
 
 @dataclass(frozen=True)

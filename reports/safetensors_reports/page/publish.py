@@ -22,7 +22,7 @@ from ..history.ledger import FOLDER, Ledger, Line, append_lines, entry_of, lines
 from ..history.releases import history_page
 from ..labels import LAYOUT, OPENING, REPEATED
 from ..record.run import RunRecord
-from ..templates import render
+from ..templates import render, render_lines
 from ..text import file_slug, listed, plural, unused, visible
 from .cards import DISPUTE, RED, Row, accepted_questions, tables
 from .design import fit_label, render_markup, style_sheet
@@ -161,43 +161,23 @@ def load_published(folder: Path) -> dict[str, Report]:
 
 def sentences(report: Report) -> list[str]:
     others = [who for who in report.implementations if who.name != OWN]
-    day = max((run.started or "")[:10] for run in report.run.runs)
-    most = max((who.due for who in others), default=0)
-    projects = len({who.name for who in others})
     graded: dict[str, list[Implementation]] = {"layout": [], "other": [], "repeated": []}
     for who in others:
         files = (accepted_questions(role) for role in who.roles if role.role in OPENING)
         if questions := frozenset[str]().union(*files):
             worst = "layout" if questions & LAYOUT else "other" if questions - REPEATED else "repeated"
             graded[worst].append(who)
-    wrong = {kind: [who for who in others if who.counts.get(kind)] for kind in RED}
-    return [
-        (
-            f"We ran {plural(len(others), 'entry point')} of {plural(projects, 'project')}, which use "
-            f"{plural(_parsers(others), 'parser')}, on up to {most:,} cases each on {day}."
-        ),
-        (
-            f"{_counted(graded['layout'])} accept files that the format forbids because of a broken "
-            "layout: holes, overlaps, ranges outside the file or sizes that do not match. "
-            f"{_counted(graded['other'])} accept only other kinds of forbidden files; "
-            f"{_counted(graded['repeated'])} accept forbidden files only if they have duplicate keys."
-        ),
-        (
-            f"{len(wrong['wrong-content']):,} return wrong data or write broken files, "
-            f"{len(wrong['wrong-reject']):,} reject files that the format allows, and "
-            f"{_nothing(others)}."
-        ),
-        (
-            "The length of a bar shows the share of cases that fail in an area of rules. There are "
-            "separate tables for readers, listers, scanners, writers and loaders. An area is blank if a "
-            "program does not claim to support it or if it has no cases."
-        ),
-        (
-            "The comparison leaves out crashes, hangs and unbounded memory use, because unpublished "
-            "ones are withheld. The reference is our own reader, which is based on the same rules as "
-            "the corpus. No row in these tables certifies that a program is free of faults."
-        ),
-    ]
+    return render_lines(
+        "headline.txt",
+        entries=len(others),
+        projects=len({who.name for who in others}),
+        parsers=_parsers(others),
+        most=max((who.due for who in others), default=0),
+        day=max((run.started or "")[:10] for run in report.run.runs),
+        graded={grade: _counted(whos) for grade, whos in graded.items()},
+        wrong={kind: sum(bool(who.counts.get(kind)) for who in others) for kind in RED},
+        clean=_nothing(others),
+    )
 
 
 def _parsers(whos: Sequence[Implementation]) -> int:

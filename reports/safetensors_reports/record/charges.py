@@ -31,7 +31,12 @@ def recharge(rows: Sequence[Row]) -> list[Row]:
     If no rule stands out, failures are attributed to FRM-11.
     """
     shares = {kind: _shares(kind, rows) for kind in KINDS}
-    return [_recharged(row, shares) for row in rows]
+    out = []
+    for row in rows:
+        before = _failures(row)
+        failures = [_charged(f, row, shares[kind]) if (kind := _kind(f)) else f for f in before]
+        out.append(row if failures == before else {**row, "failures": failures, "rule": failures[0]["rule"]})
+    return out
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,6 @@ def _shares(kind: str, rows: Sequence[Row]) -> _Shares:
     of = {rule: n / (cases[rule] + 1) for rule, n in failed.items()}
     own = {rule: n / own_cases[rule] for rule, n in own_failed.items()}
     return _Shares(of, own, charged - {ANY_VALID_FILE})
-
-
-def _recharged(row: Row, shares: dict[str, _Shares]) -> Row:
-    before = _failures(row)
-    failures = [_charged(f, row, shares[kind]) if (kind := _kind(f)) else f for f in before]
-    return row if failures == before else {**row, "failures": failures, "rule": failures[0]["rule"]}
 
 
 def _charged(failure: Row, row: Row, shares: _Shares) -> Row:

@@ -23,6 +23,9 @@ CHECKS: dict[str, Promise] = {
     "alignment": Promise(
         "not-strict", "OFF-11", "non-empty tensors begin at multiples of their element size"
     ),
+    "kept": Promise(
+        "deviation:content", "DAT-06", "a tensor keeps its bytes while the loader loads the tensors after it"
+    ),
     "lifetime": Promise(
         "deviation:content", "DAT-06", "a tensor keeps its bytes after everything else of its file is dropped"
     ),
@@ -30,6 +33,8 @@ CHECKS: dict[str, Promise] = {
         "deviation:content", "DAT-06", "another stream that waits for the current one sees the correct bytes"
     ),
     "threads": Promise("deviation:content", "API-16", "two concurrent loads give the same result as one"),
+    "stopped": Promise("not-strict", "", "a load that is stopped after one tensor leaves nothing behind"),
+    "peak": Promise("not-strict", "", "a load needs at most twice the memory of its tensors, plus 1 MiB"),
     "returned": Promise("not-strict", "", "device memory is free again after everything is dropped"),
     "untouched": Promise("not-strict", "", "a rejected file leaves no device memory allocated"),
 }

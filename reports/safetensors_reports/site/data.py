@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -41,14 +41,8 @@ class Program:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Charge:
-    """Published violations of a rule by one entry point (``label``)."""
-
-    label: str
-    program: str
-    verdict: str
-    number: int
+Charges = Mapping[str, Sequence[Finding]]
+"""Findings by program."""
 
 
 @dataclass(frozen=True)
@@ -94,27 +88,29 @@ class SiteData:
                     out[case.rules[0]][row["bug"]] = self.bugs[row["bug"]]
         return {rule: list(bugs.values()) for rule, bugs in out.items()}
 
-    @cached_property
-    def charges_by_rule(self) -> dict[str, list[Charge]]:
-        """Violations by rule, except crashes, which would make programs with open trackers look worse."""
-        out: dict[str, list[Charge]] = defaultdict(list)
+    @property
+    def _listed(self) -> Iterator[tuple[str, Finding]]:
+        """All findings except crashes, which would make programs with open trackers look worse."""
         for name, (_, report) in self.reports.items():
-            for f in report.findings:
-                if f.rule is not None and f.case_count and _is_listed(f):
-                    out[f.rule].append(Charge(f.implementation, name, f.verdict, f.case_count))
-        return {
-            rule: sorted(charges, key=lambda c: (label_key(c.label), c.verdict))
-            for rule, charges in out.items()
-        }
+            yield from ((name, f) for f in report.findings if not f.own and kind_of(f.verdict) != "unsafe")
 
     @cached_property
-    def charges_by_case(self) -> dict[str, list[Charge]]:
-        out: dict[str, dict[tuple[str, str], Charge]] = defaultdict(dict)
-        for name, (_, report) in self.reports.items():
-            for f in report.findings:
-                for case in f.cases if _is_listed(f) else ():
-                    out[case][f.implementation, f.verdict] = Charge(f.implementation, name, f.verdict, 1)
-        return {case: list(charges.values()) for case, charges in out.items()}
+    def charges_by_rule(self) -> dict[str, Charges]:
+        out: dict[str, dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
+        for name, f in sorted(self._listed, key=lambda x: (label_key(x[1].implementation), x[1].verdict)):
+            if f.rule is not None and f.case_count:
+                out[f.rule][name].append(f)
+        return dict(out)
+
+    @cached_property
+    def charges_by_case(self) -> dict[str, Charges]:
+        out: dict[str, dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
+        for name, f in self._listed:
+            for case in f.cases:
+                known = {(other.implementation, other.verdict) for other in out[case][name]}
+                if (f.implementation, f.verdict) not in known:
+                    out[case][name].append(f)
+        return dict(out)
 
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
@@ -147,10 +143,6 @@ class SiteData:
             if name != OWN
         ]
         return sorted(out, key=lambda program: program.name)
-
-
-def _is_listed(found: Finding) -> bool:
-    return not found.own and kind_of(found.verdict) != "unsafe"
 
 
 def load(root: Path, manifest: Manifest, programs: Sequence[Program], repository: str = "") -> SiteData:

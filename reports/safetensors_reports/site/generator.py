@@ -157,7 +157,7 @@ class Names(Domain):
 def _set_addresses(app: Sphinx, document: nodes.document) -> None:
     page: Page = app.config[_PAGES][app.env.current_document.docname]
     sections = list(document.findall(nodes.section))
-    anchors = page.anchors or ["top", *(section["slug"] for section in sections[1:])]
+    anchors = page.anchors or ["top", *(section.get("slug", section["ids"][0]) for section in sections[1:])]
     for section, anchor in zip(sections, anchors, strict=True):
         section["ids"] = [anchor]
     for link in document.findall(nodes.reference):

@@ -131,7 +131,7 @@ def _environment() -> Environment:
         BASES=BASES, PROFILES=PROFILES, AREAS=AREAS, ABOUT=ABOUT, SHORT=SHORT, FAMILIES=FAMILIES,
         TURNS=TURNS, COMBINED=COMBINED, kind_of=kind_of, state=state, case_anchor=case_anchor,
         offered=is_offered, demands=demands, outcome=outcome, passage_anchor=passage_anchor,
-        release_page=release_page, history_page=history_page, by_program=by_program, sight=sight_words,
+        release_page=release_page, history_page=history_page, sight=sight_words,
         release_changes=release_changes, choices_of=choices_of,
     )  # fmt: skip
     return env
@@ -152,13 +152,6 @@ def demands(case: Case, data: SiteData) -> tuple[str, str, tuple[str, ...]]:
         return outcome(wanted), outcome(wanted), wanted.codes
     either = " or ".join(sorted({outcome(option) for option in case.options.values()}))
     return "choice", f"{either}; the reader chooses", ()
-
-
-def by_program(charges: Sequence[Any]) -> list[tuple[str, list[Any]]]:
-    out: dict[str, list[Any]] = {}
-    for charge in charges:
-        out.setdefault(charge.program, []).append(charge)
-    return list(out.items())
 
 
 def moved(change: ChangeRow) -> str:

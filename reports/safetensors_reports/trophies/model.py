@@ -173,9 +173,9 @@ def _in_trend(
             for bug in named.get(change.case, ()):
                 # A missing feature is not a failure unless it was reported as a bug.
                 gained = change.turn == "gained" and bug["family"] == "dtype"
-                if (change.turn == "fixed" or gained) and is_credited(bug, before, after):
+                if (change.turn == "fixed" or gained) and _is_credited(bug, before, after):
                     yield bug, "gone", before, after, change.case
-                elif change.turn == "broken" and is_credited(bug, after, before):
+                elif change.turn == "broken" and _is_credited(bug, after, before):
                     yield bug, "came", before, after, change.case
     newest = versions[document.implementation][-1]
     for row in document.versions:
@@ -185,7 +185,7 @@ def _in_trend(
                     yield bug, "there", "", newest, shown.case
 
 
-def is_credited(bug: Row, failing: str, other: str) -> bool:
+def _is_credited(bug: Row, failing: str, other: str) -> bool:
     """Return whether the recorded versions explain why a case fails in only one of the versions."""
     return bool(bug_affects(bug, failing)) and bug_affects(bug, other) is False
 
@@ -212,6 +212,10 @@ def render(data: Trophies) -> str:
         project: [bug for bug in data.bugs if bug["project"] == project and data.sightings[bug["id"]]]
         for project in projects
     }
+    unseen: dict[tuple[str, str], list[str]] = {}
+    for bug in data.bugs:
+        if not data.sightings[bug["id"]]:
+            unseen.setdefault((bug["project"], data.status(bug)), []).append(bug["id"])
     kinds = [{sight.kind for sight in sightings} for sightings in data.sightings.values()]
     return templates.render(
         "trophies.md",
@@ -219,7 +223,7 @@ def render(data: Trophies) -> str:
         seen={project: bugs for project, bugs in seen.items() if bugs},
         gone=sum("gone" in kinds_of for kinds_of in kinds),
         there=sum("there" in kinds_of for kinds_of in kinds),
-        unseen=list(_unseen(data, projects)),
+        unseen=sorted(unseen.items(), key=lambda item: projects.index(item[0][0])),
         ran={name: list(map(short, versions)) for name, versions in data.versions.items()},
         seen_in=lambda bug: [
             f"{code(name, 60)} {_seen(own, data.versions[name])}" for name, own in _by_name(data, bug)
@@ -260,13 +264,3 @@ def _gone(sightings: Sequence[Sighting], order: Sequence[str], total: int) -> st
         status = "no later version was run" if last == order[-1] else "not gone in any later version"
         parts.append(f"{status}; {len(cases)} of {total} cases")
     return "; ".join(parts)
-
-
-def _unseen(data: Trophies, projects: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
-    for project in projects:
-        groups: dict[str, list[str]] = {}
-        for bug in data.bugs:
-            if bug["project"] == project and not data.sightings[bug["id"]]:
-                groups.setdefault(data.status(bug), []).append(bug["id"])
-        for status, bugs in groups.items():
-            yield project, status, bugs

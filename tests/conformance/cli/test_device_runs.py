@@ -184,24 +184,35 @@ def test_rewriting_keeps_what_the_run_does_not_know(tmp_path: Path) -> None:
     assert steps_in(path, "cuda:0") == {}
 
 
-def test_pytest_has_the_step_with_the_option_only() -> None:
-    arrays = f"--impl={loader('Arrays')}"
-    done = suite_here(arrays, "--device=cpu", "-k", "test_device and layout/two-dtypes-")
-    assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
-    done = suite_here(arrays, "-k", "test_device and layout/two-dtypes-")
-    assert done.returncode == 5, done.stdout  # nothing to run
-    done = suite_here("--device=gpu")
-    assert done.returncode == 2
-    assert "--device 'gpu': a device must be cpu or a kind of accelerator" in done.stdout
-    done = suite_here("--device=gpu", "--impl=reference")
-    assert done.returncode == 4
-    assert "--device 'gpu': a device must be cpu or a kind of accelerator" in done.stderr
+ONE = ("-k", "test_device and layout/two-dtypes-")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        ((f"--impl={loader('Arrays')}", "--device=cpu", *ONE), 0, "1 passed"),
+        ((f"--impl={loader('Arrays')}", *ONE), 5, "deselected"),  # nothing to run
+        (("--device=gpu",), 2, "--device 'gpu': a device must be cpu or a kind of"),
+        (
+            ("--device=gpu", "--impl=reference"),
+            4,
+            "--device 'gpu': a device must be cpu or a kind of accelerator",
+        ),
+        (
+            (f"--impl={loader('Arrays')}", "--device=cuda:9999", *ONE),
+            1,
+            f"problem: cannot start '{loader('Arrays')}': it cannot load onto cuda:9999",
+        ),
+    ],
+)
+def test_pytest_has_the_step_with_the_option_only(options: tuple[str, ...], status: int, words: str) -> None:
+    done = suite_here(*options)
+    assert (done.returncode, words in done.stdout + done.stderr) == (status, True), done.stdout
 
 
 def test_pytest_shows_a_broken_promise(tmp_path: Path) -> None:
-    selector = loader("ClearedArrays")
-    done = suite_here(f"--impl={selector}", "--device=cpu", "-k", "test_device and layout/two-dtypes-")
+    options = (f"--impl={loader('ClearedArrays')}", "--device=cpu", *ONE)
+    done = suite_here(*options)
     assert done.returncode == 1
     assert "accept, but lifetime: tensor" in done.stdout
     path = tmp_path / "known.toml"
@@ -210,18 +221,9 @@ def test_pytest_shows_a_broken_promise(tmp_path: Path) -> None:
         'why = "a fake"\nissue = "unreported"\nreview_by = 2099-01-01\n',
         "utf-8",
     )
-    known = f"--baseline={path}"
-    done = suite_here(f"--impl={selector}", "--device=cpu", known, "-k", "test_device and layout/two-dtypes-")
+    done = suite_here(*options, f"--baseline={path}")
     assert done.returncode == 0, done.stdout
     assert "1 xfailed" in done.stdout
-
-
-def test_a_device_that_is_not_there_does_not_pass_under_pytest() -> None:
-    selector = loader("Arrays")
-    done = suite_here(f"--impl={selector}", "--device=cuda:9999", "-k", "test_device and layout/two-dtypes-")
-    assert done.returncode == 1
-    assert "1 failed" in done.stdout
-    assert f"problem: cannot start '{selector}': it cannot load onto cuda:9999" in done.stdout
 
 
 def test_entries_that_only_load_are_there_and_of_their_own_version() -> None:

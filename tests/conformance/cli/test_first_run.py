@@ -88,7 +88,7 @@ def test_every_command_does_what_the_page_says_as_it_stands(tmp_path: Path) -> N
 
 
 def test_every_command_does_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = [case.id for case in one_of_each(committed().reading)[::3]]
+    wanted = [case.id for case in one_of_each(committed().reading)[::12]]
     load_once(monkeypatch, corpus_of(tmp_path / "corpus", "layout/hole-", "header/name-bytes-ff", *wanted))
     (tmp_path / "page").mkdir()
     does_what_it_says(tmp_path / "page", here)

@@ -35,8 +35,9 @@ def test_an_address_that_is_none_is_refused() -> None:
     assert (status, "https://" in said) == (2, True)
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("myst_parser")
+    monkeypatch.setattr(command, "load_data", lambda *_: None)
     (tmp_path / "mine").write_text("x")
     status, said = build("-o", str(tmp_path))
     assert (status, "choose another folder" in said) == (2, True)

@@ -152,14 +152,6 @@ def test_every_kind_of_case_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no file was written" in change["detail"]
 
 
-def test_support_is_apart_from_fixed_and_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    fakes = {"1.0": fake("NeedsNotF32"), "1.1": RIGHT, "1.2": fake("NeedsNotF32")}
-    document = doc(monkeypatch, fakes, "--case", TRIGGER)
-    turns = [p["changes"][0]["turn"] for p in document["passages"]]
-    assert turns == ["gained", "lost"]
-    assert all(p["counts"]["fixed"] == p["counts"]["broken"] == 0 for p in document["passages"])
-
-
 def test_a_version_that_cannot_be_installed_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     fakes = {"1.0": fake("AlwaysAccepts"), "2.0": None, "1.1": RIGHT}
     result = call(monkeypatch, fakes, "--case", HOLE)
@@ -243,10 +235,3 @@ def test_wrong_usage(arguments: tuple[str, ...], complaint: str) -> None:
     result = CliRunner().invoke(trend, list(arguments))
     assert result.exit_code == 2
     assert complaint in " ".join(result.stderr.split())
-
-
-def test_help_is_complete() -> None:
-    result = CliRunner().invoke(trend, ["-h"])
-    assert result.exit_code == 0
-    for word in ("fixed", "broken", "--entry", "Exit status", "Examples", "--report"):
-        assert word in result.stdout

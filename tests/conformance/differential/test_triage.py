@@ -29,7 +29,8 @@ OLD = ENTRY.replace('why = "known"', 'reason = "r"')
 
 
 def signature(text: str, sort: Sort = "verdict") -> Signature:
-    found = Disagreement("x", sort, {"a": "accept:A", "b": "reject"}, text, InputInfo("OFF_HOLE"))
+    vector, about = {"a": "accept:A", "b": "reject"}, InputInfo("OFF_HOLE")
+    found = Disagreement("x", "verdict", vector, sort=sort, signature=text, about=about)
     return Signature(text, sort, (found,))
 
 

@@ -16,7 +16,7 @@ from safetensors_conformance.host.library import AdapterError
 class Card:
     """A device that counts its allocations."""
 
-    cuda = True
+    streams = True
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -107,7 +107,9 @@ def run(checks: DeviceChecks, path: str = "good") -> dict[str, str]:
     return {check["name"]: check["status"] for check in checks.results}
 
 
-ALL_HOLD = dict.fromkeys(("alignment", "lifetime", "stream", "threads", "returned"), "pass")
+ALL_HOLD = dict.fromkeys(
+    ("alignment", "kept", "lifetime", "stream", "threads", "stopped", "peak", "returned"), "pass"
+)
 
 
 def test_all_is_known_of_a_card(begin: Begin) -> None:
@@ -124,9 +126,9 @@ def test_another_stream_that_sees_other_bytes(begin: Begin) -> None:
 
 def test_memory_that_stays(begin: Begin) -> None:
     checks = begin(Loader(lambda card: card.take(100)))
-    assert run(checks) == {**ALL_HOLD, "returned": "fail"}
-    # Five loads: one to look, one for the lifetime, one for the stream, two at once.
-    assert "500 bytes of device memory remain in use after everything was dropped" in str(checks.results)
+    assert run(checks) == {**ALL_HOLD, "stopped": "fail", "returned": "fail"}
+    # Eight loads: the first, two at once, two around a stop, and one for each of the other checks.
+    assert "800 bytes of device memory remain in use after everything was dropped" in str(checks.results)
 
 
 def test_memory_of_one_tensor_at_a_time_is_counted(begin: Begin) -> None:
@@ -152,7 +154,7 @@ def test_memory_that_the_card_does_not_count_is_not_known_to_come_back(begin: Be
 
     checks = begin(Loader(elsewhere))
     checks._memory.used = 1000
-    assert run(checks) == {**ALL_HOLD, "returned": "unknown", "lifetime": "unknown"}
+    assert run(checks) == {**ALL_HOLD, "peak": "unknown", "returned": "unknown", "lifetime": "unknown"}
     with pytest.raises(ValueError, match="no"):
         checks.run("bad")
     assert [check["status"] for check in checks.results] == ["unknown"]

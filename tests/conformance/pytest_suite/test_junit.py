@@ -42,7 +42,10 @@ def reported(few: Path, tmp_path: Path, *arguments: str) -> dict[str, tuple[ET.E
     return found
 
 
-@pytest.mark.parametrize("parallel", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "parallel",
+    [pytest.param((), id="alone"), pytest.param(("-n", "1"), id="xdist", marks=pytest.mark.nightly)],
+)
 def test_cases_carry_rules_area_level_weakness_and_verdict(
     few: Path, tmp_path: Path, parallel: tuple[str, ...]
 ) -> None:

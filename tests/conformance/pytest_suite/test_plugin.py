@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,48 +61,30 @@ def records(folder: Path, slug: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("profile", [None, "text", "official", "hardened"])
-def test_the_reference_passes_each_profile(profile: str | None, tmp_path: Path) -> None:
-    run = suite(*([f"--profile={profile}"] if profile else []), f"--report={tmp_path}")
-    passes_all(run, tmp_path)
-
-
-def test_the_reference_passes_a_sample(sample: str, tmp_path: Path) -> None:
-    passes_all(suite_here(sample, f"--report={tmp_path}"), tmp_path)
-
-
-@pytest.mark.by_day(1)
-@pytest.mark.parametrize("profile", ["text", "official", "hardened"])
-def test_the_reference_passes_the_choices_of_each_profile(profile: str, choices: str, tmp_path: Path) -> None:
-    passes_all(suite_here(choices, f"--profile={profile}", f"--report={tmp_path}"), tmp_path)
-
-
-def passes_all(run: subprocess.CompletedProcess[str], report: Path) -> None:
-    """Demand that the reference passed every case, and that its record is complete."""
+@pytest.mark.parametrize(
+    "profile",
+    [None, "text", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("official", "hardened"))],
+)
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_the_reference_passes_each_profile(
+    profile: str | None, every: bool, sample: str, choices: str, tmp_path: Path
+) -> None:
+    few = choices if profile else sample
+    options = [*([f"--profile={profile}"] if profile else []), f"--report={tmp_path}"]
+    run = suite(*options) if every else suite_here(few, *options)
     assert run.returncode == 0, run.stdout
     assert "wrong-accept 0" in run.stdout
-    rows = records(report, "reference")
+    rows = records(tmp_path, "reference")
     assert rows[0]["type"] == "header"
     assert rows[-1]["type"] == "footer"
     assert rows[-1]["complete"] is True
     assert rows[-1]["not_run"] == 0
-    assert "reference" in (report / "summary.md").read_text(encoding="utf-8")
+    assert "reference" in (tmp_path / "summary.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.nightly
-def test_the_official_library_is_green_with_its_baseline_and_red_without() -> None:
-    green_with_its_baseline_and_red_without(suite)
-
-
-def test_the_official_library_is_green_with_its_baseline_and_red_without_on_a_sample(sample: str) -> None:
-    green_with_its_baseline_and_red_without(partial(suite_here, sample))
-
-
-def green_with_its_baseline_and_red_without(
-    run: Callable[..., subprocess.CompletedProcess[str]],
-) -> None:
-    """Run the official library with and without its list of expected failures."""
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_the_official_library_is_green_with_its_baseline_and_red_without(every: bool, sample: str) -> None:
+    run = suite if every else partial(suite_here, sample)
     pytest.importorskip("safetensors")
     with_baseline = run("--impl=safetensors")
     assert with_baseline.returncode == 0, with_baseline.stdout
@@ -344,6 +324,7 @@ def test_settings_of_a_project_do_not_keep_the_suite_from_running(basics: str, t
     assert " passed" in run.stdout
 
 
+@pytest.mark.nightly  # the test above does so in this process
 def test_the_suite_runs_by_package_name(tmp_path: Path) -> None:
     run = suite("-k", "framing/one-tensor", cwd=tmp_path, target=None)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -407,21 +388,20 @@ def test_whatever_a_reader_answers_travels_between_processes(
             for r in rows
             if r["type"] == "result"
         }
-        texts = {
-            case.attrib["name"]: "".join(f.text or "" for f in case.iter("failure"))
-            for case in ET.parse(folder / "out.xml").iter("testcase")
-            if selector in case.attrib["name"]
-        }
+        cases = [c for c in ET.parse(folder / "out.xml").iter("testcase") if selector in c.attrib["name"]]
+        texts = {case.attrib["name"]: "".join(f.text or "" for f in case.iter("failure")) for case in cases}
+        properties = [sorted(tuple(p.attrib.values()) for p in case.iter("property")) for case in cases]
         # Each process shows the first cases of a cause in full, so that the texts are not the same.
         failed = {case: bool(text) for case, text in texts.items()}
         assert len(failed) > 20
-        found[name] = (told, failed, rows[-1]["not_run"], rows[-1]["complete"])
+        assert any(properties)
+        found[name] = (told, failed, sorted(properties), rows[-1]["not_run"], rows[-1]["complete"])
         if selector == SURROGATES:
             assert str(10**30) in json.dumps(rows)
             assert "\\udc80" in json.dumps(rows)
             assert any("refused: \\ud800 and \\xff" in text for text in texts.values())
     assert found["alone"] == found["parallel"]
-    assert found["alone"][2:] == (0, True)
+    assert found["alone"][3:] == (0, True)
 
 
 def test_a_command_line_that_is_no_utf_8_is_refused_where_it_cannot_travel(basics: str) -> None:

@@ -1,4 +1,4 @@
-"""Baselines: strict both ways, with clear errors for bad files."""
+"""Baselines: strict both ways, with clear errors for bad files; and where they are."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import (
     check_baseline_option,
     failing_steps,
     load_baseline,
+    name_in_records,
     overdue_entries,
     own_baselines,
     unexplained,
     update,
 )
+from safetensors_conformance.run.results import baseline_path
 from safetensors_corpus import load_manifest
 from safetensors_reports.known import KnownError
 
@@ -265,3 +269,40 @@ def test_a_file_that_is_given_must_be_usable_unless_it_is_only_written(tmp_path:
         check_baseline_option(tmp_path / "none.toml", ["reference"])
     with pytest.raises(KnownError, match="applies to a single implementation; give exactly one --impl"):
         check_baseline_option(write(tmp_path, GOOD), ["reference", "mlx"])
+
+
+DEFAULT = descriptors()["safetensors"].version
+
+
+@pytest.mark.parametrize(
+    ("selector", "name"),
+    [
+        ("safetensors", "safetensors.toml"),
+        ("safetensors:numpy", "safetensors-numpy.toml"),
+        (f"safetensors=={DEFAULT}", "safetensors.toml"),
+        (f"safetensors:torch=={DEFAULT}", "safetensors-torch.toml"),
+    ],
+)
+def test_a_known_implementation_has_the_baseline_of_this_project(selector: str, name: str) -> None:
+    path = baseline_path(resolve(selector), None)
+    assert path == own_baselines()[name]
+    assert name_in_records(path) == name
+    assert path.is_file()
+
+
+@pytest.mark.parametrize(
+    ("selector", "name"),
+    [
+        ("safetensors==0.3.0", "safetensors-0.3.0.baseline.toml"),
+        ("safetensors:numpy==0.3.0", "safetensors-numpy-0.3.0.baseline.toml"),
+        ("mlx", "mlx.baseline.toml"),
+        ("reference", "reference.baseline.toml"),
+        ("py:mylib.adapter:Reader", "py-mylib.adapter-Reader.baseline.toml"),
+    ],
+)
+def test_where_this_project_has_none_it_lies_in_the_current_folder(selector: str, name: str) -> None:
+    assert baseline_path(resolve(selector), None) == Path(name)
+
+
+def test_the_file_that_is_named_is_taken() -> None:
+    assert baseline_path(resolve("safetensors"), Path("mine.toml")) == Path("mine.toml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.cases import SHOWN_URL, CaseRunner
+from safetensors_conformance.run.driver import smoke
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.confinement import Confinement
@@ -308,3 +310,30 @@ def test_an_option_that_cannot_work_is_refused_before_anything_runs(
         run_command, ["--impl", "reference", "--case", "framing/one-tensor", *arguments]
     )
     assert (result.exit_code, words in result.output) == (2, True), result.output
+
+
+@pytest.mark.parametrize(("name", "complains"), [("DiesOfNoBytes", False), ("AlwaysDies", True)])
+def test_a_reader_that_dies_of_a_broken_file_has_no_wrong_adapter(name: str, complains: bool) -> None:
+    session = Session(CaseRunner(resolve(fake(name)), Limits(seconds=20)))
+    try:
+        session.start()
+        assert (smoke(session, committed().cases) is not None) is complains
+    finally:
+        session.close()
+
+
+CASES = {
+    "three-tensors-long": "pass",
+    "header-longer-than-the-file-a-tebibyte": "pass",
+    "answer-short-long": "choice:content",
+    "later-answer-cut-short-after-2": "choice:error",
+    "later-answer-shifted-short-after-2": "deviation:content",  # fsspec takes any range for the one asked for
+}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("aiohttp") is None, reason="needs the extra remote")
+def test_the_strict_reader_over_fsspec() -> None:
+    cases = [committed().by_id[f"remote/{name}"] for name in CASES]
+    with Session(CaseRunner(resolve("reference:fsspec"), Limits(10.0, 1 << 30))) as session:
+        assert session.start().steps == ("remote",)
+        assert {case.id.partition("/")[2]: session.judge(case).verdict for case in cases} == CASES

@@ -31,7 +31,7 @@ from ..support import HERE, TRIGGER, cases
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
-FAKES = HERE / "confinement_fakes.py"
+FAKES = HERE / "access_fakes.py"
 SECRETS = (
     *("GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "NPM_TOKEN"),
     *("PYPI_TOKEN", "TWINE_PASSWORD", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"),
@@ -81,7 +81,7 @@ def test_a_variable_that_is_named_goes_through(tmp_path: Path, way: tuple[str, .
 @pytest.mark.parametrize(("named", "got"), [((), set()), (("HF_TOKEN",), {"HF_TOKEN"})])
 def test_an_adapter_gets_the_same(named: tuple[str, ...], got: set[str]) -> None:
     limits = Limits(confinement=Confinement(named))
-    with Session(CaseRunner(resolve(f"py:{FAKES}:Tells"), limits)) as session:
+    with Session(CaseRunner(resolve(f"py:{FAKES}:TellsVariables"), limits)) as session:
         told = session.judge(cases(TRIGGER)[0]).steps["read"].result.message.split()
     assert "PATH" in told
     assert set(told) & {*SECRETS, *FOR_AN_INDEX} == got
@@ -93,10 +93,9 @@ def test_a_package_that_is_installed_gets_what_asks_the_index_and_no_token(
     monkeypatch.setenv("STC_CACHE", str(tmp_path))
     descriptor = descriptors()["safetensors"]
     env = replace(installing.environment(descriptor, descriptor.entries[0], "9.9"), requires=())
-    said: list[str] = []
-    tells = "import json, os; print(json.dumps(dict(os.environ)))"
-    installing._run([sys.executable, "-c", tells], env, said.append)
-    given = json.loads(said[-1])
+    note = tmp_path / "note"
+    installing._run([sys.executable, str(FAKES), str(note)], env, print)
+    given = json.loads(note.read_text(encoding="utf-8"))
     assert not set(SECRETS) & set(given)
     assert set(FOR_AN_INDEX) <= set(given)
     assert set(installer_variables()) >= set(child_variables()) - {"PYTHONHASHSEED"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import Case
 from safetensors_reports.record.device_checks import CHECKS
 
-from ..support import HERE, NEIGHBOURS, REPOSITORY, committed
+from ..support import NEIGHBOURS, REPOSITORY, committed, stdio
 from ..support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
@@ -85,9 +84,12 @@ def told(verdict: StepVerdict, name: str) -> str:
 
 KNOWN_ON_THE_CPU = {
     "alignment": "pass",
+    "kept": "pass",
     "lifetime": "pass",
     "stream": "unknown",
     "threads": "pass",
+    "stopped": "pass",
+    "peak": "unknown",
     "returned": "unknown",
 }
 
@@ -142,7 +144,12 @@ def test_a_file_that_loads_once_only_breaks_what_needs_a_second_load(fakes: OneP
     found = fakes.judged("OnceOnly", TWO)
     assert found.result.outcome == "accept"
     assert found.verdict == "deviation:content"
-    assert {n for n, s in statuses(found).items() if s == "fail"} == {"lifetime", "threads"}
+    assert {n for n, s in statuses(found).items() if s == "fail"} == {
+        "kept",
+        "lifetime",
+        "threads",
+        "stopped",
+    }
     assert "loading the file again failed (OSError: the file is in use)" in found.detail
 
 
@@ -216,7 +223,7 @@ def test_the_failure_shows_rule_words_and_device(fakes: OneProcess) -> None:
 
 
 def program(answer: dict[str, Any]) -> str:
-    return f"cmd:{sys.executable} {HERE / 'device_stdio.py'} {shlex.quote(json.dumps(answer))}"
+    return stdio("device", shlex.quote(json.dumps(answer)), isolated=True)
 
 
 def test_a_program_is_told_the_device_and_tells_what_it_looked_into() -> None:

@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,17 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT
 from safetensors_conformance.programs import process
+from safetensors_conformance.programs.process import STRETCH_FACTOR
 from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.results import result_row
 from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.copies import Copies
-from safetensors_conformance.worker.worker import StartError
+from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 from safetensors_corpus import Case, load_manifest
 from safetensors_corpus.document import read_document
 
 from ..hostile_support import IDS, PID_FILE, run
-from ..support import QUICK, TRIGGER, all_end, committed, fake, stdio
+from ..support import QUICK, TRIGGER, all_end, by_exit, committed, fake, stdio
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 
@@ -342,3 +344,44 @@ def test_a_link_that_takes_the_place_of_a_folder_goes_and_its_target_stays(
     copies.close()
     assert not list((tmp_path / "tmp").iterdir())
     assert (tmp_path / "target" / "file").exists()
+
+
+# Output without end: a case still ends within its time limit and a stated grace
+
+
+SECONDS = 0.3
+GRACE = 10.0
+"""Seconds for ending what was late, on a busy machine."""
+
+
+@pytest.mark.parametrize("what", ["lines", "bytes", "stderr", "slow-lines"])
+@pytest.mark.parametrize("kind", ["cmd", "exit", "py"])
+def test_output_without_end_ends_with_the_limit(kind: str, what: str) -> None:
+    selector = {
+        "cmd": stdio(what, isolated=True),
+        "exit": by_exit(what, isolated=True),
+        "py": fake(f"Endless{what.title().replace('-', '')}"),
+    }[kind]
+    worker = make_worker(resolve(selector), Limits(SECONDS, 256 << 20))
+    try:
+        worker.start()
+        began = time.monotonic()
+        result = worker.ask("read", str(committed().by_id[TRIGGER].path))
+        took = time.monotonic() - began
+    finally:
+        worker.close()
+    assert result.outcome in ("hang", "harness-error", "exhausted"), result
+    assert took < STRETCH_FACTOR * SECONDS + GRACE
+
+
+def test_memory_is_watched_while_lines_come() -> None:
+    worker = make_worker(resolve(stdio("hungry-lines", isolated=True)), Limits(30.0, 64 << 20))
+    try:
+        worker.start()
+        began = time.monotonic()
+        result = worker.ask("read", "any")
+        took = time.monotonic() - began
+    finally:
+        worker.close()
+    assert took < 20, "it was looked at only when it was late"
+    assert (result.outcome, result.message) == ("exhausted", "used more than 64 MiB of memory; killed")

@@ -15,9 +15,12 @@ from safetensors_conformance.worker.worker import Limits
 
 from ..support import HERE, committed
 
-FULL = dict.fromkeys(("alignment", "lifetime", "stream", "threads", "returned"), "pass")
+CASE = "entry/names-of-fields"
+FULL = dict.fromkeys(
+    ("alignment", "kept", "lifetime", "stream", "threads", "stopped", "peak", "returned"), "pass"
+)
 CASES = {
-    "framing/one-tensor": FULL,
+    "framing/one-tensor": FULL | {"kept": "unknown"},
     "layout/two-dtypes": FULL,
     "framing/no-bytes": {"untouched": "pass"},
     "layout/hole-between-two": {"untouched": "pass"},
@@ -57,19 +60,22 @@ def test_readers_pass_every_check(selector: str, accelerator: str) -> None:
     ("name", "check", "words"),
     [
         ("ReusedBuffer", "lifetime", "contains other bytes after the rest of its file was dropped"),
+        ("ReusedBuffer", "kept", "contains other bytes after the loader continued"),
+        ("ThreeCopies", "peak", "the load needed"),
+        ("Interrupted", "stopped", "bytes of device memory remain in use after an early stop"),
         ("KeepsMemory", "returned", "bytes of device memory remain in use after everything was dropped"),
     ],
 )
 def test_a_broken_promise_is_noticed(name: str, check: str, words: str, accelerator: str) -> None:
     with session_of(fake(name), accelerator) as session:
-        verdict = session.judge(committed().by_id["entry/names-of-fields"]).steps["device"]
+        verdict = session.judge(committed().by_id[CASE]).steps["device"]
     failed = {item.name: item.message for item in verdict.result.checks if item.status == "fail"}
     assert words in failed[check], verdict
 
 
 def test_copies_that_nothing_waits_for_are_wrong_content(accelerator: str) -> None:
     with session_of(fake("LateCopies"), accelerator) as session:
-        verdict = session.judge(committed().by_id["entry/names-of-fields"]).steps["device"]
+        verdict = session.judge(committed().by_id[CASE]).steps["device"]
     assert verdict.verdict == "wrong-content"
 
 

@@ -22,7 +22,6 @@ from safetensors_corpus.author.case import (
     rejects,
 )
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_reference import rule_book
 
 
 @pytest.fixture
@@ -160,28 +159,9 @@ def test_there_are_enough_cases_in_every_area() -> None:
         assert sum(c.id.startswith(area + "/") for c in CASES) >= 10, area
 
 
-def test_ids_are_unique_well_formed_and_say_nothing_about_the_verdict() -> None:
-    ids = [c.id for c in CASES]
-    assert len(set(ids)) == len(ids)
-    for case_id in ids:
-        assert re.fullmatch(r"[a-z]+/[a-z0-9]+(-[a-z0-9]+)*", case_id)
-        assert not re.search("valid|reject|accept|bad|good|wrong|refuse|correct|malicious|attack", case_id)
-
-
-def test_every_rule_choice_option_and_code_of_a_case_exists() -> None:
-    book = rule_book()
+def test_ids_say_nothing_about_the_verdict() -> None:
     for case in CASES:
-        assert set(case.rules) <= set(book.rules), case.id
-        assert case.choice is not None or case.rules, case.id
-        if case.choice is not None:
-            assert set(case.options) == set(book.choices[case.choice].options), case.id
-        for option in case.options.values():
-            assert not isinstance(option, Reject) or set(option.codes) <= set(book.codes), case.id
-
-
-def test_every_choice_is_used_by_a_case() -> None:
-    unsettled = {c.id for c in rule_book().choices.values() if not c.settled}
-    assert {c.choice for c in CASES} - {None} >= unsettled
+        assert not re.search("valid|reject|accept|bad|good|wrong|refuse|correct|malicious|attack", case.id)
 
 
 def test_the_smoke_cases_tell_a_broken_adapter_from_a_broken_reader() -> None:

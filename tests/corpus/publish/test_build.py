@@ -26,7 +26,6 @@ from safetensors_corpus.publish.build import (
     build,
     differences,
     lost_ids,
-    write,
 )
 from safetensors_corpus.recipe import expand
 from safetensors_corpus.steps import KINDS
@@ -368,35 +367,6 @@ def test_the_level_comes_from_the_first_rule_or_from_the_choice(
 
 
 SMALL = BuiltCorpus({"files/a/b.safetensors": b"x", "corpus.json": b'{"cases": [{"id": "a/b"}]}'}, 1)
-
-
-def test_writing_changes_only_what_differs_and_removes_what_is_stale(tmp_path: Path) -> None:
-    assert write(SMALL, tmp_path) == (2, 0)
-    assert write(SMALL, tmp_path) == (0, 0)
-    (tmp_path / "files/a/old.safetensors").write_bytes(b"y")
-    (tmp_path / "files/a/b.safetensors").write_bytes(b"z")
-    (tmp_path / "not-ours.txt").write_bytes(b"")
-    assert write(SMALL, tmp_path) == (1, 1)
-    assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()) == [
-        "corpus.json",
-        "files/a/b.safetensors",
-        "not-ours.txt",
-    ]
-    assert differences(SMALL, tmp_path) == []
-
-
-def test_differences_name_every_file_and_how_it_differs(tmp_path: Path) -> None:
-    assert [line.split() for line in differences(SMALL, tmp_path)] == [
-        ["missing", "files/a/b.safetensors"],
-        ["missing", "corpus.json"],
-    ]
-    write(SMALL, tmp_path)
-    (tmp_path / "files/a/b.safetensors").write_bytes(b"z")
-    (tmp_path / "files/extra").write_bytes(b"")
-    assert [line.split() for line in differences(SMALL, tmp_path)] == [
-        ["different", "files/a/b.safetensors"],
-        ["stale", "files/extra"],
-    ]
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from safetensors_corpus import ManifestError, recipe
+from safetensors_corpus import recipe
 from safetensors_corpus.cli import maintain
-from safetensors_corpus.document import FILES, path_fault
 from safetensors_corpus.manifest import load_manifest
 from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import copy as copying
@@ -162,18 +160,6 @@ def test_a_wrong_recipe_is_refused(folder: Path, target: Path) -> None:
     assert result.exit_code == 2
     assert "the recipe of resource/header does not produce the file of the manifest" in result.stderr
     assert not list(target.rglob("*.part"))
-
-
-@pytest.mark.parametrize("name", ["../outside", "/etc/x", "files/../../x", "C:/x", "files\\..\\x", "a//b"])
-def test_a_manifest_that_names_files_outside_is_refused(folder: Path, target: Path, name: str) -> None:
-    assert path_fault(name, FILES) is not None
-    raw = json.loads((folder / "corpus.json").read_text())
-    raw["cases"][0]["input"]["file"] = name
-    save(folder, raw)
-    with pytest.raises(ManifestError, match="outside"):
-        plan_copy(folder)
-    assert run("copy", "-c", folder, target).exit_code == 2
-    assert not target.exists()
 
 
 def test_a_target_that_is_a_file_is_a_usage_error(folder: Path, tmp_path: Path) -> None:
@@ -389,9 +375,3 @@ def test_no_usable_manifest_is_exit_status_2(folder: Path, content: str | None) 
     assert result.exit_code == 2
     assert str(path) in result.stderr
     assert result.stderr.count("\n") == 1
-
-
-def test_the_built_corpus_is_intact(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it obeys its schema, ``test_build.py`` says."""
-    monkeypatch.setattr(jsonschema.Draft202012Validator, "iter_errors", lambda *_: iter(()))
-    assert lines(written) == []

@@ -215,8 +215,8 @@ def test_a_difference_is_told_of_either_side() -> None:
     other = StepResult("accept", tensors=[{**ROW, "dtype": "I32"}])
     twice = StepResult("accept", tensors=[ROW, ROW])
     assert differences(one, other) == (
-        Difference("dtype", 'tensor "w": dtype F32 instead of I32'),
-        Difference("dtype", 'tensor "w": dtype I32 instead of F32'),
+        Difference("dtype", 'tensor "w": dtype F32 instead of I32', "w"),
+        Difference("dtype", 'tensor "w": dtype I32 instead of F32', "w"),
     )
     again = Difference("twice", 'tensor "w" is reported twice')
     assert differences(one, twice) == differences(twice, one) == (again, again)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from safetensors_reference.audit import work
-from safetensors_reference.audit.row import MAX_KEYS, Tally, Writer, encode_row, file_row
+from safetensors_reference.audit.row import MAX_KEYS, Row, Tally, Writer, encode_row, file_row, row_address
 from safetensors_reference.audit.work import AuditOptions, _BatchAuditor
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.files.reading import Head, LocalFetcher
@@ -203,3 +208,53 @@ def test_a_store_gives_the_rows_of_the_file_system(corpus: list[Any]) -> None:
         return sorted(encode_row(alike(row)) for row in found)
 
     assert compared(rows) == compared(chosen)
+
+
+TEXT = st.text(st.characters(codec=None) | st.sampled_from("\\\\u\udcff\ud800"), max_size=8)
+NUMBER = st.integers(0, 9)
+
+
+def row_of_texts(texts: dict[str, Any]) -> Row:
+    return Row(time=datetime(2026, 1, 1, tzinfo=UTC), **texts)
+
+
+ROWS = st.fixed_dictionaries(
+    {
+        "address": TEXT,
+        "verdict": TEXT,
+        "tag": TEXT,
+        "note": TEXT,
+        "header_sha256": TEXT | st.none(),
+        "data_sha256": TEXT | st.none(),
+        "codes": st.lists(TEXT, max_size=2).map(tuple),
+        "rules": st.lists(TEXT, max_size=2).map(tuple),
+        "metadata_keys": st.lists(TEXT, max_size=2).map(tuple),
+        "dtypes": st.lists(st.builds(Tally, TEXT, NUMBER, NUMBER), max_size=2).map(tuple),
+        "writer": st.none()
+        | st.builds(Writer, TEXT, NUMBER, NUMBER, st.booleans(), st.booleans(), TEXT | st.none()),
+    }
+).map(row_of_texts)
+
+
+@given(ROWS)
+def test_a_row_is_one_line_whatever_its_texts_are(row: Row) -> None:
+    line = encode_row(row)
+    assert (line.count(b"\n"), line[-1:]) == (1, b"\n")
+    found = json.loads(line.decode("utf-8"))
+    assert found["address"] == row_address(row.address)
+    for name in ("tag", "note"):
+        assert found.get(name, "") == getattr(row, name).encode("utf-8", "backslashreplace").decode()
+
+
+@given(TEXT, TEXT)
+@example("bad\udcff", "bad\\udcff")
+@example("bad\\\\udcff", "bad\\udcff")
+def test_different_names_have_different_addresses(one: str, other: str) -> None:
+    assert (row_address(one) == row_address(other)) == (one == other)
+
+
+def test_a_row_that_cannot_be_written_costs_its_own_answer_alone() -> None:
+    odd = msgspec.structs.replace(row_of_texts({"address": "a\udcff", "verdict": "valid"}), size=object())
+    found = read_row(encode_row(odd))
+    assert (found.address, found.verdict) == ("a\\udcff", "unreadable")
+    assert found.note.startswith("this program failed: ")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from safetensors_reference.model.read import check_index
+from safetensors_reference.model.read import explain_index
 
 from .support import INDEX, harmless, load_log, results, row, run
 
@@ -68,7 +68,7 @@ def test_a_directory_is_checked_with_its_index_and_its_shards(model: Path) -> No
 
 def test_faults_of_an_index_show_its_own_bytes(model: Path) -> None:
     (model.parent / SHARDS[2]).unlink()
-    faults = check_index(model)
+    faults = explain_index(model).faults
     assert [f.code for f in faults] == ["IDX_SHARD_MISSING"]
     result = run(model)
     assert result.exit_code == 1

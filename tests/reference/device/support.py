@@ -166,7 +166,7 @@ def install(
     """Have loads use ``engine`` and a ring of their own, which is returned."""
     engine = CountingEngine() if engine is None else engine
     ring = Ring(slots, slot_bytes, engine.staging)
-    monkeypatch.setattr(load_module, "open_engine", lambda _device: engine)
+    monkeypatch.setattr(load_module, "open_engine", lambda *_: engine)
     monkeypatch.setattr(load_module, "shared_ring", lambda _pinned, _make: ring)
     return ring
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import json
 import time
 import zipfile
 from collections.abc import Callable
@@ -19,11 +20,11 @@ from hypothesis import strategies as st
 from safetensors_reference.audit import work
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import Engine, run
-from safetensors_reference.audit.row import Row
+from safetensors_reference.audit.row import ModelIndex, Row, file_row, model_row
 from safetensors_reference.audit.work import AuditOptions, make_batches
 from safetensors_reference.files import reading, stores, web
-from safetensors_reference.files.names import SourceError
-from safetensors_reference.files.reading import MemoryBudget
+from safetensors_reference.files.names import FileInput, SourceError
+from safetensors_reference.files.reading import LARGEST, Head, MemoryBudget, NotReadError
 from safetensors_reference.files.walk import find_folders
 
 from ..audit.support import VALID, long_file, read_row, rows_of
@@ -370,10 +371,8 @@ def whole(data: bytes) -> Answer:
 
 
 def forget() -> None:
-    from safetensors_reference.files.stores import fetcher_of
-
     stores.file_system.cache_clear()
-    fetcher_of.cache_clear()
+    stores.fetcher_of.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -428,3 +427,61 @@ def test_pages_are_asked_for_as_files_are(monkeypatch: pytest.MonkeyPatch) -> No
     with serve(handler(page=later)) as url:
         (folder,) = find_folders([f"{url}/page/"], [])
     assert [item.address for item in folder.items] == [f"{url}/page/good.safetensors"]
+
+
+def test_a_token_goes_to_no_other_host() -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Elsewhere(Tree):
+        files: ClassVar[dict[str, bytes]] = {"a.safetensors": long_file()}
+
+        def answer(self) -> None:
+            asked.append(("there", self.headers.get("Authorization", "")))
+            super().answer()
+
+    with serve(Elsewhere) as there:
+
+        class Front(Tree):
+            def answer(self) -> None:
+                asked.append(("here", self.headers.get("Authorization", "")))
+                self.send(302, b"", {"Location": f"{there}/a.safetensors"})
+
+        with serve(Front) as here:
+            plain, loop = stores.fetcher_of("https://")
+            assert isinstance(plain, web.WebFetcher)
+            fetcher = web.WebFetcher(web.Web(plain.web.fs, {"authorization": "Bearer hf_secret"}))
+            url = f"{here}/a.safetensors"
+            head = asyncio.run_coroutine_threadsafe(fetcher.head(FileInput(url, url)), loop).result()
+    assert head.size == len(long_file())
+    assert asked == [("here", "Bearer hf_secret"), ("there", ""), ("there", "")]
+
+
+def test_a_length_beyond_all_files_is_no_row_that_results_cannot_hold(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+
+    class Liar(Tree):
+        def answer(self) -> None:
+            size = "9" * 19
+            self.send(206, VALID.ljust(65_536, b"\0"), {"Content-Range": f"bytes 0-65535/{size}"})
+
+    with serve(Liar) as url:
+        done = CliRunner().invoke(
+            audit, [f"{url}/a.safetensors", "-o", str(tmp_path / "rows"), "--jobs", "1"]
+        )
+    assert (done.exit_code, done.output) == (2, "1 file: 1 no-ranges\n")
+    import pyarrow.parquet as parquet
+
+    assert parquet.read_table(tmp_path / "rows" / "part-000001.parquet")["verdict"].to_pylist() == [
+        "no-ranges"
+    ]
+
+
+def test_shards_whose_sum_cannot_be_are_no_verdict() -> None:
+    size = 1 << 60
+    text = json.dumps({"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}})
+    data = len(text).to_bytes(8, "little") + text.encode()
+    shards = {f"{n}.safetensors": file_row(Head(f"{n}", len(data) + size, data)) for n in range(9)}
+    assert sum(row.data_bytes or 0 for row, _ in shards.values()) > LARGEST
+    index = json.dumps({"weight_map": {f"w{n}": name for n, name in enumerate(shards)}}).encode()
+    with pytest.raises(NotReadError, match="is impossible"):
+        model_row(ModelIndex(Head("x", len(index), index)), shards)

@@ -64,24 +64,6 @@ def test_tilings_are_valid_in_any_order(tiling: tuple[list[Pair], int]) -> None:
 
 
 @FEWER
-@given(tilings(), st.data())
-def test_moving_one_edge_of_a_tiling_is_always_noticed(
-    tiling: tuple[list[Pair], int], data: st.DataObject
-) -> None:
-    pairs, size = tiling
-    if not pairs:
-        return
-    at = data.draw(st.integers(0, len(pairs) - 1))
-    begin, end = pairs[at]
-    begin, end = data.draw(
-        st.sampled_from([(begin + 1, end), (begin, end + 1), (max(begin - 1, 0), end), (begin, end - 1)])
-    )
-    if (begin, end) != pairs[at]:
-        moved = [*pairs[:at], (begin, end), *pairs[at + 1 :]]
-        assert codes(moved, size) != []
-
-
-@FEWER
 @given(small_pairs, st.integers(0, 7), st.randoms(use_true_random=False))
 def test_the_order_of_the_header_does_not_change_which_rules_are_broken(
     pairs: list[Pair], size: int, rng: object

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import mmap
 import pickle
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,20 +26,11 @@ from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError
 
 from ..strategies import FEWER, mutants
-from ..support import W, make
+from ..support import W, make, peak
 
 explain_module = vars(parse)["explain_source"].__globals__
 FIXED = 300_000
 """Bytes that any reading may take, however short the header is."""
-
-
-def peak(call: Callable[[], object]) -> int:
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

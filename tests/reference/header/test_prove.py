@@ -157,6 +157,8 @@ def test_the_corpus_proves_nothing_that_a_case_calls_broken(name: str, each: int
         b'{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"__metadata__":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}',
         b'{"w":{"dtype":"U8","shape":[-0],"data_offsets":[0,0]}}',
         b'{"w-":{"dtype":"U8","shape":[-0],"data_offsets":[0,0]}}',
+        rb'{"\u002d":{"dtype":"U8","shape":[-0],"data_offsets":[0,0]}}',
+        rb'{"__metadata__":{"k":"\u002D"},"w":{"dtype":"U8","shape":[0],"data_offsets":[-0,0]}}',
         b'{"w":{"dtype":"U8","shape":[-2,-2],"data_offsets":[0,4]}}',
         b'{"w":{"dtype":"U8","shape":[18446744073709551616,0],"data_offsets":[0,0]}}',
         b'{"w":{"dtype":"U8","shape":[4294967296,4294967296,2,0],"data_offsets":[0,0]}}',

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,12 +21,13 @@ from safetensors_reference.model import index as shard_index
 from safetensors_reference.model.read import (
     IndexExplanation,
     InvalidIndexError,
-    check_index,
     explain_index,
     open_index,
 )
 from safetensors_reference.rules.errors import InvalidError
 from safetensors_reference.rules.faults import Fault
+
+from ..support import peak
 
 A, B = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -98,7 +98,7 @@ def test_a_sound_model_has_no_faults_and_says_what_it_holds(model: Model) -> Non
     assert seen.weight_map == model.weight_map
     assert list(seen.shards) == [A, B]
     assert seen.sizes == {A: 24, B: 11}
-    assert check_index(str(model.path)) == []
+    assert explain_index(str(model.path)).faults == []
 
 
 def test_open_index_gives_the_entries_of_all_shards(model: Model) -> None:
@@ -282,14 +282,9 @@ def test_a_right_total_size_with_a_point_is_noted(model: Model) -> None:
 def test_total_size_decides_about_no_memory(model: Model, size: int) -> None:
     model.metadata = {"total_size": size}
     path = model.write()
-    tracemalloc.start()
-    try:
-        faults = check_index(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert [f.code for f in faults] == ["IDX_SIZE_MISMATCH"]
-    assert peak < 1_000_000
+    used = peak(lambda: explain_index(path).faults)
+    assert [f.code for f in explain_index(path).faults] == ["IDX_SIZE_MISMATCH"]
+    assert used < 1_000_000
 
 
 def test_numbers_in_metadata_may_have_any_length(model: Model) -> None:
@@ -410,23 +405,19 @@ def sparse(path: Path, size: int) -> Path:
 @pytest.mark.parametrize("size", [shard_index.INDEX_CAP + 1, 2**40])
 def test_an_index_above_the_cap_is_not_read(tmp_path: Path, size: int) -> None:
     path = sparse(tmp_path / INDEX, size)
-    tracemalloc.start()
-    try:
-        seen = explain_index(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    used = peak(lambda: explain_index(path))
+    seen = explain_index(path)
     well_formed(seen)
     assert [(f.code, f.rule) for f in seen.faults] == [("LIM_MEMORY", "LIM-06")]
     assert "IDX-13" in seen.faults[0].message
-    assert peak < 1_000_000
+    assert used < 1_000_000
 
 
 def test_an_index_of_exactly_the_cap_is_read(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_index, "INDEX_CAP", model.write().stat().st_size)
-    assert check_index(model.path) == []
+    assert explain_index(model.path).faults == []
     monkeypatch.setattr(shard_index, "INDEX_CAP", model.path.stat().st_size - 1)
-    assert [f.code for f in check_index(model.path)] == ["LIM_MEMORY"]
+    assert [f.code for f in explain_index(model.path).faults] == ["LIM_MEMORY"]
 
 
 @pytest.mark.parametrize(
@@ -441,13 +432,9 @@ def test_text_without_meaning_costs_a_small_multiple_of_its_size(tmp_path: Path,
     text = f'{{"weight_map":{{}},"x":{filler}}}'
     path = tmp_path / INDEX
     path.write_text(text)
-    tracemalloc.start()
-    try:
-        assert check_index(path) == []
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 20 * len(text)
+    used = peak(lambda: explain_index(path).faults)
+    assert explain_index(path).faults == []
+    assert used < 20 * len(text)
 
 
 def test_faults_have_a_limit_that_is_told(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -557,7 +544,7 @@ def unreadable(tmp_path: Path) -> Iterator[Path]:
 
 def test_an_index_that_cannot_be_read_is_no_invalid_one(tmp_path: Path) -> None:
     for path in unreadable(tmp_path):
-        for function in (check_index, explain_index, open_index):
+        for function in (explain_index, open_index):
             with pytest.raises(UnreadableError):
                 function(path)
 

@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 
 from benchmarks.device.client import LoaderError
+from safetensors_conformance.implementations.commands import CommandFailedError
 from safetensors_conformance.programs.process import (
     DiedError,
     EndlessLineError,
@@ -84,6 +85,7 @@ MAKERS: dict[type[BaseException], Callable[[type[BaseException], Path], BaseExce
     LoaderError: lambda kind, _: kind("failed", "in /somewhere/below/here"),
     MisfitError: lambda kind, _: kind("rows[0].é", "must be a string, not 1"),
     DiedError: lambda kind, _: kind(-9),
+    CommandFailedError: lambda _kind, _: CommandFailedError("pip", ["é"], DiedError(1)),
     EndlessLineError: lambda _kind, _: EndlessLineError(),
     MemoryLimitError: lambda _kind, _: MemoryLimitError("too many", in_all=3, shares_known=False),
     TimeLimitError: lambda _kind, _: TimeLimitError("much later", starved=True),

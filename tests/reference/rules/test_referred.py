@@ -18,7 +18,7 @@ LISTINGS = {
     "reference/safetensors_reference/rules/rules.toml",
     "reference/safetensors_reference/rules/choices.toml",
     "corpus/safetensors_corpus/publish/coverage.toml",
-    "reports/safetensors_reports/recommendations.py",
+    "reports/safetensors_reports/advice.toml",
     "docs/rules.md",
     "docs/disputed.md",
     "docs/header.schema.json",

@@ -48,6 +48,8 @@ def test_nothing_of_an_unsafe_case_is_left(outcome: str) -> None:
     area = next(row for row in document.matrix if row.area == "OFF")
     assert (area.worst, area.known) == (["pass"], [1])
     assert "unsafe" in texts(run(died, name="reference", version="1"))
+    (alone,) = report(run(died, name="lib", version="1"), public=True).implementations
+    assert (alone.counts, alone.cases, alone.word) == ({}, 1, "no fault shown")
 
 
 def test_only_what_is_shown_whole_is_called_conformant() -> None:
@@ -112,12 +114,6 @@ def test_causes_tell_no_more_than_findings_do() -> None:
     private = report(record).implementations[0].causes
     assert {c.verdict for c in private} == {"wrong-accept", "wrong-reject", "harness-error", "unsafe"}
     assert any(c.said == "SECRET" for c in private)
-
-
-def test_a_run_of_nothing_but_unsafe_cases_is_published_as_one_without_a_fault() -> None:
-    record = run(failing(HOLE, "unsafe", outcome="crash"), name="lib", version="1")
-    (who,) = report(record, public=True).implementations
-    assert (who.counts, who.cases, who.word) == ({}, 1, "no fault shown")
 
 
 def told_by_bug() -> list[tuple[str, str, str, bool]]:

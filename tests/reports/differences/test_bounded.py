@@ -19,9 +19,8 @@ from safetensors_conformance.outcome import (
     StepResult,
 )
 from safetensors_corpus import load_manifest
-from safetensors_corpus.judging.content import bounded, size_of
+from safetensors_corpus.judging.content import bounded, first_disagreement, size_of
 from safetensors_reports.case_evidence import got_text
-from safetensors_reports.differences.compare import Reading, difference
 
 from ...published_schemas import schema_error
 
@@ -43,7 +42,7 @@ Content = dict[str, Any]
 
 
 def apart(a: Content, b: Content) -> bool:
-    return difference(Reading.of(a), Reading.of(b), "a", "b") is not None
+    return first_disagreement(a, b) is not None
 
 
 @given(contents, contents, st.randoms(use_true_random=False))

@@ -206,7 +206,10 @@ def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command(m
     start = lines.index("LIKELY CAUSES, new signatures: 3, worst first")
     assert lines[start + 1 : start + 7] == [
         "     1  content  DAT-01: accept:A x; accept:B y",
-        '        about DAT-01 (data is little-endian); e.g. c: "w": dtype F32 vs. F16 (x 1 / y 1)',
+        (
+            "        about DAT-01 (data is little-endian); e.g. c: "
+            'y 1: tensor "w": dtype F16 instead of F32 (as x 1 reads it)'
+        ),
         "        stc diff --impl x --impl y c",
         "     2  verdict  OFF_HOLE: accept x; reject y",
         "        bytes before or between the tensors belong to none of them; e.g. a",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -115,6 +115,7 @@ rows = st.builds(
 )  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(names, names, st.lists(rows, max_size=3)), min_size=1, max_size=4))
 def test_a_history_reads_back_as_it_was(tmp_path_factory: Any, made: list[tuple[str, str, Any]]) -> None:
     folder = tmp_path_factory.mktemp("history")

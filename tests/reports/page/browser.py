@@ -49,13 +49,7 @@ def launched() -> Iterator[Browser]:
 
 @dataclass
 class Seen:
-    """A page that was opened, and what it did that it must not.
-
-    Attributes:
-        page: the page.
-        requests: addresses asked for, that of the file itself first.
-        said: messages on the console (refused by the content security policy ones too) and errors of scripts.
-    """
+    """An open page with its requests, that of the file itself first, and its messages on the console."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
@@ -70,15 +64,7 @@ class Seen:
 def opened(
     browser: Browser, path: Path, width: int = WIDE, *, scheme: Any = "light", **options: Any
 ) -> Iterator[Seen]:
-    """Open a file in a window of its own.
-
-    Args:
-        browser: the browser.
-        path: a page or a picture.
-        width: width of the window in pixels.
-        scheme: ``light`` or ``dark``.
-        options: of playwright's contexts.
-    """
+    """Open a page or picture in its own window, ``width`` pixels wide, in a ``light`` or ``dark`` scheme."""
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
     try:
         seen = Seen(context.new_page())
@@ -87,6 +73,12 @@ def opened(
         yield seen
     finally:
         context.close()
+
+
+def written(folder: Path, text: str, name: str = "report.html") -> Path:
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
 
 
 def _watch(context: BrowserContext, seen: Seen) -> None:

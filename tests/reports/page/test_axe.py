@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,8 @@ from playwright.sync_api import Browser
 
 from safetensors_reports.page.html import comparison_html, report_html
 
-from .browser import NARROW, WIDE, launched, open_all, opened, violations
+from .browser import NARROW, WIDE, open_all, opened, violations, written
 from .samples import ALL
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as found:
-        yield found
-
 
 # Colours hang on the scheme and layout on the width, so that two windows show all of both.
 WINDOWS = [(NARROW, "dark"), (WIDE, "light")]
@@ -44,8 +36,7 @@ LARGE = ("many", "several")
     ],
 )
 def test_axe_finds_nothing_wrong(browser: Browser, tmp_path: Path, name: str) -> None:
-    path = tmp_path / "report.html"
-    path.write_text(report_html(ALL[name]()), "utf-8")
+    path = written(tmp_path, report_html(ALL[name]()))
     # Most that could be wrong is in these; others get one window unless there is time for two.
     whole = name in ("one", "hostile") or os.environ.get("STC_SLOW") == "1"
     for width, scheme in WINDOWS if whole else WINDOWS[:1]:
@@ -59,8 +50,7 @@ def test_axe_finds_nothing_wrong(browser: Browser, tmp_path: Path, name: str) ->
 def test_axe_finds_nothing_wrong_with_all_parts_closed(
     browser: Browser, tmp_path: Path, width: int, scheme: str
 ) -> None:
-    path = tmp_path / "report.html"
-    path.write_text(report_html(ALL["one"]()), "utf-8")
+    path = written(tmp_path, report_html(ALL["one"]()))
     with opened(browser, path, width, scheme=scheme) as seen:
         assert violations(seen.page) == []
 
@@ -69,8 +59,7 @@ def test_axe_finds_nothing_wrong_with_all_parts_closed(
 def test_axe_finds_nothing_wrong_with_a_comparison(
     browser: Browser, tmp_path: Path, width: int, scheme: str
 ) -> None:
-    path = tmp_path / "index.html"
-    path.write_text(comparison_html(ALL["several"](), {}, ["A sentence."], "policy.md"), "utf-8")
+    path = written(tmp_path, comparison_html(ALL["several"](), {}, ["A sentence."], "policy.md"))
     with opened(browser, path, width, scheme=scheme) as seen:
         open_all(seen.page)
         for basis in ("text", "official"):
@@ -80,9 +69,8 @@ def test_axe_finds_nothing_wrong_with_a_comparison(
 
 
 def test_axe_finds_what_is_wrong(browser: Browser, tmp_path: Path) -> None:
-    path = tmp_path / "bad.html"
-    page = report_html(ALL["clean"]())
-    path.write_text(page.replace("</h1>", '</h1><p style="color:#999;background:#aaa">pale</p><h6>deep</h6>'))
+    bad = '</h1><p style="color:#999;background:#aaa">pale</p><h6>deep</h6>'
+    path = written(tmp_path, report_html(ALL["clean"]()).replace("</h1>", bad))
     with opened(browser, path) as seen:
         assert {text.partition(":")[0] for text in violations(seen.page)} == {
             "color-contrast",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,8 @@ from playwright.sync_api import Browser
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import comparison_svg
 
-from .browser import NARROW, WIDE, launched, open_all, opened
+from .browser import NARROW, WIDE, open_all, opened, written
 from .samples import ALL, HOSTILE, hostile, many, one
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as found:
-        yield found
-
-
-def written(folder: Path, text: str, name: str = "report.html") -> Path:
-    path = folder / name
-    path.write_text(text, "utf-8")
-    return path
 
 
 @pytest.mark.parametrize("name", ALL)

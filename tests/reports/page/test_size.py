@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser
 
 from safetensors_reports.page.html import report_html
 
 from ..samples import report
-from .browser import launched, opened
+from .browser import opened, written
 from .samples import records
 
 LARGEST = 2_000_000
@@ -20,29 +18,14 @@ OPENED_MS = 2_500
 """Most milliseconds from asking for it to the end of its scripts, over four times what was measured."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def test_a_large_report_is_a_small_file_that_opens_at_once(browser: Browser, tmp_path: Path) -> None:
     document = report(*records(25, 1000))
     assert 20 * 25 < len(document.findings) < 40 * 25
-    path = tmp_path_factory.mktemp("large") / "report.html"
-    path.write_text(report_html(document), "utf-8")
-    return path
-
-
-def test_a_large_report_is_a_small_file(page: Path) -> None:
-    assert page.stat().st_size <= LARGEST
-
-
-def test_a_large_report_opens_at_once(browser: Browser, page: Path) -> None:
+    path = written(tmp_path, report_html(document))
+    assert path.stat().st_size <= LARGEST
     took = []
     for _ in range(3):
-        with opened(browser, page) as seen:
+        with opened(browser, path) as seen:
             seen.page.wait_for_function("performance.getEntriesByType('paint').length > 0")
             took.append(
                 seen.page.evaluate(

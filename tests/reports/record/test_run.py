@@ -98,19 +98,6 @@ def test_each_line_is_on_disk_before_the_next(tmp_path: Path, make: type[Make]) 
         assert read_record(path).cases == 1
 
 
-def test_leaving_the_block_early_leaves_a_truncated_record(tmp_path: Path, make: type[Make]) -> None:
-    path = tmp_path / "run.jsonl"
-
-    def interrupted() -> None:
-        with RecordWriter(path) as writer:
-            writer.header(make.header())
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert read_record(path).truncated
-
-
 def test_numbers_that_json_lacks_become_null(tmp_path: Path, make: type[Make]) -> None:
     path = tmp_path / "run.jsonl"
     with RecordWriter(path) as writer:
@@ -124,7 +111,7 @@ def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Pat
     write_full(tmp_path / "run.jsonl", make)
     data = (tmp_path / "run.jsonl").read_bytes()
     cut = tmp_path / "cut.jsonl"
-    for size in range(data.index(b"\n"), len(data) - 1, 3):
+    for size in range(data.index(b"\n"), len(data) - 1, 7):
         cut.write_bytes(data[:size])
         record = read_record(cut)
         assert record.truncated
@@ -169,17 +156,6 @@ def test_what_is_no_record_or_several_names_the_line(
     assert message.startswith(f"{path}, line {line}: ")
     assert reason in message
     assert "; " in message
-
-
-@pytest.mark.parametrize("field", ["selector", "name", "version"])
-def test_a_header_says_who_was_tested(tmp_path: Path, make: type[Make], field: str) -> None:
-    """Reports name an implementation by all three."""
-    header = make.header()
-    del header["implementation"][field]
-    path = tmp_path / "run.jsonl"
-    path.write_text(json.dumps(header) + "\n")
-    with pytest.raises(RecordError, match=f"implementation: has no '{field}'"):
-        read_record(path)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +254,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_any_change_of_one_line_keeps_the_others(
     tmp_path_factory: Any, make: type[Make], data: st.DataObject
@@ -309,15 +285,23 @@ def test_any_change_of_one_line_keeps_the_others(
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("areas", 1), ("areas", [[]]), ("steps", "open"), ("lacks", {}), ("kind", [])]
+    ("field", "value"),
+    [
+        *(("areas", 1), ("areas", [[]]), ("steps", "open"), ("lacks", {}), ("kind", [])),
+        *(("selector", None), ("name", None), ("version", None)),
+    ],
 )
-def test_a_header_says_it_in_words(tmp_path: Path, make: type[Make], field: str, value: object) -> None:
-    """Reports look areas and kinds up, which a number or a list would end with a traceback."""
+def test_a_header_names_the_implementation_and_its_features(
+    tmp_path: Path, make: type[Make], field: str, value: object
+) -> None:
+    """Reports name an implementation, and look areas and kinds up, which another type would break."""
     header = make.header()
     header["implementation"][field] = value
+    if value is None:
+        del header["implementation"][field]
     path = tmp_path / "run.jsonl"
     path.write_text(json.dumps(header) + "\n")
-    with pytest.raises(RecordError, match=f"implementation.{field}"):
+    with pytest.raises(RecordError, match=f"implementation: has no '{field}'|implementation.{field}"):
         read_record(path)
 
 
@@ -389,10 +373,6 @@ def test_half_a_case_is_not_passed(make: type[Make], verdict: str, kept: bool) -
     assert make.run(*rows).case_verdicts["a/c"] == verdict
 
 
-def test_a_label_without_a_known_version_is_the_name(make: type[Make]) -> None:
-    assert make.run(name="mine", version="unknown").label == "mine"
-
-
 @pytest.mark.parametrize(
     ("selector", "version", "label"),
     [
@@ -400,6 +380,7 @@ def test_a_label_without_a_known_version_is_the_name(make: type[Make]) -> None:
         ("torch-dcp==2.13.0", "2.13.0+cpu", "torch-dcp 2.13.0+cpu"),
         ("mlx==0.32.4", "0.32.5", "mlx==0.32.4 0.32.5"),
         ("mlx:entry", "0.32.4", "mlx:entry 0.32.4"),
+        ("mine", "unknown", "mine"),
     ],
 )
 def test_a_label_has_the_version_once(make: type[Make], selector: str, version: str, label: str) -> None:

@@ -21,7 +21,6 @@ from safetensors_reports.trophies.model import (
     IMPLEMENTATIONS,
     Expectations,
     Trophies,
-    is_credited,
     load_baselines,
     render,
     reported_as,
@@ -96,15 +95,6 @@ def test_only_a_case_that_failed_and_does_not_any_more_shows_a_fix(
 ) -> None:
     found = trophies(_corpus(("FB-1", versions)), [_typed({**CHANGE, **change})], [])
     assert _said(found) == expected
-
-
-def test_of_two_bugs_of_one_case_only_the_one_that_turns_is_credited() -> None:
-    bugs = [
-        {"id": "FB-1", "versions": "<2"},
-        {"id": "FB-2", "versions": ""},
-        {"id": "FB-3", "versions": "<9"},
-    ]
-    assert [bug["id"] for bug in bugs if is_credited(bug, "1.0", "2.0")] == ["FB-1"]
 
 
 def test_another_project_of_the_same_case_is_not_credited() -> None:

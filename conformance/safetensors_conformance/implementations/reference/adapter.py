@@ -80,8 +80,8 @@ class Reference(Strict):
     def _watch(self, load: Any) -> None:
         plain_open = load.open_engine
 
-        def counting(device: Any) -> Any:
-            engine = plain_open(device)
+        def counting(*arguments: Any) -> Any:
+            engine = plain_open(*arguments)
             allocate = engine.allocate
 
             def counted(size: int) -> Any:

@@ -18,7 +18,7 @@ from safetensors_reference import numpy as numpy_door
 from safetensors_reference import torch as torch_door
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.header.explain import profile_options
-from safetensors_reference.model.read import check_index, explain_index, open_index
+from safetensors_reference.model.read import explain_index, open_index
 from safetensors_reference.model.write import save_sharded, write_index
 from safetensors_reference.rules.errors import AccessError, SafetensorsError, WriteError
 from safetensors_reference.writing.atomic import write_file
@@ -60,7 +60,7 @@ ODD: list[Any] = [
 ]
 ODD += [Silent(), [HUGE], {"a": HUGE}, "x" * 5000, "/dev/null", "no/such/folder/x", np.int64(3), np.zeros(2)]
 
-DOORS: dict[str, Callable[[Any], object]] = {
+FUNCTIONS: dict[str, Callable[[Any], object]] = {
     "explain": explain,
     "explain, profile": lambda odd: explain(FILE, odd),
     "profile_options": profile_options,
@@ -84,8 +84,7 @@ DOORS: dict[str, Callable[[Any], object]] = {
     "slice, empty": lambda odd: safe_open(FILE, "np").get_slice("e")[:, odd],
     "explain_index": explain_index,
     "open_index": open_index,
-    "check_index": check_index,
-    "check_index, profile": lambda odd: check_index("none", odd),
+    "explain_index, profile": lambda odd: explain_index("none", odd),
     "plan, name": lambda odd: plan([TensorData(odd, "U8", (1,), b"x")]),
     "plan, dtype": lambda odd: plan([TensorData("w", odd, (1,), b"x")]),
     "plan, dimension": lambda odd: plan([TensorData("w", "U8", (odd,), b"x")]),
@@ -102,11 +101,11 @@ DOORS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
-@pytest.mark.parametrize("door", DOORS)
-def test_an_odd_argument_is_answered_or_refused(door: str, odd: Any) -> None:
-    with suppress(SafetensorsError):
-        DOORS[door](odd)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_an_odd_argument_is_answered_or_refused(function: str) -> None:
+    for odd in ODD:
+        with suppress(SafetensorsError):
+            FUNCTIONS[function](odd)
 
 
 def test_a_target_that_is_no_path_is_refused() -> None:
@@ -123,7 +122,6 @@ OPENED: list[Callable[[str], object]] = [
     torch_door.load_file,
     explain_index,
     open_index,
-    check_index,
     lambda path: device.load_file(path, device="cpu"),
     lambda path: numpy_door.save_file({}, f"{path}/x"),
     lambda path: torch_door.save_file({}, f"{path}/x"),
@@ -134,9 +132,9 @@ OPENED: list[Callable[[str], object]] = [
 
 @pytest.mark.parametrize("name", ["a\0b", "a\n\x1b[31mb", "a\u202eb", "\udcff", "a\r::error::b"])
 def test_an_error_shows_no_name_raw(name: str, tmp_path: Path) -> None:
-    for door in OPENED:
+    for function in OPENED:
         with pytest.raises(SafetensorsError) as caught:
-            door(str(tmp_path / name))
+            function(str(tmp_path / name))
         assert str(caught.value).isprintable()
         assert str(tmp_path) in str(caught.value)
 
@@ -158,7 +156,7 @@ def test_an_unknown_profile_is_an_error_of_access_everywhere() -> None:
     asks: list[Callable[[Any], object]] = [
         profile_options,
         lambda odd: explain(FILE, odd),
-        lambda odd: check_index("none", odd),
+        lambda odd: explain_index("none", odd).faults,
     ]
     for ask in asks:
         for odd in ("nope", None, HUGE, ["text"]):

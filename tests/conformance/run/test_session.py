@@ -1,0 +1,118 @@
+"""Sessions: answers that earlier files spoilt, and content from uninitialised memory."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+import pytest
+
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.run import session as judging
+from safetensors_conformance.run.cases import CaseRunner, Input
+from safetensors_conformance.run.results import result_rows
+from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.uninitialised_memory import content_depends_on_heap
+from safetensors_conformance.verdict.judge import CaseVerdict
+from safetensors_conformance.worker.worker import Limits
+from safetensors_reports.causes import describe_failures
+
+from ..support import TRIGGER, by_exit, cases, committed, fake
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or platform.libc_ver()[0] != "glibc",
+    reason="limits as on Linux, memory as with glibc",
+)
+
+AFTER = ("layout/two-dtypes", "layout/hole-between-two", "dtype/scalar-of-f64", "framing/no-bytes")
+
+
+def verdicts(name: str, *ids: str) -> dict[str, CaseVerdict]:
+    with Session(CaseRunner(resolve(fake(name)))) as session:
+        session.start()
+        wanted = cases(*ids)
+        session.runner.plan(wanted)
+        return {case.id: session.judge(case) for case in wanted}
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("LeaksDescriptors", "wrong-reject"), ("GivesTheSameForEver", "wrong-content")]
+)
+def test_what_a_file_spoils_is_charged_to_no_rule_of_the_next(name: str, verdict: str) -> None:
+    found = verdicts(name, TRIGGER, *AFTER)
+    spoilt = found.pop("layout/two-dtypes")
+    assert {case: one.verdict for case, one in found.items()} == dict.fromkeys(found, "pass")
+    assert spoilt.verdict == verdict
+    (failure,) = spoilt.steps["read"].failures
+    assert (failure.rule, failure.property) == ("", "order")
+    assert failure.detail.startswith("order-dependent: accept when run alone in a fresh process; ")
+    assert "(order-dependent)" in describe_failures(result_rows(spoilt)[-1], committed())
+
+
+def test_one_who_refuses_all_is_asked_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    answers = CaseRunner.answers
+
+    def noted(self: CaseRunner, item: Input) -> dict[str, StepResult]:
+        asked.append(item.id)
+        return answers(self, item)
+
+    monkeypatch.setattr(CaseRunner, "answers", noted)
+    valid = [case.id for case in committed().cases if case.kind == "read" and case.codes == ()][:40]
+    found = verdicts("RefusesAll", *valid)
+    assert "order" not in {f.property for v in found.values() for s in v.steps.values() for f in s.failures}
+    assert len(asked) == len(valid) + 1
+
+
+LIMITS = Limits(5.0, 512 << 20)
+
+
+# Content from uninitialised memory
+
+
+def note(name: str, case_id: str = "layout/two-dtypes") -> str | None:
+    selector = name if ":" in name or name == "reference" else fake(name)
+    return content_depends_on_heap(resolve(selector), cases(case_id)[0], LIMITS)
+
+
+def test_memory_that_was_never_written_is_told() -> None:
+    said = note("HandsOutFreshMemory")
+    assert said is not None
+    assert said.startswith("uninitialised memory: bytes of tensor ")
+    assert said.endswith("change when fresh memory holds other bytes")
+
+
+def test_content_that_differs_on_every_run_is_told_from_that() -> None:
+    said = note("HandsOutRandomBytes")
+    assert said is not None
+    assert said.startswith("content differs from run to run: bytes of tensor ")
+
+
+@pytest.mark.parametrize("name", ["reference", "HandsOutZeros", "py:no_such_module:Reader", by_exit("good")])
+def test_content_that_is_always_the_same_is_not_noted(name: str) -> None:
+    assert note(name) is None
+
+
+def test_the_official_library_reads_what_it_hands_out() -> None:
+    pytest.importorskip("safetensors")
+    assert content_depends_on_heap(resolve("safetensors"), cases("layout/two-dtypes")[0], LIMITS) is None
+
+
+def test_the_note_stands_in_the_detail_of_the_wrong_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "MAX_HEAP_CHECKS", 1)
+    with Session(CaseRunner(resolve(fake("HandsOutFreshMemory")), LIMITS)) as session:
+        verdict = session.judge(cases(TRIGGER)[0])
+    assert verdict.verdict == "wrong-content"
+    assert "other bytes than the file contains" in verdict.steps["read"].detail
+    assert "; uninitialised memory: bytes of tensor 'w' change" in verdict.steps["read"].detail.replace(
+        '"', "'"
+    )
+    assert verdict.steps["open"].verdict == "pass"
+
+
+def test_a_right_verdict_costs_no_further_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "MAX_HEAP_CHECKS", 1)
+    monkeypatch.setattr(judging, "content_depends_on_heap", None)
+    with Session(CaseRunner(resolve("reference"), LIMITS)) as session:
+        assert session.judge(cases(TRIGGER)[0]).verdict == "pass"

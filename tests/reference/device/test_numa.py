@@ -1,0 +1,91 @@
+"""CPUs near a device, with a fake sysfs, and the threads of a load on them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from safetensors_reference.device import load_file, numa
+from safetensors_reference.device.numa import checked_cpus, cpus_near, parse_list
+from safetensors_reference.rules.errors import AccessError
+
+from .support import WORDS, data_of, file_of, raw_bytes, write
+
+HERE = sorted(os.sched_getaffinity(0))
+DEVICE = "simulated:1"
+
+
+@pytest.fixture
+def sysfs(simulated: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A system with two nodes, in which only the first CPU of this process is near the device."""
+    monkeypatch.setattr(numa, "SYSFS", tmp_path)
+    place = SimpleNamespace(pci_domain_id=1, pci_bus_id=0x3B, pci_device_id=0)
+    module: Any = torch.get_device_module(DEVICE)
+    monkeypatch.setattr(module, "get_device_properties", lambda _index: place, raising=False)
+    folder = tmp_path / "bus/pci/devices/0001:3b:00.0"
+    folder.mkdir(parents=True)
+    (folder / "numa_node").write_text("1\n")
+    (tmp_path / "devices/system/node/node1").mkdir(parents=True)
+    (tmp_path / "devices/system/node/node1/cpulist").write_text(f"{HERE[0]},1000-1003\n")
+    return tmp_path
+
+
+def test_the_cpus_of_the_node_of_the_device(sysfs: Path) -> None:
+    assert cpus_near(torch.device(DEVICE)) == frozenset(HERE[:1])
+    (sysfs / "devices/system/node/node1/cpulist").write_text("1000-1003\n")
+    assert cpus_near(torch.device(DEVICE)) is None, "none of them is usable"
+
+
+@pytest.mark.parametrize("node", ["-1", "", "x", "7", None])
+def test_a_system_that_does_not_know_the_node(node: str | None, sysfs: Path) -> None:
+    file = sysfs / "bus/pci/devices/0001:3b:00.0/numa_node"
+    file.unlink() if node is None else file.write_text(node)
+    assert cpus_near(torch.device(DEVICE)) is None
+
+
+@pytest.mark.usefixtures("simulated")
+def test_a_device_without_an_address() -> None:
+    assert cpus_near(torch.device(DEVICE)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("0-3,8\n", {0, 1, 2, 3, 8}), ("", set()), ("5", {5}), ("1-2,4-4", {1, 2, 4})]
+)
+def test_lists(text: str, cpus: set[int]) -> None:
+    assert parse_list(text) == cpus
+
+
+def test_workers_run_near_the_device_or_where_the_caller_wants(
+    sysfs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[set[int]] = []
+    real = os.sched_setaffinity
+
+    def spy(pid: int, cpus: Any) -> None:
+        real(pid, cpus)
+        seen.append(os.sched_getaffinity(0))
+
+    monkeypatch.setattr(os, "sched_setaffinity", spy)
+    path = write(sysfs, file_of(WORDS))
+    for device, cpus, wanted in (
+        (DEVICE, None, {HERE[0]}),
+        (DEVICE, HERE[-1:], {HERE[-1]}),
+        ("cpu", HERE[:1], {HERE[0]}),
+        ("cpu", None, None),
+    ):
+        seen.clear()
+        tensors = load_file(path, device=device, cpus=cpus, threads=2, chunk=700)
+        assert b"".join(map(raw_bytes, tensors.values())) == data_of(path.read_bytes())
+        assert seen == ([wanted] * 2 if wanted else [])
+    assert sorted(os.sched_getaffinity(0)) == HERE, "the calling thread is not moved"
+
+
+@pytest.mark.parametrize("cpus", [[], [100_000], ["0"], 5, [None]])
+def test_cpus_that_cannot_be_used_are_refused(cpus: Any) -> None:
+    with pytest.raises(AccessError, match="cpus must be numbers of CPUs that this process may use"):
+        checked_cpus(cpus)
