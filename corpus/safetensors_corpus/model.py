@@ -265,11 +265,11 @@ class ChoiceExpectation(Struct):
 
 
 class IndexRange(Struct):
-    """A range of a slice."""
+    """A range of a slice. A bound or step of another type than integer makes the index invalid."""
 
-    start: int | None
-    stop: int | None
-    step: int | None
+    start: int | float | str | None
+    stop: int | float | str | None
+    step: int | float | str | None
 
 
 class SliceAction(Struct, tag_field="do", tag="slice"):

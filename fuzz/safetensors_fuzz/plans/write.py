@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from safetensors_corpus import recipe
 from safetensors_corpus.author.write import WriteBuilder
@@ -25,8 +25,7 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import write_rules
 from .question import PlanKind, PlanQuestion, build_question
-from .simplification import dtypes, each, every, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
-from .values import Dice, Plan, Twist, setting, whole_bytes
+from .values import Dice, Plan, Twist, fewer, setting, whole_bytes
 
 
 def _fewer_tensors(plan: Plan) -> Iterator[Plan]:
@@ -37,28 +36,17 @@ def _fewer_tensors(plan: Plan) -> Iterator[Plan]:
 
 
 def _nearer_target(plan: Plan) -> Iterator[Plan]:
+    yield {**plan, "target": "new", "before": [], "properties": []}
     if plan["target"] in ("link", "file"):
         yield {**plan, "target": "file"}
         yield {**plan, "target": "new", "before": []}
 
 
-def _plainer(tensor: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if tensor["strides"] is None:
-        yield from field("shape", shapes)(tensor)
-    else:
-        yield {**tensor, "strides": None}
-        for dim in range(len(tensor["shape"])):
+def _fewer_dimensions(plan: Plan) -> Iterator[Plan]:
+    for at, tensor in enumerate(plan["tensors"]):
+        for dim in range(len(tensor["shape"]) if tensor["strides"] is not None else 0):
             pair = {key: [*tensor[key][:dim], *tensor[key][dim + 1 :]] for key in ("shape", "strides")}
-            yield {**tensor, **pair}
-        yield from ways(field("strides", each(numbers)), field("shape", each(numbers)))(tensor)
-    yield from ways(
-        fixed(byteorder="little"),
-        fixed(nbytes=None),
-        field("nbytes", only(int, numbers)),
-        field("offset", numbers),
-        field("dtype", dtypes),
-        field("name", only(str, texts)),
-    )(tensor)
+            yield {**plan, "tensors": [*plan["tensors"][:at], tensor | pair, *plan["tensors"][at + 1 :]]}
 
 
 NAMES = (
@@ -379,19 +367,15 @@ class Writes(PlanKind):
     """Plans that save tensors and metadata."""
 
     step = "write"
-    simpler = (
-        _fewer_tensors,
-        fixed(metadata=None),
-        fixed(target="new", before=[], properties=[]),
-        field("properties", fewer),
-        field("before", fewer),
-        _nearer_target,
-        fixed(file_size_limit=None),
-        field("storages", every(ways(fixed(guard=False), fixed(fill=""), field("size", numbers)))),
-        field("tensors", each(_plainer)),
-        field("before", ways(rows("shape", shapes), rows("dtype", dtypes))),
-        field("metadata", only(dict, field("items", ways(fewer, each(each(only(str, texts))))))),
-    )
+    drastic = (_fewer_tensors, _nearer_target, _fewer_dimensions)
+    plain: ClassVar[Plan] = {
+        **dict.fromkeys(("metadata", "file_size_limit", "strides", "nbytes")),
+        "properties": [],
+        "guard": False,
+        "fill": "",
+        "byteorder": "little",
+    }
+    kept = ("storage", "target", "fill", "byteorder", "file_size_limit")
 
     def draw(self, rng: Dice) -> Plan:
         out: Plan = {"storages": {}, "tensors": [], "metadata": None, "target": "new", "before": []}
