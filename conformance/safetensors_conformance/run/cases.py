@@ -14,7 +14,7 @@ from safetensors_corpus.judging.answer import UNSAFE
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
-from ..verdict.budget import cheaper, excesses
+from ..verdict.judge import cheaper, excesses
 from ..worker.copies import Copies, warm_up
 from ..worker.pipe import make_worker
 from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, retry_alone

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.verdict.judge import StepVerdict
 from safetensors_conformance.worker.worker import Limits
-from safetensors_fuzz.cli.findings import replay as command
+from safetensors_fuzz.cli import replay as command
 from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import name_of_test, write
 from safetensors_fuzz.findings.replay import Answer, ReplayError, exit_status, failure, is_wrong, replay

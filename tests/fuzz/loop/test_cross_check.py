@@ -19,7 +19,7 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.judging.content import Difference, first_difference
-from safetensors_fuzz.cli.findings import replay as command
+from safetensors_fuzz.cli import replay as command
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.finding import AGREEMENT, ENTRY, Finding
 from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write

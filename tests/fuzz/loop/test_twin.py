@@ -9,8 +9,8 @@ import pytest
 
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.grammar.grammar import Grammar
+from safetensors_fuzz.loop.cross_check import valid_twin
 from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.loop.twin import valid_twin
 from safetensors_reference import explain
 
 WHOLE_PAIR = r'{"__metadata__":{"k":"\\ud800\ud83d\ude01"}}'
