@@ -206,7 +206,7 @@ def _entry(file: File, fields: dict[str, list[Value]]) -> None:
         else None
         for value in (fields["shape"][1], fields["data_offsets"][1])
     )
-    if shape is None or offsets is None or len(offsets) != 2:
+    if shape is None or offsets is None or len(offsets) != 2 or type(fields["dtype"][1]) is not bytes:
         return
     begin, end = offsets
     dtype = decode_string(fields["dtype"][1])
