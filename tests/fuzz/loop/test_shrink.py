@@ -86,7 +86,6 @@ def test_the_number_of_tries_is_bounded() -> None:
     assert tries <= 17
 
 
-@pytest.mark.by_day(1)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_most_inputs_shrink_to_a_hundred_bytes(seed: int) -> None:
     grammar = Grammar(random.Random(seed))
