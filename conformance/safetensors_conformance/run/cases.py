@@ -17,7 +17,7 @@ from safetensors_corpus.judging.answer import UNSAFE, Answer
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
 from ..programs.folders import scratch_folder
-from ..verdict.budget import cheaper, excesses
+from ..verdict.judge import cheaper, excesses
 from ..worker.copies import Copies, small_files, without
 from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, make_worker, retry_alone
 

@@ -34,12 +34,6 @@ def test_a_quiet_run_says_what_was_done_and_exits_with_0() -> None:
     assert "0 findings" in result.stdout
 
 
-def test_the_reference_is_the_default() -> None:
-    result = run("--max-execs", "3")
-    assert result.exit_code == 0
-    assert "3 inputs" in result.stdout
-
-
 def test_findings_are_listed_written_and_exit_with_1(tmp_path: Path) -> None:
     result = run("--impl", ACCEPTS_ALL, "--max-execs", "6", "-o", tmp_path / "findings")
     assert result.exit_code == 1

@@ -36,7 +36,7 @@ from ...loop.expectation import REFERENCE
 from ...loop.recorder import Settings, Tally
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete
 from ..campaign import Campaign, class_of
-from . import CANNOT_START, INTERRUPTED
+from . import CANNOT_START
 from .mutator import Mutator
 
 HERE = "here:"
@@ -159,6 +159,8 @@ def _official() -> CallSubject:
     return subject
 
 
+INTERRUPTED = 72
+"""Exit status after a signal, as in libFuzzer."""
 POINTS = 1024
 REPORT_SECONDS = 0.5
 """Interval between two writes of the counts, which must survive the death of the target."""
