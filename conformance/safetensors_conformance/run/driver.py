@@ -216,22 +216,15 @@ class ImplementationRun:
 
     def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
         judged = verdict.steps[step]
-        entry = self.baseline.find(verdict.case.id)
-        expected = None if entry is None else entry.steps.get(step)
-        same = entry is not None and expected == judged.verdict
-        row = result_row(verdict, step, same)
-        if entry is not None and same:
-            about = ", ".join(text for text in (entry.why, entry.issue) if text)
+        known = self.baseline.expected(verdict.case.id, step, judged.verdict)
+        row = result_row(verdict, step, known is not None)
+        if known is not None:
+            about = ", ".join(text for text in (known.why, known.issue) if text)
             return Assessment(
                 "expected", row, f"known failure, {judged.verdict}: {about or 'no reason given'}"
             )
-        if expected is not None:
-            what = "passes now" if judged.verdict == "pass" else f"is {judged.verdict} now"
-            text = (
-                f"{verdict.case.id} · {step}: the baseline lists {expected}, but it {what}\n"
-                f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
-            )
-            return Assessment("failed", row, text, contradicts_baseline=True)
+        if contradiction := self.baseline.contradiction(verdict.case.id, step, judged.verdict):
+            return Assessment("failed", row, contradiction, contradicts_baseline=True)
         if fails(judged.verdict, strict=self.options.strict):
             stderr = judged.result.stderr
             profile, device = self.options.profile, self.options.device
