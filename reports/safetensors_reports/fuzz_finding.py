@@ -121,7 +121,7 @@ class FindingDocument(FindingPart, frozen=True, kw_only=True):
     properties that they do not know.
 
     Attributes:
-        schema: Version of this format; it is raised on incompatible changes.
+        schema: Version of this format; every incompatible change increments it.
         slug: Name of the folder: the first code or rule, and digits derived from the input and the signature.
         step: Step that was run: open, read, slice, write or index. The steps prove and check exist only for
             the reference.

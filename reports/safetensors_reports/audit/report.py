@@ -117,7 +117,8 @@ class CauseRow(Struct):
         verdicts: Verdict -> number of cases; a case counts under its worst verdict.
         basis: Basis of the worst verdict: text, official or ours; null if the run does not record it.
         rule: The rule to which most failures are attributed; empty if there is none.
-        what: What the implementation does with which kind of input. If this is withheld, only the rule.
+        what: What the implementation does, and with which kind of input. If this is withheld, only the rule
+            is given.
         said: Class of the implementation's own messages.
         cases: Ids of the cases; empty if they are withheld.
         example: The case to look at first.
@@ -181,8 +182,8 @@ class RoleRow(Struct):
         asked: Number of cases of a full run in this role. Cases that published reports withhold are included
             here and count as cases without a fault.
         failed: Cases that fail in an area that the implementation claims to support.
-        unclaimed: Areas of rules that it does not claim to support. Failures there are in no cell.
-        cells: The areas that have cases.
+        unclaimed: Areas of rules that it does not claim to support. No cell includes failures in these areas.
+        cells: Results for each area that has cases.
     """
 
     role: Annotated[str, _one_of(ROLES)]
@@ -265,7 +266,7 @@ class Implementation(Struct, kw_only=True):
 
 
 class Scales(Struct):
-    """The words of each scale with their meaning, worst or easiest first."""
+    """The words of each scale with their meanings, worst or easiest first."""
 
     severity: Words
     difficulty: Words
@@ -397,8 +398,8 @@ class EvidenceRow(Struct):
     Attributes:
         case: Case id, or slug of a fuzzing finding.
         file: Path in the corpus.
-        where: The bytes at fault. This is the whole input if no byte is more at fault than another, and null
-            if there is no file.
+        where: The bytes at fault. This is the whole input if no particular bytes are at fault, and null if
+            there is no file.
         request: What was requested besides reading the file: a slice, data to write, or a change to the file.
             It is JSON, truncated if it is long.
         layout: The layout of the data buffer in one line.
@@ -539,11 +540,11 @@ class Report(Struct, kw_only=True):
     they do not know.
 
     Attributes:
-        schema: Version of this format; it is raised on incompatible changes.
+        schema: Version of this format; every incompatible change increments it.
         public: Whether the report is for published pages. If so, failures of other people's software without
             a public report show only the verdict and the rule, and crashes, hangs and unbounded memory use
-            without a public report change nothing. Comparisons of projects leave out even those with a public
-            report.
+            without a public report have no effect on the report. Comparisons of projects leave out even those
+            with a public report.
         findings: Findings, worst first.
         inputs: SHA-256 -> bytes of an input in the evidence of a finding.
         rules: Rules that the findings refer to.

@@ -84,7 +84,7 @@ class Header(Line):
     """The first line: implementation, corpus and conditions of the run.
 
     Attributes:
-        record: Version of this format; it is raised on incompatible changes.
+        record: Version of this format; every incompatible change increments it.
         suite: Version of the suite.
         device: Requested device: cpu, or an accelerator such as cuda:0. If the implementation has the device
             step, files were loaded onto this device.
