@@ -179,7 +179,7 @@ class RoleRow(Struct):
     """Results of an implementation in one role.
 
     Attributes:
-        asked: Number of cases of a full run in this role. Cases that published reports withhold are included
+        asked: Number of cases for this role in a full run. Cases that published reports withhold are included
             here and count as cases without a fault.
         failed: Cases that fail in an area that the implementation claims to support.
         unclaimed: Areas of rules that it does not claim to support. No cell includes failures in these areas.
@@ -201,7 +201,7 @@ class Implementation(Struct, kw_only=True):
         label: Selector and version. The label is unique in this report and used everywhere else in it.
         selector: Value of --impl.
         corpus: SHA-256 of the manifest of the run.
-        word: The overall verdict. It is conformant only if every case of a full run has a verdict.
+        word: The overall verdict. It is conformant only if every case in a full run has a verdict.
             Published reports about other people's software withhold unsafe results, so they say 'no fault
             shown' instead of conformant and never say 'unsafe'.
         due: Number of cases in a full run of this implementation.
@@ -210,9 +210,9 @@ class Implementation(Struct, kw_only=True):
             For other people's software, published reports leave out passes and options taken. No fault is
             shown for the cases that are not counted; they passed or are withheld.
         contradictions: Number of choices with contradicting answers.
-        not_run: Number of cases of a full run that have no verdict. They never count as passed. The number is
+        not_run: Number of cases in a full run that have no verdict. They never count as passed. The number is
             zero in published reports about other people's software, because these need complete runs.
-        not_asked: Reason -> number of cases of the corpus that are not part of a full run, because they are
+        not_asked: Reason -> number of cases in the corpus that are not part of a full run, because they are
             heavy or because the implementation does not support their kind or area.
         expected_failing: Number of cases that fail as the baseline expects, even if they are not named here.
         problems: Problems that the run reported; none on published pages.
@@ -297,7 +297,7 @@ class AreaCells(Struct):
 
 
 class CaseRow(Struct):
-    """A case of the corpus with its verdicts.
+    """A case in the corpus with its verdicts.
 
     Attributes:
         rule: The rule that the case is about.
@@ -314,7 +314,7 @@ class Cases(Struct):
 
     Attributes:
         legend: Verdict -> letter.
-        rows: Every case of the corpus; none on published pages.
+        rows: Every case in the corpus; none on published pages.
     """
 
     legend: Words
@@ -436,7 +436,7 @@ class Finding(Struct):
         id: Id that is stable across versions.
         rule: None if fuzzing found it and the rule is not known.
         weaknesses: CWE entries, the primary one first.
-        case_count: Number of cases of the corpus that show it; zero if only fuzzing found it.
+        case_count: Number of cases in the corpus that show it; zero if only fuzzing found it.
         cases: Ids of the cases; on published pages, only of those with a public report.
         fingerprint: Digest of the input that is shown.
         reproducer: Command line that reproduces it.

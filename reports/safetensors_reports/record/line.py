@@ -63,7 +63,7 @@ class Corpus(Struct):
     Attributes:
         digest: SHA-256 of the manifest.
         cases: Number of cases in a full run of this implementation, including those that were not run.
-        left_out: Number of cases of the corpus that a full run leaves out: heavy ones unless requested, and
+        left_out: Number of cases in the corpus that a full run leaves out: heavy ones unless requested, and
             those that require a step that the implementation does not support.
     """
 
@@ -223,7 +223,7 @@ class Footer(Line):
 
     Attributes:
         complete: False for a filtered or interrupted run.
-        not_run: Number of cases of the corpus that were not run.
+        not_run: Number of cases in the corpus that were not run.
     """
 
     complete: bool

@@ -382,7 +382,7 @@ def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
     if not isinstance(kind, str) or kind not in LINES:
         _fail(path, number, fault or "not a line of a run record", "pass the .jsonl file that a run wrote")
     if kind != "header":
-        _fail(path, number, f"a {kind} before the header", "write every run to its own file")
+        _fail(path, number, f"a {kind} before the header", "write each run to a separate file")
     if fault is not None:
         _fail(path, number, fault, "run again to write a new record")
     return RunRecord(row)
@@ -391,9 +391,9 @@ def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
 def _add(record: RunRecord, row: Row, path: Path, number: int) -> None:
     kind = row["type"]
     if kind == "header":
-        _fail(path, number, "a second header", "write every run to its own file")
+        _fail(path, number, "a second header", "write each run to a separate file")
     if record.footer is not None:
-        _fail(path, number, f"a {kind} after the footer", "write every run to its own file")
+        _fail(path, number, f"a {kind} after the footer", "write each run to a separate file")
     if kind == "footer":
         record.footer = row
     elif kind == "problem":
