@@ -39,7 +39,7 @@ def file_name(implementation: str) -> str:
 def published_version(
     run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
 ) -> VersionRun:
-    """Replace *unsafe* results without a public report by passes, before anything is counted."""
+    """Replace *unsafe* results without a public report with passes, before anything is counted."""
     if run.record is None:
         return run
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
@@ -47,8 +47,8 @@ def published_version(
     bugs = {case: note.bugs for case, note in notes.items()}
 
     def passed(row: Row) -> Row:
-        # To pass a case of a choice is to take an option. It is the same option for all versions, and never a
-        # bug.
+        # Passing a case of a choice means taking an option. This is the same option for all versions and
+        # never a bug.
         buggy = {bug.option for bug in bugs.get(row["case"], ())}
         taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in buggy)
         return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}

@@ -58,7 +58,7 @@ _HEADING = re.compile(r'^<h([12]) id="([^"]+)">([^<]*)</h\1>$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A named object in the search, of one of ``generator.KINDS``."""
+    """A named object in the search; its kind is one of ``generator.KINDS``."""
 
     anchor: str
     name: str
@@ -66,7 +66,7 @@ class SearchEntry:
 
     @property
     def words(self) -> str:
-        """The name with similar characters for those that Sphinx splits at or escapes twice."""
+        """The name, with lookalikes in place of characters that Sphinx splits at or escapes twice."""
         words = re.sub(r"\.(?=\S)", "․", visible(self.name, 300)).replace(". ", " ").rstrip(".")
         return words.translate(_LIKE)
 
