@@ -83,7 +83,7 @@ class _Scheduler:
         # Batches that may have killed a worker, each with the number of workers that it killed while running
         # alone.
         self.suspects: deque[tuple[Batch, int]] = deque()
-        # Each batch has the same number, or -1 if it runs at the same time as other batches.
+        # The number is as in ``suspects``, or -1 for a batch that runs at the same time as other batches.
         self.in_flight: dict[Any, tuple[Batch, int]] = {}
         self.left: deque[Batch] = deque()  # not started because slow files were using all concurrent requests
         self.slow: dict[str | None, list[FileInput]] = {}

@@ -88,7 +88,7 @@ def make_batches(
 def _folder_batches(folder: Folder, size: int, is_done: Callable[[FileInput], bool]) -> Iterator[Batch]:
     items = tuple(folder.items)
     known = frozenset(number for number, item in enumerate(items) if is_done(item))
-    # The headers of a larger folder do not fit in memory, so its shards are read again for each index.
+    # The headers of a larger folder may not fit in memory, so its shards are read again for each index.
     if len(items) > MAX_MODEL_FOLDER:
         left = [item for number, item in enumerate(items) if number not in known]
         yield from (Batch(folder.store, tuple(left[at : at + size])) for at in range(0, len(left), size))

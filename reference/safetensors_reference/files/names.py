@@ -132,7 +132,7 @@ def index_stem(name: str) -> str | None:
 
 
 def is_model_file(name: str) -> bool:
-    """Return whether a directory argument includes this file, which is true for ``*.safetensors`` and indexes."""
+    """Return whether a directory argument includes this file, which must be ``*.safetensors`` or an index."""
     return name.endswith(SUFFIX) or index_stem(name) is not None
 
 

@@ -82,8 +82,7 @@ class IndexExplanation:
         weight_map: mapping of tensor names to shard names; empty if there is no weight_map to compare.
         sizes: mapping of shard names to the size of the data buffer in bytes, for all shards without faults.
         metadata: text of the metadata object, or None if there is none.
-        unread: mapping of shard names to the reason why the state of the shard is unknown; includes only
-            shards for which this is not a fault of the model.
+        unread: mapping of the names of unread shards to the reasons why they were not read.
         complete: False if faults were omitted (see ``FAULT_LIMIT``).
     """
 
