@@ -35,12 +35,12 @@ MAX_JOBS = 64
 
 
 class EngineChoice(click.Choice[str]):
-    """An engine. The error for the former engine ``hypothesis`` names its replacement."""
+    """Choice of an engine. For the former engine ``hypothesis``, the error names its replacement."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == "hypothesis":
             self.fail(
-                "hypothesis is not an engine; draw inputs in your own tests with "
+                "hypothesis is no longer an engine; in your own tests, draw inputs with "
                 "safetensors_fuzz.strategies.files()",
                 param,
                 ctx,
@@ -80,7 +80,7 @@ class EngineChoice(click.Choice[str]):
     "--jobs",
     "-j",
     type=click.IntRange(1, MAX_JOBS),
-    help="Number of processes. Each one uses its own seed.  [default: 1; one per core with --time and no "
+    help="Number of processes, each with a different seed.  [default: 1; one per core with --time and no "
     "--max-execs]",
 )
 @click.option(
@@ -109,7 +109,7 @@ class EngineChoice(click.Choice[str]):
 @click.option(
     "--triage",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Omit the known signatures listed in this file, as in stc diff.",
+    help="File that lists known signatures to omit, in the same format as for stc diff.",
 )
 @click.option(
     "--time-limit",
@@ -145,7 +145,7 @@ def fuzz(
 
     Every implementation runs in a worker with limits, so crashes, hangs and excessive memory use are findings
     too. The command shrinks the input of each wrong answer and confirms the answer three times in fresh
-    processes. It groups wrong answers by signature, i.e. by the fault of the input and the outcome of each
+    processes. It groups wrong answers by signature, i.e. by the fault in the input and the outcome of each
     implementation, and reports each signature only once. Where the format leaves a choice, every answer is
     right.
 
@@ -161,8 +161,8 @@ def fuzz(
     if max_execs is None and seconds is None:
         max_execs = DEFAULT_EXECS
     if jobs is None:
-        # With more jobs, the same seed gives different inputs. A run with a time limit is not reproducible
-        # anyway, so only such a run uses several jobs by default.
+        # With several jobs, the same seed generates different inputs. A run with a time limit is not
+        # reproducible anyway, so several jobs are the default only for such a run.
         jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MAX_JOBS)
     config = FuzzConfig(
         impls=impls or ("reference",),
@@ -261,8 +261,8 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation to run. Can be given several times.  [default: the known implementations in the "
-    "finding]",
+    help="Implementation to run. Can be given several times.  [default: the known implementations that the "
+    "finding names]",
 )
 @click.option(
     "--times",
@@ -298,7 +298,7 @@ def replay(
     \b
     stc fuzz replay findings/off-hole-1a2b3c4d
     stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
-    Exit status: 0 now as expected, 1 still wrong, 2 cannot run.
+    Exit status: 0 the answer is now as expected, 1 it is still wrong, 2 cannot run.
     """
     try:
         finding = load(folder)

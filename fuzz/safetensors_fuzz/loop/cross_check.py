@@ -1,6 +1,6 @@
 """Comparison of two implementations that both accept a file that readers may reject.
 
-The same two also read the most similar valid file, the twin, in which only the disputed part differs.
+Both implementations also read the most similar valid file, the twin, which differs only in the disputed part.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ BESIDE_ZERO = 7
 """Smallest replacement for large dimensions of an empty tensor. Distinct dimensions remain distinct."""
 _NAMES = frozenset(map(decode_string, FIELDS))
 _HALF = re.compile(r"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\[^u])|\\u[dD][89a-fA-F]..")
-"""Matches a surrogate pair or short escape, which stays as it is, or a lone surrogate."""
+"""Matches surrogate pairs and short escapes, which stay as they are, and lone surrogates."""
 _LETTER = r"\u0061"
 
 
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
-    """Return the difference between two accepting answers from the viewpoint of each, if any."""
+    """Return how two accepting answers differ, as seen by each implementation, or None if they agree."""
     of_one = first_disagreement(other.content or {}, one.content or {})
     of_other = first_disagreement(one.content or {}, other.content or {})
     return None if of_one is None or of_other is None else (of_one, of_other)
@@ -106,7 +106,7 @@ class PairQuestion(FileQuestion):
     def blame_on_valid_twin(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
-        """Return the mistakes on the valid twin, or None if the subjects do not differ there in this way."""
+        """Return the mistakes on the valid twin, or None if the subjects do not differ in this way on it."""
         twin = self.twin
         if twin is None or not self._recurs_on_twin(mistake, examiner):
             return None
@@ -144,7 +144,7 @@ class PairQuestion(FileQuestion):
         cause = unknown("there is no similar valid file that both accept and that could be compared")
         if self._recurs_on_twin(mistake, examiner) is False:
             rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
-            cause = Cause(rules, "the two do not differ in this way on the most similar valid file")
+            cause = Cause(rules, "the two readers do not differ in this way on the most similar valid file")
         (one, other), name, second = mistake.differences, examiner.subject.name, self.second.name
         got = {
             name: f"accept, but {disagreement_text(one.text, second)}",

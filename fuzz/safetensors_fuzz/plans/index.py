@@ -4,7 +4,7 @@ A plan has these keys:
 
 - ``shards``: each has a ``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
   and ``shape``, ``metadata``, and a ``fault``, which is None for a valid shard.
-- ``map``: pairs of tensor and shard, in file order.
+- ``map``: pairs of a tensor and a shard, in file order.
 - ``metadata``: JSON text of the index's metadata, or None. ``$n`` stands for the total size of all tensors.
 - ``text``: layout or fault of the index file.
 - ``others``: name and kind of each additional file in the folder.

@@ -81,7 +81,7 @@ def reject_ruling(faults: Iterable[PlanFault]) -> Ruling:
 
 
 REFUSALS = ("error", "refuse", "reject")
-"""Names of the options of choices that reject the input."""
+"""Names that choices use for the options that reject the input."""
 
 
 def choice_ruling(
@@ -283,7 +283,7 @@ class PlanKind(ABC):
     plain: ClassVar[Plan]
     """Plainest values of keys anywhere in a plan."""
     kept: ClassVar[tuple[str, ...]]
-    """Keys with values that only ``drastic`` and ``plain`` change."""
+    """Keys whose values only ``drastic`` and ``plain`` change."""
 
     @abstractmethod
     def draw(self, rng: Dice) -> Plan:
@@ -323,11 +323,11 @@ def case_from(
         expect = None if options else Expectation.from_json(dict(expectation))
     except (KeyError, TypeError, AttributeError) as err:
         raise ValueError(
-            f"the expectation does not match the form of the manifest: {type(err).__name__}: {err}"
+            f"the expectation does not match the format of the manifest: {type(err).__name__}: {err}"
         ) from err
     kind = CASE_KINDS[step]
     for why in action_faults(kind, action) if action is not None else ():
-        raise ValueError(f"the action does not match the form of the manifest: it {why}")
+        raise ValueError(f"the action does not match the format of the manifest: it {why}")
     return Case(
         id=f"{kind}/fuzzed",
         kind=kind,

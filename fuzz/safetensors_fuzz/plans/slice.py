@@ -7,7 +7,7 @@ A plan has these keys:
 - ``pad``: number of spaces after the header, which is already aligned to 8 bytes.
 - ``fault``: fault of an additional last tensor, or None.
 - ``ask``: name of the tensor to slice.
-- ``index``: in the form of the manifest.
+- ``index``: the requested part, in the format of the manifest.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ TWISTS: tuple[Twist, ...] = (
     _zero_step, _outside, _outside, _extra, _strange, _dots,
     lambda rng, out, _: out.update(fault=rng.choice(tuple(BROKEN))), _unknown,
 )  # fmt: skip
-"""Changes to a valid index. The first ten mostly lead to choices, and the others to faults."""
+"""Changes to a valid index. The first ten mostly lead to choices, and the rest to faults."""
 
 
 class Slices(PlanKind):

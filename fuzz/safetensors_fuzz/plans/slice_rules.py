@@ -146,7 +146,10 @@ def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
 def ruling_on(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[PlanFault]
 ) -> tuple[Ruling, dict[str | None, Part]]:
-    """Return the ruling, and the result for each accepting option, or for None. Raises PlanError."""
+    """Return the ruling and the results, keyed by accepting option, or by None without a choice.
+
+    Raises PlanError.
+    """
     found = analyse_index(shape, items)
     faults = [*broken, *found.faults]
     if faults:

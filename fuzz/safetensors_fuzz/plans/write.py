@@ -4,7 +4,7 @@ A plan has these keys:
 
 - ``storages``: maps names to ``size`` in bytes, ``fill`` with repeated hexadecimal bytes or ``""`` for a
   pattern, and ``guard``, which adds foreign memory around the storage.
-- ``tensors``: in the form of the manifest. ``offset`` starts after the guard, and ``nbytes`` is None if the
+- ``tensors``: in the format of the manifest. ``offset`` starts after the guard, and ``nbytes`` is None if the
   size follows from the shape.
 - ``metadata``: None, ``{"items": pairs}``, or ``{"value": v}`` for a value that is not a map.
 - ``target``: kind of the target.
@@ -65,7 +65,8 @@ SPECIAL = {
     "U64": "ffffffffffffffff0100000000002000", "F8_E8M0": "ff00", "F8_E4M3FNUZ": "8000", "F8_E4M3": "ff7f80",
     "F8_E5M2": "fd7d80", "F8_E5M2FNUZ": "80", "BOOL": "000101",
 }  # fmt: skip
-"""Bytes of each dtype that a conversion would change: NaNs with a payload, negative zero, extreme values."""
+"""Bytes of each dtype that a conversion would change: NaNs with a payload, negative zero and extreme values.
+"""
 WRAPS: tuple[tuple[str, list[int], int], ...] = (
     ("U8", [2**32, 2**32], 0), ("U8", [2**62 + 1, 4], 4), ("F64", [2**61], 0), ("F32", [2**62 + 1], 4),
     ("U8", [2**61], 0), ("U8", [2**61 + 1], 1), ("F4", [2**62], 0), ("U8", [2**16, 2**16], 0),

@@ -103,7 +103,7 @@ HOSTILE: list[tuple[str, dict[str, object]]] = [
             (
                 replace(hole(), step=step, action=action),
                 "reference",
-                "the action does not match the form of the manifest",
+                "the action does not match the format of the manifest",
             )
             for step, action in HOSTILE
         ),

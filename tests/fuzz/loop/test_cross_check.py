@@ -141,7 +141,9 @@ def test_a_split_is_charged_to_the_choice_where_the_two_agree_on_the_valid_twin(
         return content
 
     cause = cause_of(CallSubject("lax", other), sound)
-    assert cause == Cause(("ENT-04",), "the two do not differ in this way on the most similar valid file")
+    assert cause == Cause(
+        ("ENT-04",), "the two readers do not differ in this way on the most similar valid file"
+    )
 
     def refusing(data: bytes) -> Mapping[str, Any]:
         if b'"strides"' not in data:
