@@ -165,7 +165,7 @@ def test_other_steps_are_asked() -> None:
         (("--steps", ","), "no steps to run; available steps: open, read, slice, write, index, prove, check"),
         (("--steps", "", "--jobs", "2"), "no steps to run"),
         (("--steps", "", "--engine", "atheris"), "no steps to run"),
-        (("--engine", "hypothesis"), "your own tests with safetensors_fuzz.strategies.files()"),
+        (("--engine", "hypothesis"), "draw inputs with safetensors_fuzz.strategies.files()"),
         (
             ("--steps", "read,slice", "--max-execs", "1"),
             "1 input is too few: files and plans share the inputs",
