@@ -1,4 +1,4 @@
-"""``stc report``: an audit report of runs and fuzzing findings. ``stc publish`` shares its functions."""
+"""``stc report``: an audit report of runs and fuzzing findings. ``stc publish`` also uses these functions."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from .common import (
     "--area", metavar="AREA", help="Select cases of this area (the part of the id before the slash)."
 )
 @click.option("--rule", metavar="RULE", help="Select cases that test this rule, such as OFF-07.")
-@click.option("--choice", metavar="CHOICE", help="Select cases of this choice.")
+@click.option("--choice", metavar="CHOICE", help="Select cases that test this choice.")
 @click.option("--level", type=click.Choice(["must", "should", "may"]), help="Select cases of this level.")
 @click.option(
     "--heavy/--no-heavy",

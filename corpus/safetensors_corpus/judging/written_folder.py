@@ -73,7 +73,7 @@ def _files(root: Path) -> dict[str, _File]:
 
 @dataclass(frozen=True)
 class _Index:
-    """A parsed index: the map from tensors to shards, the ``total_size`` and the flaws."""
+    """A parsed index: the map from tensors to shards, the ``total_size``, and any flaws."""
 
     mapped: Mapping[str, str]
     total_size: Any = None

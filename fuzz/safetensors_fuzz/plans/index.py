@@ -66,7 +66,7 @@ def _check(plan: Plan) -> None:
             raise PlanError(f"unknown fault {shard['fault']!r}")
     for name, kind in plan["others"]:
         if not _is_path(name) or kind not in OTHERS:
-            raise PlanError(f"invalid path or kind of a file: {name!r}, {kind!r}")
+            raise PlanError(f"invalid path or kind of file: {name!r}, {kind!r}")
     if any(a != b and b.startswith(a + "/") for a in names for b in names):
         raise PlanError("a file has the same path as a folder")
 

@@ -78,7 +78,7 @@ def _check_item(found: IndexAnalysis, item: Any) -> None:
     elif isinstance(item, slice):
         bounds = (item.start, item.stop, item.step)
         if any(isinstance(bound, bool) for bound in bounds):
-            raise PlanError("no rule defines a Boolean as a bound")
+            raise PlanError("no rule says whether a bound may be a Boolean")
         if any(bound is not None and not isinstance(bound, int) for bound in bounds):
             found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
         elif item.step == 0:

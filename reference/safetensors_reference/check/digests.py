@@ -56,7 +56,9 @@ def sha256_of(name: str, state: State | None = None) -> str:
         source.close()
     now = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
     if state is not None and now != state:
-        raise UnreadableError(f"{name}: the file changed while it was checked", "API_TRUNCATED", "API-11")
+        raise UnreadableError(
+            f"{name}: the file changed while it was being checked", "API_TRUNCATED", "API-11"
+        )
     return digest
 
 
