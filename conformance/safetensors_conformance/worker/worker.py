@@ -359,7 +359,7 @@ class PipeWorker(Worker):
         send: bool = False,
         resent: bool = False,
     ) -> StepResult:
-        """Return the answer to a request. ``send`` sends it first; ``resent`` means that it was sent before."""
+        """Return the answer to a request. ``send`` sends it first; ``resent`` means it was sent before."""
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker had ended before it read this request")
