@@ -167,7 +167,7 @@ def update(
     device: str | None = None,
     inconsistent: Sequence[str] = (),
 ) -> tuple[int, int, int]:
-    """Rewrite ``path`` to list exactly the failures. Returns the numbers of kept, added and removed entries.
+    """Rewrite ``path`` to list exactly the failures. Returns the counts of kept, added and removed entries.
 
     Globs, entries for other profiles and entries with ``versions`` are kept, as are expectations for the
     ``device`` step unless the run used a device of that kind. In a file without default values, new security

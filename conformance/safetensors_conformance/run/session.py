@@ -158,7 +158,7 @@ def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str |
     again = _read(target, case, limits, env, FILLS[0])
     if again is None or _change(first, again) is not None:
         return f"content differs from run to run: {where}"
-    return f"uninitialised memory: {where} when fresh memory holds other bytes"
+    return f"uninitialised memory: {where} when fresh memory contains different bytes"
 
 
 def _read(target: Target, case: Case, limits: Limits, env: str, fill: Mapping[str, str]) -> StepResult | None:

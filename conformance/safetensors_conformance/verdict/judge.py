@@ -23,7 +23,7 @@ N = TypeVar("N", int, float)
 HEAD_ROOM = 2.0
 """Factor for the time budget: on one machine, parsing the same header took between 142 and 302 ms."""
 REFERENCE_MS = 3.5
-"""CPU time of ``known_work`` on the reference machine, close to the lowest of a thousand runs."""
+"""CPU time of ``known_work`` on the reference machine, close to the minimum of a thousand runs."""
 TRIES = 7
 
 
@@ -97,9 +97,9 @@ def only_checks(judged: StepVerdict) -> bool:
 def judge_choice(
     choice: str, verdicts: Iterable[CaseVerdict], refused: frozenset[str] = frozenset()
 ) -> tuple[str, str]:
-    """Judge whether a single option fits the answers to all cases of an open choice: (verdict, detail).
+    """Return (verdict, detail): whether a single option fits the answers to all cases of an open choice.
 
-    If the choice is about a limit, the detail lists different answers. A rejection says nothing about the
+    If the choice is about a limit, the detail lists the different answers. A rejection says nothing about the
     choice if the case also depends on a rule in ``refused``, for which the implementation rejects even valid
     files.
     """

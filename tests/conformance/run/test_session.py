@@ -79,7 +79,7 @@ def test_memory_that_was_never_written_is_told() -> None:
     said = note("HandsOutFreshMemory")
     assert said is not None
     assert said.startswith("uninitialised memory: bytes of tensor ")
-    assert said.endswith("change when fresh memory holds other bytes")
+    assert said.endswith("change when fresh memory contains different bytes")
 
 
 def test_content_that_differs_on_every_run_is_told_from_that() -> None:
