@@ -86,7 +86,7 @@ class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Row for one file, or for one model with its index and shards. Unknown or inapplicable fields are absent.
+    """Row for one file, or for one model with its index and shards. Unknown and unused fields are absent.
 
     Attributes:
         address: path or address of the file, or of the index of a model. Bytes that are not UTF-8 are
