@@ -14,6 +14,7 @@ from .fuzzer.speed import fuzz_speed
 from .harness import harness
 from .loading import header, load
 from .memory import memory
+from .peaks import peaks
 from .performance import performance
 from .promises import promises
 
@@ -35,6 +36,7 @@ for command in (
     formats,
     fuzzer,
     fuzz_speed,
+    peaks,
     performance,
     promises,
 ):

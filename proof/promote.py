@@ -32,7 +32,6 @@ from safetensors_fuzz.findings.folder import FindingError, load
 from safetensors_fuzz.findings.replay import finding_case
 from safetensors_fuzz.findings.texts import blamed_selector
 from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.plans.question import READ_AREAS
 from safetensors_reference import PROFILES, explain, rule_book
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reports.text import visible
@@ -40,6 +39,8 @@ from safetensors_reports.text import visible
 ROOT = Path(__file__).parents[1]
 MATRIX = "proof/broken/matrix.json"
 MUTANTS = "proof/mutation/mutants.json"
+READ_AREAS = {"FRM": "framing", "HDR": "header", "ENT": "entry", "DTY": "dtype", "SHP": "shape"}
+READ_AREAS |= {"OFF": "layout", "MET": "metadata", "DAT": "data"}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The options of a run, for pytest and ``stc``. Every pytest run imports this: standard library only."""
+"""The options of a run, for pytest and ``stc``.
+
+Every pytest run imports this module, so it uses only the standard library.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ PROFILES = ("text", "official", "hardened")
 MAX_MEMORY_MIB = 1 << 24
 """Largest memory limit in MiB (16 TiB); systems accept at most 2^63 bytes."""
 MAX_SECONDS = 86_400
-DEVICE_NAMES = "a device must be cpu or a kind of accelerator and a number, such as cuda:0"
+DEVICE_NAMES = "a device must be cpu or a kind of accelerator with a number, such as cuda:0"
 
 
 def is_device(name: str) -> bool:
@@ -56,12 +59,13 @@ OPTIONS = {
     ),
     "--heavy": Option("Include cases with inputs of up to 100 MB, or a sparse file of 1 TiB.", flag=True),
     "--device": Option(
-        "Also load every plain file onto this device and copy it back: cpu, or an accelerator, as in cuda:0.",
+        "Also load every plain file onto this device and copy it back: cpu, or an accelerator such as "
+        "cuda:0.",
         "NAME",
     ),
     "--env": Option(
-        "Also pass this environment variable to tested programs. By default they get only a short list of "
-        "variables, without tokens.",
+        "Also pass this environment variable to tested programs. By default, they get only a short list "
+        "of variables, none of which is a token.",
         "NAME",
         many=True,
     ),

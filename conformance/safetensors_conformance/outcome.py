@@ -26,7 +26,7 @@ class RetryReason(Enum):
     """Why a result counts only if a fresh process repeats it."""
 
     PROTOCOL_BROKEN = "an earlier request to the same process may have broken the conversation"
-    MACHINE_BUSY = "the machine was too busy to give the implementation its time"
+    MACHINE_BUSY = "the machine was too busy to give the implementation enough CPU time"
     ENDED_WHILE_IDLE = "the process ended between this answer and the next"
     ADDRESS_SPACE = "a program that only reserves memory may have reached the limit of its address space"
     PROBE_LIMIT = "the answer exceeded the probe limits, which are below the limits of the run"
@@ -65,11 +65,11 @@ MAX_CONTENT = 192 << 10
 MAX_TOTAL = 64 << 20
 """How many bytes of content one run keeps in full. The whole corpus needs a tenth of this."""
 KEPT_CONTENT = 8 << 10
-"""Approximately how many bytes to keep of content that is too large."""
+"""Approximate number of bytes to keep of content that is too large."""
 
 
 class KeptContent:
-    """Limits how much reported content of one implementation a run keeps."""
+    """Limits how much of the content that one implementation reports is kept in a run."""
 
     def __init__(self) -> None:
         self._total = 0.0

@@ -54,11 +54,11 @@ MANIFEST = "corpus.json"
 CHECKSUM = "corpus.sha256"
 """Name of the file that contains the digest of our own manifest, in the format of ``sha256sum``."""
 FILES, RECIPES = "files", "recipes"
-"""Folders for stored inputs and for inputs that a copy created from recipes."""
+"""Folders for stored inputs, and for the inputs that ``stc corpus copy --recipes`` creates."""
 LARGEST_MANIFEST = 64 << 20
 """Maximum size of ``corpus.json`` in bytes."""
 LONGEST_NUMBER = 64
-"""Maximum number of digits of a number in a manifest. Cases need at most 31."""
+"""Maximum number of digits in a number in a manifest. Cases need at most 31."""
 DEEPEST = 64
 """Maximum nesting depth of an action, which the harness passes to implementations as JSON."""
 MOST_TEXT = 64 << 20
@@ -110,7 +110,7 @@ def sha256sum(digest: str) -> bytes:
 
 @dataclass(frozen=True)
 class ManifestFault:
-    """A fault of the manifest, or of the case with this id or number; ``why`` is a predicate."""
+    """A fault in the manifest, or in the case with this id or number. ``why`` is a predicate."""
 
     case: str
     why: str
@@ -148,7 +148,7 @@ def parsed(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def rendered(raw: Mapping[str, Any]) -> bytes:
-    """Return the text of a manifest with one case, rule, choice or bug per line, without default values."""
+    """Return the text of a manifest with one case, rule, choice or bug per line, omitting default values."""
     parts, usual = [], defaults()
     for name, rows in raw.items():
         if name == "cases":
@@ -409,7 +409,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNOREC
 
 
 def path_fault(name: str, *folders: str) -> str | None:
-    """Return the reason why a path is unsafe on some system or is outside all of the ``folders``, or None."""
+    """Return the reason a path is unsafe on some system or is outside all of the ``folders``, or None."""
     parts = name.split("/")
     if (
         "" in parts
@@ -436,7 +436,7 @@ class _Places:
         self._folders: dict[str, bool] = {}
 
     def fault(self, name: str) -> str | None:
-        """Return why a path must not be opened, or None. A missing file is not a fault for this check."""
+        """Return why a path must not be opened, or None. A missing file is not treated as a fault."""
         path = os.path.join(self._root, name)  # noqa: PTH118 - thousands at a time
         folder = path.rpartition("/")[0]
         if folder not in self._folders:

@@ -1,4 +1,4 @@
-"""Publicly reported bugs of real readers and writers, from ``field_bugs.toml``.
+"""Publicly reported bugs in real readers and writers, from ``field_bugs.toml``.
 
 Each case names the bugs that it shows, and each bug without a case has a reason. The manifest contains the
 bugs and these references.

@@ -7,7 +7,7 @@ implementations.
 An implementation is any object with some of these methods:
 
 =============  ==============================================================================================
-``open``       ``(path)``: return the same as ``read``, but without the data
+``open``       ``(path)``: return the same result as ``read``, but without the data
 ``read``       ``(path)``: return ``{"tensors": rows, "metadata": map or None}`` or only the rows; a row is
                ``(name, dtype, shape, data)`` or a dict in the form of the manifest
 ``slice``      ``(path, tensor, index)``: return ``(dtype, shape, data)``; ``index`` is a tuple of Python
@@ -18,7 +18,7 @@ An implementation is any object with some of these methods:
 ``save_sharded`` ``(folder, tensors, metadata, max_shard_size)``: save in shards
 ``hold``       ``(path)``: return a handle with ``tensor(name)``, which is like ``slice``, and ``close()``
 ``remote``     ``(url)``: like ``read`` or ``open``, but from a server
-``share``      ``(path)``: return such a handle for simultaneous threads and forked processes
+``share``      ``(path)``: like ``hold``, but threads and forked processes share the handle
 ``concurrent`` ``(path, action)``: like ``read``; performs the whole action, so ``share`` is not needed
 =============  ==============================================================================================
 
@@ -77,7 +77,7 @@ def _failed(err: BaseException) -> Answer:
 def _read(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
     if action:
         return _slice(case, action, implementation, folder)
-    # Without a step ``open``, the function measures the cost of reading the file, as the harness does.
+    # Without an ``open`` step, the function measures the cost of reading the file, as the harness does.
     candidates = ("read", *case.steps) if case.kind == "resource" else case.steps
     steps = [s for s in candidates if hasattr(implementation, s)]
     if not steps:

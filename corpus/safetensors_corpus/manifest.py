@@ -169,7 +169,7 @@ class Case(CaseRow):
     def steps_for(self, steps: Collection[str], areas: Collection[str] = ()) -> list[str]:
         """Return the steps of the case to run on a program that has ``steps`` and claims ``areas``.
 
-        If a reader has no step ``open``, the harness reads a small file to measure the cost of opening it. It
+        If a reader has no ``open`` step, the harness reads a small file to measure the cost of opening it. It
         does not do this for a large file or a single tensor.
         """
         if not self.is_claimed(areas):
@@ -260,7 +260,7 @@ class Case(CaseRow):
         return any(e.content is not None and "tensor_count" in e.content for e in self.demands)
 
     def copy_to(self, target: Path | str) -> None:
-        """Copy a single-file input to ``target`` and keep holes sparse. Raises ManifestError and OSError."""
+        """Copy a single-file input to ``target`` and preserve its holes. Raises ManifestError and OSError."""
         if self.input.recipe:
             _make_parts(self.id, self.input.recipe, self.size, self.sha256, target)
         else:
@@ -320,7 +320,8 @@ class Manifest:
 def load_manifest(path: Path | None = None) -> Manifest:
     """Load and validate a manifest; by default, the one in this package. Raises ManifestError.
 
-    Our own manifest is cached until its file changes, and validated only if it differs from the build.
+    Our own manifest is cached until its file changes, and is validated only if it differs from the one that
+    was built.
     """
     root = corpus_root() if path is None else Path(path)
     if root == corpus_root():

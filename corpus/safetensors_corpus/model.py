@@ -67,7 +67,7 @@ Properties = Annotated[
     Meta(
         description="Required properties of a written file beyond its content, and of its folder. For a "
         "sharded save: shards within the limit, usual names, files of an earlier model all removed or all "
-        "kept, no mixture after a failure."
+        "kept, and no mixture of two saves after a failure."
     ),
 ]
 SCRIPT_STEPS: Mapping[str, tuple[str, ...]] = {
@@ -113,10 +113,10 @@ class Rule(Struct):
 
 
 class Choice(Struct):
-    """Behaviour that the text leaves open, or on which text and official library disagree.
+    """Behaviour that the text leaves open, or on which the text and the official library disagree.
 
     Attributes:
-        positions: Option of each profile, or null if the profile leaves the choice open.
+        positions: Option selected by each profile, or null if the profile leaves the choice open.
         required: Option required of every reader even without a profile, or null if several options are
             legitimate.
         settled: Rules whose ordinary cases show this behaviour. Only one answer is legitimate for them, so
@@ -165,7 +165,7 @@ class FolderFile(Struct):
     """A file of a directory.
 
     Attributes:
-        template: Replace @ROOT@ by the absolute path of the directory when copying.
+        template: Replace @ROOT@ with the absolute path of the directory when copying.
         recipe: Consecutive parts of a file that is not stored.
     """
 
@@ -265,11 +265,11 @@ class ChoiceExpectation(Struct):
 
 
 class IndexRange(Struct):
-    """A range of a slice."""
+    """A range of a slice. A bound or step of another type than integer makes the index invalid."""
 
-    start: int | None
-    stop: int | None
-    step: int | None
+    start: int | float | str | None
+    stop: int | float | str | None
+    step: int | float | str | None
 
 
 class SliceAction(Struct, tag_field="do", tag="slice"):
@@ -306,7 +306,7 @@ class GivenTensor(Struct):
         offset: Bytes.
         strides: Bytes, possibly negative or zero; null for contiguous row-major order.
         byteorder: Byte order of the elements in the storage.
-        nbytes: Number of bytes passed from offset, if dtype and shape imply another number. A writer that
+        nbytes: Number of bytes passed from offset, if dtype and shape imply a different number. A writer that
             cannot receive such a tensor does not support the case.
     """
 
@@ -350,7 +350,7 @@ class ShardedAction(Struct, tag_field="do", tag="sharded"):
     and model.safetensors.index.json, or only model.safetensors.
 
     Attributes:
-        metadata: Map of strings to save with the model, or null for none. Its place is not checked.
+        metadata: Map of strings to save with the model, or null for none. Where it is stored is not checked.
         max_shard_size: Maximum number of tensor bytes in a shard; a larger tensor gets its own shard.
         file_size_limit: Maximum size in bytes of a file that the system allows the process to write.
     """
@@ -369,7 +369,7 @@ class ScriptStep(Struct):
         step: try: the implementation opens the file, which it may reject, and closes it. truncate: reduce the
             file to size bytes. rewrite: overwrite bytes of the same file. replace: rename another file over
             it. append: add bytes at the end.
-        bytes: For rewrite, replace and append.
+        bytes: Content that rewrite, replace or append writes.
         at: For rewrite: position of the first byte; the file size does not change.
     """
 
@@ -394,7 +394,7 @@ class RemoteAction(Struct, tag_field="do", tag="remote"):
 
     Attributes:
         after: Number of GET requests that the server first answers with the requested range.
-        bytes: For changed: the other file.
+        bytes: For changed: the content of the other file.
     """
 
     server: Annotated[
@@ -408,7 +408,7 @@ class ConcurrentReader(Struct):
     """A reader of a concurrent action.
 
     Attributes:
-        tensors: Names taken in each round, in this order.
+        tensors: Names read in each round, in this order.
         unknown: True if the file has no such tensors; rejecting them is then allowed.
     """
 
@@ -419,21 +419,21 @@ class ConcurrentReader(Struct):
 class ConcurrentAction(Struct, tag_field="do", tag="concurrent"):
     """Several simultaneous readers of one file.
 
-    All readers start a round together. In a round, each reader takes its tensors one by one, and evaluates
-    them when all readers have taken theirs. The expected content is the set of all tensors taken; any other
+    All readers start a round together. In a round, each reader reads its tensors one by one, and evaluates
+    them when all readers have read theirs. The expected content is the set of all tensors read; any other
     content is wrong.
 
     Attributes:
         by: threads: threads of one process. processes: processes forked from one process.
         opened: once: the file is opened before the readers start or are forked, and they share the handle.
             each: every reader opens the file itself, and all have it open at the same time.
-        before: Tensors that the opener of the file takes before the readers start or are forked. If each
+        before: Tensors that the opener of the file reads before the readers start or are forked. If each
             reader opens the file, the opener has an additional handle.
         times: Number of rounds.
         closed: Number of the round that begins with closing the file by its opener, or 0. From then on,
             threads may find the file closed, and the reader may refuse to close it while they read; both are
             allowed. A process has its own handle, which stays open.
-        after: Tensors that the opener of the file takes after all readers have finished.
+        after: Tensors that the opener of the file reads after all readers have finished.
     """
 
     by: Literal["threads", "processes"]
@@ -516,8 +516,8 @@ class Tables(Struct):
     """Lists all inputs, and the required behaviour of a reader for each, for programs in any language.
 
     Attributes:
-        schema_version: Incremented by changes of this schema that affect readers of the manifest.
-        corpus_version: Incremented by each published change of the cases.
+        schema_version: Incremented by changes to this schema that affect readers of the manifest.
+        corpus_version: Incremented by each published change to the cases.
         codes: Fault code -> meaning.
         field_bugs: Publicly reported bugs of real implementations; cases name the bugs that they show.
     """

@@ -69,7 +69,7 @@ def unpacked(archive: Path) -> Path:
 
 @cache
 def temporary_folder() -> Path:
-    """Create a folder for this process, which removes it when it ends."""
+    """Create a folder that this process removes when it exits."""
     folder = Path(tempfile.mkdtemp(prefix="safetensors-corpus-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -38,11 +38,11 @@ RUN = 1000
 RUNS_AT_ONCE = 20
 """Number of runs per chunk."""
 LARGEST_FILE = 2 << 40
-"""Maximum file size in bytes, including holes. The largest file of a case has a size of one tebibyte."""
+"""Maximum file size in bytes, including holes. The largest file that a case uses is one tebibyte."""
 LARGEST_MADE = 256 << 20
 """Maximum number of bytes outside holes. Cases need at most 109 million."""
 LONGEST_ITEM = 1 << 13
-"""Maximum length of the text of an ``each`` part together with its separator."""
+"""Maximum combined length of the text and the separator of an ``each`` part."""
 LARGEST_FIRST = 1 << 64
 SHORTEST_RUN = 64
 """Minimum length of a run of one byte that ``from_bytes`` describes as ``repeat``."""

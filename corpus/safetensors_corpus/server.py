@@ -1,4 +1,4 @@
-"""HTTP server for one file that behaves correctly or with one of several faults.
+"""An HTTP server that serves one file, either correctly or with one of several faults.
 
 The server listens on the loopback interface, on a port that the system chooses, and serves the file at a path
 with a random number. It closes the connection after each response.
@@ -72,7 +72,7 @@ class FileServer:
     """Context manager that serves ``data`` at ``url``.
 
     ``behaviour`` is a key of ``BEHAVIOURS``. The server answers the first ``after`` GET requests correctly.
-    ``other`` is the second file for the behaviour ``changed``.
+    ``other`` is the second file for the ``changed`` behaviour.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, Protocol
 
 Reply = dict[str, Any]
-"""A tensor row or an answer in the form of the worker protocol."""
+"""A tensor row or an answer in the format of the worker protocol."""
 
 WORST = ("crash", "hang", "exhausted", "harness-error")
 """Outcomes that take precedence over all rows, worst first."""
@@ -70,7 +70,7 @@ def _is_bad(failure: Reply) -> bool:
 
 
 class _Reader:
-    """A reader with its rows and failures; ``label`` starts all its messages except adapter errors."""
+    """A reader with its rows and failures. ``label`` precedes all its messages except adapter errors."""
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], label: str) -> None:
         self._subject = subject

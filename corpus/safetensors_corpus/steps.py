@@ -13,7 +13,8 @@ from dataclasses import dataclass
 class Step:
     """An operation of an implementation.
 
-    ``looks_at`` describes what it reads or writes, and ``not_asked`` is the reason why a run omits its cases.
+    ``looks_at`` describes what it reads or writes, and ``not_asked`` is the reason that a run omits its
+    cases.
     """
 
     name: str

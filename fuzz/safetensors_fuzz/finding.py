@@ -21,7 +21,7 @@ NOT_KNOWN = "not known"
 
 
 def bare(signature: str) -> str:
-    """Return the part of a signature that ``stc diff`` writes, i.e. without the brackets."""
+    """Return the part of a signature that ``stc diff`` also writes, i.e. without the brackets."""
     return signature.partition(" [")[0]
 
 
@@ -30,12 +30,12 @@ class Finding:
     """An input, the expected answer, and the answers of the implementations.
 
     Attributes:
-        verdict: a failing key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
+        verdict: the verdict on a wrong answer, a key of ``safetensors_corpus.judging.verdicts.VERDICTS``.
         signature: key for deduplication; it begins like a signature of ``stc diff``.
-        rules: ids of the rules that the input or the answer breaks, the main rule first; empty if unknown.
+        rules: ids of the rules that the input or the answer breaks, the main rule first, or empty if unknown.
         files: content of each file by its path in the input's folder; empty for a write.
-        expectation: in the form of the manifest. With the outcome ``open``, any orderly answer is right, but
-            with ``agree``, all implementations that accept the input must report the same content.
+        expectation: in the format of the manifest. With the outcome ``open``, any orderly answer is right,
+            but with ``agree``, all implementations that accept the input must report the same content.
         where: byte range of ``entry`` that breaks the first rule, if known.
         replays: number of attempts that confirmed the finding, at most ``REPLAYS``.
         cause: why ``rules`` were chosen, or why they are unknown, in one line; empty if this is obvious.

@@ -1,6 +1,6 @@
 """Hypothesis strategies for valid, invalid and arbitrary files.
 
-Use them in tests of your own reader::
+Use them in the tests of your reader::
 
     from hypothesis import given
     from safetensors_fuzz.strategies import valid_files

@@ -31,7 +31,7 @@ class MissingExtraError(click.ClickException):
 
 
 class Commands(click.Group):
-    """Loads commands on demand, so ``stc check`` starts fast and does not import other packages."""
+    """Loads commands on demand, so ``stc check`` starts quickly and does not import other packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         from importlib.metadata import entry_points

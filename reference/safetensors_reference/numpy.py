@@ -31,7 +31,7 @@ def load_file(
     Args:
         what: a path, an object with the buffer protocol or a seekable binary file object.
         mode: ``copy`` reads into new memory; ``mmap`` returns views of the mapped file.
-        profile: profile that decides where readers may differ.
+        profile: profile to use where readers may differ.
 
     Returns:
         A mapping of names to arrays of the logical shape, in header order. F4 and F6 tensors are returned as

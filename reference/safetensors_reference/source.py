@@ -42,7 +42,7 @@ class Source(Protocol):
 
 
 class Uncopied:
-    """Base class of handles that belong to this process and cannot be copied or pickled."""
+    """Base class of handles for files open in this process, which cannot be copied or pickled."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         text = (
@@ -65,7 +65,7 @@ class Opened(Uncopied):
 
 
 class Descriptor(Opened):
-    """Owner of the descriptor ``fd`` (-1 if closed), which is closed with the last reference to the owner."""
+    """Owns the descriptor ``fd`` (-1 if closed) and closes it when the object is no longer referenced."""
 
     fd = -1
 

@@ -28,7 +28,8 @@ def visible(text: str, limit: int = 200) -> str:
 
     Control and bidirectional characters, line separators, lone surrogates and unassigned code points are
     escaped. The result can therefore always be encoded as UTF-8 and is displayed in the order in which it is
-    stored. The first character of CI log commands is escaped too, wherever a line could be broken.
+    stored. The first character of a CI log command is also escaped, even in the middle of a line, because
+    lines may be wrapped.
     """
     text = printable(shorten(text, limit))
     return _COMMAND.sub(lambda match: f"\\u{ord(match[0][0]):04x}{match[0][1:]}", text)

@@ -42,7 +42,7 @@ def load_file(
         what: a path, an object with the buffer protocol or a seekable binary file object.
         device: device of the tensors. To load onto CUDA faster, use ``safetensors_reference.device``.
         mode: ``copy`` reads into new memory; ``mmap`` returns views of the mapped file.
-        profile: profile that decides where readers may differ.
+        profile: profile to use where readers may differ.
 
     Returns:
         A mapping of names to tensors, in header order. All tensors share one storage without overlapping.
@@ -172,7 +172,10 @@ def load_model(
 def _aliases(
     state: Mapping[str, torch.Tensor], preferred: Collection[str] = ()
 ) -> Iterator[tuple[str | None, list[str]]]:
-    """Yield (name to keep, names to omit) of tensors that share memory; None if none covers all of it."""
+    """Yield (name to keep, names to omit) for each group of tensors that share memory.
+
+    The name to keep is None if no tensor covers all of the group's memory.
+    """
     for group in shared_groups(memory_regions(state)):
         begin, end = min(p.address for p in group), max(p.end for p in group)
         whole = [p.name for p in group if _covers(p, state[p.name], begin, end)]

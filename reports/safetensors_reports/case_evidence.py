@@ -1,4 +1,4 @@
-"""Evidence for the verdict on a case, in the strings that terminals, pytest, records and reports show."""
+"""Evidence for the verdict on a case, as strings for terminals, pytest, records and reports."""
 
 from __future__ import annotations
 

@@ -117,25 +117,25 @@ class Where(Struct, frozen=True):
 class FindingDocument(FindingPart, frozen=True, kw_only=True):
     """An input for which an implementation gives a wrong answer, crashes or hangs.
 
-    The files are next to this document. Nothing in it depends on when or where it was found. Readers ignore
-    properties that they do not know.
+    The files are next to this document. Nothing in it depends on when or where the input was found. Readers
+    ignore properties that they do not know.
 
     Attributes:
-        schema: Version of this format; it is raised on incompatible changes.
+        schema: Version of this format; every incompatible change increments it.
         slug: Name of the folder: the first code or rule, and digits derived from the input and the signature.
         step: Step that was run: open, read, slice, write or index. The steps prove and check exist only for
             the reference.
         verdict: Verdict on the answer, as in run records. It does not express severity.
         signature: Subject and outcomes; findings with the same signature are duplicates.
-        rules: Rules that the input or the answer breaks, the main one first. None if the rule is not known.
+        rules: Rules that the input or the answer breaks, the main one first; empty if the rule is not known.
         cause: One line that explains why these rules are listed, or why none is. It is empty if codes or
             expectation already say so.
-        codes: Fault codes of the input, sorted; none for a valid input.
+        codes: Fault codes of the input, sorted; empty for a valid input.
         cwe: Weaknesses of a reader that accepts an input with these faults, the primary one first.
         expected: The expectation in one line.
         got: Selector -> answer in one line.
         versions: Selector -> version.
-        files: Files of the input. None for a step whose input is its action.
+        files: Files of the input; empty for a step whose input is its action.
         entry: Path of the file that is passed to the implementation.
         action: What to do besides reading, in the form of the corpus manifest.
         expectation: The required answer, in the form of the corpus manifest. If the outcome is open, the

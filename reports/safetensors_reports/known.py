@@ -59,7 +59,7 @@ class KnownError(Exception):
 
 
 class _Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What both kinds of entry contain, and the defaults for it."""
+    """Fields that both kinds of entry share, and their defaults."""
 
     why: str = ""
     issue: str = ""
@@ -125,7 +125,7 @@ class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
 
     def check(self) -> None:
         if not self.steps:
-            raise ValueError('has no verdict; write for example read = "wrong-accept"')
+            raise ValueError('has no verdict; write, for example, read = "wrong-accept"')
         for step, verdict in self.steps.items():
             if kind_of(verdict) not in VERDICTS or verdict == "pass":
                 raise ValueError(f"{step} = {verdict!r} is not a failing verdict")
@@ -235,7 +235,7 @@ Head = TypeVar("Head", bound=_Entry)
 def _read(
     label: str, path: Path, keys: tuple[str, str], kind: type[Entry], head_type: type[Head]
 ) -> tuple[Head, list[Entry]]:
-    """Read a list with its defaults. ``keys`` are the name of the table and of the entry's first field."""
+    """Read a list with its defaults. ``keys`` are the names of the table and of an entry's first field."""
     table, key = keys
     try:
         raw = read_toml(path)

@@ -109,7 +109,7 @@ ENDED = {
 
 
 class Role(Struct, frozen=True):
-    """A role of programs; ``words`` contains its own words for a worst verdict under the written format."""
+    """A role of programs; ``words`` contains its terms for worst verdicts under the written format."""
 
     head: str
     about: str

@@ -52,7 +52,7 @@ OUTCOMES: dict[str, str] = {
 """Class of outcome -> verb in the title of a finding, worst first."""
 
 SECURITY_SEVERITY = {"critical": 9.1, "high": 7.5, "medium": 5.3, "low": 2.5, "informational": 0.0}
-"""Class of severity -> number for code scanning services, within their band of the same name."""
+"""Class of severity -> number for code scanning services, within the band of the same name."""
 
 # Weaknesses that make two readers read a file differently, or that make a reader access bytes outside the
 # file.
@@ -75,7 +75,7 @@ CONFORMANCE_ONLY = 684
 """CWE number of violations that do not help an attacker."""
 _RESOURCES = frozenset({"hang", "exhausted"})
 _MEMORY_FAULTS = ("SIGSEGV",)
-"""Signals of memory corruption. SIGBUS follows from truncating a mapped file and exposes no foreign bytes."""
+"""Signals of memory corruption. SIGBUS results from truncating a mapped file and exposes no foreign bytes."""
 PANIC = "PanicException"
 """Exception for a Rust panic. It is not an ``Exception``, so handlers miss it, but the process survives."""
 
@@ -177,7 +177,7 @@ def to_upstream(advice: str, parser: str) -> str:
 
 
 def of_verdict(verdict: str, rule: str) -> str:
-    """Return advice for a verdict under a rule; after a wrong reject, it is never to reject more."""
+    """Return advice for a verdict under a rule; after a wrong reject, it never suggests rejecting more."""
     return ADVICE_BY_OUTCOME["reject"] if verdict == "wrong-reject" else of_rule(rule)
 
 

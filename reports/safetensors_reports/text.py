@@ -28,7 +28,7 @@ def join_counts(numbers: dict[str, int], between: str = "   ") -> str:
 
 
 def listed(items: list[str], limit: int) -> str:
-    """Join ``limit`` items, or one more, with commas, and give the number of the remaining ones."""
+    """Join ``limit`` items, or one more, with commas, and append the number of remaining items."""
     rest = len(items) - limit
     return ", ".join(items) if rest <= 1 else f"{', '.join(items[:limit])} and {rest:,} more"
 

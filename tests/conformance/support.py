@@ -16,6 +16,7 @@ from safetensors_corpus import Case, Manifest, load_manifest
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
 SUITE = REPOSITORY / "conformance"
+STC = (sys.executable, "-c", "from safetensors_reference.main import main; main()")
 
 
 def fake(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Versions stand in their order wherever several of them are listed."""
+"""The order of versions in lists."""
 
 from __future__ import annotations
 

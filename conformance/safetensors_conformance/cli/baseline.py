@@ -53,7 +53,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
 
 @baseline.command()
 @click.argument("selector")
-@click.option("--case", "pattern", default="", help="Run only entries with this string in their case id.")
+@click.option("--case", "pattern", default="", help="Run only entries whose case id contains this string.")
 @shared_option("--profile")
 @FILE
 def explain(selector: str, pattern: str, profile: str | None, file: Path | None) -> None:

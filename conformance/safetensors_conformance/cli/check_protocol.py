@@ -22,7 +22,11 @@ _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}
 
 @click.command("check-protocol", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--impl", "selector", required=True, metavar="SELECTOR", help="The program, such as cmd:program args."
+    "--impl",
+    "selector",
+    required=True,
+    metavar="SELECTOR",
+    help="Program to check, such as cmd:program args.",
 )
 @corpus_option
 @click.option(

@@ -102,7 +102,7 @@ def progress(*, shown: bool = True) -> Progress:
 
 
 def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> Iterator[CaseVerdict]:
-    """Yield the verdicts on the cases that have a step to run, with a progress bar if ``shown``."""
+    """Yield the verdict on each case that has a step to run, with a progress bar if ``shown``."""
     cases = [case for case in cases if session.runner.steps(case)]
     with progress(shown=shown) as bar:
         yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
@@ -147,7 +147,7 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
         if not any(fnmatch.fnmatchcase(c.id, pattern) for c in manifest.cases):
             hint = did_you_mean(pattern.strip("*"), (c.id for c in manifest.cases))
             raise click.UsageError(
-                f"--case {pattern!r} matches no case{hint}; look it up with: stc corpus list WORD"
+                f"--case {pattern!r} matches no case{hint}; search with: stc corpus list WORD"
             )
     chosen = [
         c

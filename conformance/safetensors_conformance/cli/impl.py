@@ -137,7 +137,7 @@ def sync(
     """Install or build implementations in their own environments, and start each of them once.
 
     \b
-    Complete environments are left unchanged, and an interrupted installation continues.
+    Complete environments are left unchanged, and interrupted installations are resumed.
     Sources are fetched first, then built without network access.
     Exit status: 0 if everything is installed, 1 if something could not be installed,
     built or started.
@@ -232,7 +232,7 @@ def _facts(descriptor: LocatedDescriptor) -> list[str]:
 
 def _where(descriptor: LocatedDescriptor, entry: Entry) -> str:
     if descriptor.by_hand(entry):
-        # Our host loads programs in Python, which need a checkout of the project on the path.
+        # Our host loads programs written in Python, and they need a checkout of their project on the path.
         how = "py:PROGRAM:CLASS" if (descriptor.folder / "program.py").exists() else "cmd:PROGRAM"
         return f"you must build it yourself; then give: --impl {descriptor.selector(entry)}={how}"
     if not descriptor.manager and entry.adapter:

@@ -118,7 +118,7 @@ def publish(
 
 
 def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
-    """Run every entry point that needs no device. Raises AuditError if one of them leaves no record."""
+    """Run every entry point that does not need a device. Raises AuditError if one leaves no record."""
     runnable = {d.name: d.listed for d in longest_first()}
     options = [
         word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)
@@ -171,7 +171,7 @@ def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str,
 def _usable(
     paths: Sequence[Path], manifest: Manifest
 ) -> tuple[list[RunRecord], dict[int, list[BaselineEntry]]]:
-    """Return the complete runs, and their known failures by position. Raises AuditError for other runs."""
+    """Return the complete runs and their known failures by position. Raises AuditError for other inputs."""
     records, findings = read_inputs(paths)
     if findings:
         raise AuditError("fuzzing findings are not published; give only run records (.jsonl)")

@@ -1,4 +1,4 @@
-"""``stc report``: an audit report of runs and fuzzing findings. ``stc publish`` shares its functions."""
+"""``stc report``: an audit report of runs and fuzzing findings. ``stc publish`` also uses these functions."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFindin
             )
         records += found
         findings += inside
-    # A run that is given both by name and through its folder counts once.
+    # Count a run only once if it is given both by name and through its folder.
     records, findings = _once(records), _once(findings)
     contents: dict[bytes, Any] = {}
     runs = [_described(read_record(path, contents)) for path in records]

@@ -167,7 +167,7 @@ def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -
             return failed
 
     if jobs == 1:
-        return max([one(selector) for selector in driver.targets])  # the list makes all of them run
+        return max([one(selector) for selector in driver.targets])  # the list ensures that all of them run
     # Each running worker needs a thread, and as many more threads may be waiting to retry hangs.
     failed = False
     with ThreadPoolExecutor(2 * jobs) as pool:

@@ -68,7 +68,7 @@ def build(output: Path, repository: str, root: Path | None) -> None:
             'Sphinx, MyST and Furo are needed; run: pip install "safetensors-conformance[site]"'
         )
     if repository and not repository.startswith("https://"):
-        raise click.UsageError("--repository must be an address that begins with https://")
+        raise click.UsageError("--repository must be a URL that begins with https://")
     from safetensors_reports.site.generator import SiteError, build_site
 
     try:

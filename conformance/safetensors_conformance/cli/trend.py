@@ -216,7 +216,8 @@ def _remarks(
     if failed:
         shown = ", ".join(failed[:3]) + (" …" if len(failed) > 3 else "")
         out.append(
-            f"it fails {len(failed)} of the most basic files ({shown}); the adapter may not fit this version"
+            f"it fails on {len(failed)} of the most basic files ({shown}); the adapter may not fit this "
+            "version"
         )
     if unknown:
         often = Counter(unknown.values()).most_common(1)[0][0]

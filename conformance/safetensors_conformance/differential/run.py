@@ -54,7 +54,7 @@ def most_values(files: Iterable[GivenFile]) -> int:
 
 
 def find_files(arguments: Sequence[str]) -> tuple[list[GivenFile], list[str]]:
-    """Return the files that the arguments name, and the problems, such as files that cannot be read."""
+    """Return the files that the arguments refer to, and problems such as unreadable files."""
     files, problems = [], []
     for item in find_inputs(arguments):
         problem = item.problem or _unreadable(item.address)
@@ -88,7 +88,7 @@ def check_inputs(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
     for case in cases:
         try:
             if case.input.recipe:
-                _ = case.path  # checked when it is created
+                _ = case.path  # the file is checked when it is created
             elif case.input.file is not None and not case.input.files:
                 case.read_input()
         except ManifestError as err:
@@ -291,7 +291,7 @@ def dump(result: StepResult) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can express, because lenient readers report NaN and infinities."""
+    """Return a value that JSON can express, because lenient readers may report NaN and infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

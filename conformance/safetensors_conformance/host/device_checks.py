@@ -3,7 +3,7 @@
 The host loads this file when a device is requested. It uses only the standard library, except for adapters
 with torch tensors.
 
-The checks inspect each tensor as the adapter's method ``device`` yields it. They keep one tensor after the
+The checks inspect each tensor as the adapter's ``device`` method yields it. They keep one tensor after the
 iterable has been exhausted and dropped. ``docs/plug-in.md`` describes the method and the optional attributes.
 """
 
@@ -36,7 +36,7 @@ class DeviceChecks:
     """The ``device`` step for one adapter and device. ``results`` contains the checks of the last file."""
 
     def __init__(self, adapter: Any, device: str) -> None:
-        """Initialise the device. Raises NotThereError, and AdapterError for a mistake of the adapter."""
+        """Initialise the device. Raises NotThereError, and AdapterError for a mistake in the adapter."""
         kind = getattr(adapter, "device_memory", "torch")
         if kind not in MEMORIES:
             raise AdapterError(f"device_memory must be one of {', '.join(MEMORIES)}, not {kind!r}")
@@ -58,7 +58,7 @@ class DeviceChecks:
         gc.freeze()
 
     def run(self, path: str) -> dict[str, Any]:
-        """Load a file in each way to check, and return the same result as ``read``. Sets ``results``."""
+        """Load a file in each of the ways to check. Returns the same result as ``read``; sets ``results``."""
         self.results = []
         memory = self._memory
         before, requested = memory.in_use(), self._requested_bytes()
@@ -98,7 +98,7 @@ class DeviceChecks:
         return self._tensors(self._load(path))
 
     def _tensors(self, result: Any) -> Generator[tuple[Any, Any, Any, Any]]:
-        """Yield name, dtype, shape and tensor. Raises AdapterError for anything else."""
+        """Yield tuples of name, dtype, shape and tensor. Raises AdapterError for anything else."""
         if isinstance(result, dict) and "tensors" not in result:
             raise AdapterError("device() returned a dict without 'tensors'")
         rows = result["tensors"] if isinstance(result, dict) else result
@@ -106,13 +106,15 @@ class DeviceChecks:
             raise AdapterError(f"device() returned {type(rows).__name__} instead of tensors")
         for row in iterate_result(iter(rows), self._adapter.device):
             if not isinstance(row, (tuple, list)) or len(row) != 4:
-                raise AdapterError(f"device() gave {short_repr(row)} instead of (name, dtype, shape, tensor)")
+                raise AdapterError(
+                    f"device() yielded {short_repr(row)} instead of (name, dtype, shape, tensor)"
+                )
             name, dtype, shape, tensor = row
             if not isinstance(name, str):
                 raise AdapterError(
-                    f"device() gave a tensor the name {short_repr(name)}, which is not a string"
+                    f"device() yielded a tensor named {short_repr(name)}, which is not a string"
                 )
-            del row  # it would keep the tensor alive
+            del row  # this reference would keep the tensor alive
             yield name, dtype, shape, tensor
             del tensor
 
@@ -175,7 +177,7 @@ class DeviceChecks:
         wrong = []
         for other, _, _, tensor in self._rows(path):
             if kept is not None and _digest(self._memory.data(kept)) != expected[name]:
-                wrong = [f"tensor {str(name)[:80]!r} contains other bytes after the loader continued"]
+                wrong = [f"tensor {str(name)[:80]!r} contains different bytes after the loader continued"]
                 break
             if other == name:
                 kept = tensor
@@ -191,7 +193,7 @@ class DeviceChecks:
         gc.collect()
         self._memory.wait()
         after = self._memory.in_use()
-        wrong = _differences(expected, self._digests(path), "in a load after one that was stopped")
+        wrong = _differences(expected, self._digests(path), "in a load that follows a stopped one")
         if before is not None and after is not None and after > before:
             wrong.append(f"{after - before:,} bytes of device memory remain in use after an early stop")
         self._record("stopped", wrong)
@@ -211,7 +213,10 @@ class DeviceChecks:
             self._memory.wait()
             if _digest(self._memory.data(kept)) != expected[name]:
                 wrong = [
-                    f"tensor {str(name)[:80]!r} contains other bytes after the rest of its file was dropped"
+                    (
+                        f"tensor {str(name)[:80]!r} contains different bytes after the rest of its file was "
+                        "dropped"
+                    )
                 ]
                 break
             del filled
@@ -261,7 +266,7 @@ class DeviceChecks:
                 )
             except AdapterError as err:
                 mistakes.append(err)
-            except BaseException as err:  # panics of Rust libraries are not Exceptions
+            except BaseException as err:  # panics in Rust libraries are not Exceptions
                 wrong.append(f"one of two concurrent loads fails ({first_line(err)})")
                 with contextlib.suppress(MemoryError):
                     self._check_fatal(err)
@@ -281,7 +286,7 @@ class DeviceChecks:
 
     def _returned(self, before: int | None) -> None:
         if before is None or self._by_torch is not True:
-            why = _NOT_TORCH_MEMORY if before is not None else "torch does not count the memory of the CPU"
+            why = _NOT_TORCH_MEMORY if before is not None else "torch does not track CPU memory"
             self._record("peak", [], why)
             self._record("returned", [], why)
         else:
@@ -340,7 +345,7 @@ _EMPTY = _digest(b"")
 def _differences(expected: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
     missing = [f"tensor {str(name)[:80]!r} is missing {when}" for name in expected if name not in got]
     wrong = [
-        f"tensor {str(name)[:80]!r} contains other bytes {when}"
+        f"tensor {str(name)[:80]!r} contains different bytes {when}"
         for name in expected
         if name in got and got[name] != expected[name]
     ]
@@ -352,7 +357,7 @@ FILL = 0xA5
 
 
 class NotThereError(Exception):
-    """The device cannot be used here. The message says why."""
+    """The device cannot be used here. The message gives the reason."""
 
 
 class Torch:
@@ -370,7 +375,7 @@ class Torch:
             raise NotThereError(f"torch {torch.__version__} has no such device ({first_line(err)})") from err
         self.streams = self._device.type != "cpu"
         if self.streams:
-            # torch.cuda, or the module of the same form for another kind of device
+            # torch.cuda, or the equivalent module for another kind of device
             self._module: Any = getattr(torch, self._device.type, None)
             count = self._module.device_count() if self._module and self._module.is_available() else 0
             if self._device.index >= count:

@@ -1,9 +1,9 @@
-"""Marks that separate the behaviour of the library under test from that of its adapter.
+"""Marks that distinguish the behaviour of the library under test from that of its adapter.
 
 An exception from an adapter may mean that the library rejects a file, or it may be a mistake in the adapter.
-For a library written in C, the exception does not show the difference. In a ``marked`` adapter, exceptions
-inside ``call``, ``each`` or ``opened`` come from the library. All other exceptions are mistakes in the
-adapter. The host reports them as ``harness-error``, and they never count against the library.
+For a library written in C, the exception does not show which. In a ``marked`` adapter, exceptions inside
+``call``, ``each`` or ``opened`` come from the library. All other exceptions are mistakes in the adapter. The
+host reports them as ``harness-error``, and they never count against the library.
 
     from stc_host.library import call, marked
 
@@ -67,7 +67,7 @@ def is_from_library(err: BaseException) -> bool:
 
 
 def adapter_mistake(err: BaseException, method: Any) -> str | None:
-    """Return the adapter's mistake behind an exception from ``method``, or None if it is the library's.
+    """Return the adapter's mistake behind an exception from ``method``, or None if the library caused it.
 
     Exceptions from unmarked methods are the library's, except for undefined names in the method's own file.
     """

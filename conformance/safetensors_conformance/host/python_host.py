@@ -76,7 +76,7 @@ def main() -> int:
     # Answers go to a private copy of standard output. The library's own output goes to standard error.
     answers = os.dup(1)
     os.dup2(2, 1)
-    # Replace this script's folder in the path, so that adapters are found in the caller's folder.
+    # Replace this script's folder in sys.path with the current folder, where adapters may be.
     sys.path[0] = os.getcwd()  # noqa: PTH109 - start stays free of pathlib
     adapter: Any = None
     problem: dict[str, str] | None = None
@@ -94,7 +94,7 @@ def main() -> int:
 
 
 def serve(adapter: Any, problem: dict[str, str] | None, answers: int) -> int:
-    """Answer the requests on standard input. If there is no adapter, ``problem`` says why."""
+    """Answer the requests on standard input. If there is no adapter, ``problem`` gives the reason."""
     for line in sys.stdin.buffer:
         request = _read(line.decode())[0]
         if request["cmd"] == "stop":
@@ -256,7 +256,7 @@ DEVICE: dict[str, Any] = {}
 
 
 def prepare_device(adapter: Any, device: str) -> str | None:
-    """Prepare the checks of the ``device`` step. Returns why the device is unusable, or None."""
+    """Prepare the checks of the ``device`` step. Returns None, or why the device is unusable."""
     module = import_sibling("device_checks")
     try:
         DEVICE["checks"] = module.DeviceChecks(adapter, device)
@@ -398,7 +398,7 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
     not report.
     """
     if not isinstance(item, (tuple, list)) or not 3 <= len(item) <= 4:
-        raise AdapterError(f"{step}() gave {short_repr(item)} instead of (name, dtype, shape[, data])")
+        raise AdapterError(f"{step}() yielded {short_repr(item)} instead of (name, dtype, shape[, data])")
     name, dtype, shape = item[0], item[1], item[2]
     out: dict[str, Any] = {
         "name": name_of(name),
@@ -502,7 +502,7 @@ def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, 
         or guarded(lambda: len([*answer]), "the answer has no length") != 3
     ):
         raise AdapterError(
-            f"{method_name(method)}() gave {short_repr(answer)} instead of (dtype, shape, data)"
+            f"{method_name(method)}() returned {short_repr(answer)} instead of (dtype, shape, data)"
         )
     return {"outcome": "accept", "tensors": [row((name, *answer), method)]}
 
@@ -571,7 +571,7 @@ def run_get(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa
 
 
 def run_look(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
-    """Report the current state of the tensor that was read last."""
+    """Report the current state of the most recently read tensor."""
     if "tensor" not in HELD:
         raise AdapterError("no tensor has been read")
     return one_tensor(*HELD["tensor"])

@@ -40,7 +40,7 @@ KINDS: dict[Kind, str] = {
     "scanner": "looks for dangerous content in a file",
     "device": "only loads tensors onto a device",
 }
-"""Maps each kind to what it does. An implementation is judged only on what it claims."""
+"""Maps each kind of implementation to what it does. An implementation is judged only on what it claims."""
 Name = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]
 Language = Annotated[str, Meta(pattern="^[A-Z][A-Za-z0-9+#. -]{0,39}$")]
 Address = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
@@ -56,8 +56,8 @@ class DescriptorError(Exception):
 class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The public entry point of a library, for an entry that calls a function inside the library.
 
-    Both run on the same files of the corpus, and the numbers are the results. A test measures them again. If
-    the public entry point cannot be run, ``why`` replaces the numbers.
+    Both run on the same corpus files, and the numbers show how their answers differ. A test repeats the
+    measurement. If the public entry point cannot be run, ``why`` replaces the numbers.
 
     Attributes:
         calls: The public entry point, in a few words.
@@ -140,7 +140,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def scope(self) -> str:
-        """How the public entry point differs on the same files. Empty if the entry is public itself."""
+        """How the public entry point differs on the same files. Empty if the entry itself is public."""
         return self.public.said if self.public else ""
 
 
@@ -322,11 +322,11 @@ class LocatedDescriptor(Descriptor, frozen=True, kw_only=True):
 
 
 def load(path: Path, *, outside: bool = False) -> LocatedDescriptor:
-    """Load one descriptor. Adapters of an ``outside`` one get absolute paths. Raises DescriptorError."""
+    """Load one descriptor. The adapters of an ``outside`` one get absolute paths. Raises DescriptorError."""
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
         found = typed(tomllib.loads(read_whole(path, MAX_BYTES).decode()), Descriptor)
-    except OSError as err:  # the message of the error contains the file
+    except OSError as err:  # the error message contains the file name
         raise DescriptorError(visible(str(err), 400)) from err
     except (ValueError, RecursionError) as err:
         raise DescriptorError(f"{where}: {err}") from err
@@ -353,7 +353,7 @@ def _fault(found: Descriptor) -> str:
         return fault
     for number, entry in enumerate(found.entries):
         if entry.adapter and entry.program:
-            return f"entry[{number}]: adapter and program exclude each other"
+            return f"entry[{number}]: adapter and program are mutually exclusive"
         if entry.program and not (source and source.build):
             return f"entry[{number}].program: a program must be built from source; give source.build"
         if entry.public and bool(entry.public.why) == bool(entry.public.adapter):
@@ -387,7 +387,7 @@ def descriptors() -> Mapping[str, LocatedDescriptor]:
 
 
 def longest_first() -> list[LocatedDescriptor]:
-    """Return all descriptors, those that take longest first, so that a run of all of them ends soonest."""
+    """Return all descriptors, slowest first, so that running all of them finishes sooner."""
     return sorted(
         descriptors().values(),
         key=lambda found: (not found.long, found.limit_address_space and not found.forks),

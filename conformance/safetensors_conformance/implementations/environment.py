@@ -1,7 +1,7 @@
 """Separate environments for real implementations, which are created once and then reused.
 
 They are in the user's cache folder. An environment is complete when its marker file exists. An interrupted
-installation continues later.
+installation is resumed later.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _install(env: Environment, on_line: Callable[[str], None]) -> None:
             _run(create, env, on_line)
     try:
         _run([*install, *env.requires], env, on_line)
-    except NoSuchVersionError:  # other installations can be continued later
+    except NoSuchVersionError:  # other installations can be resumed later
         if fresh:
             shutil.rmtree(env.folder, ignore_errors=True)
         raise

@@ -12,23 +12,23 @@ from ..programs.variables import installer_variables
 
 _PIP = (sys.executable, "-P", "-m", "pip")
 _SETTINGS = re.compile(r"\.\S*(index|links|constraint|cert|host|proxy|binary|hash|pre)\S*=")
-"""Settings of pip about what it installs and from where. uv does not read them."""
+"""Settings of pip that control what it installs and from where. uv does not read them."""
 
 
 def installer_commands(folder: Path, python: Path) -> tuple[list[str], list[str]]:
     """Return two commands: one creates the environment, and requirements are appended to the other.
 
-    Both continue an interrupted installation. Settings of pip about sources of packages rule out uv.
+    Both resume an interrupted installation. uv is not used if the settings of pip specify package sources.
     """
     uv = shutil.which("uv")
     if uv is None or _SETTINGS.search(_pip_settings()):
         create = [sys.executable, "-P", "-m", "venv", "--without-pip", str(folder)]
         quiet = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off")
         return create, [*_PIP, "--python", str(python), "install", *quiet]
-    # uv reads settings from the folder that it runs in, so that must not be the current folder.
+    # uv reads settings from the folder that it runs in, so do not run it in the current folder.
     program = (uv, f"--directory={folder.parent}")
     create = [*program, "venv", "--no-project", "--allow-existing", f"--python={sys.executable}", str(folder)]
-    # Like pip, consider the packages of all indexes, compile modules, and share no files with a cache.
+    # Like pip, consider the packages of all indexes and compile modules. Do not share files with a cache.
     like_pip = ("--index-strategy=unsafe-best-match", "--compile-bytecode", "--link-mode=copy")
     return create, [*program, "pip", "install", "--no-progress", *like_pip, f"--python={python}"]
 

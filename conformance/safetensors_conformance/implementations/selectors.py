@@ -77,7 +77,7 @@ class Target:
         return runs_program(self.selector)
 
     def command(self, memory_bytes: int) -> list[str]:
-        """Return the command line with the arguments for our hosts. 0 means no memory limit."""
+        """Return the command line with the arguments for our hosts. A limit of 0 bytes means no limit."""
         host_arguments = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
         return [*self.argv, *host_arguments.get(self.kind, ())]
 
@@ -234,8 +234,9 @@ def _known(selector: str, *, however_old: bool) -> Target:
         raise SelectorError(f"--impl {selector!r}: {descriptor.name} has no versions to choose from")
     if match["version"] and not however_old and not descriptor.fits(match["version"]):
         raise SelectorError(
-            f"--impl {selector!r}: the adapter for {descriptor.name} supports {descriptor.oldest} and newer; "
-            "older versions lack functions that the adapter calls, and would be blamed for the failures"
+            f"--impl {selector!r}: the adapter for {descriptor.name} supports {descriptor.oldest} and "
+            "newer; older versions lack functions that the adapter calls, so the failures would be the "
+            "adapter's fault"
         )
     env = None
     if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor, entry)):

@@ -38,12 +38,12 @@ LOCAL = "local"
 PARTS = ("source", "around", "built")
 _LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__")
 _SETTINGS = ("java-*", "maven*", "mono", "R")
-"""Toolchain settings below ``/etc``. They contain no secrets."""
+"""Toolchain settings under ``/etc``. They contain no secrets."""
 
 
 @dataclass(frozen=True)
 class Manager:
-    """How a package manager fetches dependencies into ``{cache}``. Its output goes to the file ``prints``."""
+    """How a package manager fetches dependencies into ``{cache}``. ``prints`` is the file for its output."""
 
     program: str
     manifest: str

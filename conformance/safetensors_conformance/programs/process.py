@@ -30,7 +30,7 @@ NAP_SECONDS = 0.0002
 """Seconds to sleep before waiting, because waking a process takes longer than reading a small file."""
 CHUNK = 1 << 16
 STRETCH_FACTOR = 6
-"""How many times its limit an answer may take in wall time if the machine gives the process no CPU time."""
+"""Multiple of its time limit that an answer may take if the machine gives the process no CPU time."""
 MAX_PROCESSES = 1000
 FULL_SHARE = 0.9
 """Share of the limit that counts as the whole limit, because the kernel counts CPU time in steps of 10 ms."""
@@ -142,7 +142,7 @@ class Child:
     """A child process with pipes, in its own session. Its descendants are killed with it."""
 
     signals_as_status = False
-    """Whether another program runs this one and reports a death by signal as 128 plus the signal."""
+    """Whether another program runs this one and reports a death by signal as 128 plus the signal number."""
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ class Child:
             del self.stderr[:-STDERR_TAIL]
 
     def _extend_or_kill(self, deadline: Deadline) -> None:
-        """Extend an expired deadline if the machine is to blame. Otherwise, kill and raise TimeLimitError."""
+        """Extend an expired deadline if the machine is busy, or kill the process and raise TimeLimitError."""
         if deadline.take_grace():
             if b"\n" not in self._buffer:
                 self._collect(self._selector.select(0))

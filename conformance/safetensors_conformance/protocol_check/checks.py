@@ -117,7 +117,7 @@ class Checker:
         for step in ("read", "open"):
             if step in self.implementation.steps:
                 return step
-        raise CheckSkipped("the program has neither open nor read")
+        raise CheckSkipped("the program has neither the open step nor the read step")
 
 
 def _require_expected(result: StepResult, case: Case) -> None:
@@ -153,7 +153,7 @@ def unknown_version(checker: Checker) -> str:
             return "it reports that it does not support this version"
         if message.get("protocol") != PROTOCOL:
             raise BreachError(
-                f"asked for protocol {PROTOCOL + 1}, but the program claims to speak "
+                f"the request was for protocol {PROTOCOL + 1}, but the program claims to speak "
                 f"{message.get('protocol')!r}",
                 do=f'do not echo the number: answer "protocol": {PROTOCOL}, which is the version that you '
                 "speak",
@@ -167,7 +167,7 @@ def good_file(checker: Checker) -> str:
     case = checker.case(GOOD)
     steps = [step for step in ("open", "read") if step in checker.implementation.steps]
     if not steps:
-        raise CheckSkipped("the program has neither open nor read")
+        raise CheckSkipped("the program has neither the open step nor the read step")
     for step in steps:
         result = checker.conversation.ask(step, str(case.path))
         _require_expected(result, case)
@@ -375,7 +375,7 @@ CHECKS: tuple[tuple[str, str, Callable[[Checker], str]], ...] = (
     ("noise", "prints only answers", only_answers),
     ("stop", "exits after the stop request", stops),
     ("end", "exits at the end of its standard input", ends_at_end),
-    ("run", "works with the worker that is used in a run", survives_a_run),
+    ("run", "works with the worker that runs use", survives_a_run),
 )
 NEED_VALID = frozenset({"path", "field", "summary", "pieces", "batch", "run"})
 """Checks that a program cannot pass if it fails the check ``valid``."""

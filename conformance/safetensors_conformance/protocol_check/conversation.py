@@ -25,7 +25,7 @@ SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
 END_SECONDS = 2.0
 NOISE_LINES = 1000
-"""Maximum number of lines to keep that are not answers. A program that prints more is treated as endless."""
+"""Maximum number of lines to keep that are not answers. A program that prints more prints endlessly."""
 FLUSH = (
     "did you flush standard output? A pipe is not flushed at the end of a line, so flush after every "
     "answer (fflush, System.out.flush, sys.stdout.flush)"
@@ -80,7 +80,10 @@ def _no_constant(name: str) -> None:
 
 
 class Conversation:
-    """A conversation with one process. ``noise`` contains other lines, ``unclean`` answers not in UTF-8."""
+    """A conversation with one process.
+
+    ``noise`` contains lines that are not answers, ``unclean`` contains answers that are not UTF-8.
+    """
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
         self._child = confinement.start(target.command(MEMORY_BYTES), target, MEMORY_BYTES)

@@ -102,7 +102,7 @@ def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
 
 
 class _Listener:
-    """Receives results and the end of the run, because reports have no access to the configuration."""
+    """Receives results and the end-of-run event, because reports have no access to the configuration."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

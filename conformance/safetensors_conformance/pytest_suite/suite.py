@@ -34,7 +34,7 @@ def unusable(why: object) -> pytest.UsageError:
 
 
 class Suite:
-    """State of one pytest run in one of its processes: an adapter of ``Run``."""
+    """State of one pytest run in one of its processes: an adapter for ``Run``."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -216,7 +216,7 @@ class Suite:
 
     def finish(self, session: pytest.Session) -> None:
         if "driver" not in vars(self):
-            return  # its options are unusable
+            return  # the options of the run are unusable
         self.driver.finish()
         if self._is_worker:
             return

@@ -67,6 +67,23 @@ class Baseline:
             return exact
         return next((entry for entry in self._globs if entry.covers(case_id)), None)
 
+    def expected(self, case_id: str, step: str, verdict: str) -> ExpectedFailure | None:
+        """Return the entry that lists this verdict, or None if the verdict is not expected."""
+        entry = self.find(case_id)
+        return entry if entry is not None and entry.steps.get(step) == verdict else None
+
+    def contradiction(self, case_id: str, step: str, verdict: str) -> str:
+        """Return a message if the baseline lists a different verdict, otherwise an empty string."""
+        entry = self.find(case_id)
+        listed = None if entry is None else entry.steps.get(step)
+        if listed in (None, verdict):
+            return ""
+        what = "passes now" if verdict == "pass" else f"is {verdict} now"
+        return (
+            f"{case_id} · {step}: the baseline lists {listed}, but it {what}\n"
+            f"  remove or correct the entry in {self.path}, or rewrite it with --update-baseline"
+        )
+
     def stale(self, case_ids: Iterable[str]) -> list[str]:
         ids = set(case_ids)
         lost = [name for name in self._exact if name not in ids]
@@ -150,7 +167,7 @@ def update(
     device: str | None = None,
     inconsistent: Sequence[str] = (),
 ) -> tuple[int, int, int]:
-    """Rewrite ``path`` to list exactly the failures. Returns the numbers of kept, added and removed entries.
+    """Rewrite ``path`` to list exactly the failures. Returns the counts of kept, added and removed entries.
 
     Globs, entries for other profiles and entries with ``versions`` are kept, as are expectations for the
     ``device`` step unless the run used a device of that kind. In a file without default values, new security

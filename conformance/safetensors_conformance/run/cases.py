@@ -17,7 +17,7 @@ from safetensors_corpus.judging.answer import UNSAFE, Answer
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
 from ..programs.folders import scratch_folder
-from ..verdict.budget import cheaper, excesses
+from ..verdict.judge import cheaper, excesses
 from ..worker.copies import Copies, small_files, without
 from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, make_worker, retry_alone
 
@@ -37,7 +37,7 @@ class StoppedError(Exception):
 
 
 class GivenUpError(Exception):
-    """Too many cases in a row hung or died, so the run cannot continue. The message says so."""
+    """Too many cases in a row hung or died, so the run cannot continue."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,10 @@ class CaseRunner:
             return retry_alone(worker, lambda: self._run(item, step, unlimited=unlimited), first)
 
     def _within_budget(self, item: Input, step: str, first: StepResult) -> StepResult:
-        """Record an excess only if it recurs alone in a fresh process that has first read two small files."""
+        """Record an excess only if it recurs when the case runs alone.
+
+        It runs in a fresh process that has first read two small files.
+        """
         result = within_budget(item, first)
         if not result.over_budget:
             return result

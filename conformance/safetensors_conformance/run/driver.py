@@ -51,7 +51,7 @@ from .results import ImplementationResults, ReportError, RunOptions, baseline_pa
 from .session import Session
 
 MAX_SHOWN = 3
-"""How many cases with the same cause to show in full. The others get one line."""
+"""How many cases with the same cause to show in full. Each further case gets one line."""
 
 
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:
@@ -107,7 +107,7 @@ class Assessment:
 
 
 class ImplementationRun:
-    """A session with smoke check and baseline; ``problem`` says why the implementation cannot run."""
+    """A session with smoke check and baseline. ``problem`` explains why the implementation cannot run."""
 
     def __init__(self, target: Target, options: RunOptions) -> None:
         self.target = target
@@ -145,7 +145,7 @@ class ImplementationRun:
         implementation = self.session.start()
         if not implementation.steps:
             how = (
-                "only loads onto devices; name one: --device cuda:0"
+                "only loads onto devices; specify one: --device cuda:0"
                 if implementation.loads
                 else "only fetches files from servers; a sandbox needs --sandbox-net for that"
             )
@@ -166,7 +166,7 @@ class ImplementationRun:
             self.baseline_error = str(err)
 
     def baseline_complaint(self) -> str | None:
-        """Return why the baseline as a whole fails the run: it is unusable, stale, or overdue for review."""
+        """Return why the baseline fails the run: it is unusable, stale, or overdue for review."""
         if self.baseline_error is not None:
             return self.baseline_error
         stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
@@ -185,7 +185,7 @@ class ImplementationRun:
         return self.baseline.choice_contradiction(row["choice"], row["verdict"])
 
     def verdict(self, case: Case) -> CaseVerdict:
-        """Run and judge a case, once. Raises StartError, StoppedError, and GivenUpError after a problem."""
+        """Run and judge a case once. Raises StartError, StoppedError and GivenUpError."""
         try:
             return self.session.judge(case)
         except GivenUpError as err:
@@ -216,22 +216,15 @@ class ImplementationRun:
 
     def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
         judged = verdict.steps[step]
-        entry = self.baseline.find(verdict.case.id)
-        expected = None if entry is None else entry.steps.get(step)
-        same = entry is not None and expected == judged.verdict
-        row = result_row(verdict, step, same)
-        if entry is not None and same:
-            about = ", ".join(text for text in (entry.why, entry.issue) if text)
+        known = self.baseline.expected(verdict.case.id, step, judged.verdict)
+        row = result_row(verdict, step, known is not None)
+        if known is not None:
+            about = ", ".join(text for text in (known.why, known.issue) if text)
             return Assessment(
                 "expected", row, f"known failure, {judged.verdict}: {about or 'no reason given'}"
             )
-        if expected is not None:
-            what = "passes now" if judged.verdict == "pass" else f"is {judged.verdict} now"
-            text = (
-                f"{verdict.case.id} · {step}: the baseline lists {expected}, but it {what}\n"
-                f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
-            )
-            return Assessment("failed", row, text, contradicts_baseline=True)
+        if contradiction := self.baseline.contradiction(verdict.case.id, step, judged.verdict):
+            return Assessment("failed", row, contradiction, contradicts_baseline=True)
         if fails(judged.verdict, strict=self.options.strict):
             stderr = judged.result.stderr
             profile, device = self.options.profile, self.options.device
@@ -287,7 +280,7 @@ class Run:
         self.options = options
         self.results: dict[str, ImplementationResults] = {}
         self.unwritten = ""
-        """Why the report could not be written."""
+        """Reason why the report could not be written."""
         self._written = False
         self._lock: FileLock | None = None
         self._runs: dict[str, ImplementationRun] = {}
@@ -336,7 +329,7 @@ class Run:
         return any(one.problems for one in self.results.values())
 
     def finish(self) -> None:
-        """End all implementations and write the report; ``unwritten`` says why it could not be written."""
+        """End all implementations and write the report. Sets ``unwritten`` if it cannot be written."""
         for run in self._runs.values():
             run.close()
         errors: list[ReportError] = []

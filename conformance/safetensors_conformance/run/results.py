@@ -25,7 +25,10 @@ from .baseline import name_in_records
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Settings of a run. ``max_hangs`` in a row end it, or ten times as many deaths; 0 means no limit."""
+    """Settings of a run.
+
+    The run ends after ``max_hangs`` hangs in a row, or ten times as many deaths; 0 means no limit.
+    """
 
     manifest: Manifest
     profile: str | None = None
@@ -154,7 +157,7 @@ class ImplementationResults:
         self._writer: RecordWriter | None = None
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Add and write a message from a worker process. Counts it even if it raises ReportError."""
+        """Add and write a message from a worker process. It counts even if this raises ReportError."""
         header = message.get("header")
         rows: dict[str, list[Any]] = {
             "result": self.results,
@@ -198,7 +201,7 @@ class ImplementationResults:
                 self._abandon(err)
 
     def _complete_cases(self, manifest: Manifest) -> int:
-        """Count the cases with a result for each step, except heavy ones that the run did not ask for."""
+        """Count the cases with a result for each step, except heavy ones that the run did not include."""
         known = self.header.get("implementation", {})
         steps, areas = tuple(known.get("steps", ())), frozenset(known.get("areas", ()))
         implementation = Implementation("", "", "", steps, areas=areas)

@@ -1,13 +1,14 @@
-"""Verdicts on the answers of one implementation, including the device checks."""
+"""Verdicts on the answers of one implementation, including device checks, and the budget of a case."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from safetensors_corpus import Case
-from safetensors_corpus.judging.answer import UNSAFE
+from safetensors_corpus.judging.answer import UNSAFE, Excess
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, worst
 from safetensors_reference.rules.book import rule_book
@@ -17,6 +18,13 @@ from safetensors_reports.record.device_checks import CHECKS
 from ..outcome import Implementation, StepResult
 
 StepVerdict: TypeAlias = Judgement[StepResult]
+N = TypeVar("N", int, float)
+
+HEAD_ROOM = 2.0
+"""Factor for the time budget: on one machine, parsing the same header took between 142 and 302 ms."""
+REFERENCE_MS = 3.5
+"""CPU time of ``known_work`` on the reference machine, close to the minimum of a thousand runs."""
+TRIES = 7
 
 
 @dataclass(frozen=True)
@@ -89,9 +97,9 @@ def only_checks(judged: StepVerdict) -> bool:
 def judge_choice(
     choice: str, verdicts: Iterable[CaseVerdict], refused: frozenset[str] = frozenset()
 ) -> tuple[str, str]:
-    """Judge whether a single option fits the answers to all cases of an open choice: (verdict, detail).
+    """Return (verdict, detail): whether a single option fits the answers to all cases of an open choice.
 
-    If the choice is about a limit, the detail lists different answers. A rejection says nothing about the
+    If the choice is about a limit, the detail lists the different answers. A rejection says nothing about the
     choice if the case also depends on a rule in ``refused``, for which the implementation rejects even valid
     files.
     """
@@ -113,3 +121,64 @@ def judge_choice(
 
 def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
     return frozenset(v.case.rules[0] for v in verdicts if effect_of(v.final.verdict) == "reject")
+
+
+def known_work() -> int:
+    """Do typical reader work in plain Python for a few milliseconds: scan characters, add, look up."""
+    text, seen, total = '{"name": [0, 12345]}, ' * 40, dict.fromkeys(range(256), 0), 0
+    for _ in range(20):
+        for char in text:
+            code = ord(char)
+            total = (total * 31 + code) & 0xFFFFFFFF
+            seen[code & 0xFF] += 1
+    return total + len(seen)
+
+
+def known_work_ms() -> float:
+    best = float("inf")
+    for _ in range(TRIES):
+        began = time.thread_time()
+        known_work()
+        best = min(best, time.thread_time() - began)
+    return best * 1000
+
+
+def machine_factor() -> float:
+    """Return how many times slower this machine currently is than the reference machine, at least 1."""
+    return max(known_work_ms() / REFERENCE_MS, 1.0)
+
+
+def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, ...]:
+    reported = (
+        None if result.cpu_ms is None else result.cpu_ms / 1000
+    )  # reported by the worker, which is better than nothing
+    used = {
+        "seconds": reported if result.spent_ms is None else result.spent_ms / 1000,
+        "peak_bytes": result.peak_bytes,
+        "read_bytes": result.read_bytes,
+    }
+    over = []
+    for name, value in used.items():
+        allowed = budget.get(name)
+        if allowed is None or value is None or value <= allowed:
+            continue
+        if name == "seconds":  # measured now, under the current load
+            allowed *= HEAD_ROOM * machine_factor()
+        if value > allowed:
+            over.append(Excess(name, value, allowed))
+    return tuple(over)
+
+
+def cheaper(first: StepResult, second: StepResult) -> StepResult:
+    return replace(
+        first,
+        cpu_ms=_least(first.cpu_ms, second.cpu_ms),
+        spent_ms=_least(first.spent_ms, second.spent_ms),
+        peak_bytes=_least(first.peak_bytes, second.peak_bytes),
+        read_bytes=_least(first.read_bytes, second.read_bytes),
+    )
+
+
+def _least(one: N | None, other: N | None) -> N | None:
+    known = [value for value in (one, other) if value is not None]
+    return min(known, default=None)

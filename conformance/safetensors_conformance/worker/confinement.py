@@ -1,4 +1,4 @@
-"""What a tested program can access: listed environment variables and, on request, a sandbox."""
+"""Confinement of tested programs: listed environment variables only and, on request, a sandbox."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a tested program can access: its environment variables, the sandbox, and extra input files."""
+    """What a tested program can access: its environment variables, its sandbox, and extra input files."""
 
     env: tuple[str, ...] = ()
     sandbox: Sandbox | None = None

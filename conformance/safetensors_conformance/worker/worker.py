@@ -153,9 +153,9 @@ def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult
 
 
 SEQ_BITS = 20
-"""Number of random bits in the difference between request numbers, which no program can guess."""
+"""Number of random bits between consecutive request numbers, so that no program can guess them."""
 DEVICE_LOADS_PER_STEP = 8
-"""How often the device checks load a file. The time limit of a step applies to a single load."""
+"""How many times the device checks load a file. The time limit of a step applies to a single load."""
 ALREADY_ANSWERED = 0
 """Number of a request that was already answered. The numbers of requests that are sent start at 1."""
 
@@ -359,7 +359,7 @@ class PipeWorker(Worker):
         send: bool = False,
         resent: bool = False,
     ) -> StepResult:
-        """Return the answer to a request. ``send`` sends it first; ``resent`` says it was sent before."""
+        """Return the answer to a request. ``send`` sends it first; ``resent`` means it was sent before."""
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker had ended before it read this request")
@@ -418,7 +418,7 @@ class PipeWorker(Worker):
         return result
 
     def _check_alive(self, child: Child, result: StepResult) -> StepResult:
-        """Return the answer, or the death of the process right after it, where checking costs no time."""
+        """Return the answer, or the death of the process right after it if that check costs no time."""
         renewed, self._renewed = self._renewed, False
         if not (self._ahead or (renewed and self.force_fresh_process)) or not child.ends(LAST_WORDS_SECONDS):
             return result
@@ -515,7 +515,7 @@ class ExitWorker(Worker):
     def ask(
         self, step: str, path: str, more: More = None, *, measure: bool = False, limits: Limits | None = None
     ) -> StepResult:
-        """Run the program on one file. Only the time beyond that for a tiny file is measured."""
+        """Run the program on one file. The measurements do not include the time that a tiny file takes."""
         del step, more, limits  # there is only one step, and a start costs more than a probe saves
         result = self._run(path)
         if not measure or result.spent_ms is None:

@@ -190,9 +190,9 @@ class ConcurrentBuilder(FileBuilder):
     """A file and its readers. The expected content consists of all tensors that the readers read.
 
     Attributes to set directly:
-        by: kind of the readers; ``processes`` are forked from one process.
-        opened: ``once`` if the file is opened before the readers start or fork, or ``each`` if every
-            reader opens it.
+        by: kind of reader; ``processes`` are forked from one process.
+        opened: ``once`` if the file is opened before the readers are started or forked, or ``each`` if
+            every reader opens it.
         taken_before: tensors that the opener reads before the readers start.
         times: number of rounds. In each round, every reader reads its tensors.
         closed: number of the round during which the file is closed; with 0, the file stays open.

@@ -40,7 +40,7 @@ LONE_OPTIONS: Options = {
 RARE: Options = {"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT}
 """Options of the choice ``rare-ignored-values``."""
 COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64")
-"""Dtypes that practically every reader supports. The written format names no others."""
+"""Dtypes that practically every reader supports. The written format does not name any others."""
 
 
 def rare(over: Family) -> dict[str, tuple[str, ...]]:

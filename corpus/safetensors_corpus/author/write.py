@@ -44,8 +44,8 @@ class WriteBuilder(Builder):
     """Collects the arguments of a save.
 
     Attributes:
-        target: destination of the file, as the manifest schema defines it.
-        properties: properties beyond its content that the file must have, as the schema defines them.
+        target: destination of the file, as defined in the manifest schema.
+        properties: properties that the file must have in addition to its content, as defined in the schema.
         file_size_limit: maximum file size in bytes that the system allows, or None.
         before: the existing file at the target, for targets that have one.
         count_only: True to check only the number of tensors; a list would make the manifest too large.
@@ -186,7 +186,10 @@ def _spelled(value: Any) -> Any:
 
 
 def covered(given: Mapping[str, Any], size: int) -> Iterator[int]:
-    """Yield the positions of a tensor's bytes in its storage; all ``size`` bytes if the width is unknown."""
+    """Yield the positions of a tensor's bytes in its storage.
+
+    If the element width is unknown, yield all ``size`` positions.
+    """
     bits = DTYPE_BITS.get(given["dtype"])
     if bits is None:
         yield from range(size)

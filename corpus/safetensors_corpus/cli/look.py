@@ -35,10 +35,12 @@ from .common import (
     "--area", metavar="AREA", help="Select cases of this area (the part of the id before the slash)."
 )
 @click.option("--rule", metavar="RULE", help="Select cases that test this rule, such as OFF-07.")
-@click.option("--choice", metavar="CHOICE", help="Select cases of this choice.")
+@click.option("--choice", metavar="CHOICE", help="Select cases that test this choice.")
 @click.option("--level", type=click.Choice(["must", "should", "may"]), help="Select cases of this level.")
 @click.option(
-    "--heavy/--no-heavy", default=None, help="Select only cases with large inputs, or only the other cases."
+    "--heavy/--no-heavy",
+    default=None,
+    help="Select only cases with large inputs, or only cases without them.",
 )
 @folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
@@ -101,8 +103,8 @@ def _check_name(kind: str, name: str | None, names: list[str]) -> None:
 def show(case_id: str, root: Path | None, as_json: bool) -> None:
     """Show the purpose, rules, expectation and input of one case.
 
-    Prints the input as bytes, as a recipe or as the files of a directory. If the case does more than
-    open and read the input, also prints these actions.
+    Prints the input as bytes, as a recipe or as the files of a directory. If the case does more than open and
+    read the input, also prints its action.
     """
     manifest = load(root)
     rows = {r["id"]: r for r in manifest.raw["cases"]}

@@ -1,6 +1,6 @@
 """Features of valid files. The fuzzer, the covering sets and the reports use this registry.
 
-A feature is one entry of ``HEADER``, ``STRINGS`` or ``TENSORS``. It states how to put the feature into a
+A feature is one entry of ``HEADER``, ``STRINGS`` or ``TENSORS``. It specifies how to put the feature into a
 file, how to find it and how to take it out.
 """
 

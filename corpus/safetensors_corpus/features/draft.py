@@ -184,7 +184,7 @@ class Draft:
         return all(member is row.member for member, row in zip(tensors, self.rows, strict=True))
 
     def sort(self) -> None:
-        """List the tensors in data order. The metadata keeps its place."""
+        """List the tensors in data order. The metadata keeps its position."""
         metadata = self.metadata
         place = 0 if metadata is None else self.members.index(metadata)
         self.members[:] = [row.member for row in self.rows]

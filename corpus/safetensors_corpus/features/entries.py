@@ -196,7 +196,10 @@ def strings(file: File) -> list[tuple[list[Value], int]]:
 
 
 def spoilable(rng: random.Random, file: File) -> list[tuple[list[Value], int]]:
-    """Return strings to corrupt. Usually, no rule restricts their text, so only one rule is broken."""
+    """Return strings to corrupt.
+
+    Usually, no rule restricts their text, so corrupting one breaks only one rule.
+    """
     return strings(file) if rng.random() < 0.4 else free_strings(file) or strings(file)
 
 

@@ -1,4 +1,4 @@
-"""Features of the header layout: whitespace, padding, order, and escapes in words of the format."""
+"""Features of the header layout: whitespace, padding, order, and escapes in keys and dtypes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FIELDS = tuple(map(decode_string, words.FIELDS))
 LONG_PADDING = 8
 """Smallest number of spaces that cannot be explained by padding to a multiple of 8."""
 PAGES = (504, 512, 1016, 1024, 4088, 4089, 4096, 4097, 8192)
-"""Lengths with which the header, with or without the length prefix, ends at the end of a block."""
+"""Header lengths for which the header, with or without the length prefix, ends at a block boundary."""
 HEADERS = (65535, 65536, 65537, 99_992, 100_000, 100_001)
 """Lengths of long headers in bytes, near the 16-bit limit and near a typical fetch size of 100,000 bytes."""
 _BREAKS = re.compile(rb"[\t\r\n]")
 _SPACES = re.compile(rb"[\t\r\n ][:,\]}]|[\[{][\t\r\n ]")
-"""Matches spaces in unusual positions. Matches within strings do no harm here."""
+"""Matches spaces in unusual positions. Matches inside strings are harmless here."""
 
 
 @variation()
@@ -131,7 +131,7 @@ def escaped_reserved(rng: random.Random, file: File) -> bool:
 def _escape(
     name: str, rule: str, parts: Callable[[Draft], list[list[Value]]], place: int, put_in: Mutation
 ) -> Feature:
-    """Return the feature of an escape in the key (0) or value (1) of a member."""
+    """Return the feature for an escape in the key (0) or value (1) of a member."""
 
     def escaped(member: list[Value]) -> bool:
         raw = member[place]

@@ -264,7 +264,7 @@ def _respelled(
     *put_in: Mutation,
     spell: Callable[[Unit], str] = _escaped_a,
 ) -> Feature:
-    """Return the feature of strings with chosen characters, which ``spell`` replaces."""
+    """Return the feature for strings that contain ``chosen`` characters, which ``spell`` replaces."""
 
     def respell(draft: Draft, string: String) -> None:
         spelled = "".join(spell(u) if chosen(u) else u.raw for u in units(_raw(string)))
@@ -281,7 +281,7 @@ def _reworded(
     *put_in: Mutation,
     reword: Callable[[str], str] = lambda _: "a",
 ) -> Feature:
-    """Return the feature of chosen strings, which ``reword`` replaces."""
+    """Return the feature for ``chosen`` strings, which ``reword`` replaces."""
     return of_parts(
         name,
         rule,
@@ -293,7 +293,7 @@ def _reworded(
 
 
 def _similar_names(draft: Draft) -> list[Row]:
-    """Return the tensors with names that resemble an earlier name."""
+    """Return the tensors whose names resemble an earlier name."""
     first = {fold_name(row.name): row for row in reversed(draft.rows)}
     return [row for row in draft.rows if first[fold_name(row.name)] is not row]
 

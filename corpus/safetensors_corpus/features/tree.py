@@ -22,7 +22,7 @@ _TEXT_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{\]}]' + _SPACE, re.DOT
 LEAD = 16
 """Maximum number of bytes that may precede the opening brace of a tree."""
 EARLIER = ("earlier",)
-"""The faults of a file that did not come from the grammar. The file counts as having one fault."""
+"""Placeholder for the unknown faults of a file that did not come from the grammar. It counts as one fault."""
 DEPTH = 64
 """Maximum nesting depth of a tree. Deeper values remain raw text."""
 

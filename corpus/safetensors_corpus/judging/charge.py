@@ -69,7 +69,10 @@ def rule_of_harm(demand: Case | Demand) -> str:
 
 
 def rule_of_acceptance(demand: Case | Demand) -> str:
-    """Return the rule that a reader breaks by accepting a broken file, whose fault it certainly missed."""
+    """Return the rule that a reader breaks by accepting a broken file.
+
+    This is the rule whose violation the reader certainly missed.
+    """
     first = first_rule(demand)
     code, rule = _RULES_OF_ACCEPTANCE.get(first, ("", ""))
     codes = demand.expect.codes if demand.expect is not None else ()

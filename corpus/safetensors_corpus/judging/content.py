@@ -37,7 +37,7 @@ class Difference(NamedTuple):
     part: str
     text: str
     tensor: str | None = None
-    """The name of the tensor that has other values."""
+    """Name of the tensor whose values differ."""
 
 
 def differing_fields(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
@@ -78,9 +78,10 @@ def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
 
 
 def first_disagreement(one: Mapping[str, Any], other: Mapping[str, Any]) -> Difference | None:
-    """Return the first difference between two reported contents, as a mistake of ``other``, or None.
+    """Return the first difference between two reported contents, or None.
 
-    Values that only one of them contains are not compared. If either is reduced to digests, so is the other.
+    The difference is described as a mistake in ``other``. Values that only one of them contains are not
+    compared. If either is reduced to digests, so is the other.
     """
     if "digests" in one or "digests" in other:
         mine, others = (c["digests"] if "digests" in c else digests(c) for c in (one, other))
@@ -90,7 +91,7 @@ def first_disagreement(one: Mapping[str, Any], other: Mapping[str, Any]) -> Diff
             return None
         name = {NAMES: "the tensor names", METADATA: "the metadata"}.get(part, f"{part} of a tensor")
         return Difference(part, f"{name} by digest: {others[part][:12]}… instead of {mine[part][:12]}…")
-    # If only one of them contains a name twice, there is a difference in one direction only.
+    # If only one of them contains a name twice, the difference is visible in only one direction.
     return next(iter(_differences(one, other) or _differences(other, one)), None)
 
 
@@ -193,7 +194,7 @@ def size_of(content: Mapping[str, Any]) -> float:
 
 
 def bounded(content: Mapping[str, Any], kept: int) -> dict[str, Any]:
-    """Reduce content to about ``kept`` bytes of JSON, and add counts and ``digests`` of the whole."""
+    """Reduce content to about ``kept`` bytes of JSON, and add counts and ``digests`` of the whole content."""
     rows, metadata = content.get("tensors"), content.get("metadata")
     out: dict[str, Any] = {"digests": digests(content)}
     if rows is not None:

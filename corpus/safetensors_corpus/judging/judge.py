@@ -38,7 +38,7 @@ _RULE_OF_DIFFERENCE: Mapping[str, str] = {
     "dtype": "DTY-14",
     "metadata": "MET-04",
 }
-"""Maps each part of the content to the rule that a difference in it breaks."""
+"""Maps each part of the content to the rule that is broken if this part differs."""
 _NAMES = frozenset({"missing", "reported", "twice"})
 _CLOSER_FAMILIES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_NAMES, ("HDR", "ENT", "MET")),
@@ -53,7 +53,7 @@ about the byte order.
 _VALIDITY = frozenset({"WRT-05", "WRT-06", "WRT-11", "WRT-16", "WRT-17", "WRT-20"})
 """Rules on calls for which a careless writer produces an invalid file."""
 _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
-"""Rules on arrays whose elements have another order in memory than in the file."""
+"""Rules on arrays whose elements are in a different order in memory than in the file."""
 _SILENT_KINDS = frozenset({"concurrent", "lifecycle"})
 """Kinds of case on which the written format is silent, because it describes only files."""
 _SAVING = frozenset({"write", "sharded"})
@@ -98,7 +98,10 @@ class Judgement(Generic[A]):
 
 
 def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
-    """Return why a rejection is excused, if the implementation ``lacks`` a feature, or an empty string."""
+    """Return the excuse for a rejection, or an empty string.
+
+    A rejection is excused if the implementation ``lacks`` one of the ``features`` that the case needs.
+    """
     lacks = set(lacks) if answer.outcome == "reject" else set()
     lacking = sorted(lacks.intersection(features)) if lacks else []
     return f"rejected; the implementation lacks {', '.join(lacking)}" if lacking else ""
@@ -301,7 +304,7 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
             rule, basis = charge.OUTPUT, "official"
     elif demand.kind == "concurrent":
         rule = first
-        if of in ("missing", "reported"):  # other differences break a must, because the file is valid
+        if of in ("missing", "reported"):  # other differences break a must-rule, because the file is valid
             level = demand.level
     elif demand.kind == "slice":
         rule = first if first.startswith("API") else charge.SLICES
@@ -310,7 +313,7 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
         rule = REMOTE_CONTENT
     elif demand.kind in ("index", "lifecycle", "remote"):
         rule = first
-        if demand.kind != "index" and first:  # the file may change, so the level of the rule counts
+        if demand.kind != "index" and first:  # the file may change, so the level of the rule applies
             level = _at_most(rules[first].level)
     elif of == "shape" and PACKED_DTYPES.intersection(demand.features):
         rule = ELEMENT_COUNT
@@ -360,8 +363,8 @@ def _at_most(level: str) -> str:
 
 
 def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
-    # If the written format limits time and memory by the size of the input, costs far above the budget are
-    # unsafe.
+    # If the written format requires time and memory to be proportional to the input size, costs far above the
+    # budget are unsafe.
     limit = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))
     out = []
     for excess in answer.over_budget:

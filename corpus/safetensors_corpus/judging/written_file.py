@@ -86,8 +86,8 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 def bytes_of(path: Path) -> bytes:
     try:
         return read_whole(path, LARGEST_IN_MEMORY)
-    # The file is too large or no longer regular. The message stands in for its bytes, so it differs from
-    # every earlier file.
+    # The file is too large or no longer regular. Return the message in place of its bytes, so that the file
+    # differs from every earlier one.
     except OSError as err:
         return str(err).encode()
 
@@ -251,4 +251,4 @@ PROPERTIES: Mapping[str, Property] = {
         "the existing file is unchanged", ("WRT-19",), _target_unchanged, of_folder=True
     ),
 }
-"""Maps the names of properties of a written file or its folder to these properties."""
+"""Maps names to properties of a written file or its folder."""

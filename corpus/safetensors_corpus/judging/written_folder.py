@@ -73,7 +73,7 @@ def _files(root: Path) -> dict[str, _File]:
 
 @dataclass(frozen=True)
 class _Index:
-    """A parsed index: the map from tensors to shards, the ``total_size`` and the flaws."""
+    """A parsed index: the map from tensors to shards, the ``total_size``, and any flaws."""
 
     mapped: Mapping[str, str]
     total_size: Any = None
@@ -231,7 +231,7 @@ class SavedFolder:
             return
 
     def earlier(self) -> dict[str, bool]:
-        """Map each file of the earlier model that was not rewritten to True if it is unchanged."""
+        """For each file of the earlier model that was not rewritten, return whether it is unchanged."""
         names = [path.removeprefix(MODEL) for path in self.before if path.startswith(MODEL)]
         return {
             name: self.before[MODEL + name].data == file.data if file else False
@@ -308,7 +308,7 @@ FOLDER_PROPERTIES: Mapping[str, FolderProperty] = {
         "no index describes a mixture of two saves", ("IDX-21",), _no_mixture, rejected=True
     ),
 }
-"""Maps the names of properties of a folder after a sharded save to these properties."""
+"""Maps names to properties of a folder after a sharded save."""
 RULES_OF = {n: p.rules for n, p in PROPERTIES.items()} | {n: p.rules for n, p in FOLDER_PROPERTIES.items()}
 """Maps each property of a written file or folder to the rules that require it."""
 MEANINGS = {name: p.meaning for named in (PROPERTIES, FOLDER_PROPERTIES) for name, p in named.items()}

@@ -170,7 +170,7 @@ def packages(root: Path, license_text: bytes, go_module: str = GO_MODULE) -> lis
     if not _MODULE.fullmatch(go_module):
         raise ReleaseError(f"{go_module!r} is not a Go module path such as {GO_MODULE}")
     if not (root / TEMPLATES / "README.md").is_file():
-        raise ReleaseError(f"{root / TEMPLATES} does not exist; make packages from a checkout")
+        raise ReleaseError(f"{root / TEMPLATES} does not exist; packages can be built only from a checkout")
     corpus = package_data(root)
     year, month, number = (*map(int, corpus.number.split(".")), 0)[:3]
     date = date_of(corpus.number)

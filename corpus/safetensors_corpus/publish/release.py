@@ -69,7 +69,7 @@ class ReleaseId(TypedDict):
 
 
 class Turn(TypedDict):
-    """What a case had and has."""
+    """Previous and current value of a property of a case."""
 
     old: str
     new: str
@@ -77,7 +77,7 @@ class Turn(TypedDict):
 
 @dataclass
 class TableChanges:
-    """Changes of a table.
+    """Changes to a table.
 
     Attributes:
         changed: Id -> differing fields; "text" for a fault code.
@@ -90,16 +90,16 @@ class TableChanges:
 
 @dataclass
 class Changes:
-    """Published with every release; stc corpus diff --json prints the same.
+    """Published with every release; stc corpus diff --json prints the same document.
 
     Attributes:
         old: Previous version, or null for the first release, in which everything is new.
         about: Changed properties of the whole corpus.
         removed: Always empty in a release: case ids are permanent.
         status: Cases that were withdrawn, superseded or made active again.
-        verdict: Cases with another expectation: accept, reject, or a choice with its options. They can change
-            the results of implementations.
-        input: Cases whose input has other bytes.
+        verdict: Cases whose expectation changed: accept, reject, or a choice with its options. They can
+            change the results of implementations.
+        input: Cases whose input bytes changed.
         changed: Case -> differing fields, except status and bytes of the input; a.b is field b in a.
     """
 

@@ -1,7 +1,8 @@
 """A campaign generates files and plans, runs every implementation, and records wrong answers.
 
-A file becomes a base for others if its outcome tuple, i.e. the set of rules that it breaks and all answers,
-is new. This process works on some files while the implementations read others in their own processes.
+A file becomes a base for other files if its outcome tuple, i.e. the set of rules that it breaks and all
+answers, is new. This process works on some files while the implementations read other files in separate
+processes.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Campaign:
         """Answers to the latest file, by subject number and step."""
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
-        """Run files until the settings stop the run. The inputs ``start`` from an earlier run come first."""
+        """Run files until the settings stop the run, beginning with ``start`` from an earlier run."""
         self._began = time.monotonic()
         with Slots(3 * BATCH) as slots:
             try:
@@ -144,7 +145,7 @@ class Campaign:
         return tally
 
     def run_one(self, data: bytes, slots: Slots, file: File | None = None) -> bool:
-        """Run an input of an external engine, and return whether it became a base."""
+        """Run an input from an external engine, and return whether it became a base."""
         before = self.tally.kept
         sample = Sample(file if file is not None else _base(data), data, slots.put(data))
         for subject in self._subjects:
@@ -268,8 +269,8 @@ def class_of(message: str) -> str:
 def _kind(faults: tuple[str, ...], answers: Iterable[StepResult]) -> tuple[object, ...] | None:
     """Return a key for an invalid input that every subject rejected, or None for any other input.
 
-    Explaining a file takes most of the time, so the campaign explains only the first input of each key and
-    some of the others. The key ignores pairs of faults, because most pairs occur only once.
+    Explaining a file takes most of the time, so the campaign explains only the first input with each key and
+    a sample of the remaining inputs. The key ignores pairs of faults, because most pairs occur only once.
     """
     if not faults or faults == EARLIER:
         return None

@@ -46,8 +46,8 @@ class FuzzConfig:
             return ""
         return (
             "this engine runs only the proving path of the reference, in its own process; the outcome "
-            "'unsupported' means that the path proved nothing; the engine outcome runs the whole reference "
-            "in a worker"
+            "'unsupported' means that the path proved nothing; to run the whole reference in a worker, "
+            "use the outcome engine"
         )
 
     @property

@@ -38,7 +38,7 @@ class Store:
     """A folder of inputs whose file names derive from their digests."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Create the folder if necessary. If it is None, nothing is stored. Raises RunError."""
+        """Create the folder if necessary. If the path is None, nothing is stored. Raises RunError."""
         self.folder = folder
         if folder is not None:
             try:
@@ -141,12 +141,12 @@ class Run:
         config = self.config
         if config.plan_steps:
             raise RunError(
-                f"the engine atheris generates only files, but the step {config.plan_steps[0]} does not "
+                f"the atheris engine generates only files, but the {config.plan_steps[0]} step does not "
                 "use files"
             )
         if config.limits.confinement.sandbox is not None:
             raise RunError(
-                "the engine atheris imports the tested library outside the sandbox; choose another engine"
+                "the atheris engine imports the tested library outside the sandbox; choose another engine"
             )
         known = known_signatures(config.triage, [target.plain() for target in targets])
         run_atheris(config, self.tally, self.keep, self.progress, known)
@@ -223,7 +223,7 @@ def _job(config: FuzzConfig, job: int, messages: Any) -> None:
 
 
 def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str], bool]:
-    """Return a predicate for the known signatures that are not overdue. Raises RunError."""
+    """Return a predicate that matches known signatures that are not overdue. Raises RunError."""
     try:
         known = load_triage(triage or SHIPPED_TRIAGE, sorted({*names, REFERENCE}))
     except KnownError as err:

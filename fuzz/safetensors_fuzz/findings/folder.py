@@ -27,7 +27,11 @@ README = "README.md"
 SCHEMA = 1
 INPUT = "input"
 """Folder of the input's files. An input that consists of one file needs no folder."""
-
+SHARED = (
+    *("step", "verdict", "signature", "codes", "expected", "got", "versions", "entry", "action"),
+    *("expectation", "engine", "seed", "execs", "replays", "cause"),
+)
+"""Fields that a finding and its document have in common."""
 
 LARGEST_DOCUMENT = 64 << 20
 LARGEST_INPUT = 256 << 20
@@ -177,25 +181,11 @@ def load(path: Path) -> Finding:
         raise FindingError(f"{path}: not JSON: {err}") from err
     raw = _checked(document, str(path))
     return Finding(
-        step=raw.step,
-        verdict=raw.verdict,
-        signature=raw.signature,
+        **{name: getattr(raw, name) for name in SHARED},
         rules=tuple(rule.id for rule in raw.rules),
-        codes=raw.codes,
-        expected=raw.expected,
-        got=raw.got,
-        versions=raw.versions,
         files=dict(_read_files(path, raw.files)),
-        entry=raw.entry,
-        action=raw.action,
-        expectation=raw.expectation,
         where=None if raw.where is None else (raw.where.start, raw.where.end),
-        engine=raw.engine,
-        seed=raw.seed,
-        execs=raw.execs,
         size_found=raw.size.found,
-        replays=raw.replays,
-        cause=raw.cause,
     )
 
 

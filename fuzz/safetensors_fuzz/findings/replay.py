@@ -1,4 +1,4 @@
-"""Replay of findings by ``stc fuzz replay`` and by the tests in the folders of findings."""
+"""Replay of findings, used by ``stc fuzz replay`` and by the tests in the folders of findings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReplayError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The current behaviour of one implementation on a finding."""
+    """The current behaviour of one implementation for a finding."""
 
     selector: str
     version: str = ""
@@ -190,10 +190,10 @@ def failure(
         selector: implementation, in the same form as for ``--impl``.
         step: open, read, slice, write or index.
         files: content of each file by its path in the input's folder.
-        expectation: in the form of the corpus manifest.
+        expectation: in the format of the corpus manifest.
         rules: rules that apply; the returned text names the first one.
         entry: path of the file to open.
-        action: action of the step, in the form of the manifest.
+        action: action of the step, in the format of the manifest.
         profile: profile of the reference.
         against: second implementation, if the two are expected to agree.
 

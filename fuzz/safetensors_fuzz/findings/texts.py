@@ -36,7 +36,7 @@ def disagreeing_selector(finding: Finding) -> str:
 
 
 def reason(finding: Finding) -> tuple[str, str] | None:
-    """Return a label and a reason why the rules were chosen or are unknown, or None if it is obvious."""
+    """Return a label and the reason for the chosen or unknown rules, or None if the reason is obvious."""
     if finding.rules:
         return ("why this rule", finding.cause) if finding.cause else None
     return "rule", finding.cause or f"{NOT_KNOWN}: the cause in the input could not be determined"
@@ -67,8 +67,8 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
     lines += [
         "",
         (
-            "To replay the finding, run this command in the parent folder. A relative path after `--impl` "
-            "starts in that folder."
+            "To replay the finding, run this command in the parent folder. A relative path after "
+            "`--impl` is relative to that folder."
         ),
         "",
         f"    {visible(document['reproduce'], 1000)}",
@@ -89,7 +89,7 @@ def text_of_test(finding: Finding, stored_path: Callable[[Finding, str], str]) -
     rows = [_docstring(finding), "", *imports, "from safetensors_fuzz.findings.replay import failure", ""]
     rows.append(f"IMPLEMENTATION = {_literal(blamed_selector(finding))}")
     rows.append(
-        '"""Selector as for ``--impl``. A relative path starts at the working directory of pytest."""\n'
+        '"""Selector as for ``--impl``. A relative path is relative to the working directory of pytest."""\n'
     )
     other = disagreeing_selector(finding)
     if other:

@@ -44,7 +44,7 @@ _EARLY = ("FRM-", "LIM-01", "HDR-01", "HDR-02", "HDR-03", "HDR-05", "HDR-06", "H
 
 
 def pick(rng: random.Random, words: Sequence[T]) -> T:
-    """Return a random word. ``choice`` favours no word but is slower, and only Hypothesis needs it."""
+    """Return a random word. ``choice`` is unbiased but slower, and only Hypothesis needs it."""
     if type(rng) is not random.Random:
         return rng.choice(words)
     return words[int(rng.random() * len(words))]

@@ -123,7 +123,7 @@ class _Search:
 
 
 class _Parts:
-    """The features of a file, each with a variant of the file without it and the features it contains."""
+    """The features of a file. Each has a variant of the file without it, and a list of those inside it."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

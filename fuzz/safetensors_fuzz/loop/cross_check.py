@@ -1,27 +1,47 @@
-"""Comparison of two implementations that both accept a file that readers may reject."""
+"""Comparison of two implementations that both accept a file that readers may reject.
+
+Both implementations also read the most similar valid file, the twin, which differs only in the disputed part.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import permutations
+from math import prod
 from typing import Any
 
 from safetensors_conformance.outcome import StepResult
+from safetensors_corpus.features.draft import decode_string
+from safetensors_corpus.features.entries import integers, numbers
+from safetensors_corpus.features.tree import Arr, File, Obj, Value, parse, text
+from safetensors_corpus.features.vocabulary import FIELDS, RESERVED
 from safetensors_corpus.judging.content import Difference, first_disagreement
+from safetensors_reference import explain
 from safetensors_reference.rules.book import rule_book
+from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reports.differences.signatures import signature_of
 
 from ..finding import AGREEMENT
 from .expectation import DIFFERENT_CONTENT, FileQuestion, kind_of_part
 from .question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from .subjects import Subject
-from .twin import valid_twin
+
+MAX_RANK = 8
+"""Highest rank that every reader must support (SHP-10)."""
+BESIDE_ZERO = 7
+"""Smallest replacement for large dimensions of an empty tensor. Distinct dimensions remain distinct."""
+_NAMES = frozenset(map(decode_string, FIELDS))
+_HALF = re.compile(r"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\[^u])|\\u[dD][89a-fA-F]..")
+"""Matches surrogate pairs and short escapes, which stay as they are, and lone surrogates."""
+_LETTER = r"\u0061"
 
 
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
-    """Return the difference between two accepting answers from the viewpoint of each, if any."""
+    """Return how two accepting answers differ, as seen by each implementation, or None if they agree."""
     of_one = first_disagreement(other.content or {}, one.content or {})
     of_other = first_disagreement(one.content or {}, other.content or {})
     return None if of_one is None or of_other is None else (of_one, of_other)
@@ -86,7 +106,7 @@ class PairQuestion(FileQuestion):
     def blame_on_valid_twin(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
-        """Return the mistakes on the valid twin, or None if the subjects do not differ there in this way."""
+        """Return the mistakes on the valid twin, or None if the subjects do not differ in this way on it."""
         twin = self.twin
         if twin is None or not self._recurs_on_twin(mistake, examiner):
             return None
@@ -124,10 +144,83 @@ class PairQuestion(FileQuestion):
         cause = unknown("there is no similar valid file that both accept and that could be compared")
         if self._recurs_on_twin(mistake, examiner) is False:
             rules = self.rules or tuple(rule_book().choices[choice].rule for choice in self.choices)
-            cause = Cause(rules, "the two do not differ in this way on the most similar valid file")
+            cause = Cause(rules, "the two readers do not differ in this way on the most similar valid file")
         (one, other), name, second = mistake.differences, examiner.subject.name, self.second.name
         got = {
             name: f"accept, but {disagreement_text(one.text, second)}",
             second: f"accept, but {disagreement_text(other.text, name)}",
         }
         return Account(cause, mistake.verdict, got)
+
+
+def valid_twin(data: bytes) -> bytes | None:
+    """Return the most similar valid file, or None if there is no such file."""
+    file = parse(data)
+    root = file.root
+    if type(root) is not Obj:
+        return None
+    length = len(file.header())
+    root.head = root.head.strip()
+    try:
+        for member in root.members:
+            member[0] = _without_lone_surrogates(member[0])
+            value = member[1]
+            if decode_string(member[0]) == decode_string(RESERVED):
+                member[1] = _metadata(value)
+            elif type(value) is Obj:
+                value.members[:] = [field for field in value.members if decode_string(field[0]) in _NAMES]
+                _entry(file, {decode_string(field[0]): field for field in value.members})
+    except ValueError:  # the name is not a JSON string
+        return None
+    file.padding = b" " * max(length - len(text(root)), 0)
+    made = file.render()
+    return made if explain(made, "hardened").valid else None
+
+
+def _metadata(value: Value) -> Value:
+    """Rename metadata keys that look like fields of an entry. ``null`` becomes an empty map (MET-02)."""
+    if type(value) is not Obj:
+        return Obj([]) if text(value).strip() == b"null" else value
+    for pair in value.members:
+        pair[:] = map(_without_lone_surrogates, pair)
+        key = decode_string(pair[0])
+        if key in _NAMES:
+            pair[0] = text(pair[0]).replace(json.dumps(key).encode(), json.dumps(f"{key[:-1]}_").encode())
+    return value
+
+
+def _without_lone_surrogates(value: Value) -> Value:
+    if type(value) is not bytes or b"\\u" not in value:
+        return value
+    return _HALF.sub(lambda match: match[1] or _LETTER, value.decode()).encode()
+
+
+def _entry(file: File, fields: dict[str, list[Value]]) -> None:
+    """Write a shape that every reader must support, and valid BOOL bytes (DAT-05)."""
+    if fields.keys() != _NAMES:
+        return
+    shape, offsets = (
+        integers(Arr([item.strip() if type(item) is bytes else item for item in value.items]))
+        if type(value) is Arr
+        else None
+        for value in (fields["shape"][1], fields["data_offsets"][1])
+    )
+    if shape is None or offsets is None or len(offsets) != 2 or type(fields["dtype"][1]) is not bytes:
+        return
+    begin, end = offsets
+    dtype = decode_string(fields["dtype"][1])
+    fit = _shape(shape, (end - begin) * 8, DTYPE_BITS.get(dtype, 8))
+    if fit != shape:
+        fields["shape"][1] = numbers(*fit)
+    if dtype == "BOOL":
+        file.data = file.data[:begin] + bytes(byte & 1 for byte in file.data[begin:end]) + file.data[end:]
+
+
+def _shape(shape: list[int], size: int, width: int) -> list[int]:
+    """Return a shape with few dimensions (SHP-10), all of them small in an empty tensor (SHP-06, SHP-08)."""
+    if 0 in shape and size > 0:
+        return [size // width]
+    surplus = max(len(shape) - MAX_RANK, 0)
+    few = [prod(shape[: surplus + 1]), *shape[surplus + 1 :]] if surplus else shape
+    large = sorted({dim for dim in few if dim >= BESIDE_ZERO}) if 0 in few else []
+    return [BESIDE_ZERO + large.index(dim) if dim in large else dim for dim in few]

@@ -1,4 +1,4 @@
-"""A file as a question, with the judgement of the strict reader and the open choices of the format."""
+"""A file as a question, with the strict reader's judgement and the choices that the format leaves open."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Mistake:
     reports: bool = False
     """Whether the implementation accepted the input and reported content."""
     differences: tuple[Difference, ...] = ()
-    """Difference between two implementations from the viewpoint of each."""
+    """How two implementations differ, as seen by each of them."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Question(Protocol):
 
     @property
     def size(self) -> int:
-        """Size of all files in bytes. For a write, it is the length of the action."""
+        """Total size of all files in bytes, or the length of the action for a write."""
 
     def examine(self, examiner: Examiner) -> Mistake | None:
         """Run the examiner's subject. Returns the mistake in its answer, or None if the answer is right."""

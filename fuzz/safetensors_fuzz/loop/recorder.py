@@ -34,11 +34,11 @@ class Tally:
     findings: dict[str, Finding] = field(default_factory=dict)
     known: Counter[str] = field(default_factory=Counter)
     unstable: dict[str, int] = field(default_factory=dict)
-    """For each signature, the number of fresh processes that repeated the answer."""
+    """For each signature, the number of fresh processes that reproduced the answer."""
     kept: int = 0
 
     def sum_up(self, parts: Iterable[Tally]) -> None:
-        """Replace the counts with sums over several processes. The findings stay as they are."""
+        """Replace the counts with sums over several processes. The findings do not change."""
         rows = list(parts)
         for name in ("execs", "skipped", "kept"):
             setattr(self, name, sum(getattr(row, name) for row in rows))

@@ -31,7 +31,9 @@ PROVE = "prove"
 INNER = (PROVE, "check")
 """Steps that only the reference supports. They run its proving path and ``stc check``."""
 SARIF_EVERY = 16
-"""A SARIF log is created for one in this many inputs, because it takes ten times as long as the rest."""
+"""A SARIF log is created for one in this many inputs, because creating it takes ten times as long as the
+rest.
+"""
 
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108
 """Folder for inputs, if it exists. Writing a file there takes only 2 µs."""
@@ -42,7 +44,7 @@ class StepError(ValueError):
 
 
 def folder_in_memory() -> Path | None:
-    """Return an in-memory folder for temporary files, or None. A sandbox only shows the folder of the run."""
+    """Return an in-memory folder for temporary files, or None. A sandbox shows only the run's folder."""
     return run_folder() or (MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None)
 
 
@@ -266,5 +268,5 @@ def complete(subjects: list[Subject], steps: Sequence[str]) -> None:
     names = [subject.plain for subject in subjects]
     for subject in subjects:
         if names.count(subject.plain) > 1:
-            subject.plain = subject.name  # for example, this name includes the version of the library
+            subject.plain = subject.name  # this name may include the version of the library, for example
     subjects += [kind() for step, kind in ((PROVE, ProveSubject), ("check", CheckSubject)) if step in steps]

@@ -4,7 +4,7 @@ A plan has these keys:
 
 - ``shards``: each has a ``name`` relative to the checkpoint's folder, ``tensors`` with ``name``, ``dtype``
   and ``shape``, ``metadata``, and a ``fault``, which is None for a valid shard.
-- ``map``: pairs of tensor and shard, in file order.
+- ``map``: pairs of a tensor and a shard, in file order.
 - ``metadata``: JSON text of the index's metadata, or None. ``$n`` stands for the total size of all tensors.
 - ``text``: layout or fault of the index file.
 - ``others``: name and kind of each additional file in the folder.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from safetensors_corpus.author.file import filled
 from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, break_shard, numbered
@@ -24,8 +24,19 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import index_rules
 from .question import PlanError, PlanFault, PlanKind, PlanQuestion, build_question
-from .simplification import dtypes, each, fewer, field, fixed, rows, shapes, texts, ways
-from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, Twist, drawing, setting, whole_bytes
+from .values import (
+    FAULTY_NAME,
+    LARGEST,
+    RESERVED,
+    Dice,
+    Plan,
+    Twist,
+    drawing,
+    fewer,
+    setting,
+    texts,
+    whole_bytes,
+)
 
 PAST_ANY_END = 60_000
 """A header length, in bytes, that is larger than any shard."""
@@ -55,7 +66,7 @@ def _check(plan: Plan) -> None:
             raise PlanError(f"unknown fault {shard['fault']!r}")
     for name, kind in plan["others"]:
         if not _is_path(name) or kind not in OTHERS:
-            raise PlanError(f"invalid path or kind of a file: {name!r}, {kind!r}")
+            raise PlanError(f"invalid path or kind of file: {name!r}, {kind!r}")
     if any(a != b and b.startswith(a + "/") for a in names for b in names):
         raise PlanError("a file has the same path as a folder")
 
@@ -372,17 +383,17 @@ class Indexes(PlanKind):
     """Plans that load a sharded checkpoint."""
 
     step = "index"
-    simpler = (
+    drastic = (
         _without_shards,
-        field("map", fewer),
-        field("others", fewer),
-        fixed(text="plain"),
-        fixed(metadata=USUAL),
-        field("shards", rows("tensors", ways(fewer, rows("shape", shapes), rows("dtype", dtypes)))),
-        field("shards", each(ways(fixed(metadata=None), fixed(fault=None)))),
+        lambda plan: ({**plan, "map": pairs} for pairs in fewer(plan["map"])),
+        lambda plan: ({**plan, "others": others} for others in fewer(plan["others"])),
+        lambda plan: [{**plan, "metadata": USUAL}],
+        lambda plan: [{**plan, "shards": [{**shard, "metadata": None} for shard in plan["shards"]]}],
         _without_tensor,
         _renamed,
     )
+    plain: ClassVar[Plan] = {"text": "plain", "fault": None}
+    kept = ("map", "metadata", "name", "others", "text", "fault")
 
     def draw(self, rng: Dice) -> Plan:
         count = rng.choice((1, 2, 2, 2, 3, 4, 5))

@@ -202,7 +202,7 @@ class LoadResult:
 
 
 def resolve_shard(name: Any, files: Mapping[str, Any]) -> tuple[str, str | None] | PlanFault:
-    """Return the file that a shard name refers to and the choice that covers it, or the name's fault."""
+    """Return the file that a shard name refers to and the choice that covers it, or the fault in the name."""
     if not isinstance(name, str):
         return PlanFault(("IDX-01",), ("IDX_NO_WEIGHT_MAP", "IDX_BAD_FILENAME"))
     plain = not any(c in "\\:" or c < " " or c == "\x7f" for c in name)

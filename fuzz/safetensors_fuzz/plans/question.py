@@ -27,8 +27,7 @@ from safetensors_reports.text import without_folders
 from ..finding import ADAPTER_ERROR, ENTRY
 from ..loop.question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from ..loop.shrink import simplest
-from .simplification import Simpler, ways
-from .values import Dice, Plan
+from .values import Dice, Plan, simpler
 
 TRIES = 60
 _FAULT = re.compile(r"\(([A-Z]{2,3}_[A-Z0-9_]+)\)")
@@ -82,7 +81,7 @@ def reject_ruling(faults: Iterable[PlanFault]) -> Ruling:
 
 
 REFUSALS = ("error", "refuse", "reject")
-"""Names of the options of choices that reject the input."""
+"""Names that choices use for the options that reject the input."""
 
 
 def choice_ruling(
@@ -187,10 +186,10 @@ class PlanQuestion:
                 "the request is valid, and each further attempt would run until it reaches a limit"
             )
         gone: dict[str, str] = {}
-        for simpler in itertools.islice(self.smaller(), TRIES):
-            lost = [rule for rule in self.rules if rule not in simpler.rules]
-            sound = simpler.expectation.get("outcome") == "accept"
-            if len(lost) == 1 and lost[0] not in gone and sound and not fails(simpler.run(examiner).verdict):
+        for other in itertools.islice(self.smaller(), TRIES):
+            lost = [rule for rule in self.rules if rule not in other.rules]
+            sound = other.expectation.get("outcome") == "accept"
+            if len(lost) == 1 and lost[0] not in gone and sound and not fails(other.run(examiner).verdict):
                 gone[lost[0]] = f"the answer is right without the part that {lost[0]} covers"
         if gone:
             return Cause(tuple(gone), "; ".join(gone.values()))
@@ -279,9 +278,12 @@ class PlanKind(ABC):
     """The generator of plans for one step."""
 
     step: ClassVar[str]
-    simpler: ClassVar[tuple[Simpler, ...]]
-    """Simplifications, starting with the most drastic. Their results may be invalid, repeated or unchanged.
-    """
+    drastic: ClassVar[tuple[Callable[[Plan], Iterable[Plan]], ...]]
+    """Simplifications of several parts at once. Their results may be invalid, repeated or unchanged."""
+    plain: ClassVar[Plan]
+    """Plainest values of keys anywhere in a plan."""
+    kept: ClassVar[tuple[str, ...]]
+    """Keys whose values only ``drastic`` and ``plain`` change."""
 
     @abstractmethod
     def draw(self, rng: Dice) -> Plan:
@@ -292,12 +294,14 @@ class PlanKind(ABC):
         """Return the question of a plan. Raises PlanError."""
 
     def smaller(self, plan: Plan) -> Iterator[Plan]:
-        return (other for other in ways(*self.simpler)(plan) if other != plan)
+        """Yield simpler plans, starting with the most drastic simplification."""
+        drastic = itertools.chain.from_iterable(simplify(plan) for simplify in self.drastic)
+        every = itertools.chain(drastic, simpler(plan, self.plain, self.kept))
+        return (other for other in every if other != plan)
 
 
 CASE_KINDS = {step: kind for kind in ("read", "slice", "write", "index") for step in KINDS[kind].steps}
 """Kind of case for each step that supports random inputs."""
-AREAS = {"slice": "slice", "write": "writer", "index": "index"}
 
 
 def case_from(
@@ -319,35 +323,28 @@ def case_from(
         expect = None if options else Expectation.from_json(dict(expectation))
     except (KeyError, TypeError, AttributeError) as err:
         raise ValueError(
-            f"the expectation does not match the form of the manifest: {type(err).__name__}: {err}"
+            f"the expectation does not match the format of the manifest: {type(err).__name__}: {err}"
         ) from err
-    for why in action_faults(CASE_KINDS[step], action) if action is not None else ():
-        raise ValueError(f"the action does not match the form of the manifest: it {why}")
+    kind = CASE_KINDS[step]
+    for why in action_faults(kind, action) if action is not None else ():
+        raise ValueError(f"the action does not match the format of the manifest: it {why}")
     return Case(
-        id=f"{AREAS.get(step) or READ_AREAS.get(rules[0][:3] if rules else '', 'framing')}/fuzzed",
-        kind=CASE_KINDS[step],
+        id=f"{kind}/fuzzed",
+        kind=kind,
         title="",
         description="",
         rules=tuple(rules),
         level=expectation.get("level", "must"),
         importance="medium",
         features=tuple(expectation.get("features", ())),
-        steps=KINDS[CASE_KINDS[step]].steps,
+        steps=KINDS[kind].steps,
         input=_input(step, files, entry, folder),
         action=action,
-        budget=None,
-        heavy=False,
         choice=expectation.get("choice") if options else None,
         expect=expect,
         options=options,
-        smoke=False,
-        affects=(),
         source={"kind": "fuzz"},
     )
-
-
-READ_AREAS = {"FRM": "framing", "HDR": "header", "ENT": "entry", "DTY": "dtype", "SHP": "shape"}
-READ_AREAS |= {"OFF": "layout", "MET": "metadata", "DAT": "data"}
 
 
 def _input(step: str, files: Mapping[str, bytes], entry: str, folder: Path) -> Input:

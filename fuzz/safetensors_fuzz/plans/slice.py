@@ -7,23 +7,22 @@ A plan has these keys:
 - ``pad``: number of spaces after the header, which is already aligned to 8 bytes.
 - ``fault``: fault of an additional last tensor, or None.
 - ``ask``: name of the tensor to slice.
-- ``index``: in the form of the manifest.
+- ``index``: the requested part, in the format of the manifest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from safetensors_corpus.author.actions import SliceBuilder, index_items
 from safetensors_corpus.author.file import filled, pattern, size_of
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .question import PlanError, PlanFault, PlanKind, PlanQuestion, build_question, reject_ruling
-from .simplification import dtypes, each, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
 from .slice_rules import ruling_on
-from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, elements_of_a_byte, whole_bytes
+from .values import FAULTY_NAME, LARGEST, RESERVED, Dice, Plan, elements_of_a_byte, texts, whole_bytes
 
 
 def _file(plan: Plan) -> SliceBuilder:
@@ -74,19 +73,8 @@ def _lower_rank(plan: Plan) -> Iterator[Plan]:
             yield {**plan, "tensors": tensors, "index": index}
 
 
-def _items(item: Any) -> Iterator[Any]:
-    if isinstance(item, bool) or item is None or item == "...":
-        return
-    if isinstance(item, int):
-        yield from numbers(item)
-    elif isinstance(item, dict):
-        keys = [key for key in ("step", "start", "stop") if item[key] is not None]
-        yield from ways(*(fixed(**{key: None}) for key in keys))(item)
-        yield from ways(*(field(key, only(int, numbers)) for key in keys))(item)
-    elif isinstance(item, list):
-        yield from ways(fewer, each(numbers))(item)
-    elif isinstance(item, str):
-        yield from texts(item)
+def _only_the_sliced(plan: Plan) -> Iterator[Plan]:
+    yield {**plan, "tensors": [t for t in plan["tensors"] if t["name"] == plan["ask"]]}
 
 
 def _renamed(plan: Plan) -> Iterator[Plan]:
@@ -265,27 +253,16 @@ TWISTS: tuple[Twist, ...] = (
     _zero_step, _outside, _outside, _extra, _strange, _dots,
     lambda rng, out, _: out.update(fault=rng.choice(tuple(BROKEN))), _unknown,
 )  # fmt: skip
-"""Changes to a valid index. The first ten mostly lead to choices, and the others to faults."""
+"""Changes to a valid index. The first ten mostly lead to choices, and the rest to faults."""
 
 
 class Slices(PlanKind):
     """Plans that slice one tensor of a file."""
 
     step = "slice"
-    simpler = (
-        fixed(fault=None),
-        lambda plan: iter([{**plan, "tensors": [t for t in plan["tensors"] if t["name"] == plan["ask"]]}]),
-        field("tensors", fewer),
-        field("index", fewer),
-        field("tensors", rows("shape", shapes)),
-        _lower_rank,
-        field("index", each(_items)),
-        field("tensors", rows("dtype", dtypes)),
-        fixed(pad=0, backwards=False),
-        fixed(pad=0),
-        fixed(backwards=False),
-        _renamed,
-    )
+    drastic = (_only_the_sliced, _lower_rank, _renamed)
+    plain: ClassVar[Plan] = dict.fromkeys(("fault", "start", "stop", "step")) | {"pad": 0, "backwards": False}
+    kept = ("ask", "name", "fault")
 
     def draw(self, rng: Dice) -> Plan:
         dtype = rng.choice(rng.dtypes)

@@ -78,7 +78,7 @@ def _check_item(found: IndexAnalysis, item: Any) -> None:
     elif isinstance(item, slice):
         bounds = (item.start, item.stop, item.step)
         if any(isinstance(bound, bool) for bound in bounds):
-            raise PlanError("no rule defines a Boolean as a bound")
+            raise PlanError("no rule says whether a bound may be a Boolean")
         if any(bound is not None and not isinstance(bound, int) for bound in bounds):
             found.faults.append(PlanFault(("API-07",), NOT_OFFERED))
         elif item.step == 0:
@@ -146,7 +146,10 @@ def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
 def ruling_on(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[PlanFault]
 ) -> tuple[Ruling, dict[str | None, Part]]:
-    """Return the ruling, and the result for each accepting option, or for None. Raises PlanError."""
+    """Return the ruling and the results, keyed by accepting option, or by None without a choice.
+
+    Raises PlanError.
+    """
     found = analyse_index(shape, items)
     faults = [*broken, *found.faults]
     if faults:

@@ -1,10 +1,10 @@
-"""Plans and their random values."""
+"""Plans, their random values, and simpler values."""
 
 from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -60,3 +60,63 @@ def drawing(key: str, values: Sequence[Any]) -> Twist:
 
 def setting(**values: Any) -> Twist:
     return lambda _, out: out.update(copy.deepcopy(values))
+
+
+def fewer(items: list[Any]) -> Iterator[list[Any]]:
+    if not items:
+        return
+    yield []
+    if half := len(items) // 2:
+        yield items[:half]
+        yield items[half:]
+    for at in range(len(items)):
+        yield items[:at] + items[at + 1 :]
+
+
+def numbers(value: int) -> Iterator[int]:
+    seen = {value}
+    for other in (0, 1, 2, -value if value < 0 else 0, value // 2 if value > 0 else -(-value // 2)):
+        if other not in seen and abs(other) <= abs(value):
+            seen.add(other)
+            yield other
+    nearer = value - (1 if value > 0 else -1)
+    if 2 < abs(value) <= 64 and nearer not in seen:
+        yield nearer
+
+
+def texts(text: str) -> Iterator[str]:
+    if text not in ("t", "a"):
+        yield "a"
+    if len(text) > 1:
+        half = len(text) // 2
+        yield text[:half]
+        yield text[half:]
+    if 1 < len(text) <= 24:
+        for at in range(len(text)):
+            yield text[:at] + text[at + 1 :]
+
+
+def dtypes(dtype: str) -> tuple[str, ...]:
+    """Return more common dtypes, or an empty tuple for an unknown dtype."""
+    return {"U8": (), "F32": ("U8",)}.get(dtype, ("U8", "F32")) if dtype in DTYPE_BITS else ()
+
+
+def simpler(value: Any, plain: Plan, kept: Collection[str]) -> Iterator[Any]:
+    """Yield simpler JSON values, starting with the most drastic simplification.
+
+    ``plain`` maps keys to their plainest values. The values of keys in ``kept`` change in no other way.
+    """
+    if isinstance(value, dict):
+        yield from ({**value, key: plain[key]} for key in plain if key in value)
+        for key, part in value.items():
+            if key not in kept:
+                parts = dtypes(part) if key == "dtype" else simpler(part, plain, kept)
+                yield from ({**value, key: other} for other in parts)
+    elif isinstance(value, list):
+        yield from fewer(value)
+        for at, part in enumerate(value):
+            yield from ([*value[:at], other, *value[at + 1 :]] for other in simpler(part, plain, kept))
+    elif isinstance(value, str):
+        yield from texts(value)
+    elif type(value) is int:
+        yield from numbers(value)

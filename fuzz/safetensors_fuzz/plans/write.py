@@ -4,7 +4,7 @@ A plan has these keys:
 
 - ``storages``: maps names to ``size`` in bytes, ``fill`` with repeated hexadecimal bytes or ``""`` for a
   pattern, and ``guard``, which adds foreign memory around the storage.
-- ``tensors``: in the form of the manifest. ``offset`` starts after the guard, and ``nbytes`` is None if the
+- ``tensors``: in the format of the manifest. ``offset`` starts after the guard, and ``nbytes`` is None if the
   size follows from the shape.
 - ``metadata``: None, ``{"items": pairs}``, or ``{"value": v}`` for a value that is not a map.
 - ``target``: kind of the target.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from safetensors_corpus import recipe
 from safetensors_corpus.author.write import WriteBuilder
@@ -25,8 +25,7 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from . import write_rules
 from .question import PlanKind, PlanQuestion, build_question
-from .simplification import dtypes, each, every, fewer, field, fixed, numbers, only, rows, shapes, texts, ways
-from .values import Dice, Plan, Twist, setting, whole_bytes
+from .values import Dice, Plan, Twist, fewer, setting, whole_bytes
 
 
 def _fewer_tensors(plan: Plan) -> Iterator[Plan]:
@@ -37,28 +36,17 @@ def _fewer_tensors(plan: Plan) -> Iterator[Plan]:
 
 
 def _nearer_target(plan: Plan) -> Iterator[Plan]:
+    yield {**plan, "target": "new", "before": [], "properties": []}
     if plan["target"] in ("link", "file"):
         yield {**plan, "target": "file"}
         yield {**plan, "target": "new", "before": []}
 
 
-def _plainer(tensor: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if tensor["strides"] is None:
-        yield from field("shape", shapes)(tensor)
-    else:
-        yield {**tensor, "strides": None}
-        for dim in range(len(tensor["shape"])):
+def _fewer_dimensions(plan: Plan) -> Iterator[Plan]:
+    for at, tensor in enumerate(plan["tensors"]):
+        for dim in range(len(tensor["shape"]) if tensor["strides"] is not None else 0):
             pair = {key: [*tensor[key][:dim], *tensor[key][dim + 1 :]] for key in ("shape", "strides")}
-            yield {**tensor, **pair}
-        yield from ways(field("strides", each(numbers)), field("shape", each(numbers)))(tensor)
-    yield from ways(
-        fixed(byteorder="little"),
-        fixed(nbytes=None),
-        field("nbytes", only(int, numbers)),
-        field("offset", numbers),
-        field("dtype", dtypes),
-        field("name", only(str, texts)),
-    )(tensor)
+            yield {**plan, "tensors": [*plan["tensors"][:at], tensor | pair, *plan["tensors"][at + 1 :]]}
 
 
 NAMES = (
@@ -77,7 +65,8 @@ SPECIAL = {
     "U64": "ffffffffffffffff0100000000002000", "F8_E8M0": "ff00", "F8_E4M3FNUZ": "8000", "F8_E4M3": "ff7f80",
     "F8_E5M2": "fd7d80", "F8_E5M2FNUZ": "80", "BOOL": "000101",
 }  # fmt: skip
-"""Bytes of each dtype that a conversion would change: NaNs with a payload, negative zero, extreme values."""
+"""Bytes of each dtype that a conversion would change: NaNs with a payload, negative zero and extreme values.
+"""
 WRAPS: tuple[tuple[str, list[int], int], ...] = (
     ("U8", [2**32, 2**32], 0), ("U8", [2**62 + 1, 4], 4), ("F64", [2**61], 0), ("F32", [2**62 + 1], 4),
     ("U8", [2**61], 0), ("U8", [2**61 + 1], 1), ("F4", [2**62], 0), ("U8", [2**16, 2**16], 0),
@@ -379,19 +368,15 @@ class Writes(PlanKind):
     """Plans that save tensors and metadata."""
 
     step = "write"
-    simpler = (
-        _fewer_tensors,
-        fixed(metadata=None),
-        fixed(target="new", before=[], properties=[]),
-        field("properties", fewer),
-        field("before", fewer),
-        _nearer_target,
-        fixed(file_size_limit=None),
-        field("storages", every(ways(fixed(guard=False), fixed(fill=""), field("size", numbers)))),
-        field("tensors", each(_plainer)),
-        field("before", ways(rows("shape", shapes), rows("dtype", dtypes))),
-        field("metadata", only(dict, field("items", ways(fewer, each(each(only(str, texts))))))),
-    )
+    drastic = (_fewer_tensors, _nearer_target, _fewer_dimensions)
+    plain: ClassVar[Plan] = {
+        **dict.fromkeys(("metadata", "file_size_limit", "strides", "nbytes")),
+        "properties": [],
+        "guard": False,
+        "fill": "",
+        "byteorder": "little",
+    }
+    kept = ("storage", "target", "fill", "byteorder", "file_size_limit")
 
     def draw(self, rng: Dice) -> Plan:
         out: Plan = {"storages": {}, "tensors": [], "metadata": None, "target": "new", "before": []}

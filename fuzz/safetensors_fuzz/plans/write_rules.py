@@ -200,7 +200,7 @@ def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
-    """Return each storage with its guards, and the tensors with offsets into it. Raises PlanError."""
+    """Return storages with their guards, and tensors with offsets in that memory. Raises PlanError."""
     _check(plan)
     own = {}
     for name, storage in plan["storages"].items():
@@ -290,12 +290,12 @@ def _check_view(tensor: Mapping[str, Any], memory: bytes) -> None:
     if needed % 8:
         raise PlanError("the elements do not fill whole bytes")
     if tensor["strides"] is None and tensor["offset"] + needed // 8 > len(memory):
-        raise PlanError("the tensor exceeds the memory")
+        raise PlanError("the tensor does not fit in the memory")
     places = list(covered(tensor, len(memory)))
     if any(not 0 <= place < len(memory) for place in places):
-        raise PlanError("the tensor exceeds the memory")
+        raise PlanError("the tensor does not fit in the memory")
     if tensor["dtype"] == "BOOL" and (tensor["byteorder"] == "big" or any(memory[p] > 1 for p in places)):
-        raise PlanError("a BOOL element is 0 or 1 and has no byte order")
+        raise PlanError("a BOOL element must be 0 or 1 and has no byte order")
 
 
 def check_foreign(

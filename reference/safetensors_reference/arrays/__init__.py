@@ -1,1 +1,1 @@
-"""Returns the tensors of a file as arrays, either lazily, all at once, or in slices."""
+"""Returns the tensors of a file as arrays: all at once, lazily or in slices."""

@@ -55,7 +55,7 @@ class Pages:
         self._huge: list[tuple[int, int]] = []
 
     def new(self, size: int) -> memoryview:
-        """Return ``size`` bytes of zeroed memory, whose pages are not yet populated. Raises MemoryError."""
+        """Return ``size`` bytes of zeroed memory whose pages are not yet populated. Raises MemoryError."""
         room = HUGE if size >= HUGE_FROM else 0
         try:
             memory = mmap.mmap(-1, size + room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

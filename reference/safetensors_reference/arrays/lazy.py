@@ -106,7 +106,7 @@ class TensorFile(Opened, Generic[T]):
             return self.framework.make(info, self._bytes(info, 0, info.nbytes))
 
     def get_slice(self, name: str) -> TensorSlice[T]:
-        """Return an object that reads parts of the tensor when it is indexed as in NumPy (API-05)."""
+        """Return an object that is indexed like a NumPy array and reads only the requested part (API-05)."""
         return TensorSlice(self, self.info(name))
 
     def take(self, info: TensorInfo, index: object) -> T:

@@ -21,8 +21,8 @@ from ..rules.dtypes import ARRAY_TYPES, DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
 from ..rules.faults import quote
 
-# This import registers the types with NumPy. It must not be deferred, because a later read or save may run
-# out of file descriptors.
+# This import registers the types with NumPy. It must not be deferred, because it would fail if the process
+# had run out of file descriptors by then.
 with suppress(ImportError):
     import ml_dtypes  # noqa: F401
 
@@ -63,8 +63,8 @@ class PackedTensor(Generic[Raw]):
 Array = npt.NDArray[Any]
 NumpyTensor = Array | PackedTensor[npt.NDArray[np.uint8]]
 LoadedArray: TypeAlias = "Array | Any"
-"""A ``NumpyTensor``. The type includes ``Any`` so that callers can use arrays without a cast, because few
-files contain F4 or F6.
+"""A ``NumpyTensor``. Few files contain F4 or F6, so the type includes ``Any`` to let callers use arrays
+without a cast.
 """
 MAX_RANK = 64
 """Maximum number of dimensions of a NumPy array (SHP-10)."""

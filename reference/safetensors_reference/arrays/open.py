@@ -1,4 +1,4 @@
-"""``safe_open``: opens files lazily for every framework and has the arguments of the official function."""
+"""``safe_open``: opens files lazily for any framework and accepts the arguments of the official function."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def safe_open(
     Args:
         what: a path, an object with the buffer protocol or a seekable binary file object.
         framework: ``"np"`` (NumPy), ``"pt"`` (torch) or ``"raw"`` (memoryviews).
-        device: device of torch tensors; the other frameworks accept only ``"cpu"``. Each tensor is read into
+        device: device for torch tensors; the other frameworks accept only ``"cpu"``. Each tensor is read into
             memory and then copied. ``safetensors_reference.device`` loads whole files faster.
         mode: ``copy`` reads into new memory, ``mmap`` returns views of the mapped file.
         profile: profile to use where readers may differ.
@@ -73,7 +73,7 @@ def safe_open(
     Raises:
         InvalidFileError: the file breaks rules.
         UnreadableError: the file cannot be read.
-        AccessError: framework, device, mode or profile is unknown or not available.
+        AccessError: the framework, device, mode or profile is unknown or not available.
     """
     if isinstance(framework, str):
         if framework in ("pt", "torch", "pytorch"):

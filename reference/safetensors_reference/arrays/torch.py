@@ -18,8 +18,8 @@ from .numpy import PackedTensor
 
 TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"
 LoadedTensor: TypeAlias = "torch.Tensor | Any"
-"""A ``TorchTensor``. The type includes ``Any`` so that callers can use tensors without a cast, because few
-files contain F4 or F6.
+"""A ``TorchTensor``. Few files contain F4 or F6, so the type includes ``Any`` to let callers use tensors
+without a cast.
 """
 Device: TypeAlias = "str | int | torch.device"
 
@@ -31,7 +31,7 @@ CODES: dict[torch.dtype, str] = {dtype: code for code, dtype in TORCH_DTYPES.ite
 
 
 def torch_dtype(code: str) -> torch.dtype:
-    """Return the torch type of a dtype code. Raises UnsupportedDtypeError if the installed torch has none."""
+    """Return the torch type of a dtype code. Raises UnsupportedDtypeError if torch has no such type."""
     dtype = TORCH_DTYPES.get(code)
     if dtype is None:
         raise UnsupportedDtypeError(f"dtype {code} has no type in torch {torch.__version__}")

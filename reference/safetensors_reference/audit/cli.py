@@ -149,7 +149,7 @@ def audit(
     'stc audit summary RESULTS' counts the rows by fault, writer, source and dtype.
 
     \b
-    Exit status (includes the existing rows of skipped files):
+    Exit status (existing rows of skipped files also count):
       0    every file and every model is valid
       1    at least one file or model is invalid, or valid only under some profiles
       2    at least one file could not be read, or the results could not be written

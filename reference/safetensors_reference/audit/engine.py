@@ -69,7 +69,7 @@ class Engine:
         """Raise EngineError if there is no worker."""
 
     def close(self, *, at_once: bool) -> None:
-        """Stop all workers; ``at_once`` does not wait for their batches."""
+        """Stop all workers. If ``at_once`` is true, do not wait for their batches."""
 
 
 def run(batches: Iterable[Batch], options: AuditOptions, engine: Engine) -> Iterator[bytes]:
@@ -83,7 +83,7 @@ class _Scheduler:
         # Batches that may have killed a worker, each with the number of workers that it killed while running
         # alone.
         self.suspects: deque[tuple[Batch, int]] = deque()
-        # The number is -1 for a batch that runs at the same time as other batches.
+        # The number is as in ``suspects``, or -1 for a batch that runs at the same time as other batches.
         self.in_flight: dict[Any, tuple[Batch, int]] = {}
         self.left: deque[Batch] = deque()  # not started because slow files were using all concurrent requests
         self.slow: dict[str | None, list[FileInput]] = {}
@@ -258,7 +258,7 @@ class Dask(Engine):
 
     @property
     def capacity(self) -> int:
-        """Maximum number of batches in flight. Counts at least one thread, because workers may join later."""
+        """Maximum number of batches in flight, for at least one thread because workers may join later."""
         if time.monotonic() - self._counted_at > POLL_SECONDS:  # avoids frequent requests to the scheduler
             self._counted_at, self._threads = time.monotonic(), max(1, self._count())
         return BATCHES_PER_WORKER * self._threads

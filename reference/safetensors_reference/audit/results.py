@@ -49,7 +49,7 @@ class _Key(msgspec.Struct):
 
 
 class ProcessedFiles:
-    """Files that already have a row, as keyed hashes; ``seen`` is None if no file can occur twice."""
+    """Files that already have a row, stored as keyed hashes. ``seen`` is None if no file can occur twice."""
 
     def __init__(self) -> None:
         self._verdicts: dict[int, str] = {}
@@ -125,7 +125,10 @@ class JsonlResults:
             raise
 
     def _whole_lines(self) -> int:
-        """Remove an incomplete last row and return the new size. Raises ResultsError for a foreign file."""
+        """Remove an incomplete last row and return the new size.
+
+        Raises ResultsError if the file contains anything other than audit rows.
+        """
         end = os.fstat(self._fd).st_size
         while end:
             start = max(0, end - 65_536)

@@ -86,7 +86,7 @@ class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Row of one file, or of one model with its index and shards. Unknown or inapplicable fields are absent.
+    """Row for one file, or for one model with its index and shards. Unknown and unused fields are absent.
 
     Attributes:
         address: path or address of the file, or of the index of a model. Bytes that are not UTF-8 are
@@ -103,9 +103,9 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         tag: ETag, digest or version from the store, or else the modification time; empty if there is neither.
             A file with the same address, size and tag is not audited again.
         profiles: verdict under each profile.
-        codes: sorted list of the fault codes under any profile, without duplicates.
+        codes: sorted list of the fault codes reported under any profile, without duplicates.
         rules: sorted list of the rules broken under any profile, without duplicates.
-        faults: number of faults under any profile; at most 10,000 faults are counted per file.
+        faults: number of faults reported under any profile; at most 10,000 are counted per file.
         tensors: number of tensors.
         dtypes: sorted list of the dtypes used, with the number of tensors and bytes of each.
         data_bytes: size of the data buffer in bytes; for a model, the total over all its shards.

@@ -1,4 +1,4 @@
-"""``stc audit summary``: counts audit rows by verdict, fault, writer and dtype in tables or an HTML page."""
+"""``stc audit summary``: counts audit rows, and prints tables or writes an HTML page."""
 
 from __future__ import annotations
 

@@ -61,7 +61,10 @@ class Batch(NamedTuple):
 def make_batches(
     folders: Iterable[Folder], size: int, is_done: Callable[[FileInput], bool]
 ) -> Iterator[Batch]:
-    """Yield batches of about ``size`` files. A folder with an index is one batch, for its model."""
+    """Yield batches of about ``size`` files.
+
+    A folder with an index is normally one batch, so that its model can be checked.
+    """
     store: str | None = None
     waiting: list[FileInput] = []
     for folder in folders:
@@ -85,7 +88,8 @@ def make_batches(
 def _folder_batches(folder: Folder, size: int, is_done: Callable[[FileInput], bool]) -> Iterator[Batch]:
     items = tuple(folder.items)
     known = frozenset(number for number, item in enumerate(items) if is_done(item))
-    if len(items) > MAX_MODEL_FOLDER:  # too many to keep in memory, so each index reads its shards again
+    # The headers of a larger folder may not fit in memory, so its shards are read again for each index.
+    if len(items) > MAX_MODEL_FOLDER:
         left = [item for number, item in enumerate(items) if number not in known]
         yield from (Batch(folder.store, tuple(left[at : at + size])) for at in range(0, len(left), size))
     elif len(known) < len(items):

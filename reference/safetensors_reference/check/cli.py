@@ -76,8 +76,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "digests_path",
     type=_FILE,
     metavar="FILE",
-    help="Compare the SHA-256 of every file with FILE, a list in the format of sha256sum. This option "
-    "reads whole files.",
+    help="Compare the SHA-256 of every file with the one listed in FILE, which has the format of sha256sum "
+    "output. This option reads whole files.",
 )
 @click.option(
     "--intoto",
@@ -166,7 +166,7 @@ def check(
 
 def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], digests: Path | None) -> None:
     for option, path in written.items():
-        # Without this check, a typing mistake could overwrite a model with the log.
+        # Without this check, a typo could cause the log to overwrite a model.
         if path is not None and (path.suffix == ".safetensors" or is_index(path.name)):
             kind = "an index" if is_index(path.name) else "a model file"
             raise click.UsageError(f"{option} {shown_name(str(path))}: would overwrite {kind}")

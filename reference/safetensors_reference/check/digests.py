@@ -38,7 +38,10 @@ def state_of(name: str) -> State | None:
 
 
 def sha256_of(name: str, state: State | None = None) -> str:
-    """Return the SHA-256 of a file. Raises UnreadableError, also if it has changed since ``state``."""
+    """Return the SHA-256 of a file.
+
+    Raises UnreadableError if the file cannot be read or has changed since ``state``.
+    """
     import hashlib  # imported here because it loads a large library
 
     source = PathSource(name)
@@ -53,7 +56,9 @@ def sha256_of(name: str, state: State | None = None) -> str:
         source.close()
     now = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
     if state is not None and now != state:
-        raise UnreadableError(f"{name}: the file changed while it was checked", "API_TRUNCATED", "API-11")
+        raise UnreadableError(
+            f"{name}: the file changed while it was being checked", "API_TRUNCATED", "API-11"
+        )
     return digest
 
 
@@ -107,7 +112,7 @@ def read_list(path: Path) -> dict[str, str]:
         if out.setdefault(name, digest) != digest:
             raise DigestListError(f"line {number:,}: {quote(name)} appears again with a different SHA-256")
     if not out:
-        raise DigestListError("it contains no digest")
+        raise DigestListError("it contains no digests")
     return out
 
 

@@ -151,8 +151,8 @@ def check_input(
 ) -> CheckResult:
     """Check one input. Never raises.
 
-    ``known`` maps names of files to their explanations. If the input is an index, files of its folder that
-    are in ``known`` are not read again.
+    ``known`` maps file names to explanations. If the input is an index, files in its folder
+    that are already in ``known`` are not read again.
     """
     name = item.address
     if item.problem:

@@ -136,7 +136,10 @@ class SarifLog:
         self._notifications.append({"level": level, "message": message(text), "locations": locations})
 
     def log(self, exit_status: int) -> Json:
-        """Return the log. It omits the least important results above the limit of 25,000, and says so."""
+        """Return the log.
+
+        If there are more than 25,000 results, the log omits the least important ones and says so.
+        """
         # The sort is stable, so it keeps the order of the files within each level.
         kept = sorted(self._results, key=lambda r: LEVELS.index(str(r["level"])))[:MAX_RESULTS]
         left = len(self._results) - len(kept)

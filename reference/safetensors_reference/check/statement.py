@@ -72,7 +72,7 @@ class CheckRecord:
 
 
 def rule_book_digest() -> str:
-    """Return the SHA-256 of rules.toml followed by choices.toml, which is also used in audit reports."""
+    """Return the SHA-256 of rules.toml followed by choices.toml. Audit reports use the same digest."""
     package = files("safetensors_reference.rules")
     return hashlib.sha256(
         b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
@@ -163,7 +163,7 @@ def _file(file: CheckedFile, kind: Any, checked: CheckRecord, of: str) -> Any:
 
     hashes = [] if file.sha256 is None else [HashType(alg=HashAlgorithm.SHA_256, content=file.sha256)]
     properties = _properties(file.status, checked)
-    # Two indexes may name the same file, but references in a bill of materials must be unique.
+    # Two indexes may list the same file, but references in a bill of materials must be unique.
     return Component(
         name=file.name, type=kind, bom_ref=f"file:{of}:{file.name}", hashes=hashes, properties=properties
     )

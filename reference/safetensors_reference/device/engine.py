@@ -81,7 +81,7 @@ class Engine(Protocol):
         ...
 
     def ready(self) -> None:
-        """Mark the point where all memory is allocated.
+        """Mark the point at which all memory has been allocated.
 
         Lanes opened later wait for the work queued before it.
         """

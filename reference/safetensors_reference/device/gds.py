@@ -26,7 +26,10 @@ def import_kvikio() -> Any:
     try:
         return importlib.import_module("kvikio")
     except Exception as err:  # missing libraries raise various errors
-        text = f"gds=True needs the package kvikio-cu12 or kvikio-cu13, for your CUDA version ({reason(err)})"
+        text = (
+            "gds=True needs the package kvikio-cu12 or kvikio-cu13, depending on your CUDA version "
+            f"({reason(err)})"
+        )
         raise AccessError(f"{text}; load without gds=True") from err
 
 

@@ -70,7 +70,8 @@ def load_file(
         all_dtypes: also convert integers, booleans and complex numbers.
         align: alignment of every tensor in bytes, a power of two up to 256. On the CPU, it is at most 64 if
             ``dtype`` or ``clone`` copies the tensors. Tensors are always aligned to their element size.
-        clone: give every tensor its own memory. This temporarily needs the memory of the file once more.
+        clone: give every tensor its own memory. This temporarily needs memory for a second copy of
+            the file.
         threads: number of worker threads; by default one per core, but at most 12.
         chunk: maximum number of bytes that are read and copied together. It is limited to the slot size of
             the staging ring, which is also the default on CUDA.
@@ -78,7 +79,7 @@ def load_file(
         gds: read with GPUDirect Storage through KvikIO, which ignores ``threads``, ``chunk`` and ``cpus``.
         cpus: numbers of the CPUs on which the worker threads run and allocate staging memory; by default
             those of the NUMA node of the device, if the system reports it.
-        profile: profile that decides where readers may differ.
+        profile: profile that decides the points on which readers may differ.
 
     Returns:
         A mapping of names to tensors, in header order.
@@ -300,7 +301,7 @@ def _reader(file: _File, settings: _LoadOptions, stack: ExitStack) -> Reader:
 def allocate(name: str, size: int, engine: Engine, cleared: bool = False) -> torch.Tensor:
     try:
         buffer = engine.allocate(size)
-        if cleared and engine.device.type != "cpu":  # new memory of the CPU is zero
+        if cleared and engine.device.type != "cpu":  # new CPU memory is zeroed
             buffer.zero_()
     except (torch.OutOfMemoryError, MemoryError, OSError) as err:
         text = f"{name}: {engine.device} has too little memory for {size:,} bytes ({reason(err)})"

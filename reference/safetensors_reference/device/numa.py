@@ -31,7 +31,7 @@ def checked_cpus(cpus: Iterable[int]) -> frozenset[int]:
 def cpus_near(device: torch.device) -> frozenset[int] | None:
     """Return the usable CPUs of the NUMA node of an accelerator, or None if the system does not report it.
 
-    Torch reports the PCI address of CUDA devices. This initialises CUDA.
+    Torch reports the PCI address of CUDA devices. This initializes CUDA.
     """
     properties: Any = getattr(torch.get_device_module(device), "get_device_properties", lambda _index: None)
     found = properties(device.index)

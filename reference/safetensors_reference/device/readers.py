@@ -64,7 +64,7 @@ class PlainReader:
 
 
 class DirectReader(Descriptor):
-    """Reads with O_DIRECT, using a descriptor of its own for the open file."""
+    """Reads with O_DIRECT, using a separate descriptor for the open file."""
 
     in_place = False
 

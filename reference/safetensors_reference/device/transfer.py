@@ -155,7 +155,7 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
     Args:
         slots: maximum number of slots. With two slots per thread, reads and copies overlap.
         slot_bytes: size of a slot in bytes, a multiple of 4,096 and at least 16,384. It limits the size of
-            chunks. torch pins powers of two, so other sizes waste memory.
+            chunks. torch rounds pinned allocations up to a power of two, so other sizes waste memory.
 
     Raises AccessError if a size is invalid, or if a ring of a different size already exists.
     """

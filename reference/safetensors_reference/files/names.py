@@ -31,7 +31,7 @@ class FileInput(NamedTuple):
     """One file to read. A local file has an empty ``path``. If there is no file, ``problem`` explains why."""
 
     address: str
-    path: str = ""  # path in its store
+    path: str = ""  # path within the store
     size: int | None = None
     tag: str = ""
     problem: str = ""
@@ -83,7 +83,7 @@ def is_address(name: str) -> bool:
 def beside(address: str, name: str) -> str:
     """Return the path or address of the file ``name`` in the folder of ``address``.
 
-    On a web server, the name is percent-encoded, and the query of the address is dropped.
+    On a web server, the name is percent-encoded, and the query string of the address is dropped.
     """
     first, chained, rest = address.partition("::") if "://" in address else (address, "", "")
     if chained and "://" not in first:
@@ -101,7 +101,7 @@ def shard_name(stem: str, number: int, count: int) -> str:
 
 
 class ShardNumber(NamedTuple):
-    """A parsed shard name: shard ``number`` of the ``total`` shards of the model ``stem``."""
+    """A parsed shard name. It identifies shard ``number`` of ``total`` in the model ``stem``."""
 
     stem: str
     number: int
@@ -132,7 +132,7 @@ def index_stem(name: str) -> str | None:
 
 
 def is_model_file(name: str) -> bool:
-    """Return whether a directory argument includes this file: any ``*.safetensors`` file or index."""
+    """Return whether a directory argument includes this file, which must be ``*.safetensors`` or an index."""
     return name.endswith(SUFFIX) or index_stem(name) is not None
 
 

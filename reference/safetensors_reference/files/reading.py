@@ -28,7 +28,9 @@ Result = TypeVar("Result")
 Need = Callable[[bytes, int], int]
 """Function that receives the first bytes and the size of a file and returns how many bytes to read."""
 FIRST = 64 << 10
-"""Number of bytes in the first request. Most headers are shorter, so a larger request would read data too."""
+"""Number of bytes in the first request. Most headers are shorter, so a larger request would usually fetch
+bytes of the data buffer.
+"""
 LOCAL_FIRST = 32 << 10
 ATTEMPTS = 5
 FIRST_WAIT = 0.1
@@ -248,12 +250,12 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
         return await asyncio.wait_for(work, seconds)
     except TimeoutError as err:
         raise NotReadError(
-            "unreachable", f"the file could not be read within {seconds:,.0f} s, including all attempts"
+            "unreachable", f"the file could not be read within {seconds:,.0f} s, including retries"
         ) from err
 
 
 async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Await ``ask()`` again after a TransientError, at most ``ATTEMPTS`` times with growing random pauses."""
+    """Await ``ask()`` up to ``ATTEMPTS`` times while it raises TransientError, with growing random pauses."""
     attempt = 1
     while True:
         try:

@@ -107,7 +107,7 @@ def tag_of(about: Mapping[str, Any]) -> str:
 
 
 def find_remote(address: str) -> Iterator[Folder]:
-    """Yield the model files behind an address, grouped by folder and sorted. Raises SourceError."""
+    """Yield the model files at an address, grouped by folder and sorted. Raises SourceError."""
     if address.startswith(WEB) and "::" not in address:
         if address.endswith("/"):  # on a web server, only a trailing slash identifies a folder
             yield from _pages(address)
@@ -289,7 +289,7 @@ def fetcher_of(store: str) -> tuple[Fetcher, Any]:
 
 
 class RemoteSource(Uncopied):
-    """Source of one file on the Hub or on a web server, read with the retries and limits of an audit."""
+    """Source for one file on the Hub or on a web server. It uses the same retries and limits as an audit."""
 
     def __init__(self, address: str) -> None:
         self.name = address

@@ -158,7 +158,7 @@ def _walk(top: str) -> Iterator[Folder]:
             empty = False
             names.sort()
             has_index = any(map(is_index, names))
-            # Map lazily, because a folder may contain a million names.
+            # Create the items lazily, because a folder may contain a million names.
             yield Folder(None, map(FileInput, names), has_index, listed=True)
     if empty:
         yield Folder.problem(top, NO_MODEL_FILES)

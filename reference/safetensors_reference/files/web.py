@@ -68,7 +68,10 @@ class Web:
     async def get(
         self, place: RequestTarget, fields: Mapping[str, str], count: int
     ) -> AsyncIterator[tuple[Any, RequestTarget]]:
-        """Follow redirects and yield the response and its address. Raises NotReadError, also in the block."""
+        """Follow redirects and yield the response and its address.
+
+        Raises NotReadError, even for network errors that occur inside the ``with`` block.
+        """
         import aiohttp
 
         seconds = time_for(count)

@@ -77,7 +77,7 @@ class EntryReader:
         choice: str | None = None,
         tolerated: bool | None = None,
     ) -> None:
-        """Report a fault, tolerated if it belongs to a choice and the selected option is not ``reject``."""
+        """Report a fault. It is tolerated if its choice has a selected option other than ``reject``."""
         if tolerated is None:
             tolerated = choice is not None and self._options[choice] != "reject"
         start, end = self._base + node.start, self._base + node.end
@@ -397,7 +397,10 @@ class Tensors(Rows):
 
 
 class Ranges(Sequence[Range]):
-    """Byte ranges of all entries that have one, beginning with ``first``, declared at file positions."""
+    """Byte ranges of all entries that have one: those in ``first``, and then those in ``entries``.
+
+    ``base`` is added to the position of each declaration.
+    """
 
     def __init__(self, first: list[Entry], entries: Entries, base: int) -> None:
         self._first = [e for e in first if e.offsets is not None]

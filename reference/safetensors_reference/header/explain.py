@@ -44,7 +44,7 @@ class Explanation:
     Attributes:
         name: name of the input, used in messages.
         size: size of the file in bytes.
-        profile: profile that decides where readers may differ.
+        profile: profile that decides the points on which readers may differ.
         faults: all faults in file order.
         tolerated: faults that the profile tolerates, in file order.
         header: the header, or None if there are any faults.
@@ -73,7 +73,7 @@ def profile_options(profile: str) -> dict[str, str]:
     """Return a mapping of choices to the options of ``profile``.
 
     If the profile leaves a choice open, the option of the hardened profile is used. Choices that the hardened
-    profile leaves open as well do not concern headers and are omitted. Raises AccessError for an unknown
+    profile also leaves open do not concern headers and are omitted. Raises AccessError for an unknown
     profile.
     """
     check_profile(profile)
@@ -120,7 +120,7 @@ def explain_source(
 def framing_fault(prefix: bytes, size: int) -> Fault | None:
     """Check the first 8 bytes of a file of ``size`` bytes.
 
-    Return their fault, or None if a header can follow.
+    Return the fault in these bytes, or None if a header can follow.
 
     Every reader calls this function before it reads a header, so a hostile length cannot cause a large
     allocation.
@@ -151,7 +151,7 @@ class _Explainer:
         self.source = source
         self.out = Explanation(source.name, source.size, profile)
         self.entries = Entries()
-        # replaced by a later entry with the same name, where that is a fault
+        # entries replaced by a later entry with the same name, if the profile treats that as a fault
         self.overridden: list[Entry] = []
         self.metadata: Mapping[str, str] | None = None
         self.complete = True  # whether the ranges of all entries are known; otherwise a gap may not be a hole

@@ -306,7 +306,7 @@ class JsonReader:
         return Node("string", text, start, self.pos, exact)
 
     def _decode(self, start: int, end: int) -> tuple[str, bool]:
-        """Decode the body of a string and report its faults. Return the text and whether it has none."""
+        """Decode the body of a string and report its faults. Return the text and whether it is valid."""
         joined: list[str] = []
         out: list[str] = []
         exact = True

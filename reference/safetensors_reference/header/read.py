@@ -93,7 +93,7 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened") -> Header:
 
     Args:
         what: the file; only its length prefix and header are read.
-        profile: profile that decides where readers may differ.
+        profile: profile that decides the points on which readers may differ.
 
     Raises:
         InvalidFileError: the file breaks rules; the error contains all faults.
@@ -113,7 +113,7 @@ def header_of(source: Source, profile: ProfileName = "hardened") -> Header:
 
 
 def examine(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
-    """Explain a file, without ``ranges`` and on a faster path if it has no faults."""
+    """Explain a file. If it has no faults, use a faster path and omit ``ranges``."""
     with open_source(what) as source:
         return examine_source(source, profile)
 
@@ -204,7 +204,7 @@ def _pieces(raw: bytes, at: int, end: int) -> Iterator[bytes]:
 
 
 _Sizes = defaultdict[str, dict[tuple[int, ...], int]]
-"""Maps each dtype and shape to the number of bytes."""
+"""Maps each dtype and shape to a size in bytes."""
 
 
 def _follow(entries: Iterable[_Entry], at: int | None, sizes: _Sizes) -> int | None:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 MAX_NAME = 255
 INDEX_CAP = 100_000_000
-"""Maximum size of an index in bytes (IDX-13), the same as for a header. Real indexes reach 23.5 MB."""
+"""Maximum size of an index in bytes (IDX-13), the same limit as for a header. Real indexes are as large as
+23.5 MB.
+"""
 METADATA_CAP = 10_000_000
 """Maximum size of the metadata object of an index in bytes (LIM-06)."""
 FAULT_LIMIT = 100_000

@@ -95,7 +95,7 @@ def judge_model(
     names: Collection[str],
     profile: ProfileName = "hardened",
 ) -> ModelJudgement:
-    """Judge a model without opening files. Of the files ``names``, those not in ``shards`` were not read."""
+    """Judge a model without opening files. Files in ``names`` that are not in ``shards`` were not read."""
     if files.index is None or index is None:
         out = _by_numbers(files, shards)
         headers = {name: header for name in files.numbers if (header := _header(shards, name)) is not None}

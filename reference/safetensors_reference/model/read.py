@@ -74,16 +74,15 @@ class IndexExplanation:
         name: path of the index.
         size: size of the index in bytes.
         profile: profile that was used where readers may differ.
-        faults: all faults in the order of the bytes of the index. A fault inside a shard is placed where the
-            index first mentions the shard; its place in the shard is in ``shards``.
+        faults: all faults, sorted by position in the index. A fault inside a shard is placed where the index
+            first mentions the shard; its position within the shard is in ``shards``.
         tolerated: faults that the profile tolerates, placed in the same way as ``faults``.
         notes: legitimate but noteworthy facts.
         shards: mapping of shard names to results, for all shards that could be opened.
         weight_map: mapping of tensor names to shard names; empty if there is no weight_map to compare.
         sizes: mapping of shard names to the size of the data buffer in bytes, for all shards without faults.
         metadata: text of the metadata object, or None if there is none.
-        unread: mapping of shard names to the reason why their state is unknown, if that is not a fault of the
-            model.
+        unread: mapping of the names of unread shards to the reasons why they were not read.
         complete: False if faults were omitted (see ``FAULT_LIMIT``).
     """
 
@@ -137,8 +136,8 @@ def explain_index(
     """Read the index at ``path`` and the headers of its shards, and collect all faults.
 
     Opens only files in the same folder as the index. Symbolic links are followed and noted (IDX-06), because
-    Hub caches consist of them. ``known`` contains the results of files in that folder that were already read,
-    by file name.
+    Hub caches consist of them. ``known`` maps the names of files in that folder that were already read to
+    their results.
 
     Raises UnreadableError if the index cannot be read.
     """
@@ -171,7 +170,7 @@ def explain_index(
 
 
 def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLookup) -> IndexExplanation:
-    """Read an open index and collect all faults; ``shards`` of the result stays empty.
+    """Read an open index and collect all faults; ``shards`` stays empty in the result.
 
     Args:
         source: the index.
@@ -227,7 +226,7 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
     tensors = {
         name: ShardedTensor(shard, headers[shard].tensors[name]) for name, shard in seen.weight_map.items()
     }
-    # int() raises an error of its own for thousands of digits.
+    # int() would raise a ValueError for a number with thousands of digits.
     number: Callable[[str], int | float] = lambda text: int(text) if len(text) <= DIGITS else float(text)  # noqa: E731
     metadata = None if seen.metadata is None else json.loads(seen.metadata, parse_int=number)
     return ShardedHeader(tensors, sum(t.info.nbytes for t in tensors.values()), metadata, headers)
@@ -236,9 +235,10 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
 def check_shards(
     text: IndexText, lookup: ShardLookup, findings: FaultCollector
 ) -> tuple[dict[str, Header], dict[str, str]]:
-    """Compare all usable shards with the map. Faults of a shard are placed at its first mention.
+    """Compare all usable shards with the weight_map. Faults of a shard are placed at its first mention.
 
-    Return the headers of the shards without faults, and the reasons why shards were not read, by name.
+    Return two mappings by shard name: the headers of the shards without faults, and the reasons why shards
+    were not read.
     """
     headers: dict[str, Header] = {}
     unread: dict[str, str] = {}
@@ -265,7 +265,7 @@ def check_shards(
 
 
 def _check_contents(text: IndexText, headers: Mapping[str, Header], findings: FaultCollector) -> None:
-    """Compare the map with the tensors in the headers of the shards (IDX-03, IDX-09 to IDX-11, IDX-14)."""
+    """Compare the weight_map with the headers of the shards (IDX-03, IDX-09 to IDX-11, IDX-14)."""
     holders: dict[str, list[str]] = {}
     for shard, header in headers.items():
         for name in header.tensors:

@@ -31,10 +31,10 @@ HEADER_CAP = 100_000_000
 class Rule:
     """A numbered requirement of the format.
 
-    ``basis`` says where the requirement comes from or, for a "may" rule, the permission. ``text``,
+    ``basis`` says where the requirement (or, for a "may" rule, the permission) comes from. ``text``,
     ``official`` and ``hardened`` are the positions of the written specification, the newest official release
     and our recommendation for hostile files. If these positions differ or the text leaves the behaviour open,
-    ``choice`` names the choice. ``codes`` are the fault codes that a strict reader reports.
+    ``choice`` is the id of the choice. ``codes`` are the fault codes that a strict reader reports.
     """
 
     id: str

@@ -55,11 +55,13 @@ WHITESPACE = (
     "object and a string only as examples, so accepting another form is called a deviation. A run with "
     "--profile text also requires a reader to reject the whitespace."
 )
-"""Explains why two requirements of the text are open choices although weaker statements are requirements."""
+"""Explains why two requirements of the text are open choices, whereas weaker statements count as
+requirements.
+"""
 
 
 def escape(text: str) -> str:
-    """Escape text for Markdown, whether inside or outside tables, but no more than necessary."""
+    """Escape text for use in Markdown, inside or outside a table. Escapes no more than necessary."""
     text = re.sub(r"[\\`*<>|&\[\]]", r"\\\g<0>", text)
     # In GitHub's Markdown, an underscore inside a word is plain text. Anywhere else, it could start emphasis.
     return re.sub(r"__+|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", lambda m: "\\_" * len(m.group()), text)

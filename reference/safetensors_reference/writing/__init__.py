@@ -1,1 +1,1 @@
-"""Writers for single files with NumPy and torch, which replace an existing file in a single step."""
+"""Writes single files from NumPy arrays or torch tensors, and replaces an existing file in a single step."""

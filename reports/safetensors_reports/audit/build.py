@@ -60,15 +60,15 @@ from .roles import about, roles
 
 
 def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
-    """Return one row per area, with one row per rule, and the worst verdict of every implementation.
+    """Return a row per area with a row per rule; each row has the worst verdict of every implementation.
 
     A failing case counts only for the rules to which its failures are attributed. ``worst`` is null if an
-    implementation has no verdict, and ``known`` is the number of cases with a verdict per implementation.
+    implementation has no verdict, and ``known`` is each implementation's number of cases with a verdict.
     """
     carried: dict[str, set[str]] = {rule: set() for rule in rule_book().rules}
     for case in manifest.cases:
         for rule in case.rules:
-            # A corpus from another version may name rules that this version does not know.
+            # A corpus from another version may refer to rules that this version does not know.
             carried.setdefault(rule, set()).add(case.id)
     by_record = [_RecordVerdicts.of(record) for record in records]
 
@@ -93,7 +93,7 @@ def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
 
 @dataclass(frozen=True)
 class _RecordVerdicts:
-    """A record's passing cases by kind of verdict, and its failing cases by the rule that they violate."""
+    """Passing cases of a record by kind of verdict, and failing cases by the rule that they violate."""
 
     fine: Mapping[str, set[str]]
     charged: Mapping[str, Mapping[str, str]]
@@ -122,7 +122,7 @@ class _RecordVerdicts:
 
 
 def _overall_kind(verdicts: Sequence[str]) -> str:
-    """Return the worst failing verdict; one unsupported dtype does not make a rule look unsupported."""
+    """Return the worst failing verdict; one unsupported dtype does not make the rule look unsupported."""
     kind = kind_of(worst(verdicts))
     if fails(kind, strict=True):
         return kind
@@ -142,7 +142,8 @@ def _column(record: RunRecord, manifest: Manifest) -> list[str]:
     verdicts = record.case_verdicts
     reasons = record.header["corpus"].get("left_out", {})
     unsure: set[str] = set()
-    if record.not_run:  # a kind may have been skipped only in part if the implementation has its step
+    # if the implementation has the step of a kind, the run may have skipped only some cases of that kind
+    if record.not_run:
         steps = set(record.implementation.get("steps", ()))
         unsure = steps.intersection(ONE_STEP_KINDS) | ({"resource"} if steps & {"open", "read"} else set())
 
@@ -170,7 +171,7 @@ def build_report(
     known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
-    """Build the report of the given runs, with public details only if ``public``. Raises AuditError."""
+    """Build the report of the given runs; if ``public``, include only public details. Raises AuditError."""
     if not records:
         raise AuditError("there is no run record; pass the .jsonl files that stc run --report wrote")
     order = sorted(
@@ -316,7 +317,7 @@ def _most(rows: Sequence[Row], name: str) -> list[Costly]:
 def _agreement(
     records: Sequence[RunRecord], labels: Sequence[str], manifest: Manifest, *, public: bool
 ) -> AgreementPart:
-    """Compare the runs; published reports contain only counts, because cases show how to trigger splits."""
+    """Compare the runs; published reports contain only counts, as cases would show how to trigger splits."""
     plain = {case.id for case in manifest.reading}
     have = [len({row["case"] for row in record.results} & plain) for record in records]
     # Compare filtered runs with the largest of them, not with the whole corpus.

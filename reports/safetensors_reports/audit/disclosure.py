@@ -1,8 +1,8 @@
 """Find public references for findings, and withhold unreported dangerous results from published pages.
 
 Unreported crashes, hangs and unbounded memory use are withheld by *non-interference*: for other people's
-software, the published pages are the same, byte for byte, as if such a step had passed. No number reveals
-whether there are any. The code guarantees this because it replaces both passed steps and withheld steps with
+software, the published pages are byte for byte the same as if such a step had passed. No number reveals
+whether there were any. The code guarantees this because it replaces both passed steps and withheld steps with
 the same row before it counts anything. That row contains public facts only.
 """
 
@@ -30,7 +30,7 @@ from .report import Finding, ReferenceRow
 UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
 """Families of reported bugs that result in a crash, a hang or unbounded memory use."""
 OWN = "reference"
-"""Name of this project's own reader. Nothing is withheld for it."""
+"""Name of this project's own reader. None of its results are withheld."""
 NO_ANSWER = "not-asked"
 
 
@@ -90,7 +90,8 @@ def published_run(
     """Return a run as published pages may show it; runs of this project's own reader are returned unchanged.
 
     With ``reported``, unsafe results that a public report describes are shown. Comparisons of projects leave
-    them out, because a more open tracker would otherwise look worse. Raises AuditError for an incomplete run.
+    them out, because a project with a more open tracker would otherwise look worse. Raises AuditError for an
+    incomplete run.
     """
     if record.implementation["name"] == OWN:
         return record
@@ -116,7 +117,7 @@ def published_run(
         else row
         for row, silent in zip(record.results, quiet, strict=True)
     ]
-    # The problems of a run may concern anything, including what is withheld.
+    # The problems of a run may refer to anything, including withheld results.
     shown = dataclasses.replace(record, choices=choices, results=results, problems=[])
     record.shown[manifest.digest, disclosed] = shown
     return shown
@@ -133,7 +134,7 @@ def _demand_all(record: RunRecord) -> None:
     faults = {
         "lines that cannot be read": record.left_out,
         "no end": record.truncated,
-        "only a part of the cases": record.partial,
+        "only some of the cases": record.partial,
         f"no result for {record.not_run:,} cases": record.not_run,
     }
     if lacks := next((words for words, present in faults.items() if present), ""):
@@ -162,7 +163,7 @@ def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str 
 
 
 def redact_open(row: Row) -> Row:
-    """Replace a wrong accept of opening a file, which would reveal a crash on reading, by a late reject."""
+    """Replace a wrongly accepted ``open``, which would reveal a crash on reading, with a late reject."""
     if effect_of(row["verdict"]) != "accept":
         return row
     late = {"verdict": "late-reject", "rule": LATE, "basis": basis_of(LATE), "detail": "accepted at open"}

@@ -111,7 +111,7 @@ def _rule(rule: str, about: RuleRow, findings: Sequence[Finding]) -> Json:
     if weak:
         # GitHub shows rules that have this number as security alerts, so only weaknesses get one.
         out["properties"]["security-severity"] = f"{SECURITY_SEVERITY[worst]:.1f}"
-    # A fuzzing finding from another version of the suite may name other weaknesses.
+    # A fuzzing finding from another version of the suite may refer to weaknesses that are unknown here.
     known = [n for n in numbers if n in CWE_NAMES]
     if known:
         out["relationships"] = [{"target": cwe_reference(n), "kinds": ["relevant"]} for n in known]

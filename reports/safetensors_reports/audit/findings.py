@@ -75,8 +75,8 @@ class FailingInput:
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        # Prefer a small file to a call without a file, which has nothing to show. Steps on a device come
-        # last.
+        # Prefer a small file to a call without a file, because a call has no bytes to show. Steps on a device
+        # come last.
         grade = (_SEVERITIES.index(self.severity), _OUTCOMES.index(self.outcome))
         case, step = self.row["case"], self.row["step"]
         return *grade, self.size == 0, self.size, case, step == "device", step
@@ -154,7 +154,7 @@ def _add_run(groups: dict[Key, _Group], label: str, record: RunRecord) -> None:
     who = record.selector, record.name, record.version, record.header["profile"], device, parser
 
     def add(rule: str, verdict: str, rows: Sequence[Row]) -> None:
-        # A record of another corpus may name rules that this version does not know.
+        # A record of another corpus may refer to rules that this version does not know.
         if rule in book.rules and rows:
             groups.setdefault((label, rule, verdict), _Group(*who)).rows.extend(rows)
 
@@ -198,7 +198,7 @@ def _ids(groups: Mapping[Key, _Group]) -> dict[Key, str]:
     taken: set[str] = set()
     for key, group in groups.items():
         who = group.selector if len(labels[group.selector]) == 1 else key[0]
-        if len(who) > MAX_NAME:  # this must be safe in a command line and as an anchor in a page
+        if len(who) > MAX_NAME:  # this must be safe on a command line and as an anchor on a page
             who = f"{who[:MAX_NAME]} {digest(who)[:8]}"
         out[key] = unused(slug(f"{who} {key[1] or NOT_KNOWN} {key[2]}"), taken)
         taken.add(out[key])
@@ -279,7 +279,7 @@ def _evidence_row(shown: FailingInput, seen: Evidence, manifest: Manifest) -> Ev
         request=stable(json.dumps(action), MAX_REQUEST) if action else None,
         layout=seen.layout,
         hex=seen.hex,
-        # Large inputs, and those of several files, are not carried.
+        # Large inputs and inputs that consist of several files are not included in the report.
         input=hashlib.sha256(data).hexdigest() if data is not None and len(data) <= MAX_CARRIED else None,
     )
 

@@ -113,7 +113,8 @@ def load_fuzz_finding(path: Path) -> FuzzFinding:
     for rule in document.rules:
         if rule.id not in rule_book().rules:
             raise AuditError(
-                f"{shown}: there is no rule {rule.id}; update this program or fuzz again, whichever is older"
+                f"there is no rule {rule.id}; update this program, or fuzz again if the finding is older "
+                "than this program"
             )
     if not _is_replay_command(document):
         raise AuditError(

@@ -117,7 +117,8 @@ class CauseRow(Struct):
         verdicts: Verdict -> number of cases; a case counts under its worst verdict.
         basis: Basis of the worst verdict: text, official or ours; null if the run does not record it.
         rule: The rule to which most failures are attributed; empty if there is none.
-        what: What the implementation does with which kind of input. If this is withheld, only the rule.
+        what: What the implementation does, and with which kind of input. If this is withheld, only the rule
+            is given.
         said: Class of the implementation's own messages.
         cases: Ids of the cases; empty if they are withheld.
         example: The case to look at first.
@@ -178,11 +179,11 @@ class RoleRow(Struct):
     """Results of an implementation in one role.
 
     Attributes:
-        asked: Number of cases of a full run in this role. Cases that published reports withhold are included
+        asked: Number of cases for this role in a full run. Cases that published reports withhold are included
             here and count as cases without a fault.
         failed: Cases that fail in an area that the implementation claims to support.
-        unclaimed: Areas of rules that it does not claim to support. Failures there are in no cell.
-        cells: The areas that have cases.
+        unclaimed: Areas of rules that it does not claim to support. No cell includes failures in these areas.
+        cells: Results for each area that has cases.
     """
 
     role: Annotated[str, _one_of(ROLES)]
@@ -200,7 +201,7 @@ class Implementation(Struct, kw_only=True):
         label: Selector and version. The label is unique in this report and used everywhere else in it.
         selector: Value of --impl.
         corpus: SHA-256 of the manifest of the run.
-        word: The overall verdict. It is conformant only if every case of a full run has a verdict.
+        word: The overall verdict. It is conformant only if every case in a full run has a verdict.
             Published reports about other people's software withhold unsafe results, so they say 'no fault
             shown' instead of conformant and never say 'unsafe'.
         due: Number of cases in a full run of this implementation.
@@ -209,9 +210,9 @@ class Implementation(Struct, kw_only=True):
             For other people's software, published reports leave out passes and options taken. No fault is
             shown for the cases that are not counted; they passed or are withheld.
         contradictions: Number of choices with contradicting answers.
-        not_run: Number of cases of a full run that have no verdict. They never count as passed. The number is
+        not_run: Number of cases in a full run that have no verdict. They never count as passed. The number is
             zero in published reports about other people's software, because these need complete runs.
-        not_asked: Reason -> number of cases of the corpus that are not part of a full run, because they are
+        not_asked: Reason -> number of cases in the corpus that are not part of a full run, because they are
             heavy or because the implementation does not support their kind or area.
         expected_failing: Number of cases that fail as the baseline expects, even if they are not named here.
         problems: Problems that the run reported; none on published pages.
@@ -265,7 +266,7 @@ class Implementation(Struct, kw_only=True):
 
 
 class Scales(Struct):
-    """The words of each scale with their meaning, worst or easiest first."""
+    """The words of each scale with their meanings, worst or easiest first."""
 
     severity: Words
     difficulty: Words
@@ -296,7 +297,7 @@ class AreaCells(Struct):
 
 
 class CaseRow(Struct):
-    """A case of the corpus with its verdicts.
+    """A case in the corpus with its verdicts.
 
     Attributes:
         rule: The rule that the case is about.
@@ -313,7 +314,7 @@ class Cases(Struct):
 
     Attributes:
         legend: Verdict -> letter.
-        rows: Every case of the corpus; none on published pages.
+        rows: Every case in the corpus; none on published pages.
     """
 
     legend: Words
@@ -397,8 +398,8 @@ class EvidenceRow(Struct):
     Attributes:
         case: Case id, or slug of a fuzzing finding.
         file: Path in the corpus.
-        where: The bytes at fault. This is the whole input if no byte is more at fault than another, and null
-            if there is no file.
+        where: The bytes at fault. This is the whole input if no particular bytes are at fault, and null if
+            there is no file.
         request: What was requested besides reading the file: a slice, data to write, or a change to the file.
             It is JSON, truncated if it is long.
         layout: The layout of the data buffer in one line.
@@ -435,7 +436,7 @@ class Finding(Struct):
         id: Id that is stable across versions.
         rule: None if fuzzing found it and the rule is not known.
         weaknesses: CWE entries, the primary one first.
-        case_count: Number of cases of the corpus that show it; zero if only fuzzing found it.
+        case_count: Number of cases in the corpus that show it; zero if only fuzzing found it.
         cases: Ids of the cases; on published pages, only of those with a public report.
         fingerprint: Digest of the input that is shown.
         reproducer: Command line that reproduces it.
@@ -539,11 +540,11 @@ class Report(Struct, kw_only=True):
     they do not know.
 
     Attributes:
-        schema: Version of this format; it is raised on incompatible changes.
+        schema: Version of this format; every incompatible change increments it.
         public: Whether the report is for published pages. If so, failures of other people's software without
             a public report show only the verdict and the rule, and crashes, hangs and unbounded memory use
-            without a public report change nothing. Comparisons of projects leave out even those with a public
-            report.
+            without a public report have no effect on the report. Comparisons of projects leave out even those
+            with a public report.
         findings: Findings, worst first.
         inputs: SHA-256 -> bytes of an input in the evidence of a finding.
         rules: Rules that the findings refer to.

@@ -56,7 +56,7 @@ class _Role:
 def roles(
     record: RunRecord, shown: RunRecord, manifest: Manifest, *, public: bool, disclosed: Collection[str] = ()
 ) -> list[RoleRow]:
-    """Return the results by role. If some are withheld, use only ``shown`` and the header of ``record``."""
+    """Return the results by role; if some are withheld, use only ``shown`` and the header of ``record``."""
     hidden = public and record.implementation["name"] != OWN
     by_role: defaultdict[str, _Role] = defaultdict(_Role)
     info = record.implementation

@@ -15,7 +15,7 @@ _UNKNOWN = frozenset("-.H")
 
 @dataclass(frozen=True)
 class Delta:
-    """The differences between two reports; findings in ``unknown`` were not completely run again."""
+    """The differences between two reports; not all cases of the findings in ``unknown`` were run again."""
 
     new: tuple[str, ...]
     fixed: tuple[str, ...]
@@ -63,7 +63,7 @@ def _notes(report: Report, previous: Report) -> list[str]:
 
 
 def baseline_delta(report: Report) -> Delta | None:
-    """Compare the findings with the baselines, which list failures only; return None if there are none."""
+    """Compare the findings with the baselines, which list only failures; return None without a baseline."""
     implementations = [one for one in report.implementations if one.baseline]
     if not implementations:
         return None

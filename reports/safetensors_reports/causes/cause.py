@@ -186,7 +186,7 @@ _INDENT = " " * 8
 
 @dataclass(frozen=True)
 class Cause:
-    """One root cause in short and safe strings; a contradiction also has a second case, ``beside``."""
+    """A root cause, described in short, safe strings; a contradiction also has a second case, ``beside``."""
 
     verdict: str
     verdicts: tuple[tuple[str, int], ...]
@@ -331,7 +331,7 @@ def cause_text(cause: Cause) -> str:
 
 
 def verdict_numbers(cause: Cause) -> str:
-    """Return the cases per verdict, such as ``41 wrong-reject, 4 not-strict``, if there are several."""
+    """Return the case counts by verdict, such as ``41 wrong-reject, 4 not-strict``, if there are several."""
     if len(cause.verdicts) < 2:
         return ""
     return ", ".join(f"{count:,} {visible(verdict, 40)}" for verdict, count in cause.verdicts)

@@ -95,7 +95,7 @@ def _rule(row: Row) -> str:
 
 
 def all_failures(rows: Iterable[Row]) -> list[Failure]:
-    """Return all failures, but leave out a wrongly accepted ``open`` if reading the same case ends worse."""
+    """Return all failures, but omit a wrongly accepted ``open`` if ``read`` is worse for the same case."""
     every = [failure for row in rows for failure in failures(row)]
     reading: dict[str, tuple[int, int]] = {}
     for f in every:

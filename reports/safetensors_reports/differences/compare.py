@@ -1,11 +1,11 @@
 """Compare runs and find the cases on which implementations disagree about the same file.
 
 In a content split, two readers accept the same file and return different tensors. An attacker can use this to
-show a scanner other content than a loader. In a verdict split, one reader accepts and another rejects, which
-is usually an interoperability defect. The two are counted separately and never added up.
+show a scanner different content than the loader sees. In a verdict split, one reader accepts and another
+rejects, which is usually an interoperability defect. The two are counted separately and never added up.
 
 Only values that both readers report can differ: a reader that lists names and shapes agrees with a reader
-that also returns bytes. So agreement is symmetric but not transitive.
+that also returns bytes. Agreement is therefore symmetric but not transitive.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def clusters_of(splits: Iterable[Split]) -> tuple[Cluster, ...]:
 
 
 class _Answer(NamedTuple):
-    """An answer of one implementation. Equal contents are the same object."""
+    """An answer of one implementation. Equal contents are represented by the same object."""
 
     label: str
     outcome: str
@@ -230,7 +230,7 @@ def _groups(accepters: Sequence[_Answer], disagreements: Mapping[Pair, Kind]) ->
 
 
 def _value_count(content: Mapping[str, Any]) -> int:
-    """Return how many values a content contains. A content that was cut counts as a complete one."""
+    """Return the number of values in a reader's content; truncated content counts as if it were complete."""
     if "digests" in content:
         return int(content.get("tensor_count", 0)) * len(content["digests"]) + 1
     rows = content.get("tensors") or ()

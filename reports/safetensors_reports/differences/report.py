@@ -96,7 +96,7 @@ Labels = Annotated[tuple[str, ...], Meta(min_length=2, max_length=2)]
 
 
 class InputsPart(Struct, frozen=True):
-    """Numbers of inputs.
+    """Input counts.
 
     Attributes:
         compared: Inputs that at least two implementations accepted or rejected.
@@ -135,7 +135,7 @@ class DisagreementRow(Struct, frozen=True):
             rule of the case, or valid if there is no case.
         choice: The open choice that the input falls under.
         vector: Label -> token.
-        difference: First difference of a content split: the second in between, compared with the first.
+        difference: How the content of the second label in between first differs from that of the first label.
         answers: Label -> canonical dump.
     """
 
@@ -166,7 +166,7 @@ class ClusterRow(Struct, frozen=True):
 
 
 class BySort(Struct, frozen=True):
-    """Numbers of inputs by sort of disagreement."""
+    """Input counts by sort of disagreement."""
 
     content: Count
     verdict: Count
@@ -185,7 +185,7 @@ class DissenterRow(Struct, frozen=True):
 
 
 class PairRow(Struct, frozen=True):
-    """Numbers of inputs on which two implementations disagree."""
+    """Counts of the inputs on which two implementations disagree."""
 
     between: Labels
     content: Count
@@ -196,17 +196,17 @@ class PairRow(Struct, frozen=True):
 class DiffDocument(Struct, frozen=True):
     """Disagreements between several implementations on the same inputs.
 
-    Nothing in this document depends on an expected result. Labels consist of name and version; signatures
-    contain names only. Readers ignore properties that they do not know.
+    Nothing in this document depends on an expected result. A label consists of a name and a version;
+    signatures contain names only. Readers ignore properties that they do not know.
 
     Attributes:
-        diff: Version of this format; it is raised on incompatible changes.
+        diff: Version of this format; every incompatible change increments it.
         suite: Version of the suite.
         source: Source of the inputs: files, or the corpus with its version.
         counts: Inputs with disagreements; an input counts only under its worst sort.
         unmatched: Triage entries that match no disagreement.
         problems: Inputs and implementations that could not be run.
-        answers: Results for inputs given by path, label -> canonical dump.
+        answers: Results for each input given by path, as label -> canonical dump.
     """
 
     diff: Literal[1]

@@ -1,7 +1,7 @@
 """Sort the disagreements of a differential run, and assign each a signature and a dissenter.
 
-Different content for one file is always a defect. If some readers accept and others reject, it is a defect
-only if the format leaves no choice. A signature contains no versions, case ids or messages, so known
+Different content for one file is always a defect. If some readers accept a file and others reject it, this is
+a defect only if the format leaves no choice. A signature contains no versions, case ids or messages, so known
 disagreements stay known when the corpus grows or an implementation publishes a release.
 """
 
@@ -31,7 +31,7 @@ Sort = Literal["content", "verdict", "unsafe", "choice"]
 SORTS: dict[Sort, str] = {
     "content": "several implementations accept the input but read different content",
     "verdict": "some implementations accept the input and others reject it",
-    "unsafe": "an implementation crashes, hangs or runs out of memory and none of the others accepts",
+    "unsafe": "an implementation crashes, hangs or runs out of memory, and no other accepts the input",
     "choice": "some implementations accept the input and others reject it; the format allows both",
 }
 """Meaning of each sort of disagreement, most dangerous first. All but the last count as defects."""
@@ -50,7 +50,7 @@ class InputInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Disagreement(Split):
-    """One input on which implementations disagree or one fails badly."""
+    """One input on which implementations disagree, or on which one of them fails badly."""
 
     sort: Sort
     signature: str
@@ -84,7 +84,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Differences:
-    """Disagreements of a run, worst first, and the numbers of inputs."""
+    """Disagreements of a run, worst first, and the input counts."""
 
     labels: tuple[str, ...]
     found: tuple[Disagreement, ...]

@@ -24,7 +24,7 @@ _OF_DATA = re.compile(
     r"'(NoneType|bool|bytes|dict|float|int|list|str|tuple)' object has no attribute"
     r"|module 'numpy' has no attribute"
 )
-"""Errors of parsers that trust their input, and of libraries that use a removed NumPy name somewhere."""
+"""Errors of parsers that trust their input, and of libraries that use a name that NumPy has removed."""
 _OTHER_FORM = re.compile(
     r"unexpected keyword argument|takes .*positional argument|missing \d+ required .*argument"
     r"|is not a (function|constructor)\b"

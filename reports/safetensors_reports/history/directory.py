@@ -100,7 +100,7 @@ class DirectoryDocument(Struct, frozen=True):
     """All programs with published results. Readers ignore properties that they do not know.
 
     Attributes:
-        schema: Version of this format; it is raised on incompatible changes.
+        schema: Version of this format; every incompatible change increments it.
         corpus: Corpus that the newest reports use.
     """
 

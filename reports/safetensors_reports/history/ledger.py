@@ -226,7 +226,7 @@ def _load(path: Path) -> Ledger:
             raise AuditError(f"{where}: this line is about a different program from the lines before it")
         lines.append(line)
     if not lines:
-        raise AuditError(f"{visible(str(path))}: the file contains no run; remove it")
+        raise AuditError(f"{visible(str(path))}: the file contains no runs; remove it")
     if len({line.key for line in lines}) != len(lines):
         raise AuditError(
             f"{visible(str(path))}: the file contains the same run twice; restore the committed file"

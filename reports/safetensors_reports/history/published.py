@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def file_name(implementation: str) -> str:
 def published_version(
     run: VersionRun, notes: Mapping[str, CaseInfo], manifest: Mapping[str, Any]
 ) -> VersionRun:
-    """Replace *unsafe* results without a public report by passes, before anything is counted."""
+    """Replace *unsafe* results without a public report with passes, before anything is counted."""
     if run.record is None:
         return run
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
@@ -47,8 +47,8 @@ def published_version(
     bugs = {case: note.bugs for case, note in notes.items()}
 
     def passed(row: Row) -> Row:
-        # To pass a case of a choice is to take an option. It is the same option for all versions, and never a
-        # bug.
+        # Passing a case of a choice means taking an option. This is the same option for all versions and
+        # never a bug.
         buggy = {bug.option for bug in bugs.get(row["case"], ())}
         taken = (f"choice:{option}" for option in options.get(row["case"], ()) if option not in buggy)
         return {**row, "verdict": next(taken, "pass"), "detail": "", "failures": []}
@@ -70,8 +70,14 @@ def published_version(
 def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> TrendDocument:
     """Return the changes that show publicly reported bugs. Raises AuditError for other unsafe results."""
     table = {bug["id"]: bug for bug in manifest["field_bugs"]}
-    for case, version, verdict, bugs in _failures(document):
-        if kind_of(verdict) == "unsafe" and not _reported(bugs, version, table):
+    seen = [(row.version, s.case, s.verdict, s.bugs) for row in document.versions for s in row.shows]
+    for passage in document.passages:
+        for change in passage.changes:
+            bugs = tuple(bug.bug for bug in change.bugs)
+            seen.append((passage.before, change.case, change.before, bugs))
+            seen.append((passage.after, change.case, change.after, bugs))
+    for version, case, verdict, bugs in seen:
+        if bugs and kind_of(verdict) == "unsafe" and not _reported(bugs, version, table):
             raise AuditError(
                 f"the trend contains an unsafe result in version {visible(version, 60)}, case "
                 f"{visible(case, 100)}, for which no bug with a public report is recorded; create the "
@@ -86,18 +92,6 @@ def published_trend(document: TrendDocument, manifest: Mapping[str, Any]) -> Tre
         replace(row, counts={}, remarks=(), shows=_recorded(row, table)) for row in document.versions
     )
     return replace(document, versions=versions, passages=tuple(passages))
-
-
-def _failures(document: TrendDocument) -> Iterator[tuple[str, str, str, list[str]]]:
-    for row in document.versions:
-        for shown in row.shows:
-            yield shown.case, row.version, shown.verdict, list(shown.bugs)
-    for passage in document.passages:
-        for change in passage.changes:
-            bugs = [bug.bug for bug in change.bugs]
-            if bugs:
-                yield change.case, passage.before, change.before, bugs
-                yield change.case, passage.after, change.after, bugs
 
 
 def _reported(bugs: Iterable[str], version: str, table: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -51,7 +51,7 @@ Turns = Annotated[dict[Turn, Count], Meta(extra_json_schema={"propertyNames": {"
 
 @dataclass(frozen=True)
 class KnownBug:
-    """A known bug that a case shows; taking ``option`` of a choice may be the bug."""
+    """A known bug that a case shows; the bug may be that the reader takes ``option`` of a choice."""
 
     id: str
     reference: str
@@ -213,7 +213,7 @@ class TrendDocument(Struct, frozen=True):
     Readers ignore properties that they do not know.
 
     Attributes:
-        trend: Version of this format; it is raised on incompatible changes.
+        trend: Version of this format; every incompatible change increments it.
         implementation: Name, followed by a colon and the entry point if there is one.
         passages: Every version that ran, compared with the previous version that ran.
         source: Address of the repository, for versions that were built from source.

@@ -24,7 +24,7 @@ MAX_LABEL = 40
 
 
 class Pair(NamedTuple):
-    """Two labels, and the numbers of cases on which their answers differ."""
+    """Two labels, with counts of the cases on which their answers differ."""
 
     one: str
     other: str

@@ -96,7 +96,7 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """All programs with one role, in alphabetical order; ``areas`` maps areas with cases to their titles."""
+    """All programs in one role, in alphabetical order; ``areas`` maps areas with cases to their titles."""
 
     role: str
     areas: dict[str, str]

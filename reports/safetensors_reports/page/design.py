@@ -60,7 +60,7 @@ WIDTH = 880
 MARGIN = 16
 INNER = WIDTH - 2 * MARGIN
 CHAR = 6.7
-"""Width of a character in pixels, slightly more than in fixed-pitch fonts of this size."""
+"""Width of a character in pixels, slightly larger than in fixed-pitch fonts of this size."""
 
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN", "RLE", "RLO", "RLI"})
 
@@ -85,7 +85,7 @@ def quoted_name(name: str, limit: int = 22) -> str:
 
 
 def columns(text: str) -> int:
-    """Return the number of columns of a string; East Asian characters and emoji are two columns wide."""
+    """Return the number of columns that a string occupies; East Asian characters and emoji occupy two."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

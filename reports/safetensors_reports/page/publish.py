@@ -211,7 +211,7 @@ def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
 
 
 WIDTH, MARGIN, NAME, CELL = 800, 14, 174, 42
-"""The widths of the chart, its margin, the name column and each other column, in pixels."""
+"""The widths of the chart, its margin, the name column and every other column, in pixels."""
 TOP, LINE, GROUP = 150, 21, 30
 """The heights of the header, of a row, and of the header of a group."""
 TRACK = 36

@@ -112,7 +112,7 @@ def blocks(report: Report) -> list[Block]:
         block.shown = _speaking(block.members)
         references: dict[str, Reference] = {}
         for member in block.members:
-            # The short form of a report comes before its address and is shown for both.
+            # The short form of a report comes before its address and is the name that is shown for both.
             for row in sorted(member.references, key=lambda r: r.reference.startswith("https://")):
                 key, name = report_key(row.reference), row.reference
                 entry = references.get(key) or Reference(name, reference_url(name))
@@ -209,7 +209,7 @@ def _badness(row: AreaCells | RuleCells) -> tuple[int, int]:
 
 
 class BrokenRule(NamedTuple):
-    """A rule with the programs that break it, contrary to the written format or where it is silent."""
+    """A rule, with the programs that violate the written format and those that break it in other ways."""
 
     rule: RuleCells
     against: list[str]
@@ -234,7 +234,7 @@ def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
 
 
 class Option(NamedTuple):
-    """An option that ``number`` implementations took; ``who`` is empty in a report on a single one."""
+    """An option that ``number`` implementations took; ``who`` is empty if the report has only one."""
 
     option: str
     meaning: str
@@ -249,7 +249,7 @@ def choices(report: Report) -> list[tuple[ChoiceText, list[Option]]]:
         for who in report.implementations:
             for row in who.choices:
                 if row.choice == name:
-                    # Several options, separated by bars, may fit.
+                    # Several options, separated by bars, may be compatible with the answers.
                     option = row.option.replace("|", " or ") or _UNDECIDED.get(row.verdict, row.verdict)
                     taken.setdefault(option, []).append(who.label)
         many = len(report.implementations) > 1

@@ -63,7 +63,7 @@ class Corpus(Struct):
     Attributes:
         digest: SHA-256 of the manifest.
         cases: Number of cases in a full run of this implementation, including those that were not run.
-        left_out: Number of cases of the corpus that a full run leaves out: heavy ones unless requested, and
+        left_out: Number of cases in the corpus that a full run leaves out: heavy ones unless requested, and
             those that require a step that the implementation does not support.
     """
 
@@ -84,7 +84,7 @@ class Header(Line):
     """The first line: implementation, corpus and conditions of the run.
 
     Attributes:
-        record: Version of this format; it is raised on incompatible changes.
+        record: Version of this format; every incompatible change increments it.
         suite: Version of the suite.
         device: Requested device: cpu, or an accelerator such as cuda:0. If the implementation has the device
             step, files were loaded onto this device.
@@ -223,7 +223,7 @@ class Footer(Line):
 
     Attributes:
         complete: False for a filtered or interrupted run.
-        not_run: Number of cases of the corpus that were not run.
+        not_run: Number of cases in the corpus that were not run.
     """
 
     complete: bool

@@ -1,4 +1,4 @@
-"""Write run records, which are JSON lines, and read them, even without the footer of a complete run."""
+"""Write run records, which are JSON lines, and read them, even if they lack the footer of a complete run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LARGEST = 1 << 63
 LEFT_OUT_NAMED = 20
 
 MAX_VERSION = 80
-"""Maximum length of a version. It becomes a part of names, and programs can report any version."""
+"""Maximum length of a version. It becomes part of names, and programs can report any string."""
 MAX_SELECTOR = 4_000
 
 Row = dict[str, Any]
@@ -181,7 +181,7 @@ class RunRecord:
 
     @property
     def unfinished(self) -> str | None:
-        """The case on which a truncated run was working, which it opened but did not read."""
+        """The case that a truncated run had opened but not yet read."""
         if not self.truncated or not self.results or self.results[-1]["step"] != "open":
             return None
         last = self.results[-1]["case"]
@@ -210,7 +210,7 @@ class RunRecord:
 
     @cached_property
     def case_verdicts(self) -> dict[str, str]:
-        """The worst verdict of every case, without cases that ran in part and have not failed."""
+        """The worst verdict of every case, except for cases that ran only in part and have not failed."""
         verdicts: dict[str, str] = {}
         for row in self.results:
             case, verdict = row["case"], row["verdict"]
@@ -302,7 +302,7 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
         _fail(
             path,
             1,
-            "there is no header; either the run ended before it began, or this is not a run record",
+            "there is no header; either the run ended before it wrote one, or this is not a run record",
             "run again",
         )
     if more := record.left_out - len(skipped):
@@ -313,7 +313,7 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
 
 
 def _skip(record: RunRecord, row: object) -> bool:
-    """Note the cases that a bad line may belong to, and return whether the case of the next result is one."""
+    """Note the cases that a bad line may belong to; return whether they include the next result's case."""
     record.left_out += 1
     fields = row if isinstance(row, dict) else {}
     if isinstance(fields.get("case"), str):
@@ -326,7 +326,7 @@ def _skip(record: RunRecord, row: object) -> bool:
 
 
 def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
-    """Return a line and what is wrong with it, or None if it is a valid line of a record."""
+    """Return a line, and what is wrong with it or None if it is a valid line of a record."""
     try:
         row = _parse(line)
         if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):
@@ -375,14 +375,14 @@ def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
             path,
             number,
             f"record version {version}, but this program reads version {RECORD}",
-            "update whichever is older",
+            "update this program, or run again if the record is older",
         )
     if row is None:
         _fail(path, number, str(fault), "restore the file or run again")
     if not isinstance(kind, str) or kind not in LINES:
         _fail(path, number, fault or "not a line of a run record", "pass the .jsonl file that a run wrote")
     if kind != "header":
-        _fail(path, number, f"a {kind} before the header", "write every run to its own file")
+        _fail(path, number, f"a {kind} before the header", "write each run to a separate file")
     if fault is not None:
         _fail(path, number, fault, "run again to write a new record")
     return RunRecord(row)
@@ -391,9 +391,9 @@ def _begin(row: Any, fault: str | None, path: Path, number: int) -> RunRecord:
 def _add(record: RunRecord, row: Row, path: Path, number: int) -> None:
     kind = row["type"]
     if kind == "header":
-        _fail(path, number, "a second header", "write every run to its own file")
+        _fail(path, number, "a second header", "write each run to a separate file")
     if record.footer is not None:
-        _fail(path, number, f"a {kind} after the footer", "write every run to its own file")
+        _fail(path, number, f"a {kind} after the footer", "write each run to a separate file")
     if kind == "footer":
         record.footer = row
     elif kind == "problem":

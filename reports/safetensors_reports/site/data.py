@@ -47,7 +47,7 @@ Charges = Mapping[str, Sequence[Finding]]
 
 @dataclass(frozen=True)
 class SiteData:
-    """Data of the pages; ``reports`` maps a program to its folder and report, and ``whole`` covers all."""
+    """Data of the pages; ``reports`` maps programs to folders and reports; ``whole`` covers all programs."""
 
     root: Path
     manifest: Manifest
@@ -62,7 +62,7 @@ class SiteData:
 
     @cached_property
     def cases_by_rule(self) -> dict[str, list[Case]]:
-        """Cases by rule, sorted by size; those that have it as their first rule come first."""
+        """Cases by rule, smallest first, but beginning with the cases that list the rule first."""
         out: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for rule in case.rules:
@@ -114,7 +114,7 @@ class SiteData:
 
     @cached_property
     def smallest(self) -> dict[str, list[Case]]:
-        """Up to three small cases per required fault code, preferably with a file and no other code."""
+        """Up to three small cases per required fault code, preferably cases with a file and no other code."""
         by_code: dict[str, list[Case]] = defaultdict(list)
         for case in self.manifest.cases:
             for code in case.expect.codes if case.expect is not None else ():

@@ -1,4 +1,4 @@
-"""Generate the static site with Sphinx, MyST and the theme Furo, including the search.
+"""Generate the static site with Sphinx, MyST and the Furo theme, including the search.
 
 The names of rules, cases, faults and programs become objects in the search index with their own addresses.
 """
@@ -40,7 +40,7 @@ _ACCESSIBLE = {
     f"{_TABLE}>": f'{_TABLE} tabindex="0" role="group" aria-label="Table">',
     '<th class="head"><p></p></th>': "<td></td>",
 }
-"""HTML of documents, and the HTML that can be scrolled with a keyboard and has no empty headings."""
+"""HTML of documents -> replacement that allows scrolling with a keyboard and has no empty headings."""
 _PAGES = "stc_pages"
 _CARDS = "cards.css"
 _OPTIONS: dict[str, Any] = {

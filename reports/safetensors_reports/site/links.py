@@ -130,7 +130,7 @@ GROUPS = {
     "Run it": ("first-run", "run-it", "compare", "corpus", "formats", "site", "glossary"),
     "Plug in a reader": ("plug-in", "action"),
     "What is published; safety": ("disclosure", "native-readers", "security", "security-policy"),
-    "The reference": ("check", "audit", "reference", "device", "device-bench", "performance"),
+    "The reference": ("check", "audit", "reference", "device", "loaders", "device-bench", "performance"),
     "Fuzzing and coverage": ("fuzz", "fuzz-bench", "covering"),
     "Work on the suite": (
         "contributing", "architecture", "add-a-case", "add-a-rule", "add-an-implementation", "add-a-step",

@@ -58,7 +58,7 @@ _HEADING = re.compile(r'^<h([12]) id="([^"]+)">([^<]*)</h\1>$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A named object in the search, of one of ``generator.KINDS``."""
+    """A named object in the search; its kind is one of ``generator.KINDS``."""
 
     anchor: str
     name: str
@@ -66,7 +66,7 @@ class SearchEntry:
 
     @property
     def words(self) -> str:
-        """The name with similar characters for those that Sphinx splits at or escapes twice."""
+        """The name, with lookalikes in place of characters that Sphinx splits at or escapes twice."""
         words = re.sub(r"\.(?=\S)", "․", visible(self.name, 300)).replace(". ", " ").rstrip(".")
         return words.translate(_LIKE)
 
@@ -89,15 +89,21 @@ class Page:
 
 
 def rendered(
-    data: SiteData, name: str, template: str, entries: Sequence[SearchEntry] = (), /, **values: Any
+    data: SiteData,
+    name: str,
+    template: str,
+    entries: Sequence[SearchEntry] = (),
+    /,
+    *,
+    children: Sequence[str] = (),
+    indexed: bool = True,
+    **values: Any,
 ) -> Page:
-    """Render the template of a page, which may contain ``children`` and ``indexed`` of the page too."""
-    fields = {key: values.pop(key) for key in ("children", "indexed") if key in values}
     text = _environment().get_template(f"{template}.html").render(data=data, to=Links(data, name), **values)
     # A blank line would end a block of HTML, and Markdown would interpret the rest.
     text = re.sub(r"\n\s*\n", "\n", text)
     anchors = [match[2] for match in _HEADING.finditer(text)]
-    return Page(name, _HEADING.sub(_markdown_heading, text), anchors, entries, **fields)
+    return Page(name, _HEADING.sub(_markdown_heading, text), anchors, entries, children, indexed)
 
 
 def _markdown_heading(match: re.Match[str]) -> str:

@@ -76,7 +76,7 @@ def _newest(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Runs that show a bug; it disappeared or appeared between two versions or is in the newest one."""
+    """Runs that show a bug: it appeared or disappeared between two versions, or is in the newest one."""
 
     kind: Kind
     implementation: str

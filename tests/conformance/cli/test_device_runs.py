@@ -83,7 +83,7 @@ def test_without_the_option_nothing_is_loaded_and_a_mere_loader_asks_for_it(tmp_
     assert "device" not in record.implementation["steps"]
     done = runner.invoke(run, ["--impl", loader("DeviceOnly"), "--case", GOOD])
     assert done.exit_code == 2
-    assert "only loads onto devices; name one: --device cuda:0" in done.output
+    assert "only loads onto devices; specify one: --device cuda:0" in done.output
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda", "cuda:", "cuda:-1", "cuda:01", "cuda:٣", "CPU", " cpu", ""])

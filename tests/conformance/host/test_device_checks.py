@@ -121,7 +121,7 @@ def test_all_is_known_of_a_card(begin: Begin) -> None:
 def test_another_stream_that_sees_other_bytes(begin: Begin) -> None:
     checks = begin(Loader(lambda card: setattr(card, "waits", False)))
     assert run(checks) == {**ALL_HOLD, "stream": "fail"}
-    assert "tensor 'a' contains other bytes on another stream" in str(checks.results)
+    assert "tensor 'a' contains different bytes on another stream" in str(checks.results)
 
 
 def test_memory_that_stays(begin: Begin) -> None:

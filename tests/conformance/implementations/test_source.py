@@ -220,7 +220,7 @@ FAILS = 'build = [["sh", "-c", "echo error: 7 is no 8 >&2; exit 1"]]'
         ({"address": "git@example.org:mylib"}, "", "https:// or file://"),
         ({"address": "ssh://-oProxyCommand=true/x"}, "", "source.address"),
         ({"more": ""}, "", "give source.build"),
-        ({"program": PYTHON + '\nadapter = "adapter.py:Load"'}, "", "exclude each other"),
+        ({"program": PYTHON + '\nadapter = "adapter.py:Load"'}, "", "are mutually exclusive"),
         (
             {"program": PYTHON + "\n[[entry]]\nname = 'x'\nabout = ''"},
             "",

@@ -24,9 +24,10 @@ from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, manifest
+from safetensors_corpus.packed import temporary_folder
 
 from ..budget_numbers import BYTES
-from ..support import HERE, REPOSITORY, TRIGGER, cases, committed
+from ..support import HERE, REPOSITORY, STC, TRIGGER, cases, committed
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -37,15 +38,18 @@ FILES = committed().root / "files"
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Undo what a sandbox changes in this process; each test creates its own."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
     monkeypatch.setenv(RUN_FOLDER_VARIABLE, "")
     monkeypatch.setattr(manifest, "_MADE", {})
+    temporary_folder.cache_clear()
     for name in NAMED:
         monkeypatch.setenv(name, "")
     monkeypatch.chdir(REPOSITORY)
+    yield
+    temporary_folder.cache_clear()
 
 
 @pytest.fixture
@@ -233,7 +237,7 @@ def test_the_network_of_no_sandbox_is_an_error() -> None:
 
 def test_the_commands_run_in_a_sandbox(boxed: Confinement, few_cases: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path), RUN_FOLDER_VARIABLE: ""}
-    index = ["stc", "fuzz", f"--impl=py:{FAKES}:ReadsAKey", "--max-execs=40", "--sandbox"]
+    index = [*STC, "fuzz", f"--impl=py:{FAKES}:ReadsAKey", "--max-execs=40", "--sandbox"]
     suite = [sys.executable, "-m", "pytest", "conformance", "-q", "-k", "two-dtypes", "--sandbox"]
     suite += [f"--corpus={few_cases}"]
     for argv, status in ((suite, 0), (index, 1)):

@@ -25,11 +25,10 @@ from safetensors_conformance.run.driver import Run
 from safetensors_conformance.run.results import ReportError, RunOptions
 from safetensors_reports.record.run import RecordWriter, read_record
 
-from ..support import QUICK, REPOSITORY, TRIGGER, all_end, committed, fake
+from ..support import QUICK, REPOSITORY, STC, TRIGGER, all_end, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
-STC = (sys.executable, "-c", "from safetensors_reference.main import main; main()")
 BEFORE = "dtype/scalar-of-f64"
 
 

@@ -12,8 +12,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run import session as judging
 from safetensors_conformance.run.cases import CaseRunner, Input
 from safetensors_conformance.run.results import result_rows
-from safetensors_conformance.run.session import Session
-from safetensors_conformance.run.uninitialised_memory import content_depends_on_heap
+from safetensors_conformance.run.session import Session, content_depends_on_heap
 from safetensors_conformance.verdict.judge import CaseVerdict
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reports.causes import describe_failures
@@ -80,7 +79,7 @@ def test_memory_that_was_never_written_is_told() -> None:
     said = note("HandsOutFreshMemory")
     assert said is not None
     assert said.startswith("uninitialised memory: bytes of tensor ")
-    assert said.endswith("change when fresh memory holds other bytes")
+    assert said.endswith("change when fresh memory contains different bytes")
 
 
 def test_content_that_differs_on_every_run_is_told_from_that() -> None:

@@ -158,18 +158,6 @@ def test_the_first_difference_is_named(change: dict[str, Any], words: str) -> No
     assert words in found.text
 
 
-def test_what_a_reader_does_not_tell_is_not_held_against_it() -> None:
-    assert first_difference(CONTENT, replace(ACCEPT, tensors=[{"name": "w"}], has_metadata=False)) is None
-    assert first_difference(CONTENT, replace(ACCEPT, tensors=None, has_metadata=False)) is None
-
-
-def test_no_metadata_and_an_empty_map_count_as_equal() -> None:
-    content: dict[str, Any] = {"tensors": [], "metadata": None}
-    empty = StepResult("accept", tensors=[], metadata={}, has_metadata=True)
-    assert first_difference(content, empty) is None
-    assert first_difference({"tensors": [], "metadata": {}}, replace(empty, metadata=None)) is None
-
-
 def test_refusing_a_file_of_many_parts_is_as_grave_as_refusing_the_weakest() -> None:
     def refused(*rules: str) -> tuple[str, str | None]:
         case = a_case(Expectation("accept", CONTENT, ()), rules=("FRM-11", *rules))

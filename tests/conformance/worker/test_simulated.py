@@ -59,8 +59,8 @@ def test_readers_pass_every_check(selector: str, accelerator: str) -> None:
 @pytest.mark.parametrize(
     ("name", "check", "words"),
     [
-        ("ReusedBuffer", "lifetime", "contains other bytes after the rest of its file was dropped"),
-        ("ReusedBuffer", "kept", "contains other bytes after the loader continued"),
+        ("ReusedBuffer", "lifetime", "contains different bytes after the rest of its file was dropped"),
+        ("ReusedBuffer", "kept", "contains different bytes after the loader continued"),
         ("ThreeCopies", "peak", "the load needed"),
         ("Interrupted", "stopped", "bytes of device memory remain in use after an early stop"),
         ("KeepsMemory", "returned", "bytes of device memory remain in use after everything was dropped"),

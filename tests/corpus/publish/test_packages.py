@@ -91,7 +91,7 @@ def test_the_command_writes_all_or_nothing(tmp_path: Path) -> None:
 
 
 def test_a_corpus_without_the_texts_of_packages_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError, match="make packages from a checkout"):
+    with pytest.raises(ReleaseError, match="packages can be built only from a checkout"):
         packages(tmp_path, LICENSE)
 
 

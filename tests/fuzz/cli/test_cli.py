@@ -34,12 +34,6 @@ def test_a_quiet_run_says_what_was_done_and_exits_with_0() -> None:
     assert "0 findings" in result.stdout
 
 
-def test_the_reference_is_the_default() -> None:
-    result = run("--max-execs", "3")
-    assert result.exit_code == 0
-    assert "3 inputs" in result.stdout
-
-
 def test_findings_are_listed_written_and_exit_with_1(tmp_path: Path) -> None:
     result = run("--impl", ACCEPTS_ALL, "--max-execs", "6", "-o", tmp_path / "findings")
     assert result.exit_code == 1
@@ -171,7 +165,7 @@ def test_other_steps_are_asked() -> None:
         (("--steps", ","), "no steps to run; available steps: open, read, slice, write, index, prove, check"),
         (("--steps", "", "--jobs", "2"), "no steps to run"),
         (("--steps", "", "--engine", "atheris"), "no steps to run"),
-        (("--engine", "hypothesis"), "your own tests with safetensors_fuzz.strategies.files()"),
+        (("--engine", "hypothesis"), "draw inputs with safetensors_fuzz.strategies.files()"),
         (
             ("--steps", "read,slice", "--max-execs", "1"),
             "1 input is too few: files and plans share the inputs",

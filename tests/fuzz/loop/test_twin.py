@@ -9,8 +9,8 @@ import pytest
 
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_fuzz.grammar.grammar import Grammar
+from safetensors_fuzz.loop.cross_check import valid_twin
 from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.loop.twin import valid_twin
 from safetensors_reference import explain
 
 WHOLE_PAIR = r'{"__metadata__":{"k":"\\ud800\ud83d\ude01"}}'
@@ -51,9 +51,10 @@ def test_of_a_valid_file_it_is_the_file() -> None:
          '{"a":{"dtype":"U16","shape":[2],"data_offsets":[0,4]}}'),
         ('{"a":{"dtype":"U8","shape":[2,3,1,1,1,1,1,1,1],"data_offsets":[0,6]}}', b"xxxxxx",
          '{"a":{"dtype":"U8","shape":[6,1,1,1,1,1,1,1],"data_offsets":[0,6]}}'),
+        ('{"a":{"dtype":{"U8":null},"shape":[1],"data_offsets":[0,1]}}', b"x", None),
     ],
     ids=["broken", "blanks", "null", "half a pair", "a whole pair", "a field", "unknown field", "overflow",
-         "overflow over bytes", "rank"],
+         "overflow over bytes", "rank", "dtype"],
 )  # fmt: skip
 def test_only_what_the_choice_is_about_changes(header: str, data: bytes, twin: str | None) -> None:
     """The header keeps its length in bytes, so the data stays where it was."""

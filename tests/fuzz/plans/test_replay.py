@@ -90,7 +90,7 @@ def test_what_is_no_finding_of_these_steps_is_said(tmp_path: Path) -> None:
     data = FileBuilder().render()
     with pytest.raises(ValueError, match="step 'prove' does not support inputs"):
         finding_case(file_finding("prove", data, accept), tmp_path)
-    with pytest.raises(ValueError, match="expectation does not match the form"):
+    with pytest.raises(ValueError, match="expectation does not match the format"):
         finding_case(file_finding("read", data, {}), tmp_path)
     with pytest.raises(ValueError, match="does not contain the entry file 'other'"):
         finding_case(replace(file_finding("read", data, accept), entry="other"), tmp_path)

@@ -272,8 +272,8 @@ UNDECIDED = {
         (loading(others=[["x", "unheard-of"]]), "path or kind"),
     ],
     "write": [
-        (writing({"offset": 60}), "exceeds the memory"),
-        (writing({"strides": [99]}), "exceeds the memory"),
+        (writing({"offset": 60}), "does not fit in the memory"),
+        (writing({"strides": [99]}), "does not fit in the memory"),
         (writing({"strides": [1, 2]}), "strides do not match the shape"),
         (writing({"storage": "other"}), "unknown storage"),
         (writing({"nbytes": 8}), "must differ"),

@@ -159,7 +159,7 @@ def test_a_file_that_changes_meanwhile_is_not_vouched_for(
 ) -> None:
     state = digests.state_of(str(folder / "a.safetensors"))
     (folder / "a.safetensors").write_bytes(VALID + b"!")
-    with pytest.raises(UnreadableError, match="changed while it was checked"):
+    with pytest.raises(UnreadableError, match="changed while it was being checked"):
         digests.sha256_of(str(folder / "a.safetensors"), state)
 
 

@@ -129,6 +129,13 @@ def test_no_wrong_value_is_said_to_be_shown_only_where_none_is() -> None:
     assert "other values for 1 valid file" in shown.answer
 
 
+def test_a_card_says_that_only_valid_files_are_rejected() -> None:
+    refused = broken(corpus().reading[0].id, "wrong-reject", "DAT-06", "text", outcome="reject")
+    shown = role_part(role(who(run(refused, name="lib", version="1")), "reader"), {})
+    text = "It accepts nothing that is forbidden here, but it rejects 1 of 1 valid files."
+    assert (shown.tone, shown.answer) == ("bad", text)
+
+
 @pytest.mark.parametrize(
     ("rule", "words"),
     [("HDR-11", "Duplicate metadata"), ("HDR-12", "Duplicate fields in an entry"),

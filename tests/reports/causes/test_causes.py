@@ -303,7 +303,7 @@ def test_a_name_that_holds_an_escape_is_misread_for_one_reason() -> None:
 
 def test_what_was_found_out_about_the_memory_does_not_hide_what_differs() -> None:
     case = valid(lambda c: c.rules[0] == "DAT-06")[0]
-    note = '; uninitialised memory: bytes of tensor "w" change when fresh memory holds other bytes'
+    note = '; uninitialised memory: bytes of tensor "w" change when fresh memory contains different bytes'
     plain = failing(case, "wrong-content", detail='tensor "w": other bytes than the file holds')
     noted = {**plain, "detail": plain["detail"] + note}
     assert mistakes_of(plain, corpus()) == mistakes_of(noted, corpus())

@@ -1,4 +1,4 @@
-"""Runs as histories compare them: neither costs nor what an adapter owes are failures of a release."""
+"""Runs as histories compare them, without random failures and failures of the adapter."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ VIEW = "AssertionError: can't bitcast mismatched dtype itemsizes"
 
 
 def refusal(case: str, message: str, verdict: str = "wrong-reject", **more: Any) -> dict[str, Any]:
-    """A result whose message begins with the type of the exception, as the host writes it."""
+    """Return a rejection with a message that begins with the type of the exception, as the host writes it."""
     kind = message.partition(":")[0]
     return Make.result(case, verdict, outcome="reject", exception=kind, message=message, **more)
 

@@ -1,4 +1,4 @@
-"""``implementations.json``: what it tells of every program, and that it compares nothing unsafe."""
+"""``implementations.json``: facts about programs, without unsafe results."""
 
 from __future__ import annotations
 

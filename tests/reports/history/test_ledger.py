@@ -1,4 +1,4 @@
-"""The lines of a history: what they hold, that none is lost or doubled, and which files are refused."""
+"""Lines of histories: their contents, appending, and files that cannot be read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_line_holds_what_the_published_report_tells() -> None:
     (made,) = lines(record, known={0: known})
     assert (made.program, made.entry, made.version, made.date) == ("lib", "lib", "1.2", "2026-11-21")
     assert (made.asked, made.counts) == (4, {"wrong-accept": 2})
-    # By name stands what a public report is about; the crash, which none is about, is nowhere.
+    # The line names a case only if a public report describes it, and does not mention other crashes.
     assert made.failures == (
         FailureRow("HDR-09", "wrong-accept", 1, (TWICE,)),
         FailureRow("OFF-07", "wrong-accept", 1),

@@ -1,4 +1,4 @@
-"""What a release changed, by its numbers and by the cases that are named."""
+"""Changes by release, as numbers and as named cases."""
 
 from __future__ import annotations
 

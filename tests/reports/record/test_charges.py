@@ -1,4 +1,4 @@
-"""Which of a case's rules a whole run charges a refusal or an invalid file to."""
+"""Attribution of rejections and invalid files to rules, from a whole run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = dict[str, Any]
 
 
 def row(*rules: str, charged: str = "", verdict: str = "wrong-reject", of: str = "outcome") -> Row:
-    """Return a row of a valid file with these rules that was taken, or refused and charged to a rule."""
+    """Return a row of a valid file with these rules; it is accepted unless a rule is ``charged``."""
     basis = "text" if verdict.startswith("wrong") else "official"
     failure = {"verdict": verdict, "rule": charged, "basis": basis, "property": of, "detail": ""}
     refused = charged and of == "outcome"
@@ -39,9 +39,9 @@ EMPTY_AND_ORDER = row("OFF-09", "HDR-17", charged="OFF-09")
 
 def test_a_refusal_goes_to_the_rule_of_which_most_cases_are_refused() -> None:
     assert rules_of([*ORDER, *TAKEN, EMPTY_AND_ORDER])[-1] == "HDR-17"
-    # Who takes other files in that order refuses this one for what it is about.
+    # A reader that accepts other files in that order rejects this one because of its first rule.
     assert rules_of([row("HDR-17"), *TAKEN, EMPTY_AND_ORDER])[-1] == "OFF-09"
-    # A rule that no case was charged to is not to blame.
+    # A rule without attributed cases is not the reason.
     assert rules_of([*TAKEN, EMPTY_AND_ORDER])[-1] == "OFF-09"
 
 
@@ -99,7 +99,7 @@ def test_who_takes_every_repeated_key_compares_none() -> None:
     escaped, plain = (row(rule, charged=rule, verdict="wrong-accept") for rule in ("HDR-10", "HDR-09"))
     refused = {**row("HDR-09"), "outcome": "reject"}
     assert rules_of([*[plain] * 3, *[escaped] * 2])[-1] == "HDR-09"
-    # Who refuses those that are spelled alike compares them before they are decoded.
+    # A reader that rejects keys with the same spelling compares them before it decodes them.
     assert rules_of([*[refused] * 3, *[escaped] * 2])[-1] == "HDR-10"
 
 

@@ -1,4 +1,4 @@
-"""Run records: written, validated, read back, torn, garbled."""
+"""Run records: writing, the schema, reading, and damaged files."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Pat
 
 
 def _written(path: Path, make: type[Make], text: str) -> Path:
-    """Write a record of lines and of words that stand for good ones."""
+    """Write a record; HEADER, RESULT and FOOTER are replaced by valid lines."""
     footer = {"type": "footer", "complete": True, "duration_s": 1, "not_run": 0}
     rows = {"HEADER": make.header(), "RESULT": make.result("a/b"), "FOOTER": footer}
     for word, row in rows.items():

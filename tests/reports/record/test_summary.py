@@ -1,4 +1,4 @@
-"""The summary of a run, letter by letter where people compare runs by eye."""
+"""The summary of a run."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from safetensors_reports.site.data import Program, SiteData, load
 ROOT = Path(__file__).parents[3]
 HOSTILE = '<script>document.title="owned"</script><img src=x onerror="document.title=1"> \u202e\x1b[31m'
 RENAMED = "framing/no-bytes"
-"""Case of the reduced corpus whose title is hostile."""
+"""Case of the reduced corpus with a hostile title."""
 PROGRAMS = [
     Program(
         "mlx", "MLX", "hands out tensors", "C++", "https://example.org", "https://example.org/issues", HOSTILE

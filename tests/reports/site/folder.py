@@ -11,12 +11,7 @@ from urllib.parse import unquote
 
 @dataclass
 class PageText(HTMLParser):
-    """What a page has.
-
-    Attributes:
-        anchors: every id, in order.
-        links: what href and src name.
-    """
+    """Ids of a page, in order, and addresses in its ``href`` and ``src`` attributes."""
 
     anchors: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
@@ -40,7 +35,7 @@ def read(path: Path) -> PageText:
 
 
 def lost_links(site: Path) -> Iterator[str]:
-    """Yield the links between pages that lead nowhere, and ids that stand twice."""
+    """Yield links without a target, and ids that occur twice on a page."""
     pages = {path: read(path) for path in site.rglob("*.html")}
     anchors = {path.resolve(): set(page.anchors) for path, page in pages.items()}
     for path, page in pages.items():

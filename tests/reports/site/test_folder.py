@@ -1,4 +1,4 @@
-"""The made folder: links lead somewhere, what has an address has it, sizes stay small."""
+"""The folder of a site: links, addresses and sizes."""
 
 from __future__ import annotations
 

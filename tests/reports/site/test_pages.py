@@ -1,4 +1,4 @@
-"""Pages as HTML: what others worded stays text, links know their page, and demands are said in words."""
+"""Pages as Markdown: escaping, links, required answers and published findings."""
 
 from __future__ import annotations
 

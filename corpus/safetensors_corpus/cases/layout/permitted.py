@@ -122,7 +122,7 @@ def file_size(f: FileBuilder, value: int) -> None:
     """
     larger = FileBuilder()
     larger.tensor("a", "U8", [16])
-    larger.tensor("b", "U8", [value])  # has as many digits, so the header has the same length
+    larger.tensor("b", "U8", [value])  # has the same number of digits, so the header has the same length
     f.tensor("a", "U8", [16])
     f.tensor("b", "U8", [2 * value - len(larger.render())])
 

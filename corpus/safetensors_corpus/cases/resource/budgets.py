@@ -2,8 +2,8 @@
 
 The budgets are generous and suit a small machine with two slow cores. They distinguish costs that grow with
 the file from constant costs, and quadratic costs from linear ones. Sparse files have offsets beyond 32 bits,
-and contain tensors that a reader can read without reading the others. The headers have 1, 5, 25 and 100
-megabytes with the most expensive content, to show whether time and memory grow in proportion to the size.
+and contain tensors that a reader can read without reading the others. Headers of 1, 5, 25 and 100 megabytes
+contain whatever is most expensive to read, to show whether time and memory grow in proportion to the size.
 """
 
 from __future__ import annotations

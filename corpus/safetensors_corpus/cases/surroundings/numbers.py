@@ -49,7 +49,7 @@ def _write(row: Row, f: FileBuilder, spell: str, beside: int = 1) -> None:
     subject = 2 if row["tensor"] == "lasttensor" else 0
     size = {"few": 8, "five": 10_000, "zero": 0}[row["digits"]]
     for index in range(1 if row["tensor"] == "onetensor" else 3):
-        # The begin of the last tensor is the size of the previous tensors.
+        # The begin offset of the last tensor is the total size of the previous tensors.
         count = size if index == subject or row["number"] == "abegin" else 4
         begin = f.position
         other = beside if index == subject else 1

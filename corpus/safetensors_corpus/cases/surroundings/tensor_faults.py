@@ -39,7 +39,7 @@ MISSPELLED = ("ENT_MISSING_FIELD", "ENT_UNKNOWN_FIELD")
 REPEATED = ("HDR_DUP_KEY", "OFF_HOLE", "OFF_TRAILING")
 
 Breach = tuple[str | Callable[[Row], tuple[str, ...]], str | tuple[str, ...]]
-"""Rule ids, separated by spaces with the broken one first, or a function of the row; and the fault codes."""
+"""Rule ids separated by spaces, with the broken one first, or a function of the row; and the fault codes."""
 HOLE: Breach = ("OFF-07", ("OFF_HOLE", "OFF_OVERLAP"))
 TRAILING: Breach = ("OFF-08", "OFF_TRAILING")
 OVERLAP: Breach = ("OFF-06", "OFF_OVERLAP")

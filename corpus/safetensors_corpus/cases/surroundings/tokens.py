@@ -43,7 +43,9 @@ PROPERTIES = {
 }
 _SPACES = {"nospace": "", "blank": " ", "line": "\r\n", "tabs": "\t"}
 Broken = Callable[[str, Sequence[str], str, Row], str]
-"""Function of opening token, items, closing token and row that returns a container with the mistake."""
+"""Function that takes the opening token, the items, the closing token and the row, and returns a container
+with the mistake.
+"""
 
 
 def _write(

@@ -2,5 +2,3 @@
 
 CANNOT_START = 2
 """Exit status of a target that cannot start. It does not count as a finding."""
-INTERRUPTED = 72
-"""Exit status of a target that was killed by a signal, as in libFuzzer."""

@@ -45,9 +45,10 @@ def run_atheris(
 ) -> None:
     """Run targets. Raises RunError if a subject does not start, and SystemExit if atheris is missing.
 
-    With a number of inputs, each job is one target with its own seed, which makes a single job without an
-    existing corpus reproducible. Otherwise libFuzzer's fork mode runs the jobs. It replaces targets that die,
-    but it restarts the subjects with each target, and it exceeds a number of inputs.
+    If the number of inputs is limited, each job is one target with a different seed, which makes a single job
+    without an existing corpus reproducible. Otherwise, libFuzzer's fork mode runs the jobs. Fork mode
+    replaces targets that die, but it restarts the subjects with each target and would exceed a limit on the
+    number of inputs.
     """
     load_atheris()
     with tempfile.TemporaryDirectory(prefix="stc-atheris-") as name:
@@ -58,7 +59,8 @@ def run_atheris(
             config.impls, config.steps, config.profile, findings, tallies, env=limits.confinement.env
         )
         try:
-            # If libFuzzer starts a target that does not start its subjects, the reason is lost.
+            # Start the subjects here first. If they failed to start in a target in fork mode, the reason
+            # would be lost.
             for subject in subjects_of(target):
                 subject.close()
         except (StartError, SelectorError, ValueError) as err:
@@ -102,8 +104,8 @@ def _commands(config: FuzzConfig, scratch: Path) -> list[list[str]]:
     )
     if script is None:
         raise RunError("the script stc-fuzz-target is not on the PATH; install this package again")
-    # In fork mode, libFuzzer starts the script again through a shell and quotes nothing, so no argument may
-    # contain a path from the user.
+    # In fork mode, libFuzzer restarts the script through a shell without quoting anything, so no argument may
+    # contain a path given by the user.
     target, corpus, seeds = (scratch / name for name in ("target", "corpus", "seeds"))
     target.symlink_to(script)
     if config.corpus is not None:
@@ -125,17 +127,17 @@ def _commands(config: FuzzConfig, scratch: Path) -> list[list[str]]:
     if most is None:
         ignored = [f"-ignore_{kind}=1" for kind in ("crashes", "timeouts", "ooms")]
         return [[*common, f"-seed={numbers[0]}", f"-fork={jobs}", *ignored, str(corpus), str(seeds)]]
-    # Pass libFuzzer a list of the files, because the order in which a folder lists them varies.
+    # Pass libFuzzer a list of the files, because the order of a folder listing varies.
     (scratch / "seeds.txt").write_text(",".join(map(str, files)), "utf-8")
     common.append(f"-seed_inputs=@{scratch}/seeds.txt")
-    # Entropic scheduling is not reproducible. Neither is a dictionary, and the grammar has its own
+    # Neither Entropic scheduling nor a dictionary is reproducible, and the grammar already provides a
     # vocabulary. Rereading the shared folder is useful only if there are several jobs.
     common += ["-entropic=0", f"-reload={int(jobs > 1)}", str(corpus)]
     return [[*common, f"-seed={seed}", f"-runs={(most + job) // jobs}"] for job, seed in enumerate(numbers)]
 
 
 def _count(tally: Tally, tallies: Path, began: float) -> list[str]:
-    """Add up the counts of all targets and return their folders of inputs."""
+    """Add up the counts of all targets and return their input folders."""
     rows = [json.loads(path.read_bytes()) for path in tallies.glob("*.json")]
     slots = [row.pop("slots") for row in rows]
     tally.sum_up(map(Tally.of_counts, rows))
@@ -155,7 +157,7 @@ def _collect(
         if known(bare(finding.signature)) or known(finding.signature):
             tally.known[finding.signature] += 1
         else:
-            tally.known.pop(finding.signature, None)  # targets know what other targets have found
+            tally.known.pop(finding.signature, None)  # a target counts findings of other targets as known
             tally.findings[finding.signature] = finding
             keep(finding)
 

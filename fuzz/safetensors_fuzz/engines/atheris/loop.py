@@ -36,7 +36,7 @@ from ...loop.expectation import REFERENCE
 from ...loop.recorder import Settings, Tally
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete
 from ..campaign import Campaign, class_of
-from . import CANNOT_START, INTERRUPTED
+from . import CANNOT_START
 from .mutator import Mutator
 
 HERE = "here:"
@@ -92,14 +92,14 @@ class TargetConfig:
             # The hash seed fixes the iteration order of sets, which makes runs reproducible.
             "PYTHONHASHSEED": "0",
         }
-        # With the cache variables, targets find the environments of implementations.
+        # The cache variables let targets find the environments of implementations.
         return child_variables((*self.env, "STC_CACHE", "XDG_CACHE_HOME"), variables)
 
 
 def subjects_of(config: TargetConfig) -> list[Subject]:
     """Start all subjects. Raises StartError, SelectorError or ValueError.
 
-    In ``here:MODULE_OR_FILE:FUNCTION``, FUNCTION returns content in the form of the manifest or raises
+    In ``here:MODULE_OR_FILE:FUNCTION``, FUNCTION returns content in the format of the manifest or raises
     ``Refused``. ``reference`` runs only the proving path, because the explaining path judges the answers.
     """
     out: list[Subject] = []
@@ -151,7 +151,7 @@ def _official() -> CallSubject:
 
     def read(data: bytes) -> Mapping[str, Any]:
         rows = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
-        # The function deserialize does not report metadata.
+        # ``deserialize`` does not report metadata.
         return {"tensors": [tensor_row(n, i["dtype"], i["shape"], bytes(i["data"])) for n, i in rows]}
 
     subject = CallSubject(_OFFICIAL, read, (rejection,))
@@ -159,9 +159,11 @@ def _official() -> CallSubject:
     return subject
 
 
+INTERRUPTED = 72
+"""Exit status after a signal, as in libFuzzer."""
 POINTS = 1024
 REPORT_SECONDS = 0.5
-"""Interval between two writes of the counts, which must survive the death of the target."""
+"""Interval in seconds between writes of the counts, which must survive the death of the target."""
 
 
 class WrongAnswerError(Exception):
@@ -195,7 +197,7 @@ class Loop:
                 text = f"{subject.name}|{step}|{result.outcome}|{class_of(result.message)}|{said}"
                 said = zlib.crc32(text.encode("utf-8", "replace")) or 1
             if said:
-                self._points[said % POINTS]()  # the answers count as coverage
+                self._points[said % POINTS]()  # libFuzzer sees each new set of answers as new coverage
         if self.tally.execs % 64 == 0 and time.monotonic() - self._written > REPORT_SECONDS:
             self.write_counts()
         if self.config.raises and len(self.tally.findings) > count:

@@ -13,7 +13,7 @@ from ...grammar.faults.generic import GENERIC
 from ...grammar.grammar import MAX_FAULTS, Grammar, company, pick
 
 Native = Callable[[bytes, int], bytes]
-"""libFuzzer's own mutation of bytes, which uses the dictionary and recorded comparisons."""
+"""libFuzzer's built-in byte mutation, which uses the dictionary and recorded comparisons."""
 CACHE = 4096
 """Maximum number of cached trees. libFuzzer mutates the same inputs repeatedly, so most trees are reused."""
 FRESH_SHARE = 0.2
@@ -22,7 +22,7 @@ NATIVE_SHARE = 0.06
 """Share of outputs that come from byte mutations, which seldom produce valid JSON."""
 _TRIES = 4
 _MODEST = 1 << 16
-"""Limit on offsets and sizes in a file. Below it, no mutation can create a huge data buffer."""
+"""Limit on offsets and sizes in a file, which prevents mutations from creating a huge data buffer."""
 
 
 class Mutator:

@@ -12,8 +12,8 @@ STC_FUZZ_TALLY     folder for the counts of each process (default: none)
 STC_FUZZ_RAISE     1: treat a finding as a crash, as -minimize_crash and fuzzing services require;
                    part of a signature: do so only for matching findings, so that minimizing keeps the finding
 
-Without STC_FUZZ_RAISE, the target continues after a finding, because a restart takes longer than thousands of
-inputs.
+Without STC_FUZZ_RAISE, the target continues after a finding, because a restart takes longer than running
+thousands of inputs.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from . import fault
 
 @fault("ENT-01", "MET-05")
 def entry_of_another_type(rng: random.Random, file: File) -> None:
-    """Replace an entry with another JSON value, or add such a value as a new entry."""
+    """Replace an entry with a JSON value that is not an entry, or add such a value as a new entry."""
     rows, found = header(file).members, entries(file)
     entry = rng.choice(found) if found else None
     if entry is None or rng.random() < 0.4:
@@ -181,7 +181,7 @@ def _with_metadata(rng: random.Random, file: File) -> list[Value]:
 
 @fault("MET-01")
 def metadata_no_map(rng: random.Random, file: File) -> None:
-    """Write the metadata as another JSON value."""
+    """Write the metadata as a JSON value that is not a map of strings."""
     member = _with_metadata(rng, file)
     member[1] = rng.choice([w for w in words.WORDS if w not in (b"null", b"{}", b'{"a":0}')])
 

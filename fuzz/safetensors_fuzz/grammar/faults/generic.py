@@ -1,4 +1,4 @@
-"""Generic changes of tokens and bytes, which target no rule."""
+"""Generic changes to tokens and bytes, which target no rule."""
 
 from __future__ import annotations
 

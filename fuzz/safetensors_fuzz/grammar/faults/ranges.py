@@ -28,7 +28,7 @@ from . import fault
 
 @fault("SHP-01")
 def shape_of_another_type(rng: random.Random, file: File) -> None:
-    """Write the shape or one dimension as another JSON value."""
+    """Write the shape or one dimension as a JSON value of the wrong type."""
     entry = some(rng, file)
     plain = [b"%d" % d for d in entry.shape]
     if plain and rng.random() < 0.6:

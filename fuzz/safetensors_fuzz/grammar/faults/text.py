@@ -58,7 +58,7 @@ def length_past_end(rng: random.Random, file: File) -> bool:
 
 @fault("FRM-06", "LIM-01", "FRM-02", "FRM-05")
 def length_over_limit(rng: random.Random, file: File) -> None:
-    """Declare a header that is longer than any reader accepts, often with correct low 32 bits."""
+    """Declare a header longer than any reader accepts. The low 32 bits of its length are often correct."""
     true = len(file.header())
     longer = (true << 32, true << 56, true + 2**32, true + 2**63, 2**64 - true, 2**64 - 8 - true)
     file.length = rng.choice((rng.choice(words.LENGTHS), *longer)) % 2**64
@@ -82,7 +82,7 @@ def length_zero(rng: random.Random, file: File) -> None:
 
 @fault("FRM-01", "HDR-06", "HDR-04", "OFF-08")
 def length_off(rng: random.Random, file: File) -> bool:
-    """Declare a header length that is a few bytes too small or too large."""
+    """Declare a header length that is too small or too large by a few bytes."""
     true = len(framed(file))
     by = rng.choice((-8, -4, -2, -1, 1, 2, 4, 8, -len(file.padding), -len(file.padding) - 1, len(file.data)))
     file.length = max(true + by, 0)

@@ -72,7 +72,7 @@ class ShardedModel(Uncopied):
                 256 MiB, or a single larger tensor.
             threads: number of worker threads, as in ``load_file``.
             chunk: maximum number of bytes that are read and copied together, as in ``load_file``.
-            profile: profile that decides where readers may differ.
+            profile: profile that decides the points on which readers may differ.
 
         Raises:
             InvalidFileError: a file breaks rules.
@@ -345,7 +345,7 @@ def _check_same(files: Sequence[OpenFile], digests: Sequence[Sequence[str]]) -> 
 
 
 def _check_distinct(devices: Sequence[str | None]) -> None:
-    """Check that no two ranks use the same accelerator, which would fail in the first collective of nccl."""
+    """Check that no two ranks use the same accelerator, because nccl would fail in its first collective."""
     for rank, device in enumerate(devices):
         first = devices.index(device)
         if device is not None and first != rank:

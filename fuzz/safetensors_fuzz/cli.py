@@ -1,4 +1,4 @@
-"""The command ``stc fuzz``."""
+"""The commands ``stc fuzz`` and ``stc fuzz replay``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from safetensors_conformance.cli.common import confinement_options
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
-from safetensors_reference import PROFILES
+from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.main import SecondsRange
+from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import visible, visible_lines
 
-from ..engines.config import ENGINES, STEPS, FuzzConfig, RunError
-from ..engines.run import Run
-from ..finding import Finding
-from ..findings.folder import FindingError, write
-from ..loop.recorder import STAGES, Tally
-from .findings import replay
+from .engines.config import ENGINES, STEPS, FuzzConfig, RunError
+from .engines.run import Run
+from .finding import REPLAYS, Finding
+from .findings.folder import FindingError, load, write
+from .findings.replay import exit_status
+from .findings.replay import replay as replay_finding
+from .findings.texts import reason
+from .loop.recorder import STAGES, Tally
 
 INTERRUPTED = 130
 DEFAULT_EXECS = 20_000
@@ -31,12 +35,12 @@ MAX_JOBS = 64
 
 
 class EngineChoice(click.Choice[str]):
-    """An engine. The error for the former engine ``hypothesis`` names its replacement."""
+    """Choice of an engine. For the former engine ``hypothesis``, the error names its replacement."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == "hypothesis":
             self.fail(
-                "hypothesis is not an engine; draw inputs in your own tests with "
+                "hypothesis is no longer an engine; in your own tests, draw inputs with "
                 "safetensors_fuzz.strategies.files()",
                 param,
                 ctx,
@@ -76,7 +80,7 @@ class EngineChoice(click.Choice[str]):
     "--jobs",
     "-j",
     type=click.IntRange(1, MAX_JOBS),
-    help="Number of processes. Each one uses its own seed.  [default: 1; one per core with --time and no "
+    help="Number of processes, each with a different seed.  [default: 1; one per core with --time and no "
     "--max-execs]",
 )
 @click.option(
@@ -105,7 +109,7 @@ class EngineChoice(click.Choice[str]):
 @click.option(
     "--triage",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Omit the known signatures listed in this file, as in stc diff.",
+    help="File that lists known signatures to omit, in the same format as for stc diff.",
 )
 @click.option(
     "--time-limit",
@@ -141,7 +145,7 @@ def fuzz(
 
     Every implementation runs in a worker with limits, so crashes, hangs and excessive memory use are findings
     too. The command shrinks the input of each wrong answer and confirms the answer three times in fresh
-    processes. It groups wrong answers by signature, i.e. by the fault of the input and the outcome of each
+    processes. It groups wrong answers by signature, i.e. by the fault in the input and the outcome of each
     implementation, and reports each signature only once. Where the format leaves a choice, every answer is
     right.
 
@@ -157,8 +161,8 @@ def fuzz(
     if max_execs is None and seconds is None:
         max_execs = DEFAULT_EXECS
     if jobs is None:
-        # With more jobs, the same seed gives different inputs. A run with a time limit is not reproducible
-        # anyway, so only such a run uses several jobs by default.
+        # With several jobs, the same seed generates different inputs. A run with a time limit is not
+        # reproducible anyway, so several jobs are the default only for such a run.
         jobs = 1 if max_execs is not None else min(os.cpu_count() or 1, MAX_JOBS)
     config = FuzzConfig(
         impls=impls or ("reference",),
@@ -250,4 +254,79 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
     return lines
 
 
-fuzz.add_command(replay)
+@fuzz.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--impl",
+    "impls",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Implementation to run. Can be given several times.  [default: the known implementations that the "
+    "finding names]",
+)
+@click.option(
+    "--times",
+    type=click.IntRange(1, 100),
+    default=REPLAYS,
+    show_default=True,
+    help="Number of attempts. Each one runs in a fresh process.",
+)
+@click.option("--profile", type=click.Choice(PROFILES), help=f"Profile of the reference: {TEXT_ANSWERS}.")
+@click.option(
+    "--time-limit",
+    type=SecondsRange(),
+    default=10.0,
+    show_default=True,
+    help="Time limit for each answer, in seconds.",
+)
+@confinement_options
+def replay(
+    folder: Path,
+    impls: tuple[str, ...],
+    times: int,
+    profile: str | None,
+    time_limit: float,
+    confinement: Confinement,
+) -> None:
+    """Run the finding in FOLDER again, and report whether the answer is still wrong.
+
+    A finding may come from an untrusted source, so it must not choose the programs to run. Without --impl,
+    the command runs only those implementations in the finding that stc impl list shows. It runs programs and
+    Python adapters (cmd:, exit:, py:) and versions that are not installed only if --impl names them. It
+    prints the names of the implementations before it starts them.
+
+    \b
+    stc fuzz replay findings/off-hole-1a2b3c4d
+    stc fuzz replay findings/off-hole-1a2b3c4d --impl mlx==0.31.1 --impl mlx
+    Exit status: 0 the answer is now as expected, 1 it is still wrong, 2 cannot run.
+    """
+    try:
+        finding = load(folder)
+    except FindingError as err:
+        raise UnusableError(visible(str(err), 600)) from err
+    click.echo(f"{visible(finding.slug)} · {visible(finding.step, 40)} · {visible(finding.verdict, 80)}")
+    for rule_id in finding.rules[:1]:
+        rule = rule_book().rules.get(rule_id)
+        click.echo(f"  rule      {rule_id}" + (f" ({rule.level}): {rule.statement}" if rule else ""))
+    why = reason(finding)
+    if why is not None:
+        click.echo(f"  {'because' if finding.rules else 'rule':<9} {visible(why[1], 300)}")
+    click.echo(f"  expected  {visible(finding.expected, 300)}")
+    if not impls and not finding.got:
+        raise UnusableError(f"{finding.slug} refers to no known implementation; give --impl SELECTOR")
+    answers = replay_finding(
+        finding,
+        impls,
+        times=times,
+        limits=Limits(time_limit, confinement=confinement),
+        profile=profile,
+        say=lambda selector: click.echo(f"  runs      {visible(selector, 1000)}"),
+    )
+    for answer in answers:
+        name = visible(answer.selector + (f" {answer.version}" if answer.version else ""))
+        click.echo(f"  {name}: {answer.state.upper()}\n    got     {visible(answer.got, 300)}")
+        before = finding.got.get(answer.selector)
+        if before is not None:
+            version = visible(finding.versions.get(answer.selector, ""))
+            click.echo(f"    before  {visible(before, 300)}" + (f" ({version})" if version else ""))
+    raise SystemExit(exit_status(answers))

@@ -1,0 +1,1 @@
+"""Cases in which a file is used, changed or replaced while it is open."""
