@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 from rich.progress import track
 
-from safetensors_conformance import pytest_suite
 from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.selectors import resolve
@@ -32,20 +28,13 @@ from safetensors_conformance.worker.worker import Limits, Request, make_worker
 )
 @click.option("--rounds", type=click.IntRange(3), default=9, show_default=True, help="Interleaved rounds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option(
-    "--pytest/--no-pytest",
-    "with_pytest",
-    default=True,
-    help="Also run the test suite under pytest (3 rounds).",
-)
-def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
+def harness(impl: str, rounds: int, as_json: bool) -> None:
     """Measure the cost per case that the harness adds to a direct call of the library.
 
     \b
     direct   the adapter, called in this process, including the digest of every tensor
     worker   the same in the worker process, with limits and a memory watch
     judged   worker, verified file and verdict, i.e. the work of `stc run` for each case
-    pytest   `pytest conformance --impl=...` as a whole process, including its startup
     """
     manifest = corpus(None)
     target = resolve(impl)
@@ -87,17 +76,7 @@ def harness(impl: str, rounds: int, as_json: bool, with_pytest: bool) -> None:
             own = way()
             times[name].append((own if own is not None else time.perf_counter() - began) / len(cases))
     worker.close()
-    if with_pytest:
-        times["pytest"] = [_pytest(impl) / len(cases) for _ in range(3)]
     _print(impl, len(cases), rounds, times, as_json)
-
-
-def _pytest(impl: str) -> float:
-    suite = Path(pytest_suite.__file__).parent / "tests"
-    argv = [sys.executable, "-m", "pytest", str(suite), f"--impl={impl}", "-q", "-p", "no:cacheprovider"]
-    began = time.perf_counter()
-    subprocess.run(argv, capture_output=True, check=False)
-    return time.perf_counter() - began
 
 
 def _print(impl: str, cases: int, rounds: int, times: dict[str, list[float]], as_json: bool) -> None:

@@ -226,7 +226,7 @@ def fuzzing(inputs: int = 20_000) -> list[Row]:
 
 def harness() -> list[Row]:
     """Measure the cost of the harness per case."""
-    ways = _measured("harness", "--no-pytest", "--rounds", "9")["ways"]
+    ways = _measured("harness", "--rounds", "9")["ways"]
     why = "wall time per case in addition to a direct call, on this machine; 9 rounds"
     return [
         Row("harness: run a case in a worker", "µs", 25, ways["worker"]["added_us"], why),

@@ -143,18 +143,6 @@ class TensorFile(Opened, Generic[T]):
         self._source.close()
 
 
-def load_all(file: TensorFile[T]) -> dict[str, T]:
-    """Return all tensors of an open file in header order. They share one buffer.
-
-    Ranges do not overlap (OFF-06), so writing to one tensor does not change any other tensor (DAT-07). Each
-    tensor keeps the whole buffer alive.
-    """
-    raw = file.data()
-    make = file.framework.make
-    with memory_for(f"{len(file):,} tensors"):
-        return {info.name: make(info, raw[info.begin : info.end]) for info in file.header.tensors.values()}
-
-
 class TensorSlice(Uncopied, Generic[T]):
     """A tensor of an open file that can be read in parts."""
 

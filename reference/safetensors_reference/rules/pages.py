@@ -198,40 +198,14 @@ def _statements(*rule_ids: str) -> str:
 
 
 def header_schema() -> Json:
-    integer: Json = {
-        "description": _statements("SHP-07"),
-        "type": "integer",
-        "minimum": 0,
-        "maximum": 2**64 - 1,
-    }
-    shape: Json = {
-        "description": _statements("SHP-01"),
-        "type": "array",
-        "items": {"$ref": "#/$defs/integer"},
-    }
-    offsets: Json = {
-        "description": _statements("OFF-01", "OFF-02"),
-        "type": "array",
-        "items": {"$ref": "#/$defs/integer"},
-        "minItems": 2,
-        "maxItems": 2,
-    }
-    fields: Json = {
-        "dtype": {"$ref": "#/$defs/dtype"},
-        "shape": {"$ref": "#/$defs/shape"},
-        "data_offsets": {"$ref": "#/$defs/data_offsets"},
-    }
+    items: Json = {"type": "array", "items": {"$ref": "#/$defs/integer"}}
+    fields: Json = {name: {"$ref": f"#/$defs/{name}"} for name in ("dtype", "shape", "data_offsets")}
     tensor: Json = {
         "description": f"{_statements('ENT-01', 'ENT-03', 'ENT-04')} {UNKNOWN_FIELDS}",
         "type": "object",
         "properties": fields,
         "required": list(fields),
         "additionalProperties": False,
-    }
-    metadata: Json = {
-        "description": _statements("MET-01"),
-        "type": "object",
-        "additionalProperties": {"type": "string"},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -242,12 +216,26 @@ def header_schema() -> Json:
         "properties": {"__metadata__": {"$ref": "#/$defs/metadata"}},
         "additionalProperties": {"$ref": "#/$defs/tensor"},
         "$defs": {
-            "metadata": metadata,
+            "metadata": {
+                "description": _statements("MET-01"),
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+            },
             "tensor": tensor,
             "dtype": {"description": _statements("DTY-01"), "enum": list(DTYPE_BITS)},
-            "shape": shape,
-            "data_offsets": offsets,
-            "integer": integer,
+            "shape": {"description": _statements("SHP-01"), **items},
+            "data_offsets": {
+                "description": _statements("OFF-01", "OFF-02"),
+                **items,
+                "minItems": 2,
+                "maxItems": 2,
+            },
+            "integer": {
+                "description": _statements("SHP-07"),
+                "type": "integer",
+                "minimum": 0,
+                "maximum": 2**64 - 1,
+            },
         },
     }
 

@@ -237,9 +237,9 @@ def test_a_tensor_that_there_is_no_memory_for_is_an_error_of_access(
 def test_the_bench_prints_a_line_for_each_kind() -> None:
     from click.testing import CliRunner
 
-    arguments = ["--kinds", "--kind", "tensors", "--kind", "deep", "--rounds", "1", "--size", "20000"]
+    arguments = ["--kind", "tensors", "--kind", "deep", "--rounds", "1", "--size", "20000"]
     assert CliRunner().invoke(memory, arguments).exit_code == 2
-    arguments[4] = "shape of ones"
+    arguments[3] = "shape of ones"
     done = CliRunner().invoke(memory, arguments)
     assert done.exit_code == 0, done.output
     assert [line[:13] for line in done.output.splitlines()[-2:]] == ["tensors      ", "shape of ones"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,11 +56,9 @@ def codes(data: bytes) -> set[str]:
 def test_the_schema_is_a_schema_and_speaks_the_words_of_the_rule_book() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    path = Path(__file__).parents[3] / "docs" / "header.schema.json"
-    committed = json.loads(path.read_text(encoding="utf-8"))
-    assert committed == SCHEMA
-    assert committed["$defs"]["dtype"]["enum"] == list(DTYPE_BITS)
-    assert rule_book().rules["OFF-01"].statement in committed["$defs"]["data_offsets"]["description"]
+    definitions: Any = SCHEMA["$defs"]
+    assert definitions["dtype"]["enum"] == list(DTYPE_BITS)
+    assert rule_book().rules["OFF-01"].statement in definitions["data_offsets"]["description"]
     assert set(SCHEMA_CODES) <= set(rule_book().codes)
 
 
@@ -118,18 +115,14 @@ def judged(case_id: str) -> tuple[bool | None, frozenset[str]]:
     return (None if value is NOTHING else VALIDATOR.is_valid(value)), frozenset(codes(data))
 
 
-def test_schema_and_reader_agree_over_the_corpus() -> None:
-    compared = 0
-    different = set()
-    for case in CASES.values():
-        valid, said = judged(case.id)
-        if valid is None:
-            continue
-        compared += 1
-        if valid is bool(said & set(SCHEMA_CODES)):
-            different.add(case.id)
-    assert compared > 600
-    assert different == SPELLINGS | HIDDEN_BY_A_DUPLICATE
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.nightly)])
+def test_schema_and_reader_agree_over_the_corpus(step: int) -> None:
+    known = SPELLINGS | HIDDEN_BY_A_DUPLICATE
+    chosen = {*list(CASES)[::step], *known}
+    answers = {case_id: judged(case_id) for case_id in chosen}
+    compared = {case_id: answer for case_id, answer in answers.items() if answer[0] is not None}
+    assert len(compared) > 600
+    assert {i for i, (valid, said) in compared.items() if valid is bool(said & set(SCHEMA_CODES))} == known
 
 
 def test_what_must_be_accepted_is_accepted() -> None:

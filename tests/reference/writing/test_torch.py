@@ -259,8 +259,8 @@ def test_tensors_without_elements_share_nothing() -> None:
 
 
 def test_the_error_names_a_few_of_many() -> None:
-    with pytest.raises(WriteError, match="1000 tensors share memory") as caught:
-        save({str(i): BASE for i in range(1000)})
+    with pytest.raises(WriteError, match="100 tensors share memory") as caught:
+        save({str(i): BASE for i in range(100)})
     assert len(str(caught.value)) < 200
 
 
