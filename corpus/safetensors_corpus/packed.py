@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gzip
 import hashlib
+import io
 import os
 import shutil
 import sys
@@ -77,7 +78,9 @@ def temporary_folder() -> Path:
 
 def _unpack(archive: Path, folder: Path) -> None:
     try:
-        with tarfile.open(archive, "r:gz") as packed:
+        # Decompress everything first, because only that compares the checksum. tarfile stops at a bad header.
+        data = gzip.decompress(archive.read_bytes())
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as packed:
             packed.extractall(folder, filter="data")
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as err:
         raise ManifestError(f"{archive}: not a usable archive ({err}); install the package again") from err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from collections.abc import Mapping
@@ -98,6 +99,15 @@ def test_a_damaged_archive_is_one_clear_error(archive: Path, cache: Path, damage
     with pytest.raises(ManifestError, match=r"not a usable archive .*install the package again"):
         unpacked(archive)
     assert "outside" not in {path.name for path in cache.parent.rglob("*")}
+
+
+def test_a_damaged_header_of_a_member_is_an_error(archive: Path, cache: Path) -> None:
+    plain = bytearray(gzip.decompress(archive.read_bytes()))
+    plain[1024] ^= 255  # the header of the second member
+    damaged = gzip.compress(plain)
+    archive.write_bytes(damaged[:-8] + archive.read_bytes()[-8:])
+    with pytest.raises(ManifestError, match="install the package again"):
+        unpacked(archive)
 
 
 def test_a_checkout_needs_no_archive() -> None:
