@@ -52,8 +52,12 @@ def unpacked(archive: Path) -> Path:
             if not folder.exists():
                 partial = folder.with_suffix(".part")
                 shutil.rmtree(partial, ignore_errors=True)
-                _unpack(archive, partial)
-                partial.rename(folder)
+                try:
+                    _unpack(archive, partial)
+                    partial.rename(folder)
+                except BaseException:
+                    shutil.rmtree(partial, ignore_errors=True)
+                    raise
     except OSError as err:
         print(
             f"{cache_folder}: {err.strerror or err}; the corpus is unpacked into a temporary folder, and "

@@ -82,6 +82,7 @@ def test_without_a_usable_cache_the_folder_is_temporary(
     folder = unpacked(archive)
     assert contents(folder) == FILES
     assert not folder.is_relative_to(cache)
+    assert not list(cache.rglob("*.part"))
     said = capsys.readouterr().err
     assert str(cache) in said
     assert "STC_CACHE" in said
