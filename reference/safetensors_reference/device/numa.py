@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ SYSFS = Path("/sys")
 def checked_cpus(cpus: Iterable[int]) -> frozenset[int]:
     """Return the CPUs that a caller chose. Raises AccessError if this process may not use them."""
     try:
-        chosen = frozenset(cpus)
+        chosen = frozenset(map(index, cpus))
         known = hasattr(os, "sched_getaffinity") and chosen <= os.sched_getaffinity(0)
     except TypeError:
         known = False
