@@ -38,8 +38,10 @@ def unpacked(archive: Path) -> Path:
     from platformdirs import user_cache_path
 
     given = os.environ.get("STC_CACHE")
-    cache_folder = Path(given) if given else user_cache_path("safetensors-conformance")
+    cache_folder = Path("~/.cache")
     try:
+        # platformdirs raises RuntimeError if the user has no home folder.
+        cache_folder = Path(given).absolute() if given else user_cache_path("safetensors-conformance")
         with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         folder = cache_folder / "corpus" / digest
@@ -49,19 +51,22 @@ def unpacked(archive: Path) -> Path:
             raise PermissionError(0, "other users can change its folder 'corpus'")
         # Other processes see the folder only when it is complete.
         with FileLock(f"{folder}.lock"):
-            if not folder.exists():
+            if not (folder / "corpus.json").is_file():
                 partial = folder.with_suffix(".part")
                 shutil.rmtree(partial, ignore_errors=True)
                 try:
                     _unpack(archive, partial)
+                    if folder.is_dir():  # somebody removed a part of it
+                        shutil.rmtree(folder)
                     partial.rename(folder)
                 except BaseException:
                     shutil.rmtree(partial, ignore_errors=True)
                     raise
-    except OSError as err:
+    except (OSError, RuntimeError) as err:
+        why = getattr(err, "strerror", None) or err
         print(
-            f"{cache_folder}: {err.strerror or err}; the corpus is unpacked into a temporary folder, and "
-            "STC_CACHE selects another cache folder",
+            f"{cache_folder}: {why}; the corpus is unpacked into a temporary folder, and STC_CACHE selects "
+            "another cache folder",
             file=sys.stderr,
         )
         try:

@@ -59,6 +59,38 @@ def test_an_interrupted_attempt_is_replaced(archive: Path, cache: Path) -> None:
     assert contents(unpacked(archive)) == FILES
 
 
+@pytest.mark.parametrize("left", ["nothing", "a part"])
+def test_a_cached_corpus_without_its_manifest_is_unpacked_again(
+    archive: Path, cache: Path, left: str
+) -> None:
+    folder = unpacked(archive)
+    (folder / "corpus.json").unlink()
+    if left == "nothing":
+        (folder / "files/layout/one.safetensors").unlink()
+    assert contents(unpacked(archive)) == FILES
+
+
+def test_a_relative_cache_stays_usable_in_another_folder(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STC_CACHE", "relative")
+    assert unpacked(archive).is_absolute()
+
+
+def test_without_a_home_folder_the_folder_is_temporary(
+    archive: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_home(_name: str) -> Path:
+        raise RuntimeError("could not determine the home directory")
+
+    temporary_folder.cache_clear()
+    monkeypatch.delenv("STC_CACHE", raising=False)
+    monkeypatch.setattr("platformdirs.user_cache_path", no_home)
+    assert contents(unpacked(archive)) == FILES
+    assert "could not determine the home directory; the corpus is unpacked" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("unusable", ["file", "full", "shared"])
 def test_without_a_usable_cache_the_folder_is_temporary(
     archive: Path,
