@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import errno
+import functools
 import gzip
 import hashlib
 import io
@@ -12,7 +14,6 @@ import sys
 import tarfile
 import tempfile
 import zlib
-from functools import cache
 from pathlib import Path
 
 from .document import ManifestError
@@ -21,7 +22,7 @@ ARCHIVE = "corpus.tar.gz"
 """Name of the archive in the package folder of a wheel, which ``hatch_build.py`` creates."""
 
 
-@cache
+@functools.cache
 def corpus_root() -> Path:
     """Return the folder of ``corpus.json``. Raises ManifestError if the archive cannot be unpacked."""
     package = Path(__file__).resolve().parent
@@ -35,16 +36,13 @@ def unpacked(archive: Path) -> Path:
     If the cache is unusable, unpacks the archive into a temporary folder. Raises ManifestError.
     """
     from filelock import FileLock
-    from platformdirs import user_cache_path
 
-    given = os.environ.get("STC_CACHE")
-    cache_folder = Path("~/.cache")
+    cache = Path("~/.cache")
     try:
-        # platformdirs raises RuntimeError if the user has no home folder.
-        cache_folder = Path(given).absolute() if given else user_cache_path("safetensors-conformance")
+        cache = cache_root()
         with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        folder = cache_folder / "corpus" / digest
+        folder = cache / "corpus" / digest
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = folder.parent.stat()
         if owner.st_uid != os.getuid() or owner.st_mode & 0o022:
@@ -62,11 +60,10 @@ def unpacked(archive: Path) -> Path:
                 except BaseException:
                     shutil.rmtree(partial, ignore_errors=True)
                     raise
-    except (OSError, RuntimeError) as err:
-        why = getattr(err, "strerror", None) or err
+    except OSError as err:
         print(
-            f"{cache_folder}: {why}; the corpus is unpacked into a temporary folder, and STC_CACHE selects "
-            "another cache folder",
+            f"{cache}: {err.strerror or err}; the corpus is unpacked into a temporary folder, and STC_CACHE "
+            "selects another cache folder",
             file=sys.stderr,
         )
         try:
@@ -77,7 +74,21 @@ def unpacked(archive: Path) -> Path:
     return folder
 
 
-@cache
+def cache_root() -> Path:
+    """Return the cache folder of the user, or the one that STC_CACHE selects.
+
+    Raises OSError if the user has no home folder.
+    """
+    from platformdirs import user_cache_path
+
+    given = os.environ.get("STC_CACHE")
+    try:
+        return Path(given).absolute() if given else user_cache_path("safetensors-conformance")
+    except RuntimeError as err:
+        raise FileNotFoundError(errno.ENOENT, "the user has no home folder") from err
+
+
+@functools.cache
 def temporary_folder() -> Path:
     """Create a folder that this process removes when it exits."""
     folder = Path(tempfile.mkdtemp(prefix="safetensors-corpus-"))

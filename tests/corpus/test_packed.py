@@ -88,7 +88,7 @@ def test_without_a_home_folder_the_folder_is_temporary(
     monkeypatch.delenv("STC_CACHE", raising=False)
     monkeypatch.setattr("platformdirs.user_cache_path", no_home)
     assert contents(unpacked(archive)) == FILES
-    assert "could not determine the home directory; the corpus is unpacked" in capsys.readouterr().err
+    assert "the user has no home folder; the corpus is unpacked" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("unusable", ["file", "full", "shared"])

@@ -187,6 +187,8 @@ def info(name: str) -> None:
         raise click.ClickException(f"unknown implementation {name!r}; known: {', '.join(descriptors())}")
     try:
         lines = _facts(descriptor)
+    except DescriptorError as err:
+        raise click.ClickException(str(err)) from err
     except OSError as err:
         raise click.ClickException(f"{visible(str(err.filename))}: {err.strerror}") from err
     for line in lines:

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
-from platformdirs import user_cache_path
 from rich.console import Console
 from rich.markup import escape
 
+from safetensors_corpus.packed import cache_root
 from safetensors_reports.text import visible
 
 from ..programs.folders import remove as remove_folder
 from ..programs.variables import installer_variables
 from .commands import CommandFailedError, InstallError, run
-from .descriptor import Entry, LocatedDescriptor
+from .descriptor import DescriptorError, Entry, LocatedDescriptor
 from .python_installer import installer_commands
 from .source import Build
 
@@ -44,8 +44,12 @@ class NoSuchVersionError(InstallError):
 
 
 def cache_folder() -> Path:
-    given = os.environ.get("STC_CACHE")
-    return Path(given) if given else user_cache_path("safetensors-conformance") / "environments"
+    """Return the folder of all environments. Raises DescriptorError if the user has no home folder."""
+    try:
+        root = cache_root()
+    except OSError as err:
+        raise DescriptorError(f"{err.strerror}; set STC_CACHE to a folder for environments") from err
+    return root if os.environ.get("STC_CACHE") else root / "environments"
 
 
 @dataclass(frozen=True)

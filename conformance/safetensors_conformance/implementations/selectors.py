@@ -102,7 +102,10 @@ def resolve(selector: str, *, however_old: bool = False) -> Target:
     """Resolve a selector. ``however_old`` accepts versions that are too old to run. Raises SelectorError."""
     name, program = _parts(selector)
     if not program:
-        return _known(selector, however_old=however_old)
+        try:
+            return _known(selector, however_old=however_old)
+        except DescriptorError as err:  # there is no folder for environments
+            raise SelectorError(f"--impl {selector!r}: {err}") from err
     target = _program(program)
     if not name:
         return target

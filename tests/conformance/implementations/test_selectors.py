@@ -125,3 +125,13 @@ def test_the_slug_is_a_plain_file_name(selector: str) -> None:
     slug = resolve(selector).slug
     assert slug
     assert not set(slug) & set("/: \\")
+
+
+def test_without_a_home_folder_the_message_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(_name: str) -> Path:
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.delenv("STC_CACHE", raising=False)
+    monkeypatch.setattr("platformdirs.user_cache_path", no_home)
+    with pytest.raises(SelectorError, match="the user has no home folder; set STC_CACHE"):
+        resolve("mlx==0.31.1")
