@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..author.actions import ConcurrentBuilder
-from ..author.case import ACCEPT, Options, accepts, chooses, reject
+from safetensors_corpus.author.actions import ConcurrentBuilder
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject
 
 THREADS = "API-16 DAT-06"
 PROCESSES = "API-20 DAT-06"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import struct
 
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject
+from safetensors_corpus.author.file import FileBuilder, pattern
+from safetensors_corpus.author.parts import PLACES, rare
 from safetensors_reference.rules.dtypes import DTYPE_BITS
-
-from ..author.case import ACCEPT, Options, accepts, chooses, reject
-from ..author.file import FileBuilder, pattern
-from ..author.parts import PLACES, rare
 
 KNOWN: dict[str, tuple[str, tuple[int | float, ...]]] = {
     "BOOL": ("BBBB", (1, 0, 0, 1)),

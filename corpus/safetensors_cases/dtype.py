@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder, pattern, size_of
+from safetensors_corpus.author.parts import PLACES, rare, sized, three_tensors
 from safetensors_reference.rules.dtypes import DTYPE_BITS
-
-from ..author.case import ACCEPT, accepts, chooses, reject, rejects
-from ..author.file import FileBuilder, pattern, size_of
-from ..author.parts import PLACES, rare, sized, three_tensors
 
 CODES = list(DTYPE_BITS)
 REPORTED: dict[str, tuple[str, ...]] = {

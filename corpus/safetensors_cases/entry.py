@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from itertools import permutations
 
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.author.parts import ENTRY, PLACES, RARE, header_text, renamed_field, three_tensors
 from safetensors_reference.rules.dtypes import DTYPE_BITS
-
-from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ..author.file import FileBuilder
-from ..author.parts import ENTRY, PLACES, RARE, header_text, renamed_field, three_tensors
 
 FIELDS = ("dtype", "shape", "data_offsets")
 ONE = ("F32", [1])

@@ -9,9 +9,9 @@ headers of certain lengths.
 
 from __future__ import annotations
 
-from ..author.case import accepts, rejects
-from ..author.file import FileBuilder
-from ..author.parts import ENTRY, card_header, pad_header, powers, stretched_header
+from safetensors_corpus.author.case import accepts, rejects
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.author.parts import ENTRY, card_header, pad_header, powers, stretched_header
 
 CAP = 100_000_000
 ONE = f'{{"w":{ENTRY}}}'.encode()

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from safetensors_corpus import recipe
+from safetensors_corpus.author.case import ACCEPT, AREAS, CaseFunction, Importance, Reject, register
+from safetensors_corpus.author.file import FileBuilder
 from safetensors_reference.rules.book import rule_book
 
-from .. import recipe
-from ..author.case import ACCEPT, AREAS, CaseFunction, Importance, Reject, register
-from ..author.file import FileBuilder
-
-FILE = Path(__file__).parents[1] / "found.toml"
+FILE = Path(__file__).with_name("found.toml")
 _REQUIRED = {"id": str, "title": str, "rules": list, "level": str, "importance": str, "steps": list}
 _REQUIRED |= {"bytes": list, "source": dict}
 _OPTIONAL = {"codes": list, "metadata": dict, "tensor": list, "choice": str, "options": dict}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ..author.file import FileBuilder, pattern
-from ..author.parts import ENTRY, LONE_OPTIONS, PLACES, metadata_with_escapes
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder, pattern
+from safetensors_corpus.author.parts import ENTRY, LONE_OPTIONS, PLACES, metadata_with_escapes
 
 KEY = '"__metadata__"'
 ESCAPED_KEY = r'"\u005f\u005fmetadata__"'

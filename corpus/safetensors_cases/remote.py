@@ -7,11 +7,11 @@ Therefore, the cases with unusual answers use both a file of a few hundred bytes
 
 from __future__ import annotations
 
-from ..author.actions import RemoteBuilder
-from ..author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ..author.file import FileBuilder
-from ..author.parts import card_header, stretched_header
-from ..server import Behaviour
+from safetensors_corpus.author.actions import RemoteBuilder
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.author.parts import card_header, stretched_header
+from safetensors_corpus.server import Behaviour
 
 ANSWER: Options = {"content": ACCEPT, "error": reject("IO_ERROR")}
 CHANGED: Options = {"old": ACCEPT, "new": ACCEPT, "error": reject("IO_ERROR", "API_TRUNCATED")}

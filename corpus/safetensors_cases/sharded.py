@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..author.case import ACCEPT, accepts, chooses, reject, rejects
-from ..author.file import pattern
-from ..author.index import INDEX_NAME, numbered
-from ..author.write import ShardedBuilder
+from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import pattern
+from safetensors_corpus.author.index import INDEX_NAME, numbered
+from safetensors_corpus.author.write import ShardedBuilder
+
 from .writer.file import LIMIT, PAGES
 
 NAMED = ["conventional-names"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.file import FileBuilder
-from ...author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
+from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
 
 START = ("HDR_BAD_START", "HDR_NOT_JSON", "HDR_NOT_OBJECT")
 NOT_UTF8 = ("HDR_NOT_UTF8", "HDR_NOT_JSON")

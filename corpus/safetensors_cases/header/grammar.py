@@ -5,9 +5,9 @@ The cases test the nesting depth, and misplaced commas, colons, braces and quote
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.file import FileBuilder
-from ...author.parts import ENTRY, RARE, header_text
+from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.author.parts import ENTRY, RARE, header_text
 
 NOT_OBJECT = ("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON")
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ...author.file import FileBuilder, pattern
-from ...author.parts import ENTRY, PLACES, renamed_field, three_tensors
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder, pattern
+from safetensors_corpus.author.parts import ENTRY, PLACES, renamed_field, three_tensors
 
 HALF = '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
 LAST_OR_FIRST: Options = {"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, "first-wins": ACCEPT}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...author.case import accepts, chooses, rejects
-from ...author.file import FileBuilder
-from ...author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
+from safetensors_corpus.author.case import accepts, chooses, rejects
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.author.parts import ENTRY, LONE_OPTIONS, header_text, named_with_escapes
 
 BAD = ("HDR_NOT_JSON", "HDR_NOT_UTF8")
 C0 = "".join(chr(n) for n in range(32))

@@ -7,9 +7,9 @@ correct bytes.
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.file import FileBuilder
-from ...author.parts import ENTRY, RARE, header_text
+from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.author.parts import ENTRY, RARE, header_text
 
 IGNORED = ("HDR_NOT_JSON", "ENT_UNKNOWN_FIELD")
 NUMBERS = ["12345678"] * 600

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pickle
 
-from ...author.case import ACCEPT, Options, chooses, reject, rejects
-from ...author.index import INDEX_NAME, IndexBuilder, numbered
+from safetensors_corpus.author.case import ACCEPT, Options, chooses, reject, rejects
+from safetensors_corpus.author.index import INDEX_NAME, IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
 CANARY = "../outside/x.safetensors"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from string import Template
 
-from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ...author.file import pattern
-from ...author.index import INDEX_NAME, SHARD_FAULTS, IndexBuilder, break_shard, numbered
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import pattern
+from safetensors_corpus.author.index import INDEX_NAME, SHARD_FAULTS, IndexBuilder, break_shard, numbered
 
 A, B, C = numbered(1, 2), numbered(2, 2), numbered(3, 3)
 TWICE: Options = {"index": ACCEPT, "reject": reject("IDX_TENSOR_DUPLICATE")}

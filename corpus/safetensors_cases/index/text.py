@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ...author.file import json_text
-from ...author.index import IndexBuilder, numbered
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import json_text
+from safetensors_corpus.author.index import IndexBuilder, numbered
 
 A, B = numbered(1, 2), numbered(2, 2)
 MAP = f'"weight_map":{{"a":"{A}","b":"{B}"}}'

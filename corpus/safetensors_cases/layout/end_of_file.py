@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 import zlib
 
-from ...author.case import accepts, rejects
-from ...author.file import FileBuilder, pattern
-from ...author.parts import pad_header, powers, three_tensors
+from safetensors_corpus.author.case import accepts, rejects
+from safetensors_corpus.author.file import FileBuilder, pattern
+from safetensors_corpus.author.parts import pad_header, powers, three_tensors
 
 ACROSS = ("OFF_OUT_OF_BOUNDS", "OFF_OVERLAP")
 FAR = ("OFF_OUT_OF_BOUNDS", "OFF_HOLE")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...author.case import accepts, rejects
-from ...author.file import FileBuilder
-from ...author.parts import PLACES, three_tensors
+from safetensors_corpus.author.case import accepts, rejects
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.author.parts import PLACES, three_tensors
 
 OLLAMA = "https://github.com/ollama/ollama/issues/17148"
 

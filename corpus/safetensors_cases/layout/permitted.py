@@ -6,9 +6,9 @@ with the last byte of the file.
 
 from __future__ import annotations
 
-from ...author.case import accepts, rejects
-from ...author.file import FileBuilder, pattern
-from ...author.parts import rare
+from safetensors_corpus.author.case import accepts, rejects
+from safetensors_corpus.author.file import FileBuilder, pattern
+from safetensors_corpus.author.parts import rare
 
 
 @accepts("OFF-05 DAT-06", smoke=True)

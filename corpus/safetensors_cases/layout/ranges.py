@@ -6,9 +6,9 @@ Some of the ranges come from reported bugs.
 
 from __future__ import annotations
 
-from ...author.case import rejects
-from ...author.file import FileBuilder, pattern
-from ...author.parts import PLACES, pad_header, powers, sized, three_tensors
+from safetensors_corpus.author.case import rejects
+from safetensors_corpus.author.file import FileBuilder, pattern
+from safetensors_corpus.author.parts import PLACES, pad_header, powers, sized, three_tensors
 
 SHIFTED = ("OFF_HOLE", "OFF_OVERLAP", "OFF_OUT_OF_BOUNDS")
 ANY = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_OF_BOUNDS")

@@ -7,9 +7,9 @@ file that fits into one page and in a longer one.
 
 from __future__ import annotations
 
-from ...author.actions import LifecycleBuilder
-from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ...author.file import FileBuilder, pattern
+from safetensors_corpus.author.actions import LifecycleBuilder
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder, pattern
 
 ERROR = reject("API_TRUNCATED", "IO_ERROR")
 ELSEWHERE: Options = {"tensor": ACCEPT, "error": ERROR}

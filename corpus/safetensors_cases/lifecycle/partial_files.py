@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ...author.actions import LifecycleBuilder
-from ...author.case import accepts, chooses, rejects
-from ...author.file import FileBuilder
+from safetensors_corpus.author.actions import LifecycleBuilder
+from safetensors_corpus.author.case import accepts, chooses, rejects
+from safetensors_corpus.author.file import FileBuilder
+
 from .open_files import CUT, CUT_ELSEWHERE, OLD_NEW, PART, REPORT, A, B, data_start, of_four, open_pair, pair
 
 # The file is opened while a writer is still working on it

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ...author.file import RecipeBuilder, pattern
-from ...author.parts import powers
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import RecipeBuilder, pattern
+from safetensors_corpus.author.parts import powers
+
 from ..framing import CAP, OVER_LIMIT, PAST_END
 
 MEGABYTE = 1_000_000

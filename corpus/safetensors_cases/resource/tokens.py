@@ -6,8 +6,9 @@ of error messages.
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.file import RecipeBuilder
+from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import RecipeBuilder
+
 from .budgets import ALL, BYTES_MISSING, LARGE_FIELD, MEGABYTE, counted_byte, entry, linear_cost
 
 COUNTS = {"100000": 100_000, "1000000": 1_000_000}

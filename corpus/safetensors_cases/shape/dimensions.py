@@ -6,11 +6,10 @@ resemble invalid ones.
 
 from __future__ import annotations
 
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder, pattern
+from safetensors_corpus.author.parts import PLACES, powers, rare, three_tensors
 from safetensors_reference.rules.dtypes import DTYPE_BITS
-
-from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ...author.file import FileBuilder, pattern
-from ...author.parts import PLACES, powers, rare, three_tensors
 
 Spelled = tuple[str, int]
 """JSON text of the shape, and number of bytes in the file."""

@@ -5,9 +5,9 @@ Sizes are just below, at and above the limits of integer types. Some shapes also
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, chooses, reject, rejects
-from ...author.file import FileBuilder, pattern
-from ...author.parts import PLACES, sized, three_tensors
+from safetensors_corpus.author.case import ACCEPT, chooses, reject, rejects
+from safetensors_corpus.author.file import FileBuilder, pattern
+from safetensors_corpus.author.parts import PLACES, sized, three_tensors
 
 MAX = 2**64 - 1
 OVERFLOW = reject("SHP_OVERFLOW")

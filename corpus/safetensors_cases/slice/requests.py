@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...author.actions import SliceBuilder, ask_numbers, numbers
-from ...author.case import ACCEPT, Options, chooses, rejects
+from safetensors_corpus.author.actions import SliceBuilder, ask_numbers, numbers
+from safetensors_corpus.author.case import ACCEPT, Options, chooses, rejects
+
 from .within import NOT_OFFERED, OUT, Indices, S
 
 CLAMP: Options = {"clamp": ACCEPT, "error": OUT}

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...author.actions import SliceBuilder, ask_numbers, numbers
-from ...author.case import ACCEPT, Options, accepts, chooses, reject, rejects
-from ...author.file import pattern
-from ...author.parts import rare
+from safetensors_corpus.author.actions import SliceBuilder, ask_numbers, numbers
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
+from safetensors_corpus.author.file import pattern
+from safetensors_corpus.author.parts import rare
 
 S = slice
 OUT = reject("API_SLICE_OUT_OF_RANGE", "API_SLICE_UNSUPPORTED")

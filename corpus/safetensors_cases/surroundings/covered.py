@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, CaseFunction, Importance, Reject, register
-from ...steps import KINDS
+from safetensors_corpus.author.case import ACCEPT, CaseFunction, Importance, Reject, register
+from safetensors_corpus.steps import KINDS
+
 from .model import Model, Row
 from .sets import rows, topics
 

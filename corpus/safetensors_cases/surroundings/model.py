@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
-from ...author.file import FileBuilder
-from ...features import FEATURES
-from ...manifest import ANY_VALID_FILE
+from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.features import FEATURES
+from safetensors_corpus.manifest import ANY_VALID_FILE
 
 Row = Mapping[str, str]
 """Property -> level."""

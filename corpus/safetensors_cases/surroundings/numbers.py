@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...author.file import FileBuilder, filled
+from safetensors_corpus.author.file import FileBuilder, filled
+
 from .model import Model, Property, Row, Topic, excludes, permitting
 from .scene import FIELD_ORDERS, padding
 

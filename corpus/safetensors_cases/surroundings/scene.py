@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from safetensors_corpus.author.file import FileBuilder, filled, json_text, size_of
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ...author.file import FileBuilder, filled, json_text, size_of
 from .model import Row
 
 CODES = {

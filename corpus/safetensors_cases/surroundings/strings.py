@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...author.file import FileBuilder, json_text, pattern
+from safetensors_corpus.author.file import FileBuilder, json_text, pattern
+
 from .model import Model, Property, Row, Topic, excludes
 from .scene import padding
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from safetensors_corpus.author.file import FileBuilder, json_text
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
-from ...author.file import FileBuilder, json_text
 from .model import Levels, Row, Topic, merged
 from .scene import Scene, Tensor, scene
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...author.file import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
+
 from .model import Model, Property, Row, Topic, excludes, permitting
 from .scene import CODES, scene
 from .tensor_faults import FAULTS

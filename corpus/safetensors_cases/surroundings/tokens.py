@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...author.file import FileBuilder
+from safetensors_corpus.author.file import FileBuilder
+
 from .model import Levels, Model, Property, Row, Topic, merged
 from .scene import padding
 

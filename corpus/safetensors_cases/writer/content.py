@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import struct
 
+from safetensors_corpus.author.case import accepts, rejects
+from safetensors_corpus.author.file import pattern, size_of
+from safetensors_corpus.author.parts import rare
+from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
-
-from ...author.case import accepts, rejects
-from ...author.file import pattern, size_of
-from ...author.parts import rare
-from ...author.write import WriteBuilder
 
 DTYPES = list(DTYPE_BITS)
 RARELY_KNOWN = ("u16", "u32", "u64", "c64", "f8-e4m3fnuz", "f8-e5m2fnuz", "f8-e8m0", "f4")

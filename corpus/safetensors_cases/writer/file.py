@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
+from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
-
-from ...author.case import ACCEPT, accepts, chooses, reject, rejects
-from ...author.write import WriteBuilder
 
 PAGES = 12_288
 """Size in bytes of a tensor that fills three usual memory pages."""

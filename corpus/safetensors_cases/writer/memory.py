@@ -5,9 +5,9 @@ The bytes around and between the elements of a view belong to other objects.
 
 from __future__ import annotations
 
-from ...author.case import ACCEPT, Options, accepts, chooses, reject
-from ...author.file import pattern
-from ...author.write import WriteBuilder
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject
+from safetensors_corpus.author.file import pattern
+from safetensors_corpus.author.write import WriteBuilder
 
 CANARY = b"foreign memory! " * 4
 """Bytes around the data that show whether a writer reads past it."""

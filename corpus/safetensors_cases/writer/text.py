@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...author.case import accepts, rejects
-from ...author.write import Text, WriteBuilder
+from safetensors_corpus.author.case import accepts, rejects
+from safetensors_corpus.author.write import Text, WriteBuilder
 
 NAMES = {
     "empty": "",

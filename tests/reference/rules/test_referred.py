@@ -11,7 +11,16 @@ from safetensors_corpus.document import read_document
 from safetensors_reference import rule_book
 
 ROOT = Path(__file__).parents[3]
-FOLDERS = ("reference", "corpus/safetensors_corpus", "conformance", "reports", "fuzz", "tests", "docs")
+FOLDERS = (
+    "reference",
+    "corpus/safetensors_corpus",
+    "corpus/safetensors_cases",
+    "conformance",
+    "reports",
+    "fuzz",
+    "tests",
+    "docs",
+)
 SUFFIXES = {".py", ".toml", ".md", ".json"}
 LISTINGS = {
     # These name rules because they list them, not because they do anything about them.
