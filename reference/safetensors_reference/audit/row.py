@@ -119,6 +119,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         requests: number of requests or reads, including repeated ones.
         read: number of bytes read.
         note: one line that says why the validity is unknown, or describes the first fault.
+        looks_like: kind of file that an invalid file or index looks like, such as `git-lfs`, `html` or
+            `cut-short`.
     """
 
     address: str
@@ -144,6 +146,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     requests: Count = 0
     read: Count = 0
     note: str = ""
+    looks_like: str = ""
 
 
 _VALID = Profiles("valid", "valid", "valid")
@@ -201,6 +204,8 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
     if header is None or seen.tolerated:
         profiles, faults = _judged(head, seen.faults, seen.tolerated)
     fields: dict[str, Any] = fault_fields(faults)
+    if seen.looks_like is not None:
+        fields["looks_like"] = seen.looks_like.kind
     length = int.from_bytes(head.data[:8], "little")
     if 0 < length <= len(head.data) - 8:
         digest = hashlib.sha256(memoryview(head.data)[8 : 8 + length]).hexdigest()
@@ -357,6 +362,7 @@ def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
         shards=None if index.text is None else len(index.text.shards),
         requests=head.requests,
         read=head.received,
+        looks_like="" if index.findings.looks_like is None else index.findings.looks_like.kind,
         **about,
     )
 

@@ -14,6 +14,7 @@ import click
 from ..files.names import is_index, is_remote
 from ..files.walk import ProgressBar, expand_paths
 from ..header.layout import draw_layout
+from ..header.likeness import CUT_SHORT
 from ..main import INTERRUPTED
 from ..model.index import IndexNote
 from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName, rule_book
@@ -319,7 +320,12 @@ def brief_file_lines(result: CheckResult) -> Iterator[str]:
         yield f"{shorten(printable(result.error), 1000)} ({result.code})"
     else:
         codes = Counter(fault.code for fault in result.faults)
-        yield f"{shown_name(result.name)}: {_plural(len(result.faults), 'fault')}: {_counted(codes)}"
+        count = _plural(len(result.faults), "fault")
+        yield f"{shown_name(result.name)}: {count}: {_counted(codes)}{_hint(result)}"
+
+
+def _hint(result: CheckResult) -> str:
+    return "" if result.looks_like is None else f"; {result.looks_like.text}"
 
 
 def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
@@ -338,11 +344,14 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
         # Unaligned data is legal (OFF-11) but usually unwanted, so it is mentioned only where it occurs.
         yield f"{name}: {text}" if stats is None or not stats.unaligned else f"{name}: {text}; {stats}"
         return
-    yield click.style(f"{name}: {_plural(len(faults), 'fault')}", bold=True)
+    yield click.style(f"{name}: {_plural(len(faults), 'fault')}{_hint(result)}", bold=True)
+    more = "more"
+    if limit is not None and result.looks_like is not None and result.looks_like.kind == CUT_SHORT:
+        limit, more = 1, "more tensors that end after the end of the file"
     for fault in faults[:limit]:
         yield from _fault_lines(result.name, fault)
     if limit is not None and len(faults) > limit:
-        yield f"  … and {len(faults) - limit:,} more; --all prints them"
+        yield f"  … and {len(faults) - limit:,} {more}; --all prints them"
     if not result.complete:
         memory = faults[-1].code == "LIM_MEMORY"
         why = "not enough memory" if memory else "the file has too many faults"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..model.judge import ModelFinding, ModelJudgement, Status
     from ..model.read import IndexExplanation, Shard
     from ..rules.book import ProfileName
-    from ..rules.faults import Fault
+    from ..rules.faults import Fault, Likeness
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,12 @@ class CheckResult:
         if self.error is not None:
             return "unreadable"
         return "invalid" if self.faults else "valid"
+
+    @property
+    def looks_like(self) -> Likeness | None:
+        """What an invalid file looks like, or None if it resembles nothing known."""
+        seen = self.index or self.explanation
+        return None if seen is None else seen.looks_like
 
     @property
     def complete(self) -> bool:
@@ -139,6 +145,7 @@ class CheckResult:
             "data_size": self.data_size,
             "alignment": None if stats is None else stats.to_dict(),
             "complete": self.complete,
+            "looks_like": None if self.looks_like is None else self.looks_like._asdict(),
             "faults": [f.to_dict() for f in self.faults],
             "tolerated": [f.to_dict() for f in self.tolerated],
             "notes": notes,
