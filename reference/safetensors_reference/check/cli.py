@@ -426,7 +426,8 @@ def model_lines(result: ModelResult, limit: int | None) -> Iterator[str]:
     yield from _note_lines(name, [f.issue for f in result.model_only if isinstance(f.issue, IndexNote)])
     if result.status == "valid":
         size = f"{judged.tensors or 0:,} tensors in {_plural(len(judged.shards), 'file')}"
-        yield f"{name}: whole model, {size}, {judged.data_size or 0:,} bytes of data"
+        kind = "parts of a distributed checkpoint" if judged.partial else "whole model"
+        yield f"{name}: {kind}, {size}, {judged.data_size or 0:,} bytes of data"
         return
     own = [f for f in result.model_only if f.kind == "fault"]
     inner = len(judged.of("fault")) - len(own)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..files.names import FileInput, beside, find_models, is_index, is_remote
+from ..files.names import FileInput, beside, find_gaps, find_models, is_index, is_remote
+from ..files.neighbours import describe_missing
 from ..header.model import rows
 from ..header.read import examine, examine_source
+from ..model.index import DCP_KEY, IndexNote
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import quote, render_path, without_name
 from ..source import UnreadableError
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from ..files.names import Folder, ModelFiles
     from ..header.explain import Explanation
     from ..header.model import Header
-    from ..model.index import IndexNote
     from ..model.judge import ModelFinding, ModelJudgement, Status
     from ..model.read import IndexExplanation, Shard
     from ..rules.book import ProfileName
@@ -56,6 +57,19 @@ def alignment(header: Header) -> Alignment:
     return Alignment(start, len(header.tensors), unaligned)
 
 
+def header_notes(header: Header) -> Iterator[IndexNote]:
+    """Yield what is noteworthy about a valid file."""
+    place = 8, header.data_start
+    if not header.tensors:
+        yield IndexNote("FRM-09", "the file contains no tensors", *place)
+    elif not header.data_size:
+        text = f"all {len(header.tensors):,} tensors are empty, so the file contains no data"
+        yield IndexNote("SHP-04", text, *place)
+    if DCP_KEY in (header.metadata or ()):
+        text = f"the tensors may be parts of larger tensors from a distributed checkpoint ({DCP_KEY})"
+        yield IndexNote("MET-09", text, *place)
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """Result of checking one input. The result of an index includes the faults of its shards."""
@@ -69,6 +83,7 @@ class CheckResult:
     index: IndexExplanation | None = None
     error: str | None = None
     code: str = "IO_ERROR"
+    folder_notes: tuple[IndexNote, ...] = ()
 
     @property
     def status(self) -> Status:
@@ -90,7 +105,10 @@ class CheckResult:
 
     @property
     def notes(self) -> list[IndexNote]:
-        return [] if self.index is None else self.index.notes
+        if self.index is not None:
+            return self.index.notes
+        header = None if self.explanation is None else self.explanation.header
+        return [*self.folder_notes, *(() if header is None else header_notes(header))]
 
     @property
     def tensors(self) -> int | None:
@@ -169,7 +187,9 @@ def check_input(
             return _check_index(name, profile, known or {})
         seen = _examine_remote(name, profile) if is_remote(name) else examine(name, profile)
     except UnreadableError as err:
-        return CheckResult(name, profile, error=str(err), code=err.code)
+        missing = isinstance(err.__cause__, FileNotFoundError) and not is_remote(name)
+        text = f"{err}{describe_missing(name) if missing else ''}"
+        return CheckResult(name, profile, error=text, code=err.code)
     return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, explanation=seen)
 
 
@@ -256,6 +276,7 @@ class ModelResult:
             "shards": len(judged.shards),
             "tensors": judged.tensors,
             "data_size": judged.data_size,
+            "partial": judged.partial,
             "complete": judged.complete,
             "unread": judged.unread,
             "findings": [finding.to_dict() for finding in judged.findings],
@@ -271,12 +292,18 @@ class FolderModels:
         items = folder.items if folder.listed else ()
         self._files = {item.address.rpartition("/")[2]: item for item in items}
         self._models = find_models(self._files)
+        self._gaps = find_gaps(self._files)
         self._names = {name for model in self._models for name in model.files}
         self._results: dict[str, CheckResult] = {}
 
     def check(self, item: FileInput) -> CheckResult:
         result = check_input(item, self._profile, self._explanations() if is_index(item.address) else None)
         name = item.address.rpartition("/")[2]
+        missing = self._gaps.get(name)
+        if missing is not None:
+            text = f"the numbers in the names have a gap: {quote(missing)} does not exist"
+            text += self._describe(missing)
+            result = replace(result, folder_notes=(IndexNote("IDX-15", text, 0, 0),))
         if name in self._names:
             self._results[name] = result
         return result
@@ -300,15 +327,19 @@ class FolderModels:
         from ..model.judge import ModelJudgement, judge_model
 
         wanted = [n for n in files.numbers if files.index is None or n in self._results]
-        wanted += [n for n in files.rivals if n in self._results]
+        wanted += [n for n in files.rivals + files.strays if n in self._results]
         shards = {name: _shard(self._result(name)) for name in wanted}
         if files.index is None:
-            return judge_model(files, None, shards, self._names, self._profile)
+            return judge_model(files, None, shards, self._names, self._profile, self._describe)
         index = self._result(files.index)
         if index.index is None:
             why = without_name(index.error or "it was not read", index.name)
             return ModelJudgement(files.stem, files.index, unread={files.index: why})
         return judge_model(files, index.index, shards, self._names, self._profile)
+
+    def _describe(self, name: str) -> str:
+        place = beside(next(iter(self._files.values())).address, name)
+        return "" if is_remote(place) else describe_missing(place)
 
     def _result(self, name: str) -> CheckResult:
         if name not in self._results:

@@ -36,6 +36,8 @@ FAULT_LIMIT = 100_000
 WEIGHT_MAP = "weight_map"
 METADATA = "metadata"
 TOTAL_SIZE = "total_size"
+DCP_KEY = "DCP_SHARDING_INFO"
+"""Metadata key of a file from a distributed checkpoint of PyTorch, with parts of tensors."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -79,7 +81,7 @@ def _not_bare(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class IndexNote:
-    """A legitimate but noteworthy fact, such as a symbolic link (IDX-06). Positions refer to the index."""
+    """A legitimate but noteworthy fact about an index or another file, such as a symbolic link (IDX-06)."""
 
     rule: str
     message: str

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..files.neighbours import describe_missing
 from ..header.entries import describe
 from ..header.explain import Explanation, check_profile
 from ..header.json_text import Abandon, plain_integer
@@ -161,7 +162,7 @@ def explain_index(
                 seen = (known or {}).get(name) or examine(place, profile)
             except UnreadableError as err:
                 if isinstance(err.__cause__, FileNotFoundError):
-                    return replace(ABSENT, link=link)
+                    return Shard(absent=f"does not exist{describe_missing(place)}", link=link)
                 return Shard(absent=f"cannot be read: {without_name(str(err), place)}", link=link)
             shards[name] = seen
             return shard_of(seen, link)
