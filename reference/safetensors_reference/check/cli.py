@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..model.judge import Status
     from ..rules.faults import Fault
     from ..source import Source
-    from .digests import DigestList, State
+    from .digests import DigestList, HubDigests, State
     from .result import CheckResult, ModelResult
     from .sarif import SarifLog
     from .statement import CheckRecord
@@ -76,9 +76,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--digests",
     "digests_path",
     type=_FILE,
-    metavar="FILE",
+    metavar="FILE|hub",
     help="Compare the SHA-256 of every file with the one listed in FILE, which has the format of sha256sum "
-    "output. This option reads whole files.",
+    "output, or, with 'hub', with the one that is its name in a cache of the Hub. This option reads whole "
+    "files.",
 )
 @click.option(
     "--intoto",
@@ -186,9 +187,11 @@ def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], dige
             raise click.UsageError(f"--cyclonedx {text}") from err
 
 
-def _load_digests(path: Path, paths: tuple[str, ...]) -> DigestList:
-    from .digests import DigestList, DigestListError
+def _load_digests(path: Path, paths: tuple[str, ...]) -> DigestList | HubDigests:
+    from .digests import DigestList, DigestListError, HubDigests
 
+    if str(path) == "hub":
+        return HubDigests()
     try:
         return DigestList(path, [name for name in paths if Path(name).is_dir()])
     except DigestListError as err:
@@ -231,7 +234,7 @@ class Session:
     quiet: bool
     limit: int | None  # maximum number of faults to print per file
     log: SarifLog | None = None
-    digests: DigestList | None = None
+    digests: DigestList | HubDigests | None = None
     checked: CheckRecord | None = None
     statuses: Counter[Status] = field(default_factory=Counter)
     models: Counter[Status] = field(default_factory=Counter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -128,3 +129,29 @@ def test_a_gap_between_numbered_files_is_noted(tmp_path: Path) -> None:
     assert result.exit_code == 0
     text = 'the numbers in the names have a gap: "out-00002.safetensors" does not exist (IDX-15)'
     assert f"{tmp_path}/out-00003.safetensors: note: {text}" in result.stdout.splitlines()
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_blobs_of_a_hub_cache_have_their_digest_as_name(tmp_path: Path, damage: bool) -> None:
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots"
+    for name, data in MODEL.items():
+        # git hash-object prints this id; the Hub uses it for files that are not stored in LFS
+        git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        digest = git if name == INDEX else hashlib.sha256(data).hexdigest()
+        blob = blobs / digest
+        write_tree(blobs, {digest: data.replace(b"abcd", b"abcx") if damage and name == A else data})
+        snapshot.mkdir(exist_ok=True)
+        (snapshot / name).symlink_to(blob)
+    result = run(snapshot, "--digests", "hub")
+    assert result.exit_code == int(damage)
+    assert (f"{snapshot}/{A}: SHA-256 differs from the Hub cache" in result.stdout) == damage
+    counts = f"{3 - damage} as listed, {int(damage)} differs, 0 missing, 0 not listed, 0 unreadable"
+    assert result.stderr.endswith(f"digests: {counts}\n")
+    if damage:
+        index = snapshot / INDEX
+        index.resolve().write_bytes(INDEX_TEXT + b" ")
+        assert f"{index}: Git object id differs from the Hub cache" in run(index, "--digests", "hub").stdout
+        copied = write_tree(tmp_path / "copy", {NAME: VALID}) / NAME
+        outside = run(copied, "--digests", "hub")
+        assert outside.exit_code == 1
+        assert f"{copied}: is not in the Hub cache" in outside.stdout
