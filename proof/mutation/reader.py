@@ -68,6 +68,8 @@ SKIP: Mapping[str, tuple[str, ...]] = {
         "Rows.__repr__",
         "Header.__repr__",
         "Header.in_offset_order",
+        "AlignedShare",
+        "aligned_share",
     ),
     # Messages and drawings for people.
     "header.entries": ("describe",),

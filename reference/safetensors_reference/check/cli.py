@@ -73,6 +73,12 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Print one line for each file with faults and nothing for valid files.",
 )
 @click.option(
+    "--alignment",
+    type=click.IntRange(1, 1 << 40),
+    metavar="N",
+    help="Also report how many tensors and bytes are aligned to N bytes.",
+)
+@click.option(
     "--digests",
     "digests_path",
     type=_FILE,
@@ -102,6 +108,7 @@ def check(
     profile: str,
     show_all: bool,
     quiet: bool,
+    alignment: int | None,
     digests_path: Path | None,
     intoto_path: Path | None,
     cyclonedx_path: Path | None,
@@ -136,7 +143,8 @@ def check(
     """
     written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
     _check_options(paths, written, digests_path)
-    session = Session(cast("ProfileName", profile), as_json, quiet, None if show_all else MAX_FAULTS)
+    limit = None if show_all else MAX_FAULTS
+    session = Session(cast("ProfileName", profile), as_json, quiet, limit, alignment)
     # Most runs write neither a log nor a record, so those modules are imported only here.
     if sarif_path is not None:
         from .sarif import SarifLog
@@ -233,6 +241,7 @@ class Session:
     as_json: bool
     quiet: bool
     limit: int | None  # maximum number of faults to print per file
+    alignment: int | None = None
     log: SarifLog | None = None
     digests: DigestList | HubDigests | None = None
     checked: CheckRecord | None = None
@@ -243,7 +252,7 @@ class Session:
     def run(self, paths: Sequence[str]) -> None:
         with ProgressBar(() if any(map(is_remote, paths)) else paths) as bar:
             for folder, items in expand_paths(paths):
-                models = FolderModels(folder, self.profile)
+                models = FolderModels(folder, self.profile, self.alignment)
                 for item in items:
                     self._file(item, models, bar)
                     bar.advance()
@@ -345,7 +354,11 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
         text = f"valid, {result.tensors:,} tensors{shards}, {result.data_size:,} bytes of data"
         stats = result.alignment
         # Unaligned data is legal (OFF-11) but usually unwanted, so it is mentioned only where it occurs.
-        yield f"{name}: {text}" if stats is None or not stats.unaligned else f"{name}: {text}; {stats}"
+        if stats is not None and stats.unaligned:
+            text += f"; {stats}"
+        if stats is not None and stats.share is not None:
+            text += f"; {stats.share}"
+        yield f"{name}: {text}"
         return
     yield click.style(f"{name}: {_plural(len(faults), 'fault')}{_hint(result)}", bold=True)
     more = "more"

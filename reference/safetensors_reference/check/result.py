@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..files.names import FileInput, beside, find_gaps, find_models, is_index, is_remote
 from ..files.neighbours import describe_missing
-from ..header.model import rows
+from ..header.model import AlignedShare, aligned_share, rows
 from ..header.read import examine, examine_source
 from ..model.index import DCP_KEY, IndexNote
 from ..rules.dtypes import DTYPE_BITS
@@ -34,27 +34,31 @@ class Alignment:
     data_start: int
     tensors: int
     unaligned: int
+    share: AlignedShare | None = None
 
-    def to_dict(self) -> dict[str, int]:
-        return {
+    def to_dict(self) -> dict[str, object]:
+        out: dict[str, object] = {
             "data_start": self.data_start,
             "data_start_mod_8": self.data_start % 8,
             "data_start_mod_64": self.data_start % 64,
             "unaligned_tensors": self.unaligned,
         }
+        return out if self.share is None else out | {"share": self.share._asdict()}
 
     def __str__(self) -> str:
         return f"data starts at {self.data_start:,}; {self.unaligned:,} of {self.tensors:,} tensors unaligned"
 
 
-def alignment(header: Header) -> Alignment:
+def alignment(header: Header, boundary: int | None = None) -> Alignment:
+    """Return the alignment of the tensors, and the share of those aligned to ``boundary`` bytes if given."""
     start = header.data_start
     unaligned = sum(
         (start + begin) % max(DTYPE_BITS[dtype] // 8, 1) != 0
         for _, dtype, _, begin, end in rows(header.tensors)
         if end > begin
     )
-    return Alignment(start, len(header.tensors), unaligned)
+    share = None if boundary is None else aligned_share(header, boundary)
+    return Alignment(start, len(header.tensors), unaligned, share)
 
 
 def header_notes(header: Header) -> Iterator[IndexNote]:
@@ -83,7 +87,9 @@ class CheckResult:
     index: IndexExplanation | None = None
     error: str | None = None
     code: str = "IO_ERROR"
+    # what the folder knows about the file, and the boundary of ``--alignment``
     folder_notes: tuple[IndexNote, ...] = ()
+    boundary: int | None = None
 
     @property
     def status(self) -> Status:
@@ -131,7 +137,7 @@ class CheckResult:
     def alignment(self) -> Alignment | None:
         if self.explanation is None or self.explanation.header is None:
             return None
-        return alignment(self.explanation.header)
+        return alignment(self.explanation.header, self.boundary)
 
     def to_json(self) -> str:
         if self.error is not None:
@@ -287,8 +293,8 @@ class ModelResult:
 class FolderModels:
     """Checks the files of one folder and then their models, so that each file is read only once."""
 
-    def __init__(self, folder: Folder, profile: ProfileName) -> None:
-        self._profile = profile
+    def __init__(self, folder: Folder, profile: ProfileName, boundary: int | None = None) -> None:
+        self._profile, self._boundary = profile, boundary
         items = folder.items if folder.listed else ()
         self._files = {item.address.rpartition("/")[2]: item for item in items}
         self._models = find_models(self._files)
@@ -304,6 +310,8 @@ class FolderModels:
             text = f"the numbers in the names have a gap: {quote(missing)} does not exist"
             text += self._describe(missing)
             result = replace(result, folder_notes=(IndexNote("IDX-15", text, 0, 0),))
+        if self._boundary is not None:
+            result = replace(result, boundary=self._boundary)
         if name in self._names:
             self._results[name] = result
         return result

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ..audit.support import INDEX as INDEX_TEXT
-from ..audit.support import MODEL, SHARDS, write_tree
+from ..audit.support import MODEL, SHARDS, read_row, stc_audit, write_tree
 from ..support import ABCD, W, entry, make
 from .support import INDEX, VALID, harmless, load_log, results, row, rows, run
 
@@ -155,3 +155,20 @@ def test_blobs_of_a_hub_cache_have_their_digest_as_name(tmp_path: Path, damage: 
         outside = run(copied, "--digests", "hub")
         assert outside.exit_code == 1
         assert f"{copied}: is not in the Hub cache" in outside.stdout
+
+
+def test_the_share_of_aligned_tensors_and_bytes(tmp_path: Path) -> None:
+    entries = f'"a":{entry("U8", "[64]", "[0,64]")},"b":{entry("U8", "[36]", "[64,100]")}'
+    entries += f',"e":{entry("U8", "[0]", "[100,100]")},"c":{entry("U8", "[100]", "[100,200]")}'
+    text = "{" + entries + "}"
+    data = make(text + " " * (-(len(text) + 8) % 64), bytes(200))
+    path = write_tree(tmp_path, {NAME: data}) / NAME
+    # a and b begin at multiples of 64, and c begins 100 bytes after one
+    assert "; 2 of 3 tensors and 50.0 % of the bytes aligned to 64\n" in run(path, "--alignment", "64").stdout
+    share = row(path, "--alignment", "64")["alignment"]["share"]
+    assert share == {"boundary": 64, "tensors": 2, "of_tensors": 3, "bytes": 100, "of_bytes": 200}
+    audited = read_row(stc_audit(path, "--alignment", "64").stdout.encode())
+    assert (audited.aligned_tensors, audited.aligned_bytes) == (2, 100)
+    assert "share" not in row(path)["alignment"]
+    assert read_row(stc_audit(path).stdout.encode()).aligned_bytes is None
+    assert run(path, "--alignment", "0").exit_code == 2
