@@ -37,7 +37,8 @@ WEIGHT_MAP = "weight_map"
 METADATA = "metadata"
 TOTAL_SIZE = "total_size"
 DCP_KEY = "DCP_SHARDING_INFO"
-"""Metadata key of a file from a distributed checkpoint of PyTorch, with parts of tensors."""
+"""Metadata key of a file from a distributed checkpoint of PyTorch, which may contain parts of tensors."""
+DCP_STEM = "shard-"
 _BOM = b"\xef\xbb\xbf"
 
 

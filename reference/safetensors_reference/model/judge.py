@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from ..files.names import SUFFIX, index_stem, missing_numbers, parse_shard_number, sibling_name
 from ..rules.faults import Fault, quote, quote_some, render_path
 from ..source import MemorySource
-from .index import DCP_KEY, IndexNote
+from .index import DCP_KEY, DCP_STEM, IndexNote
 from .read import ABSENT, IndexExplanation, Shard, explain_index_source
 
 if TYPE_CHECKING:
@@ -125,7 +125,10 @@ def judge_model(
         named = set(index.weight_map.values())
         headers = {name: header for name in named if (header := _header(shards, name)) is not None}
         headers |= {n: s.header for n, s in index.shards.items() if s.header is not None}
-    out.partial = any(DCP_KEY in (header.metadata or ()) for header in headers.values())
+    # Every file of a distributed checkpoint has this key, but only the names of parts begin like this.
+    out.partial = files.stem.startswith(DCP_STEM) and any(
+        DCP_KEY in (header.metadata or ()) for header in headers.values()
+    )
     _report_leftovers(out, files, named, headers, shards)
     order: dict[Kind, int] = {"fault": 0, "tolerated": 1, "note": 2}
     out.findings.sort(key=lambda f: order[f.kind])
