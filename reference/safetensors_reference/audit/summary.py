@@ -25,6 +25,7 @@ _COLUMNS = {
     "size": "BIGINT",
     "codes": "VARCHAR[]",
     "dtypes": "STRUCT(dtype VARCHAR, tensors BIGINT, bytes BIGINT)[]",
+    "looks_like": "VARCHAR",
     "tensors": "BIGINT",
     "header_bytes": "BIGINT",
     "writer": "STRUCT(fields VARCHAR, compact BOOLEAN, alignment BIGINT, format VARCHAR)",
@@ -71,6 +72,11 @@ _QUERIES = (
     _Query("Verdicts", ("verdict", "files"), _VERDICTS.format("files")),
     _Query("Models", ("verdict", "models"), _VERDICTS.format("models")),
     _Query("Faults", ("code", "files", "example"), _BY.format("faults")),
+    _Query(
+        "What invalid files look like",
+        ("kind", "files", "example"),
+        _BY.format("(SELECT looks_like AS what, address FROM files WHERE looks_like <> '')"),
+    ),
     _Query(
         "Faults of models",
         ("code", "models", "example"),
@@ -156,7 +162,12 @@ def _load(db: Any, path: Path) -> None:
             raise OSError(f"{shown_name(part)}: this is not a regular file")
     parts = [_literal(part) for part in files]
     if parts:
-        source, values = "read_parquet($name)", {"name": parts}
+        # Results of older versions have no column looks_like.
+        source = (
+            "(FROM read_parquet($name, union_by_name = true) "
+            "UNION ALL BY NAME SELECT NULL::VARCHAR AS looks_like WHERE false)"
+        )
+        values = {"name": parts}
     elif path.is_dir():
         source, values = "read_json('/dev/null', format='newline_delimited', columns=$columns)", {}
     else:
