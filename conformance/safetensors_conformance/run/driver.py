@@ -19,6 +19,7 @@ from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes import Cause, cause_lines, causes, describe_failures, mistakes_of
 from safetensors_reports.causes.cause import MAX_SHOWN as MAX_CAUSES
+from safetensors_reports.causes.cause import described
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
@@ -370,6 +371,22 @@ class Run:
         """The records of the implementations that started, with the likely causes of their failures."""
         records = [one.record() for one in self.results.values() if one.header]
         return [(record, causes(record, self.options.manifest)) for record in records]
+
+    @cached_property
+    def explained(self) -> dict[str, set[tuple[str, str]]]:
+        """Selector -> (case, step) of failures that likely causes cover and that are not to be listed."""
+        if self.options.full_failures:
+            return {}
+        started = (selector for selector, one in self.results.items() if one.header)
+        return {
+            selector: {
+                (case, step)
+                for cause in described(found, strict=self.options.strict)
+                for case in cause.cases
+                for step in cause.steps
+            }
+            for selector, (_, found) in zip(started, self._evaluated, strict=True)
+        }
 
     def summary(self) -> list[str]:
         """Return the lines that describe the results. Call it after ``finish``."""

@@ -341,14 +341,19 @@ def failing(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
     return [cause for cause in found if fails(cause.verdict, strict=strict) and not cause.is_expected]
 
 
+def described(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
+    """Return the causes that ``cause_lines`` describes. The cause of a single case is its own failure."""
+    bad = failing(found, strict=strict)
+    return bad if _cases(bad) > 1 else []
+
+
 def cause_lines(
     found: Sequence[Cause], header: Row, *, strict: bool = False, limit: int | None = MAX_SHOWN
 ) -> list[str]:
-    bad = failing(found, strict=strict)
-    cases = _cases(bad)
-    if cases < 2:
+    bad = described(found, strict=strict)
+    if not bad:
         return []
-    lines = [f"LIKELY CAUSES of {cases:,} failing cases: {len(bad):,}, worst first"]
+    lines = [f"LIKELY CAUSES of {_cases(bad):,} failing cases: {len(bad):,}, worst first"]
     for cause in bad[:limit]:
         lines += _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
         rows = [("", verdict_numbers(cause)), ("said: ", cause.said), ("fix: ", cause.advice)]
