@@ -88,11 +88,13 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
         names = where if len(where) <= 2 else [where[0], f"{len(where) - 1} more"]
         lines.append(f"  {' and '.join(names)}: {said}")
     selector, case_id = session.target.selector, first.split(" ", 1)[0]
+    connection = "call" if selector.startswith("exit:") else "adapter"
     return "\n".join(
         [
-            f"the adapter of {selector!r} is probably wrong, because it fails the most basic files",
+            f"the {connection} of {selector!r} is probably wrong, because it fails the most basic files",
             *lines,
             f"run one of them alone: stc run --impl {shlex.quote(selector)} --case {case_id} --no-smoke",
+            "if the mistake is in the program under test, run everything with --no-smoke",
         ]
     )
 
@@ -397,7 +399,8 @@ class Run:
                 record, _ = next(evaluated)
                 lines.extend(summary_lines(record))
                 lines.extend(device_lines(one.header, one.results))
-            lines.extend(f"problem: {line}" for problem in one.problems for line in problem.splitlines())
+            else:
+                lines.extend(f"problem: {line}" for problem in one.problems for line in problem.splitlines())
             lines.append("")
         several = len(self._evaluated) > 1
         if several:

@@ -351,25 +351,43 @@ def cause_lines(
     found: Sequence[Cause], header: Row, *, strict: bool = False, limit: int | None = MAX_SHOWN
 ) -> list[str]:
     bad = described(found, strict=strict)
+    expected = [cause for cause in found if cause.is_expected]
     if not bad:
-        return []
+        return _expected_lines(expected, limit)
     lines = [f"LIKELY CAUSES of {_cases(bad):,} failing cases: {len(bad):,}, worst first"]
     for cause in bad[:limit]:
-        lines += _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
+        lines += _title_lines(cause)
         rows = [("", verdict_numbers(cause)), ("said: ", cause.said), ("fix: ", cause.advice)]
         for label, text in rows:
             if text:
                 lines += _wrapped(label + text, _INDENT, _INDENT + " " * len(label))
         lines.append(f"{_INDENT}{command(header, cause)}")
-    rest = bad[len(bad) if limit is None else limit :]
-    if rest:
-        more = plural(len(rest), "more cause", "more causes")
-        lines.append(f"     …  {more}, {plural(_cases(rest), 'case')}; --full-failures shows all")
     others: dict[str, list[Cause]] = {
-        "in the baseline": [cause for cause in found if cause.is_expected],
+        "in the baseline": expected,
         "failing only with --fail-on-should": [c for c in found if not c.is_expected and c not in bad],
     }
+    lines += _rest_lines(bad, limit)
     return [*lines, *(f"{_INDENT}{title}: {_counted(group)}" for title, group in others.items() if group)]
+
+
+def _expected_lines(expected: Sequence[Cause], limit: int | None) -> list[str]:
+    if not expected:
+        return []
+    count = plural(_cases(expected), "case")
+    lines = [f"CAUSES OF THE EXPECTED FAILURES of {count}: {len(expected):,}, worst first"]
+    for cause in expected[:limit]:
+        lines += _title_lines(cause)
+    return lines + _rest_lines(expected, limit)
+
+
+def _title_lines(cause: Cause) -> list[str]:
+    return _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
+
+
+def _rest_lines(all_causes: Sequence[Cause], limit: int | None) -> list[str]:
+    rest = [] if limit is None else all_causes[limit:]
+    more = plural(len(rest), "more cause", "more causes")
+    return [f"     …  {more}, {plural(_cases(rest), 'case')}; --full-failures shows all"] if rest else []
 
 
 def _cases(found: Sequence[Cause]) -> int:

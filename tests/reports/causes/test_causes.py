@@ -547,6 +547,18 @@ def test_lines_for_a_terminal() -> None:
     assert cause_lines(causes([failing(HOLE)], corpus()), record.header) == []
 
 
+def test_a_run_without_other_failures_shows_the_causes_of_the_expected_ones() -> None:
+    rows = [failing(case, expected_failure=True) for case in (HOLE, TWICE, "header/name-twice-adjacent")]
+    record = run(*rows, name="lib", version="1")
+    fault = rule_book().codes["HDR_DUP_KEY"].partition(" (")[0]
+    title = "CAUSES OF THE EXPECTED FAILURES of 3 cases: 2, worst first"
+    first = f"     2  wrong-accept: accepts although {fault} (HDR-09)"
+    found = causes(record, corpus())
+    assert cause_lines(found, record.header)[:2] == [title, first]
+    rest = "     …  1 more cause, 1 case; --full-failures shows all"
+    assert cause_lines(found, record.header, limit=1) == [title, first, rest]
+
+
 def test_what_a_baseline_lists_is_counted_and_not_shown() -> None:
     rows = [failing(HOLE, expected_failure=True), failing(TWICE), failing("framing/no-bytes")]
     record = run(*rows, name="lib", version="1")
