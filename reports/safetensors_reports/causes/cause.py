@@ -25,7 +25,7 @@ from ..severity import (
     of_rule,
     outcome_class,
 )
-from ..text import listed, plural, visible
+from ..text import COPIED, listed, plural, visible
 from .failures import INPUT, NOT_EXAMINED, ORDER, Failure, Key, differing_reports, failures, mistake_key
 from .group import OF_TEXT, Group, contradictions, group_failures
 
@@ -157,11 +157,10 @@ def advice_for(group: Group) -> str:
             return ADVICE_BY_CODE.get(parts[0], of_charged)
         case "reject":
             if group.dtypes:
-                shown = [f'"{name}"' for name in group.dtypes[:MAX_NAMED]]
-                shown += ["…"] if len(group.dtypes) > MAX_NAMED else []
+                names = ", ".join(f'"{name}"' for name in group.dtypes)
                 return (
                     "If the implementation does not support them, declare that in its descriptor: lacks = "
-                    f"[{', '.join(shown)}]"
+                    f"[{names}]"
                 )
             return ADVICE_BY_OUTCOME["reject"]
         case "content":
@@ -252,7 +251,7 @@ def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
         cases=tuple(group.cases),
         steps=tuple(sorted({f.step for f in group.failures})),
         example=example.case,
-        advice=visible(advice_for(group), 2 * MAX_TEXT),
+        advice=visible(advice_for(group), COPIED),
         expected=len(listed_cases - new),
     )
 
@@ -317,7 +316,7 @@ def command(header: Row, cause: Cause) -> str:
     cases = [case for case in (cause.example, cause.beside) if case]
     device = header.get("device") if set(cause.steps) == {"device"} else None
     again = reproducer(str(info.get("selector") or info["name"]), cases, header.get("profile"), device)
-    return visible(again, 300)
+    return visible(again, COPIED)
 
 
 def headline(cause: Cause) -> str:
