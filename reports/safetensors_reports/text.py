@@ -12,6 +12,9 @@ from typing import Any
 from safetensors_reference.text import visible as visible  # noqa: PLC0414 - one place for all text helpers
 from safetensors_reference.text import visible_lines as visible_lines  # noqa: PLC0414 - as above
 
+COPIED = 1 << 16
+"""Limit for commands and lists that people copy. Only those about hostile records are longer."""
+
 
 def code(text: str, limit: int = 200) -> str:
     """Return a code span that works in a table cell and does not trigger mentions, links or HTML."""

@@ -267,7 +267,7 @@ def test_items_have_the_names_that_pytest_selects_and_remembers(basics: str, tmp
     reader.write_text(
         f"import sys\nsys.path.append({str(HERE)!r})\nfrom fakes import AlwaysAccepts as Reader\n"
     )
-    options = [basics, f"--impl=py:{reader}:Reader", "--no-smoke"]
+    options = [basics, f"--impl=py:{reader}:Reader", "--no-smoke", "--full-failures"]
     mine = f"py:{tmp_path}/l\\xe4ser.py:Reader"
     names = [f"test_smoke[{mine}]", f"test_baseline[{mine}]"]
     names += [f"test_{step}[framing/one-tensor-{mine}]" for step in ("open", "read")]
@@ -285,6 +285,30 @@ def test_items_have_the_names_that_pytest_selects_and_remembers(basics: str, tmp
     file = Path(pytest_suite.__file__).parent / "tests" / "test_corpus.py"
     by_id = suite_here(*options, "-rA", target=Path(f"{file}::{names[2]}"))
     assert "1 failed in" in by_id.stdout
+
+
+def test_causes_come_last_and_replace_the_list_of_the_failures_that_they_cover(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kept.py").write_text(
+        "def pytest_terminal_summary(terminalreporter):\n"
+        "    print('KEPT', len(terminalreporter.stats['']), end='.')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    baseline = tmp_path / "stale.toml"
+    baseline.write_text('[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\nwhy = "x"\n')
+    options = [small, "-pkept", f"--impl={fake('LosesMetadata')}", f"--baseline={baseline}", "--no-smoke"]
+    run = suite_here(*options)
+    listed = re.findall(r"^FAILED .*::(\S+)", run.stdout, re.MULTILINE)
+    assert listed == [f"test_read[framing/one-tensor-{fake('LosesMetadata')}]"]
+    hidden = re.search(r"^(\d+) failures with a likely cause below", run.stdout, re.MULTILINE)
+    assert hidden is not None
+    assert int(hidden[1]) == 3
+    marks = ["short test summary", hidden[0], "LIKELY CAUSES", "\n4 failed, "]
+    places = [run.stdout.index(mark) for mark in marks]
+    assert places == sorted(places)
+    # Otherwise, pytest compares each failure with the reports of the setup and teardown of each item.
+    assert "KEPT 0." in run.stdout
 
 
 def test_options_of_a_project_are_its_own(basics: str, tmp_path: Path) -> None:
