@@ -124,7 +124,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     address: str
     time: datetime
     verdict: Verdict
-    kind: Literal["file", "model"] = "file"
+    kind: Literal["file", "model"]
     size: Count | None = None
     tag: str = ""
     profiles: Profiles | None = None
@@ -218,6 +218,7 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
         address=head.name,
         time=now(),
         verdict=verdict_of(profiles),
+        kind="file",
         size=head.size,
         tag=head.tag,
         profiles=profiles,

@@ -133,6 +133,7 @@ def test_json_is_one_object_per_file_and_holds_every_fault(valid: Path, broken: 
     ]
     assert missing == {
         "file": str(tmp_path / "missing"),
+        "kind": "file",
         "readable": False,
         "code": "IO_ERROR",
         "message": f"{tmp_path}/missing: No such file or directory",
