@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -104,6 +105,11 @@ class Commands(click.Group):
         **extra: Any,
     ) -> click.Context:
         with _visible_errors():
+            if any(arg == "-" and before != "--list" for before, arg in pairwise(["", *args])):
+                raise click.UsageError(
+                    "standard input (-) cannot be read or written here, because stc needs files that it can "
+                    "read at any position; save the bytes to a file first, or write ./- for a file named -"
+                )
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:

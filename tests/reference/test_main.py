@@ -111,6 +111,14 @@ def test_modules_of_the_harness_are_known(module: str, known: bool) -> None:
     assert of_harness(module) == known
 
 
+@pytest.mark.parametrize("line", ["check -", "audit x - -o rows.jsonl", "corpus verify -", "fuzz replay -"])
+def test_a_dash_is_not_the_name_of_a_file(line: str) -> None:
+    result = CliRunner().invoke(main, line.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "standard input" in result.stderr
+    assert "./-" in result.stderr
+
+
 def test_an_interrupt_anywhere_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
