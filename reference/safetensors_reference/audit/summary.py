@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from ..rules.faults import shown_name
+from ..text import plural
 from ..writing.atomic import NotSavedError
 from ..writing.report import write_report
 from .results import ResultsError
@@ -198,7 +199,7 @@ def _section(db: Any, question: _Query) -> Section:
 
 
 def as_text(summary: Summary) -> str:
-    out = [f"{summary.name}: {summary.files:,} files, {summary.models:,} models"]
+    out = [f"{summary.name}: {plural(summary.files, 'file')}, {plural(summary.models, 'model')}"]
     for section in summary.sections:
         rows = [section.columns, *(tuple(map(cell, row)) for row in section.rows)]
         widths = [max(len(str(row[at])) for row in rows) for at in range(len(section.columns))]

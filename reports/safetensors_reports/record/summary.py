@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..text import code, join_counts, visible
+from ..text import code, join_counts, plural, visible
 from .run import RunRecord
 
 RARE = ("choice-inconsistent", "harness-error")
@@ -43,7 +43,7 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
     """Return the reasons why the numbers are incomplete, escaped for a terminal or for Markdown."""
     out = []
     total = record.header["corpus"]["cases"]
-    ran = f"{record.cases:,} of {total:,} cases have a verdict; the others are unknown"
+    ran = f"{record.cases:,} of {plural(total, 'case')} have a verdict; the others are unknown"
     if record.truncated:
         out.append(f"truncated run: the record has no footer; {ran}")
     elif record.partial:
@@ -55,7 +55,7 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
     show = code if markdown else visible
     out += [f"problem: {show(text, 300)}" for text in record.problems[:MAX_PROBLEMS]]
     if len(record.problems) > MAX_PROBLEMS:
-        out.append(f"… {len(record.problems) - MAX_PROBLEMS:,} more problems")
+        out.append(f"… {plural(len(record.problems) - MAX_PROBLEMS, 'more problem')}")
     return out
 
 
@@ -85,7 +85,9 @@ def summary_lines(record: RunRecord) -> list[str]:
 
 def _head(record: RunRecord) -> str:
     total = record.header["corpus"]["cases"]
-    cases = f"{record.cases:,} cases" if record.cases == total else f"{record.cases:,} of {total:,} cases"
+    cases = plural(total, "case")
+    if record.cases != total:
+        cases = f"{record.cases:,} of {cases}"
     if record.footer is not None:
         cases += f" in {record.footer['duration_s']:,.1f} s"
     language = record.implementation.get("language")
