@@ -38,6 +38,7 @@ from typing import Any
 
 from safetensors_reference import explain, rule_book
 from safetensors_reference.source import read_whole
+from safetensors_reference.text import plural
 
 from . import recipe
 from .author.actions import index_items
@@ -124,7 +125,7 @@ def _remote(case: Case, action: Action, implementation: Any, folder: Path) -> An
     data = read_whole(path, LARGEST_IN_MEMORY)
     with FileServer(data, action["server"], after=action.get("after", 0), other=other) as server:
         answer = accepted(method(server.url))
-    requests = "1 request" if len(server.log) == 1 else f"{len(server.log):,} requests"
+    requests = plural(len(server.log), "request")
     # This is for information only, because the format does not limit how much a reader may fetch.
     return replace(
         answer,

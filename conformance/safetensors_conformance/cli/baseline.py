@@ -12,6 +12,7 @@ from rich.table import Table
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reports.known import KnownError
+from safetensors_reports.text import plural
 
 from ..run.baseline import load_baseline
 from ..run.driver import ImplementationRun, Run
@@ -48,7 +49,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
         verdicts = ", ".join(f"{s} {v}" for s, v in entry.steps.items())
         table.add_row(entry.case, verdicts, entry.why, entry.issue, str(entry.review_by or ""))
     Console(markup=False).print(table)
-    click.echo(f"{len(loaded.entries)} entries in {path}")
+    click.echo(f"{plural(len(loaded.entries), 'entry', 'entries')} in {path}")
 
 
 @baseline.command()
@@ -85,7 +86,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
                 click.echo(explain_failure(run.implementation, verdict.case, row, profile))
                 note = "" if got == expected else f" (listed as {expected}, but the verdict is now {got})"
                 click.echo(f"  why       {entry.why or 'no reason given'}{note}\n  issue     {entry.issue}\n")
-    click.echo(f"{len(entries)} entries, {stale} steps no longer fail as listed")
+    click.echo(f"{plural(len(entries), 'entry', 'entries')}; steps that no longer fail as listed: {stale}")
     raise SystemExit(1 if stale else 0)
 
 

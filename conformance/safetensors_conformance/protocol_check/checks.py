@@ -16,6 +16,7 @@ from typing import Literal, cast
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.content import first_difference
+from safetensors_reports.text import plural
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, StepResult
@@ -308,7 +309,7 @@ def only_answers(checker: Checker) -> str:
     if noise:
         first = noise[0].decode("utf-8", "backslashreplace")[:80]
         raise NoteRaised(
-            f"{len(noise)} lines were ignored because they are not answers; the first one is {first!r}"
+            f"ignored {plural(len(noise), 'line')} that the protocol does not allow, beginning with {first!r}"
         )
     return ""
 

@@ -13,7 +13,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from safetensors_reference.rules.cli import docs_folder
-from safetensors_reference.text import visible
+from safetensors_reference.text import plural, visible
 
 from ..field_bugs import FAMILIES
 from ..templates import render as rendered
@@ -129,4 +129,4 @@ def _print_table(selected: Sequence[BugRow], shown: Mapping[str, Sequence[str]])
         # Do not truncate piped output to a terminal width.
         Console(markup=False, width=None if sys.stdout.isatty() else 1000).print(grid)
     caught = sum(bool(shown[bug["id"]]) for bug in selected)
-    click.echo(f"{len(selected)} bugs, {caught} of them shown by cases")
+    click.echo(f"{plural(len(selected), 'bug')}, {caught} of them shown by cases")

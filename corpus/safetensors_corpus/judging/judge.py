@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from safetensors_reference.rules.book import BASES, rule_book
+from safetensors_reference.text import plural
 
 from ..manifest import ANY_VALID_FILE, Case, Expectation, claims_rule
 from . import charge
@@ -213,7 +214,7 @@ def _against(
         if step == "open" and "read" in answers and answers["read"].outcome == "reject":
             late = "accepted in open, but rejected in read"
             return failed(answer, [Failure("late-reject", LATE, basis_of(LATE), "outcome", late)])
-        count = "" if answer.tensors is None else f", {_tensors(len(answer.tensors))}"
+        count = "" if answer.tensors is None else f", {plural(len(answer.tensors), 'tensor')}"
         return failed(answer, [_outcome(demand, "accept", f"accept{count}", option, profile)])
     failures = [f for flaw in answer.flaws if (f := _flaw(demand, expectation, flaw, profile)) is not None]
     if answer.outcome == "accept" and expectation.content is not None:
@@ -223,17 +224,13 @@ def _against(
         return failed(answer, failures)
     missing = answer.unsupported_tensors if answer.outcome == "accept" else []
     if missing:
-        detail = f"cannot return {_tensors(len(missing))}, e.g. {missing[0][:40]!r}"
+        detail = f"cannot return {plural(len(missing), 'tensor')}, e.g. {missing[0][:40]!r}"
         return Judgement("unsupported", detail, (), answer)
     return Judgement("pass", "", (), answer)
 
 
 _WEAKEST_LAST: Sequence[str] = list(BASES)
 LATE = "OFF-15"
-
-
-def _tensors(count: int) -> str:
-    return "1 tensor" if count == 1 else f"{count:,} tensors"
 
 
 def basis_of(rule: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from safetensors_reference.source import read_whole
-from safetensors_reference.text import hexview
+from safetensors_reference.text import hexview, plural
 
 from .. import recipe
 from ..document import ManifestError
@@ -26,7 +26,7 @@ SHOWN_TENSORS = 8
 def byte_count(size: int) -> str:
     """Format an exact size. From one kibibyte up, add a rounded value."""
     if size < 1024:
-        return f"{size} bytes"
+        return plural(size, "byte")
     value, unit = float(size), "bytes"
     for unit in ("KiB", "MiB", "GiB", "TiB"):  # noqa: B007 - used after the loop
         value /= 1024
@@ -74,7 +74,7 @@ def input_lines(case: Case) -> Iterator[str]:
         data = case.read_input()
         yield hexview(data, 0, 0, limit=SHOWN)
         if len(data) > SHOWN:
-            yield f"          … {len(data) - SHOWN:,} more bytes"
+            yield f"          … {plural(len(data) - SHOWN, 'more byte')}"
 
 
 def _directory(case: Case) -> Iterator[str]:
@@ -150,7 +150,7 @@ def _concurrent(action: Mapping[str, Any]) -> Iterator[str]:
         note = ", which are not in the file" if reader["unknown"] else ""
         yield f"  takes  {_names(reader['tensors'])}{note}"
     if len(readers) > SHOWN_READERS:
-        yield f"  … {len(readers) - SHOWN_READERS:,} more readers"
+        yield f"  … {plural(len(readers) - SHOWN_READERS, 'more reader')}"
     if action["closed"]:
         yield f"  closed by its opener at the beginning of round {action['closed']:,}"
     if action["after"]:
@@ -193,13 +193,13 @@ def _given(action: Mapping[str, Any]) -> Iterator[str]:
         shape = json.dumps(tensor["shape"], separators=(",", ":"))
         strides = "contiguous" if tensor["strides"] is None else f"strides {tensor['strides']} bytes"
         order = ", big-endian" if tensor["byteorder"] == "big" else ""
-        size = f", {tensor['nbytes']:,} bytes passed" if "nbytes" in tensor else ""
+        size = f", {plural(tensor['nbytes'], 'byte')} passed" if "nbytes" in tensor else ""
         yield (
             f"  tensor {spelled_text(tensor['name'])} {tensor['dtype']}{shape} at byte {tensor['offset']} "
             f"of {json.dumps(tensor['storage'])}, {strides}{order}{size}"
         )
     if len(action["tensors"]) > SHOWN_GIVEN:
-        yield f"  … {len(action['tensors']) - SHOWN_GIVEN:,} more tensors"
+        yield f"  … {plural(len(action['tensors']) - SHOWN_GIVEN, 'more tensor')}"
     if action["metadata"] is not None:
         yield f"  metadata {spelled_text(action['metadata'])[:300]}"
 
@@ -232,11 +232,11 @@ def step_text(step: Mapping[str, Any]) -> str:
     if name in ("open", "close"):
         return f"the reader {name}s the file"
     if name == "truncate":
-        return f"another program truncates the file to {step['size']:,} bytes"
+        return f"another program truncates the file to {plural(step['size'], 'byte')}"
     if name == "unlink":
         return "another program deletes the file"
     parts = step.get("bytes", [])
-    data = f"{recipe.size(parts):,} bytes ({'; '.join(recipe.describe(parts).splitlines())})"
+    data = f"{plural(recipe.size(parts), 'byte')} ({'; '.join(recipe.describe(parts).splitlines())})"
     if name == "rewrite":
         return f"another program writes {data} at byte {step.get('at', 0):,}"
     if name == "append":

@@ -17,6 +17,7 @@ from ..files.names import SourceError, is_address
 from ..files.walk import ProgressBar, find_folders
 from ..main import INTERRUPTED
 from ..rules.faults import shown_name
+from ..text import plural
 from .engine import Dask, Engine, EngineError, Pool, run
 from .results import ProcessedFiles, ResultsError, open_results
 from .row import NOT_READ
@@ -256,5 +257,5 @@ def final_line(counts: Counter[str], *, interrupted: bool = False) -> str:
             words = ", ".join(
                 f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items(), key=lambda kv: -kv[1])
             )
-            parts.append(f"{total:,} {kind}{'s' * (total != 1)}{': ' if words else ''}{words}")
+            parts.append(f"{plural(total, kind)}{': ' if words else ''}{words}")
     return ("interrupted after " if interrupted else "") + "; ".join(parts)

@@ -129,7 +129,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     address: str
     time: datetime
     verdict: Verdict
-    kind: Literal["file", "model"] = "file"
+    kind: Literal["file", "model"]
     size: Count | None = None
     tag: str = ""
     profiles: Profiles | None = None
@@ -235,6 +235,7 @@ def file_row(head: Head, alignment: int | None = None) -> tuple[Row, Header | No
         address=head.name,
         time=now(),
         verdict=verdict_of(profiles),
+        kind="file",
         size=head.size,
         tag=head.tag,
         profiles=profiles,

@@ -20,7 +20,7 @@ from ..model.index import IndexNote
 from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName, rule_book
 from ..rules.faults import render_path, shown_name, without_name
 from ..source import UnreadableError, open_source
-from ..text import hexview, printable, shorten
+from ..text import hexview, plural, printable, shorten
 from .digests import DigestResult, sha256_of, state_of
 from .result import FolderModels
 
@@ -332,7 +332,7 @@ def brief_file_lines(result: CheckResult) -> Iterator[str]:
         yield f"{shorten(printable(result.error), 1000)} ({result.code})"
     else:
         codes = Counter(fault.code for fault in result.faults)
-        count = _plural(len(result.faults), "fault")
+        count = plural(len(result.faults), "fault")
         yield f"{shown_name(result.name)}: {count}: {_counted(codes)}{_hint(result)}"
 
 
@@ -350,8 +350,9 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
         yield f"{name}: note: {text}"
     yield from _note_lines(name, result.notes)
     if not faults:
-        shards = "" if result.index is None else f" in {len(result.index.shards):,} shards"
-        text = f"valid, {result.tensors:,} tensors{shards}, {result.data_size:,} bytes of data"
+        shards = "" if result.index is None else f" in {plural(len(result.index.shards), 'shard')}"
+        sizes = plural(result.tensors or 0, "tensor"), plural(result.data_size or 0, "byte")
+        text = f"valid, {sizes[0]}{shards}, {sizes[1]} of data"
         stats = result.alignment
         # Unaligned data is legal (OFF-11) but usually unwanted, so it is mentioned only where it occurs.
         if stats is not None and stats.unaligned:
@@ -360,7 +361,7 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
             text += f"; {stats.share}"
         yield f"{name}: {text}"
         return
-    yield click.style(f"{name}: {_plural(len(faults), 'fault')}{_hint(result)}", bold=True)
+    yield click.style(f"{name}: {plural(len(faults), 'fault')}{_hint(result)}", bold=True)
     more = "more"
     if limit is not None and result.looks_like is not None and result.looks_like.kind == CUT_SHORT:
         limit, more = 1, "more tensors that end after the end of the file"
@@ -425,12 +426,12 @@ def brief_model_lines(result: ModelResult) -> Iterator[str]:
     if result.status == "unreadable":
         unread = result.judgement.unread
         file, why = next(iter(unread.items()))
-        more = f", and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
+        more = f", and {plural(len(unread) - 1, 'more file')}" if len(unread) > 1 else ""
         text = f"{result.name}: cannot tell whether the model is whole: {file}: {why}{more}"
         yield f"{shorten(printable(text), 1000)} (IO_ERROR)"
     else:
         codes = Counter(finding.code or "" for finding in result.judgement.of("fault"))
-        count = _plural(codes.total(), "fault")
+        count = plural(codes.total(), "fault")
         yield f"{shown_name(result.name)}: model is not whole: {count}: {_counted(codes)}"
 
 
@@ -441,16 +442,16 @@ def model_lines(result: ModelResult, limit: int | None) -> Iterator[str]:
     name, judged = shown_name(result.name), result.judgement
     yield from _note_lines(name, [f.issue for f in result.model_only if isinstance(f.issue, IndexNote)])
     if result.status == "valid":
-        size = f"{judged.tensors or 0:,} tensors in {_plural(len(judged.shards), 'file')}"
+        size = f"{plural(judged.tensors or 0, 'tensor')} in {plural(len(judged.shards), 'file')}"
         kind = "parts of a distributed checkpoint" if judged.partial else "whole model"
-        yield f"{name}: {kind}, {size}, {judged.data_size or 0:,} bytes of data"
+        yield f"{name}: {kind}, {size}, {plural(judged.data_size or 0, 'byte')} of data"
         return
     own = [f for f in result.model_only if f.kind == "fault"]
     inner = len(judged.of("fault")) - len(own)
     above = " (all listed above with their files)" if inner and not own else ""
     if inner and own:
         above = f" ({inner:,} of them listed above with their files)"
-    count = _plural(len(own) + inner, "fault")
+    count = plural(len(own) + inner, "fault")
     yield click.style(f"{name}: model is not whole: {count}{above}", bold=True)
     for finding in own[:limit]:
         yield from _rule_lines(finding.code or "", finding.issue)
@@ -464,17 +465,13 @@ def model_lines(result: ModelResult, limit: int | None) -> Iterator[str]:
 
 def final_line(counts: Counter[Status], models: Counter[Status], *, interrupted: bool) -> str:
     """Return the counts of files and models, e.g. ``12 files: 10 valid, 1 invalid, 1 unreadable``."""
-    files = f"{'interrupted after ' if interrupted else ''}{counts.total():,} files"
+    files = f"{'interrupted after ' if interrupted else ''}{plural(counts.total(), 'file')}"
     text = f"{files}: " + ", ".join(f"{counts[status]:,} {status}" for status in EXIT_STATUS)
     if not models:
         return text
     words = zip(EXIT_STATUS, ("whole", "not whole", "unknown"), strict=True)
     counts_of_models = ", ".join(f"{models[status]:,} {word}" for status, word in words)
-    return f"{text}; {_plural(models.total(), 'model')}: {counts_of_models}"
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"
+    return f"{text}; {plural(models.total(), 'model')}: {counts_of_models}"
 
 
 def _counted(codes: Counter[str]) -> str:

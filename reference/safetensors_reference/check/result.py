@@ -140,10 +140,10 @@ class CheckResult:
         return alignment(self.explanation.header, self.boundary)
 
     def to_json(self) -> str:
+        kind = "index" if is_index(self.name) else "file"
         if self.error is not None:
-            return json.dumps(
-                {"file": self.name, "readable": False, "code": self.code, "message": self.error}
-            )
+            row = {"file": self.name, "kind": kind, "readable": False, "code": self.code}
+            return json.dumps({**row, "message": self.error})
         start = None if self.explanation is None else self.explanation.data_start
         stats = self.alignment
         notes = [
@@ -161,7 +161,7 @@ class CheckResult:
             "readable": True,
             "valid": not self.faults,
             "profile": self.profile,
-            "kind": "file" if self.index is None else "index",
+            "kind": kind,
             "size": self.size,
             "tensors": self.tensors,
             "shards": None if self.index is None else len(self.index.shards),

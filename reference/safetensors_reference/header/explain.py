@@ -18,6 +18,7 @@ from ..rules.book import HEADER_CAP, PROFILES, ProfileName, rule_book
 from ..rules.errors import AccessError, InvalidError
 from ..rules.faults import Fault, Likeness, quote, shown
 from ..source import Source, SourceLike, open_source
+from ..text import plural
 from .entries import Entries, Entry, EntryReader, Ranges, Tensors
 from .json_text import Abandon, JsonReader, Node, TooDeep, find_not_utf8, unfinished
 from .layout import Range, check_layout
@@ -144,7 +145,8 @@ def framing_fault(prefix: bytes, size: int) -> Fault | None:
         text = f"header length {length:,} exceeds the limit of {HEADER_CAP:,}"
         return Fault("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
     if length > size - 8:
-        text = f"the header length is {length:,}, but only {size - 8:,} bytes follow the length prefix"
+        rest = f"{plural(size - 8, 'byte')} follow{'s' * (size == 9)} the length prefix"
+        text = f"the header length is {length:,}, but only {rest}"
         return Fault("FRM_HEADER_PAST_EOF", "FRM-04", text, 0, 8)
     return None
 

@@ -24,6 +24,7 @@ from ..rules.book import ProfileName
 from ..rules.errors import InvalidError
 from ..rules.faults import Fault, Likeness, quote, shorten, shown, without_name
 from ..source import Source, UnreadableError, open_source
+from ..text import plural
 from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText, read_index
 
 if TYPE_CHECKING:
@@ -340,7 +341,7 @@ def _check_total(
         headers[s[0]].tensors[name].nbytes for name, s in holders.items() if name not in text.weight_map
     )
     if claimed not in (mapped, mapped + surplus):
-        message = f"total_size is {claimed:,}, but the tensors have {mapped:,} bytes"
+        message = f"total_size is {claimed:,}, but the tensors have {plural(mapped, 'byte')}"
         findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
 
 

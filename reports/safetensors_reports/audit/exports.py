@@ -23,7 +23,7 @@ from safetensors_reference.rules.sarif import (
 
 from ..labels import CLEAN, LETTERS, OVERALL
 from ..severity import CONFORMANCE_ONLY, NOT_KNOWN, SECURITY_SEVERITY, SEVERITIES
-from ..text import digest, listed, slug, visible
+from ..text import digest, listed, plural, slug, visible
 from .inputs import AuditError
 from .report import Finding, Implementation, Report, RuleRow
 from .tally import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
@@ -64,7 +64,7 @@ def sarif_log(report: Report) -> Json:
     left = len(report.findings) - len(findings)
     if left:
         notes.append(
-            {"level": "warning", "message": message(f"{left:,} more findings are not included in this log")}
+            {"level": "warning", "message": message(f"this log leaves out {plural(left, 'more finding')}")}
         )
     driver = {
         "name": "stc report",

@@ -6,7 +6,7 @@ from collections import Counter
 
 from safetensors_corpus.judging.verdicts import kind_of
 
-from ..text import code, visible, visible_lines
+from ..text import code, plural, visible, visible_lines
 from .run import RunRecord
 
 RARE = ("choice-inconsistent", "harness-error")
@@ -47,7 +47,7 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
     """Return the reasons why the numbers are incomplete, escaped for a terminal or for Markdown."""
     out = []
     total = record.header["corpus"]["cases"]
-    ran = f"{record.cases:,} of {total:,} cases have a verdict; the others are unknown"
+    ran = f"{record.cases:,} of {plural(total, 'case')} have a verdict; the others are unknown"
     if record.truncated:
         out.append(f"truncated run: the record has no footer; {ran}")
     elif record.partial:
@@ -60,7 +60,7 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
         lines = [code(text, 300)] if markdown else visible_lines(text).split("\n")
         out += [f"problem: {line}" for line in lines]
     if len(record.problems) > MAX_PROBLEMS:
-        out.append(f"… {len(record.problems) - MAX_PROBLEMS:,} more problems")
+        out.append(f"… {plural(len(record.problems) - MAX_PROBLEMS, 'more problem')}")
     return out
 
 
@@ -98,7 +98,9 @@ def _with_expected(record: RunRecord) -> list[str]:
 
 def _head(record: RunRecord) -> str:
     total = record.header["corpus"]["cases"]
-    cases = f"{record.cases:,} cases" if record.cases == total else f"{record.cases:,} of {total:,} cases"
+    cases = plural(total, "case")
+    if record.cases != total:
+        cases = f"{record.cases:,} of {cases}"
     if record.footer is not None:
         cases += f" in {record.footer['duration_s']:,.1f} s"
     language = record.implementation.get("language")

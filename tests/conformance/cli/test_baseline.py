@@ -35,7 +35,7 @@ def test_explaining_runs_the_cases_and_shows_reason_and_issue() -> None:
         "/issues/849",
     ):
         assert words in out
-    assert out.endswith("1 entries, 0 steps no longer fail as listed\n")
+    assert out.endswith("1 entry; steps that no longer fail as listed: 0\n")
 
 
 @pytest.mark.parametrize("command", ["show", "explain"])

@@ -135,7 +135,7 @@ def listed(folder: Path, *args: str) -> list[str]:
 )
 def test_conditions_of_the_list_hold_together(folder: Path, args: list[str], found: int) -> None:
     assert len(listed(folder, *args)) == found
-    assert run("list", "-c", folder, *args).stdout.endswith(f"{found} cases\n")
+    assert run("list", "-c", folder, *args).stdout.endswith(f"{found} case{'s' * (found != 1)}\n")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_an_unusable_corpus_is_one_line(tmp_path: Path, command: tuple[str, ...]
 
 def test_list_shows_every_case_with_what_it_expects(manifest: Manifest, written: Path) -> None:
     out = run("list", "-c", written).stdout.splitlines()
-    assert out[-1] == f"{len(manifest.cases)} cases"
+    assert out[-1] == f"{len(manifest.cases):,} cases"
     for case, line in zip(manifest.cases, out[:-1], strict=True):
         for part in (f"{case.id} ", expectation_text(case), " ".join(case.rules), case.title.splitlines()[0]):
             assert part in line

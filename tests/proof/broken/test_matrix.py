@@ -245,8 +245,8 @@ def test_the_summary_counts(stored: Matrix, written: Path, tmp_path: Path) -> No
         ),
         ((), ("--rule", "OFF-99"), 1, ["no case refers to the rule 'OFF-99'"]),
         ((), ("--case", "framing/no-such"), 1, ["no case 'framing/no-such'"]),
-        (("framing/one-tensor",), ("--variant", "reader/blind"), 0, ["framing/one-tensor", "1 cases"]),
-        (("framing/one-tensor",), ("--variant", "blind"), 0, ["framing/one-tensor", "1 cases"]),
+        (("framing/one-tensor",), ("--variant", "reader/blind"), 0, ["framing/one-tensor", "1 case"]),
+        (("framing/one-tensor",), ("--variant", "blind"), 0, ["framing/one-tensor", "1 case"]),
         ((), ("--variant", "lind"), 1, ["did you mean reader/blind?"]),
     ],
 )
@@ -285,7 +285,7 @@ def test_check_names_what_differs(written: Path, tmp_path: Path, monkeypatch: py
     assert "not current" in out
     status, out = run("-o", str(folder), "--write")
     assert status == 0
-    assert "matrix written: 1 variants, 1 cases" in out
+    assert "matrix written: 1 variant, 1 case" in out
     assert (folder / FILE.name).read_text(encoding="utf-8") == true.text()
     status, out = run("-o", str(folder), "--check")
     assert status == 0

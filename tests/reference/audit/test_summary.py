@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -93,6 +95,25 @@ def test_the_command(results: Path, tmp_path: Path) -> None:
     assert told["files"] == 7
 
 
+def test_without_duckdb_the_counts_are_the_same(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stc_audit(results.parent / "tree/b", "-o", results, "--retry")
+    counted = ("Verdicts", "Models", "Faults", "Faults of models")
+    full = summarize(results)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    run = CliRunner().invoke(audit, ["summary", str(results), "--json"])
+    assert run.stderr.endswith(" the fleet extra: pip install 'safetensors-conformance[fleet]'\n")
+    if results.is_dir():
+        assert (run.exit_code, run.stdout) == (2, "")
+        return
+    wanted = [section for section in full.sections if section.title in counted]
+    found = msgspec.json.decode(run.stdout, type=Summary)
+    run = CliRunner().invoke(audit, ["summary", str(results), "-o", str(tmp_path / "page.html")])
+    assert (run.exit_code, run.stderr.count("the fleet extra")) == (2, 1)
+    assert found == msgspec.structs.replace(full, sections=wanted, complete=False)
+
+
 def test_no_rows_at_all_are_a_summary_too(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").touch()
     (tmp_path / "rows").mkdir()
@@ -117,7 +138,7 @@ MISSING = "in one row, a value is missing"
     ],
 )
 def test_what_is_no_result_is_an_error_in_one_line(
-    name: str, text: str | None, why: str, tmp_path: Path
+    name: str, text: str | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / name
     if text is not None:
@@ -128,6 +149,9 @@ def test_what_is_no_result_is_an_error_in_one_line(
     run = CliRunner().invoke(audit, ["summary", str(tmp_path / name.partition("/")[0])])
     assert (run.exit_code, run.output.count("\n")) == (2, 1)
     assert why in run.output
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    run = CliRunner().invoke(audit, ["summary", str(tmp_path / name.partition("/")[0])])
+    assert (run.exit_code, run.stdout, run.stderr.count("\n")) == (2, "", 1)
 
 
 def test_a_name_is_no_pattern(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_sarif_keeps_the_worst_within_the_limit(monkeypatch: pytest.MonkeyPatch)
     (made,) = sarif_log(document)["runs"]
     assert [r["properties"]["id"] for r in made["results"]] == [f.id for f in document.findings[:3]]
     notes = [n["message"]["text"] for n in made["invocations"][0]["toolExecutionNotifications"]]
-    assert f"{len(document.findings) - 3:,} more findings are not included in this log" in notes
+    assert f"this log leaves out {len(document.findings) - 3:,} more findings" in notes
 
 
 def stated(document: Report) -> dict[str, Any]:
