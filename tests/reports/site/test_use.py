@@ -19,6 +19,7 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
+@pytest.mark.by_day(6)
 @pytest.mark.parametrize(
     ("page", "width", "scheme"),
     [
