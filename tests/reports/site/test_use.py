@@ -68,6 +68,7 @@ def test_pages_can_be_used_without_scripts(browser: Browser, site: Path) -> None
         assert "accepts wrongly" in part.locator("li").first.inner_text()
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("words", "found", "address"),
     [
