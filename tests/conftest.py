@@ -1,6 +1,7 @@
 """What all tests share: hypothesis profiles, and what of the long tests runs by day.
 
-``HYPOTHESIS_PROFILE=long`` searches longer, and elsewhere on every run. ``@pytest.mark.by_day(n)`` on a test
+``HYPOTHESIS_PROFILE=night`` tries ten times as many examples as by day. ``long`` searches even longer, and
+elsewhere on every run. ``@pytest.mark.by_day(n)`` on a test
 with parameters leaves n of its items, evenly spread, to every run; the others are ``nightly``.
 """
 
@@ -23,13 +24,14 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # Shared runners are too uneven for a deadline per example, and a file with many tensors is not small.
-settings.register_profile(
-    "default",
-    max_examples=300,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+for _profile, _examples in (("default", 100), ("night", 1_000)):
+    settings.register_profile(
+        _profile,
+        max_examples=_examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.register_profile(
     "long",
     max_examples=10_000,
@@ -41,12 +43,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is here to stay out of later searches for garbage.
+    """Leave what is here to stay out of later searches for garbage, and search seldom.
 
-    With all tests collected each takes a third of a second.
+    With all tests collected each search takes a third of a second.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 50, 20)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -142,7 +142,10 @@ def test_a_forked_process_that_dies_is_unsafe_and_the_next_case_runs() -> None:
     assert second.verdict == "pass"
 
 
-@pytest.mark.parametrize("case", ["threads-same-tensor-two", "forked-same-tensor-two"])
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param("threads-same-tensor-two", marks=pytest.mark.nightly), "forked-same-tensor-two"],
+)
 def test_a_reader_that_waits_for_ever_is_unsafe(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetensors_conformance.worker.worker.HANG_RETRY_FACTOR", 1)
     limits = Limits(0.5, 1 << 30)

@@ -32,8 +32,8 @@ from proof.broken.variant import Panic, all_variants, reading
 from safetensors_corpus import Case, Manifest, load_manifest
 from safetensors_corpus.document import read_document
 
-DAY = 15
-"""By day every fifteenth variant meets every fifteenth case, beginning each time with another one."""
+DAY = 20
+"""By day every twentieth variant meets every twentieth case, beginning each time with another one."""
 FEW = ("framing/one-tensor", "layout/trailing-4-bytes", "layout/hole-between-two")
 
 

@@ -19,6 +19,7 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
+@pytest.mark.by_day(6)
 @pytest.mark.parametrize(
     ("page", "width", "scheme"),
     [
@@ -67,6 +68,7 @@ def test_pages_can_be_used_without_scripts(browser: Browser, site: Path) -> None
         assert "accepts wrongly" in part.locator("li").first.inner_text()
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     ("words", "found", "address"),
     [
