@@ -79,14 +79,14 @@ _QUERIES = (
     _Query("Models", ("verdict", "models"), _VERDICTS.format("models")),
     _Query("Faults", ("code", "files", "example"), _BY.format("faults")),
     _Query(
-        "What invalid files look like",
-        ("kind", "files", "example"),
-        _BY.format("(SELECT looks_like AS what, address FROM files WHERE looks_like <> '')"),
-    ),
-    _Query(
         "Faults of models",
         ("code", "models", "example"),
         _BY.format("(SELECT unnest(codes) AS what, address FROM models)"),
+    ),
+    _Query(
+        "What invalid files look like",
+        ("kind", "files", "example"),
+        _BY.format("(SELECT looks_like AS what, address FROM files WHERE looks_like <> '')"),
     ),
     _Query(
         "Writers", ("fields · spaces · alignment to 8 · format", "files", "example"), _BY.format("writers")
