@@ -65,7 +65,7 @@ def test_hostile_texts_are_texts(browser: Browser, tmp_path: Path) -> None:
         assert not any(bad in text for bad in "\u202e\u2066\u200f\x00\x1b\u2028\ufffd")
         assert "\\ud800 lone \\udfff" in text
         assert "\\u202egpj.exe" in text
-        assert "x" * 2_001 not in text
+        assert all("x" * 2_001 not in line for line in text.splitlines() if not line.startswith("stc "))
         assert (
             silent.page.locator("#findings article").count() == seen.page.locator("article.finding").count()
         )
