@@ -288,7 +288,6 @@ _RUN = re.compile(rb"(?s)(.)\1{%d,}|(.{2,32}?)\2{31,}" % (SHORTEST_RUN - 1))
 
 
 _MEMBER = re.compile(rb'"t([0-9]+)":\{[^{}]*\}')
-_DIGITS = re.compile(rb"[0-9]+")
 
 
 def from_bytes(data: bytes, *, numbered: bool = False) -> list[dict[str, Any]]:
@@ -310,21 +309,21 @@ def from_bytes(data: bytes, *, numbered: bool = False) -> list[dict[str, Any]]:
     return out + _literals(data[position:])
 
 
-def _numbered(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+def _numbered(data: bytes) -> list[tuple[int, dict[str, Any]]]:
     """Return the position and the ``each`` part of every run of members with ascending numbers."""
     found: list[tuple[int, dict[str, Any]]] = []
     end = 0
     for match in _MEMBER.finditer(data):
-        number = int(match[1])
-        words = {b"%d" % number: b"{i}", b"%d" % (number + 1): b"{next}"}
-        text = _DIGITS.sub(lambda digits: words.get(digits[0], digits[0]), match[0]).decode()  # noqa: B023
-        last = found[-1][1] if found and data[end : match.start()] == b"," else {}
-        if last.get("each") == text and last["first"] + last["count"] == number:
-            last["count"] += 1
-        else:
-            found.append((match.start(), {"each": text, "count": 1, "first": number, "separator": ","}))
+        number, text = int(match[1]), match[0].decode()
+        last = found[-1][1] if found and data[end : match.start()] == b"," else None
         end = match.end()
-    return (run for run in found if run[1]["count"] >= SHORTEST_LIST)
+        if last and last["first"] + last["count"] == number and _item(last["each"], number) == text:
+            last["count"] += 1
+            continue
+        each = re.sub(rf"\b{number}\b", "{i}", re.sub(rf"\b{number + 1}\b", "{next}", text))
+        each = each.replace(f'"t{number}"', '"t{i}"')
+        found.append((match.start(), {"each": each, "count": 1, "first": number, "separator": ","}))
+    return [run for run in found if run[1]["count"] >= SHORTEST_LIST]
 
 
 def _literals(data: bytes) -> list[dict[str, Any]]:
