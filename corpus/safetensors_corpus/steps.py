@@ -76,6 +76,9 @@ KINDS = {
         Kind("remote", ("remote",), acts=True),
         Kind("concurrent", ("concurrent",), acts=True),
         Kind("resource", ("open",)),
+        Kind("placed", ("open", "read"), acts=True),
+        Kind("repeated", ("read",), acts=True),
+        Kind("contended", ("write",), acts=True),
     )
 }
 """Maps names to kinds of case."""

@@ -77,6 +77,7 @@ class Worker:
 
     timeout_factor = 1.0
     force_fresh_process = False  # start processes instead of forks, and watch them after each answer
+    pid: int | None = None  # of the process that answers, or None if the harness cannot inspect it
 
     def start(self) -> Implementation:
         """Start (or restart) the implementation and return its identity. Raises StartError."""
@@ -220,6 +221,7 @@ class PipeWorker(Worker):
         # Limits are relative to the memory that the implementation uses while idle.
         self._resident = child.resident()
         self._child = child
+        self.pid = None if self._target.kind == "oci" else child.program_pid  # not that of the engine
         return implementation
 
     def _begin(self) -> Child:
@@ -493,7 +495,7 @@ class PipeWorker(Worker):
         self._forget_child()
 
     def _forget_child(self) -> None:
-        self._child = None
+        self._child = self.pid = None
         self._ahead.clear()
         self._replayable = list(self._answered)
         self._answered.clear()

@@ -36,6 +36,9 @@ AREAS = {
     "remote": "remote",
     "resource": "resource",
     "concurrent": "concurrent",
+    "placed": "placed",
+    "repeated": "repeated",
+    "contended": "contended",
 }
 """Maps each area of the corpus, in the order of the format, to the kind of its cases.
 

@@ -64,18 +64,26 @@ def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict
 
 def stored_file(path: str, data: bytes, *, numbered: bool = False) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the value of ``input`` for a single file, and the file if it is small enough to store."""
-    digest: dict[str, Any] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
     if len(data) <= USUAL_FILE:
-        return {"file": path, **digest}, {path: data}
-    parts = recipe.from_bytes(data, numbered=numbered)
-    spelled = len(json.dumps(parts))
+        return {"file": path, **digest(data)}, {path: data}
+    described = stored_recipe(data, numbered=numbered)
+    spelled = len(json.dumps(described["recipe"]))
     if spelled > LONG_RECIPE and len(data) <= MAX_FILE:
-        return {"file": path, **digest}, {path: data}
+        return {"file": path, **digest(data)}, {path: data}
     if spelled > MAX_FILE:
         raise ValueError(
             f"{len(data):,} bytes without runs that are long enough for a recipe; use repeated data"
         )
-    return {"recipe": parts, **digest}, {}
+    return described, {}
+
+
+def stored_recipe(data: bytes, *, numbered: bool = False) -> dict[str, Any]:
+    """Return the value of ``input`` for a file that the manifest describes and that is not stored."""
+    return {"recipe": recipe.from_bytes(data, numbered=numbered), **digest(data)}
+
+
+def digest(data: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
 
 
 def json_text(value: object) -> str:

@@ -15,11 +15,18 @@ import jsonschema
 from safetensors_reference.rules.book import rule_book
 
 from .. import recipe
-from ..author.actions import ConcurrentBuilder, LifecycleBuilder, RemoteBuilder, SliceBuilder
+from ..author.actions import (
+    ConcurrentBuilder,
+    LifecycleBuilder,
+    PlacedBuilder,
+    RemoteBuilder,
+    RepeatedBuilder,
+    SliceBuilder,
+)
 from ..author.case import Accept, CaseFunction, Reject, all_cases
 from ..author.file import HEAVY, Builder, FileBuilder, RecipeBuilder
 from ..author.index import IndexBuilder
-from ..author.write import ShardedBuilder, WriteBuilder
+from ..author.write import ContendedBuilder, ShardedBuilder, WriteBuilder
 from ..document import CHECKSUM, MANIFEST, SCHEMA_VERSION, rendered, sha256sum
 from ..field_bugs import affected, field_bugs
 from ..packed import corpus_root
@@ -41,6 +48,9 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "remote": RemoteBuilder,
     "resource": RecipeBuilder,
     "concurrent": ConcurrentBuilder,
+    "placed": PlacedBuilder,
+    "repeated": RepeatedBuilder,
+    "contended": ContendedBuilder,
 }
 """Maps each kind of case to its builder."""
 

@@ -12,6 +12,7 @@ from safetensors_reference.text import hexview, plural
 from .. import recipe
 from ..document import ManifestError
 from ..manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case
+from ..placing import PLACES
 from ..server import BEHAVIOURS
 from ..templates import render
 
@@ -133,6 +134,14 @@ def action_lines(case: Case) -> Iterator[str]:
             yield f"  {number:>2}  {step_text(step)}"
     elif action["do"] == "concurrent":
         yield from _concurrent(action)
+    elif action["do"] == "contended":
+        yield f"writes   to {action['target']}, from {len(action['savers']):,} processes at the same time"
+        yield from (f"  saver  {_names(names)}" for names in action["savers"])
+        yield from _given(action)
+    elif action["do"] == "placed":
+        yield f"place    {action['place']}: {PLACES[action['place']].meaning}"
+    elif action["do"] == "repeated":
+        yield f"repeats  {action['times']:,} times: {', '.join(action['requests'])}"
 
 
 SHOWN_READERS = 8

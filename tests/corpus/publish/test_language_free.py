@@ -307,5 +307,5 @@ def test_the_examples_of_the_page_about_cases_build() -> None:
         registered.body(filled, *registered.arguments)
         stored, files = filled.stored("area/name")
         assert stored is not None
-        assert files or kind == "resource"
+        assert files or "recipe" in stored
         assert "@rejects" in example or filled.content()
