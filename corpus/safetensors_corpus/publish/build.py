@@ -15,7 +15,7 @@ import jsonschema
 from safetensors_reference.rules.book import rule_book
 
 from .. import recipe
-from ..author.actions import ConcurrentBuilder, LifecycleBuilder, RemoteBuilder, SliceBuilder
+from ..author.actions import ConcurrentBuilder, ExportBuilder, LifecycleBuilder, RemoteBuilder, SliceBuilder
 from ..author.case import Accept, CaseFunction, Reject, all_cases
 from ..author.file import HEAVY, Builder, FileBuilder, RecipeBuilder
 from ..author.index import IndexBuilder
@@ -37,6 +37,7 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "write": WriteBuilder,
     "index": IndexBuilder,
     "sharded": ShardedBuilder,
+    "export": ExportBuilder,
     "lifecycle": LifecycleBuilder,
     "remote": RemoteBuilder,
     "resource": RecipeBuilder,
