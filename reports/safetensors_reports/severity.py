@@ -39,6 +39,7 @@ OUTCOMES: dict[str, str] = {
     "memory": "dies from a memory fault on",
     "crash": "crashes on",
     "resources": "uses unbounded time or memory on",
+    "escape": "writes outside the folder in",
     "content": "reports wrong content for",
     "panic": 'raises an exception that "except Exception" does not catch (the process survives) on',
     "accept": "accepts",
@@ -88,6 +89,8 @@ def outcome_class(row: Row) -> str:
             if row.get("exception") or PANIC in message:
                 return "panic"
             return "memory" if any(name in message for name in _MEMORY_FAULTS) else "crash"
+        if row["step"] == "export" and row["outcome"] not in _RESOURCES:
+            return "escape"
         # If a reader accepts or rejects the file and the verdict is still unsafe, it has exceeded its budget.
         return "resources"
     if effect in ("content", "accept", "reject", "cost", "exception"):
@@ -99,10 +102,10 @@ def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
     """Return the severity of an outcome; ``weaknesses`` are the CWE numbers of the fault behind it."""
     if outcome == "memory":
         return "critical"
-    if outcome in ("crash", "resources"):
+    if outcome in ("crash", "resources", "escape"):
         return "high"
     if outcome == "content":
-        return "medium" if step in ("write", "sharded") else "high"
+        return "medium" if step in ("write", "sharded", "export") else "high"
     if outcome == "panic":
         return "medium"
     if outcome == "accept":
@@ -122,6 +125,8 @@ def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int,
     if outcome == "resources":
         own = (400,) if row["outcome"] == "hang" or row["outcome"] not in _RESOURCES else (770, 400)
         return tuple(dict.fromkeys((*own, *of_fault)))
+    if outcome == "escape":
+        return (22,)
     if outcome in ("memory", "crash", "panic"):
         # A misread file does not explain a crash.
         of_fault = [n for n in of_fault if n in _CRASHING]
@@ -148,6 +153,9 @@ _PROPERTY_OF_RULE = {
     "WRT-12": "deterministic",
     "WRT-13": "idempotent",
     "WRT-14": "target-unchanged",
+    "EXP-01": "outside",
+    "EXP-02": "complete",
+    "EXP-03": "portable",
 }
 ADVICE_BY_RULE = (
     _ADVICE.rule

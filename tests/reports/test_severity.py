@@ -87,6 +87,13 @@ def test_resources_have_their_own_weaknesses() -> None:
     assert weaknesses_of("resources", row("unsafe", "exhausted"), (400, 789)) == (770, 400, 789)
 
 
+def test_an_export_that_leaves_its_folder_is_a_path_traversal() -> None:
+    escaped = row("unsafe", "accept") | {"step": "export"}
+    assert outcome_class(escaped) == "escape"
+    assert weaknesses_of("escape", escaped, ()) == (22,)
+    assert severity("escape", "export", ()) == "high"
+
+
 def test_a_crash_has_only_weaknesses_by_which_a_process_can_die() -> None:
     assert weaknesses_of("crash", row("unsafe", "crash"), (436, 125)) == (125,)
     assert weaknesses_of("crash", row("unsafe", "crash"), (436,)) == (248,)

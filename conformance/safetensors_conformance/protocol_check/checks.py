@@ -38,6 +38,7 @@ SAMPLES = {
     "lifecycle": ("lifecycle/one-tensor-first",),
     "remote": ("remote/one-tensor",),
     "concurrent": ("concurrent/threads-another-tensor-each-two",),
+    "export": ("export/ordinary-names-one",),
 }
 """Cases that show whether a program understands the requests for a step."""
 

@@ -18,6 +18,7 @@ from . import charge
 from .answer import UNSAFE, Answer, Flaw
 from .charge import Demand, first_rule
 from .content import Difference, differences, worst_rows
+from .exported_folder import OUTSIDE
 from .verdicts import badness
 from .written_folder import COMPLETE, NOTHING_LEFT, RULES_OF
 
@@ -350,6 +351,10 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
         return failure_of(
             "content", rule, _at_most(broken.level), "valid", flaw.text, _weaker(basis, basis_of(rule))
         )
+    if demand.kind == "export":
+        demanded = rule_book().rules[flaw.rule].level
+        failure = failure_of("content", flaw.rule, demanded, flaw.property, flaw.text)
+        return replace(failure, verdict="unsafe") if flaw.property == OUTSIDE else failure
     if flaw.property not in expectation.properties:
         return None
     rules = RULES_OF[flaw.property]
@@ -385,5 +390,5 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
 _COSTS = {"peak_bytes": "LIM-03", "seconds": "LIM-04"}
 """Maps each budget to the rule on the cost of parsing a header."""
 EXCEPTIONS = "API-14"
-_KINDS_WITHOUT_API_14 = (*_SAVING, "remote")
+_KINDS_WITHOUT_API_14 = (*_SAVING, "export", "remote")
 """Kinds in which an exception is about a call or a server rather than a file."""

@@ -44,6 +44,7 @@ ABOUT = {
     "slice": "parts of tensors",
     "writer": "files that writers create",
     "sharded": "models saved in shards",
+    "export": "tensors exported to files with names that could be paths",
     "index": "models loaded through an index of shards",
     "lifecycle": "files that change while they are open",
     "remote": "files on an HTTP server",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from proof.broken.correct.exporter import SmallExporter
 from proof.broken.correct.fetcher import Fetcher
 from proof.broken.correct.holder import SmallHolder
 from proof.broken.correct.loader import LOADER
@@ -27,6 +28,7 @@ CORRECT: dict[str, Callable[[], Any]] = {
     "write": SmallWriter,
     "index": lambda: LOADER,
     "sharded": SmallSharder,
+    "export": SmallExporter,
     "lifecycle": SmallHolder,
     "remote": Fetcher,
     "concurrent": SmallHolder,
