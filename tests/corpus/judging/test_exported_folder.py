@@ -28,7 +28,7 @@ COMPLETE = writes(a=A, b=b"header" + B)
 
 def beside(*names: str) -> Export:
     """Write all tensors, and empty files with these names."""
-    return then(COMPLETE, lambda folder: [(folder / name).touch() for name in names])
+    return then(COMPLETE, lambda folder: [(folder / name).write_bytes(b"") for name in names])
 
 
 def deep(folder: Path) -> None:
