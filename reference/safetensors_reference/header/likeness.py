@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..rules.book import HEADER_CAP
 from ..rules.faults import Likeness, quote
+from ..text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,7 +111,7 @@ def likeness(head: bytes, size: int) -> Likeness | None:
     found = _damaged_data(head) if _has_header(head) else _damaged_length(head) or _zeros(head, size)
     if found is None and not _has_header(head):
         found = _form(head) or _plain_text(head, size)
-    return None if found is None else Likeness(found[0], f"this looks like {found[1]}")
+    return None if found is None else Likeness(found[0], visible(f"this looks like {found[1]}"))
 
 
 def find_likeness(
