@@ -159,7 +159,8 @@ FILES = {
     "too long": (noisy() + NOISE, None),
     "short": (VALID[:5], None),
     "no header": (bytes(8) + NOISE, None),
-    "long length": (make(HEADER.decode(), ABCD, length=len(HEADER) + 100), None),
+    "huge length": (make(HEADER, ABCD, length=1 << 32), None),
+    "long length": (make(HEADER, ABCD, length=len(HEADER) + 100), None),
 }
 
 
@@ -205,7 +206,8 @@ def test_json_sarif_and_rows_name_it_too(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "text"), [(LFS, LFS_TEXT), (HTML, FILES["html"][1]), (b"", "this file is empty"), (b"{}", None)]
+    ("data", "text"),
+    [(LFS, LFS_TEXT), (HTML, FILES["html"][1]), (b"", "this file is empty"), (b"[{}, x]", None)],
 )
 def test_a_file_in_place_of_an_index_is_named(tmp_path: Path, data: bytes, text: str | None) -> None:
     path = tmp_path / INDEX
