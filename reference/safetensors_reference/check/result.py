@@ -61,7 +61,7 @@ def alignment(header: Header, boundary: int | None = None) -> Alignment:
     return Alignment(start, len(header.tensors), unaligned, share)
 
 
-def header_notes(header: Header) -> Iterator[IndexNote]:
+def _header_notes(header: Header) -> Iterator[IndexNote]:
     """Yield what is noteworthy about a valid file."""
     place = 8, header.data_start
     if not header.tensors:
@@ -114,7 +114,7 @@ class CheckResult:
         if self.index is not None:
             return self.index.notes
         header = None if self.explanation is None else self.explanation.header
-        return [*self.folder_notes, *(() if header is None else header_notes(header))]
+        return [*self.folder_notes, *(() if header is None else _header_notes(header))]
 
     @property
     def tensors(self) -> int | None:

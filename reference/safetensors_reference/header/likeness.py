@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..rules.book import HEADER_CAP
 from ..rules.faults import Likeness, quote
+from ..text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,10 +108,10 @@ def likeness(head: bytes, size: int) -> Likeness | None:
     """
     if not size:
         return Likeness("empty", "this file is empty")
-    found = _damaged_data(head) if _has_header(head) else _damaged_length(head) or _zeros(head, size)
+    found = _damaged_data(head) if _has_header(head) else _damaged_length(head, size) or _zeros(head, size)
     if found is None and not _has_header(head):
         found = _form(head) or _plain_text(head, size)
-    return None if found is None else Likeness(found[0], f"this looks like {found[1]}")
+    return None if found is None else Likeness(found[0], visible(f"this looks like {found[1]}"))
 
 
 def find_likeness(
@@ -140,11 +141,13 @@ def find_likeness(
 
 
 def _has_header(head: bytes) -> bool:
-    return _is_length(int.from_bytes(head[:8], "little")) and head[8:9] == b"{"
+    return 2 <= int.from_bytes(head[:8], "little") <= HEADER_CAP and head[8:9] == b"{"
 
 
-def _is_length(length: int) -> bool:
-    return 2 <= length <= HEADER_CAP
+def _is_object(text: bytes, length: int, size: int) -> bool:
+    """Return whether the first ``length`` of ``size`` bytes may be a header; ``text`` begins with them."""
+    ends = text[length - 1 : length] in (b"}", b" ", b"")  # empty if it is not among the first bytes
+    return 2 <= length <= min(HEADER_CAP, size) and text[:1] == b"{" and ends
 
 
 def _damaged_data(head: bytes) -> tuple[str, str] | None:
@@ -163,7 +166,7 @@ _CRLF = "crlf", "a copy in text mode, where each byte 0A became 0D 0A: copy the 
 _UTF8 = "utf-8", "a copy converted to UTF-8 as if it were text: copy the file again in binary mode"
 
 
-def _damaged_length(head: bytes) -> tuple[str, str] | None:
+def _damaged_length(head: bytes, size: int) -> tuple[str, str] | None:
     text = head[:64].decode("utf-8", "ignore")
     if head.startswith(_BOM) and _has_header(head[3:]):
         return "bom", "a safetensors file with a byte-order mark in front"
@@ -171,9 +174,9 @@ def _damaged_length(head: bytes) -> tuple[str, str] | None:
         return _CRLF
     if text[4:9] == "\0\0\0\0{" and not text[:4].isascii():
         return _UTF8
-    if _is_length(int.from_bytes(head[:8], "big")) and head[8:9] == b"{":
+    if _is_object(head[8:], int.from_bytes(head[:8], "big"), size - 8):
         return "big-endian", "a safetensors file with a big-endian header length"
-    if _is_length(int.from_bytes(head[:4], "little")) and re.match(rb'\{[ \t\r\n]*["}]', head[4:64]):
+    if _is_object(head[4:], int.from_bytes(head[:4], "little"), size - 4):
         return "short-length", "a safetensors file with a header length of 4 bytes instead of 8"
     coded = re.match(rb"[A-Za-z0-9+/]{12}", head)
     if coded is not None and _has_header(binascii.a2b_base64(coded[0])):
@@ -211,6 +214,7 @@ def _plain_text(head: bytes, size: int) -> tuple[str, str] | None:
     except UnicodeDecodeError:
         return None
     line, *others = text.splitlines() or [""]
-    if not line or not all(map(str.isprintable, (line.replace("\t", " "), *others))):
+    # Messages begin with a word; an index with a syntax error begins with a bracket or a quote.
+    if not line[:1].isalnum() or not all(map(str.isprintable, (line.replace("\t", " "), *others))):
         return None
     return "text", f"a text file that {'begins with' if others else 'says'} {quote(line.strip(), 60)}"

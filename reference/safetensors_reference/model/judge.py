@@ -247,9 +247,8 @@ def _report_leftovers(
     headers: Mapping[str, Header],
     shards: Mapping[str, Shard],
 ) -> None:
-    numbers = (
-        files.numbers if named else ()
-    )  # without a readable index, it is unknown which shards are left over
+    # If the index cannot be read, it is unknown which shards are left over.
+    numbers = files.numbers if named or not out.of("fault") else ()
     left = [name for name in numbers + files.rivals + files.strays if name not in named]
     tensors = {tensor for header in headers.values() for tensor in header.tensors} if left else set()
     indexes, others, consolidated = [], [], []

@@ -67,6 +67,8 @@ def test_a_dangling_link_says_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / NAME).symlink_to("blobs/abc")
     write_tree(tmp_path, {"blobs/abc.incomplete": b""})
     assert '"abc.incomplete" is an unfinished download of it' in run(tmp_path).stderr
+    note = read_row(stc_audit(tmp_path).stdout.encode()).note
+    assert note.startswith("No such file or directory; it is a symbolic link to")
 
 
 def test_a_folder_without_models_names_an_unfinished_download(tmp_path: Path) -> None:
@@ -93,6 +95,8 @@ def test_nothing_is_left_over_of_an_index_that_cannot_be_read(tmp_path: Path) ->
     assert "IDX-19" not in run(tmp_path).stdout
     write_tree(tmp_path, {INDEX: INDEX_TEXT.replace(b'"w":"' + A.encode() + b'",', b"")})
     assert "IDX-19" in run(tmp_path).stdout
+    write_tree(tmp_path, {INDEX: b'{"metadata":{},"weight_map":{}}'})
+    assert run(tmp_path).stdout.count("IDX-19") == len(SHARDS)
 
 
 DCP = '"__metadata__":{"DCP_SHARDING_INFO":"{}"}'

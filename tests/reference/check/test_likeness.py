@@ -72,7 +72,7 @@ def as_utf8(data: bytes) -> bytes:
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 440449768\n"
 LFS_TEXT = "this looks like a Git LFS pointer to 440,449,768 bytes: run `git lfs pull`"
-HTML = b'<!DOCTYPE html>\n<html lang="en"><head><title>404 \x1b[31m</title></head></html>'
+HTML = b'<!DOCTYPE html>\n<html lang="en"><head><title>404 ::\x1b[31m</title></head></html>'
 PICKLE = "this looks like a Python pickle, such as a PyTorch checkpoint: loading it can run code"
 CRLF = (
     "this looks like a copy in text mode, where each byte 0A became 0D 0A: copy the file again in binary mode"
@@ -85,7 +85,7 @@ FILES = {
         b"# xet version 0\nfilesize = 1234\nhash = 'ab'\n",
         "this looks like a Xet pointer to 1,234 bytes: download the file itself",
     ),
-    "html": (HTML, 'this looks like an HTML page: "404 \\u001b[31m"'),
+    "html": (HTML, 'this looks like an HTML page: "404 \\u003a:\\u001b[31m"'),
     "html 2": (b"\n<HTML>\n<body>no</body></HTML>", "this looks like an HTML page"),
     "json error": (b'{"error":"No such model"}', 'this looks like a JSON error message: "No such model"'),
     "json": (b'{"a": 1}', "this looks like a JSON document"),
@@ -159,7 +159,8 @@ FILES = {
     "too long": (noisy() + NOISE, None),
     "short": (VALID[:5], None),
     "no header": (bytes(8) + NOISE, None),
-    "long length": (make(HEADER.decode(), ABCD, length=len(HEADER) + 100), None),
+    "huge length": (make(HEADER, ABCD, length=1 << 32), None),
+    "long length": (make(HEADER, ABCD, length=len(HEADER) + 100), None),
 }
 
 
@@ -205,7 +206,8 @@ def test_json_sarif_and_rows_name_it_too(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "text"), [(LFS, LFS_TEXT), (HTML, FILES["html"][1]), (b"", "this file is empty"), (b"{}", None)]
+    ("data", "text"),
+    [(LFS, LFS_TEXT), (HTML, FILES["html"][1]), (b"", "this file is empty"), (b"[{}, x]", None)],
 )
 def test_a_file_in_place_of_an_index_is_named(tmp_path: Path, data: bytes, text: str | None) -> None:
     path = tmp_path / INDEX
