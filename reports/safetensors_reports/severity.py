@@ -135,8 +135,14 @@ def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int,
     return tuple(of_fault) or _DEFAULT_WEAKNESSES[outcome]
 
 
+class _AdviceOnEnd(Struct):
+    rules: list[str]
+    advice: str
+
+
 class _Advice(Struct):
     outcome: dict[str, str]
+    end: list[_AdviceOnEnd]
     property: dict[str, str]
     code: dict[str, str]
     rule: dict[str, str]
@@ -162,6 +168,12 @@ ADVICE_BY_RULE = (
     | {rule: ADVICE_BY_PROPERTY[name] for rule, name in _PROPERTY_OF_RULE.items()}
     | {"API-14": ADVICE_BY_OUTCOME["exception"]}
 )
+ADVICE_BY_END = {rule: one.advice for one in _ADVICE.end for rule in one.rules}
+"""Rule or area of rules -> advice on crashes and memory faults."""
+_ENDS = {name: name for name in ("memory", "crash", "panic", "resources")} | {"cost": "resources"}
+"""Class of outcome -> class of advice on it, for programs that die or need too much."""
+_HEADER_AREAS = frozenset({"FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT"})
+"""Areas in which a program that uses unbounded time or memory trusts the header of a file."""
 NOT_KNOWN = "rule not known"
 NO_RULE = "Run the input again, and change it step by step to find what causes the wrong answer."
 OTHER_RULE = "Read the rule, and compare it with the answer."
@@ -169,11 +181,14 @@ OTHER_RULE = "Read the rule, and compare it with the answer."
 
 def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") -> str:
     """Return advice on an accepted fault (``code``) or on a property of a written file (``broken``)."""
+    if outcome in _ENDS:
+        return of_end(_ENDS[outcome], rule)
     if advice := ADVICE_BY_OUTCOME.get(outcome) or ADVICE_BY_PROPERTY.get(broken):
         return advice
     known = rule_book().rules.get(rule)
     # The file may also have faults that do not concern the rule.
-    if outcome == "accept" and code in ADVICE_BY_CODE and (known is None or code in known.codes):
+    concerned = known is None or code in known.codes
+    if outcome == "accept" and code in ADVICE_BY_CODE and concerned and rule not in ADVICE_BY_RULE:
         return ADVICE_BY_CODE[code]
     return of_rule(rule)
 
@@ -187,6 +202,17 @@ def to_upstream(advice: str, parser: str) -> str:
 def of_verdict(verdict: str, rule: str) -> str:
     """Return advice for a verdict under a rule; after a wrong reject, it never suggests rejecting more."""
     return ADVICE_BY_OUTCOME["reject"] if verdict == "wrong-reject" else of_rule(rule)
+
+
+def of_end(outcome: str, rule: str) -> str:
+    """Return advice for a program that dies, panics or uses unbounded time or memory under a rule."""
+    area, general = rule[:3], ADVICE_BY_OUTCOME[outcome]
+    if not rule or (outcome == "resources" and area in _HEADER_AREAS):
+        return general
+    own = of_rule(rule)
+    if outcome != "resources":
+        own = ADVICE_BY_END.get(rule) or ADVICE_BY_END.get(area, own)
+    return f"{general} {own}" if outcome == "panic" else own
 
 
 def of_rule(rule: str) -> str:

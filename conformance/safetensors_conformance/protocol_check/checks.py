@@ -132,7 +132,7 @@ def _require_expected(result: StepResult, case: Case) -> None:
         difference = first_difference(case.expect.content, result)
         if difference:
             raise BreachError(
-                f"{case.id}: {difference}",
+                f"{case.id}: {difference.text}",
                 do="sha256 must be the digest of the tensor's bytes as they are in the file, in lower-case "
                 "hex",
             )

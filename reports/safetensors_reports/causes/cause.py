@@ -22,6 +22,7 @@ from ..severity import (
     ADVICE_BY_CODE,
     ADVICE_BY_OUTCOME,
     ADVICE_BY_PROPERTY,
+    of_end,
     of_rule,
     outcome_class,
 )
@@ -171,9 +172,9 @@ def advice_for(group: Group) -> str:
         case "end":
             if "SIGBUS" in group.said:  # it is caused by a truncated mapped file
                 return ADVICE_BY_CAUSE["mapped"]
-            return ADVICE_BY_OUTCOME[outcome_class(_ends(group))]
+            return of_end(outcome_class(_ends(group)), group.rules[0] if group.rules else "")
         case "cost":
-            return ADVICE_BY_OUTCOME["resources"]
+            return of_end("resources", group.rules[0] if group.rules else "")
     return ADVICE_BY_CAUSE.get(aspect) or ADVICE_BY_OUTCOME.get(aspect, "")
 
 
