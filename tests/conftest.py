@@ -10,7 +10,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +67,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, item in enumerate(family):
             if number not in kept:
                 item.add_marker(pytest.mark.nightly)
+
+
+@pytest.fixture
+def memory_path() -> Iterator[Path]:
+    """An empty folder in memory, where there is one, for tests that write thousands of small files."""
+    from safetensors_fuzz.loop.subjects import folder_in_memory
+
+    with TemporaryDirectory(dir=folder_in_memory()) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -361,7 +361,7 @@ SURROGATES = f"py:{HERE / 'bytes_fakes.py'}:Surrogates"
 
 RAW = f"cmd:{sys.executable} {HERE / 'bytes_fakes.py'} raw"
 """Names that are not UTF-8, in lines that are not either."""
-ANSWERING = ("reference", SURROGATES, RAW)
+ANSWERING = (QUICK, SURROGATES, RAW)
 
 
 @pytest.fixture(scope="module")
@@ -384,9 +384,16 @@ def alone_and_parallel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     return folders
 
 
+def record_of(folder: Path, selector: str) -> list[dict[str, Any]]:
+    """Return the lines of the record of one of several implementations."""
+    found = (records(folder, path.stem) for path in folder.glob("*.jsonl"))
+    (rows,) = (rows for rows in found if rows[0]["implementation"]["selector"] == selector)
+    return rows
+
+
 def test_parallel_workers_give_the_same_result(alone_and_parallel: dict[str, Path]) -> None:
     def verdicts(folder: Path) -> set[tuple[object, ...]]:
-        rows = records(folder, "reference")
+        rows = record_of(folder, QUICK)
         assert [r["type"] for r in rows].count("header") == 1
         return {(r.get("case"), r.get("step"), r.get("choice"), r["verdict"]) for r in rows if "verdict" in r}
 
@@ -402,11 +409,7 @@ def test_whatever_a_reader_answers_travels_between_processes(
     """Everything that pytest-xdist sends is texts in UTF-8 and numbers of 64 bits."""
     found: dict[str, tuple[object, ...]] = {}
     for name, folder in alone_and_parallel.items():
-        (rows,) = (
-            rows
-            for path in folder.glob("*.jsonl")
-            if (rows := records(folder, path.stem))[0]["implementation"]["selector"] == selector
-        )
+        rows = record_of(folder, selector)
         told = {
             (r["case"], r["step"], r["verdict"], r["detail"], json.dumps(r["content"]))
             for r in rows
