@@ -372,13 +372,16 @@ class ExportAction(Struct, tag_field="do", tag="export"):
     of the directory, and adapt the length of the header. The directory also contains the file outside/kept.
 
     Attributes:
-        tensors: Bytes of each tensor in hex. If a file in the folder contains the bytes of one tensor, the
+        contents: Bytes of each tensor in hex. If a file in the folder contains the bytes of one tensor, the
             files must contain the bytes of every tensor.
-        links: Symbolic links in the folder: path in the folder -> path in the directory.
+        links: Symbolic links in the folder: name in the folder -> path in the directory.
     """
 
-    tensors: list[Annotated[str, Meta(pattern=r"\A([0-9a-f]{2})+\Z")]]
-    links: dict[str, str]
+    contents: list[Annotated[str, Meta(pattern=r"\A([0-9a-f]{2})+\Z")]]
+    links: dict[
+        Annotated[str, Meta(pattern=r"\A[a-z]+(\.[a-z]+)?\Z")],
+        Annotated[str, Meta(pattern=r"\A(outside(/[a-z]+(\.[a-z]+)?)?)?\Z")],
+    ]
 
 
 class ScriptStep(Struct):

@@ -106,8 +106,8 @@ class ExportBuilder(FileBuilder):
     links: dict[str, str] = field(default_factory=dict)
 
     def action(self) -> dict[str, Any]:
-        tensors = [tensor.data.hex() for tensor in self._tensors]
-        return {"do": "export", "tensors": tensors, "links": self.links}
+        contents = [tensor.data.hex() for tensor in self._tensors]
+        return {"do": "export", "contents": contents, "links": self.links}
 
 
 @dataclass

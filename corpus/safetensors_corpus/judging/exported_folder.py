@@ -86,7 +86,7 @@ def flaws_of_export(root: Path, before: Entries, action: Mapping[str, Any], *, r
         for path, value in now.items()
         if path.startswith(f"{TARGET}/") and before.get(path) != value and value.startswith(b"file ")
     }
-    flaws = (_complete(files, action["tensors"]), next(_unportable(files), None))
+    flaws = (_complete(files, action["contents"]), next(_unportable(files), None))
     return [flaw for flaw in flaws if flaw is not None]
 
 
@@ -105,13 +105,13 @@ def _outside(before: Entries, now: Entries) -> Flaw | None:
     return None
 
 
-def _complete(files: Entries, tensors: list[str]) -> Flaw | None:
+def _complete(files: Entries, contents: list[str]) -> Flaw | None:
     if not files:
         return _flaw(COMPLETE, "it reports success but writes no file")
-    found = sum(any(bytes.fromhex(data) in value for value in files.values()) for data in tensors)
+    found = sum(any(bytes.fromhex(data) in value for value in files.values()) for data in contents)
     # If the files contain no tensor as it is, their format converts or compresses the bytes.
-    if 0 < found < len(tensors):
-        return _flaw(COMPLETE, f"the files contain the bytes of only {found} of {len(tensors)} tensors")
+    if 0 < found < len(contents):
+        return _flaw(COMPLETE, f"the files contain the bytes of only {found} of {len(contents)} tensors")
     return None
 
 

@@ -11,6 +11,7 @@ from safetensors_reference.text import hexview, plural
 
 from .. import recipe
 from ..document import ManifestError
+from ..judging.exported_folder import TARGET
 from ..manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case
 from ..placing import PLACES
 from ..server import BEHAVIOURS
@@ -128,6 +129,10 @@ def action_lines(case: Case) -> Iterator[str]:
     elif action["do"] == "sharded":
         yield f"saves    in shards of at most {action['max_shard_size']:,} bytes, into the folder model"
         yield from _given(action)
+    elif action["do"] == "export":
+        yield f"exports  to the folder {TARGET}, where @ROOT@ in a name is the directory that contains one"
+        for link, to in action["links"].items():
+            yield f"  link   {link} -> @ROOT@/{to}"
     elif action["do"] == "lifecycle":
         yield "script"
         for number, step in enumerate(action["script"], 1):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from safetensors_corpus.document import action_faults
 from safetensors_corpus.judging.exported_folder import KEPT, TARGET, entries, flaws_of_export
 
 A, B = b"first tensor", b"second tensor"
-ACTION = {"tensors": [A.hex(), B.hex()], "links": {}}
+ACTION = {"contents": [A.hex(), B.hex()], "links": {}}
 Export = Callable[[Path], object]
 
 
@@ -28,7 +29,7 @@ COMPLETE = writes(a=A, b=b"header" + B)
 
 def beside(*names: str) -> Export:
     """Write all tensors, and empty files with these names."""
-    return then(COMPLETE, lambda folder: [(folder / name).write_bytes(b"") for name in names])
+    return then(COMPLETE, writes(**dict.fromkeys(names, b"")))
 
 
 def deep(folder: Path) -> None:
@@ -75,3 +76,12 @@ def test_what_an_export_leaves(export: Export, expected: list[str], tmp_path: Pa
     assert [f.property for f in flaws_of_export(tmp_path, before, ACTION, refused=False)] == expected
     outside = [name for name in expected if name == "outside" or export is deep]
     assert [f.property for f in flaws_of_export(tmp_path, before, ACTION, refused=True)] == outside
+
+
+@pytest.mark.parametrize(
+    "links", [{"../a": "outside"}, {"a/b": ""}, {"a": ".."}, {"a": "/etc"}, {"a": "outside/../../x"}]
+)
+def test_the_links_of_another_corpus_stay_in_the_directory(links: dict[str, str]) -> None:
+    action = {"do": "export", **ACTION}
+    assert list(action_faults("export", action | {"links": {"a": "outside/kept", "b.npy": ""}})) == []
+    assert list(action_faults("export", action | {"links": links})) != []
