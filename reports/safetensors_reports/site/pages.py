@@ -29,7 +29,7 @@ from ..text import plural, same_project, slug, visible
 from ..trophies.model import Sighting, sighting_text
 from ..versions import short
 from .data import Program, SiteData, history_page, passage_anchor, release_page
-from .links import Document, Links, case_anchor, case_page, documents_of, group_of, rule_page
+from .links import Links, case_anchor, case_page, documents_of, rule_page
 
 ABOUT = {
     "framing": "the length prefix and the size of the file",
@@ -336,12 +336,11 @@ def _trophies(data: SiteData) -> Page:
 
 
 def _documents(data: SiteData) -> Iterator[Page]:
-    documents = list(documents_of(data.root))
-    groups: dict[str, list[Document]] = defaultdict(list)
-    for document in documents:
-        groups[group_of(document.page)].append(document)
-    children = [document.page for document in documents]
-    yield rendered(data, "docs/index", "documents", groups=groups, children=children)
-    for document in documents:
+    documents = {document.page: document for document in documents_of(data.root)}
+    index = documents.pop("docs/index")
+    for document in (index, *documents.values()):
         to = Links(data, document.page)
-        yield Page(document.page, document.markdown, target=partial(document.target, to=to))
+        children = tuple(documents) if document is index else ()
+        yield Page(
+            document.page, document.markdown, children=children, target=partial(document.target, to=to)
+        )

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 
 from safetensors_reports.history.ledger import Ledger
 from safetensors_reports.site.data import Program, SiteData, passage_anchor
-from safetensors_reports.site.links import GROUPS, Document, Links, documents_of, page_of
+from safetensors_reports.site.links import Document, Links, page_of
 from safetensors_reports.site.pages import Page, all_pages, demands
 from safetensors_reports.text import visible
 
 from ..history.samples import line
-from .conftest import ROOT
 
 HOSTILE = "<script>alert(1)</script> \"' {{ 7 * 7 }} \u202e\x1b[31m"
 
@@ -136,13 +134,6 @@ def test_a_rule_that_the_text_does_not_ask_for_is_no_accusation(pages: dict[str,
     assert 'class="bad"' in text
 
 
-def test_every_document_has_a_page_and_a_group() -> None:
-    names = {Path(document.page).name for document in documents_of(ROOT)}
-    assert {name for group in GROUPS.values() for name in group} == {
-        n for n in names if not n.startswith("0")
-    }
-
-
 @pytest.mark.parametrize(
     ("link", "target"),
     [
@@ -167,9 +158,9 @@ def test_links_of_documents_lead_to_the_site(data: SiteData, link: str, target: 
     assert document.target(link, Links(data, document.page)) == target
 
 
-def test_titles_of_documents_have_no_number_and_no_markup() -> None:
+def test_titles_of_documents_have_no_number() -> None:
     document = Document("docs/decisions/0002-t.md", "<!-- made -->\n# 2. The `T`\n\nText\n\n# 3. More\n")
-    assert (document.page, document.title) == ("docs/0002-t", "The T")
+    assert document.page == "docs/0002-t"
     assert document.markdown == "<!-- made -->\n# The `T`\n\nText\n\n# 3. More\n"
     assert page_of("tools/x.md") is None
 
