@@ -122,6 +122,7 @@ GENERATED = {
     "docs/field-bugs.md": "bugs.html",
     "docs/trophies.md": "trophies.html",
     "reports/published/README.md": "programs/index.html",
+    "reports/published/features.md": "features.html",
     "reports/published": "programs/index.html",
     "README.md": "index.html",
 }
