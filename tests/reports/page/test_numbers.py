@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -113,3 +114,22 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
 
 def test_no_program_was_asked_more_than_the_corpus_has() -> None:
     assert max(who["due"] for who in PROGRAMS) <= len(load_manifest().cases)
+
+
+def test_the_example_of_the_readme_is_in_the_comparison() -> None:
+    shown = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    found = re.search(
+        r"`(\S+)` (\S+) lists the tensors of a file, and `(\S+)` (\S+) loads them. Of the (\S+) files in the "
+        r"\S+ \S+, both accept (\S+) but read different content. For another (\S+) files, one of the two",
+        shown,
+    )
+    assert found is not None
+    lister, loader = f"{found[1]} {found[2]}", f"{found[3]} {found[4]}"
+    roles = [{role["role"] for role in BY_LABEL[label]["roles"]} for label in (lister, loader)]
+    assert "lister" in roles[0]
+    assert "reader" in roles[1]
+    part = WHOLE["agreement"]
+    between = {list(BY_LABEL).index(label) for label in (lister, loader)}
+    (pair,) = (pair for pair in part["pairs"] if set(pair["between"]) == between)
+    numbers = [int(text.replace(",", "")) for text in found.groups()[4:]]
+    assert numbers == [part["compared"], pair["content"], pair["verdict"]]
