@@ -151,7 +151,8 @@ class _Listener:
             suite_of(self._config).collect(message)
             xml = self._config.stash.get(xml_key, None)
             if xml is not None:  # the default would contain the path of the environment
-                xml.node_reporter(report).add_attribute("classname", "safetensors_conformance")
+                name = ".".join(filter(None, (xml.prefix, "safetensors_conformance")))
+                xml.node_reporter(report).add_attribute("classname", name)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Announce the order of cases, which is unknown in the worker processes of pytest-xdist."""
