@@ -15,7 +15,7 @@ from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.features.document import JSON as FEATURES_JSON
 from safetensors_reports.features.document import PAGE as FEATURES_PAGE
 from safetensors_reports.features.document import FeatureDocument, document, feature_texts, load_features
-from safetensors_reports.features.observed import FeatureRun, feature_run
+from safetensors_reports.features.observed import feature_run
 from safetensors_reports.features.table import FEATURES
 from safetensors_reports.history.directory import FILE
 from safetensors_reports.history.ledger import DIGEST, append_lines, load_ledgers
@@ -173,7 +173,7 @@ def _add_features(paths: Sequence[Path], output: Path, jobs: int, manifest: Mani
     path = output / FEATURES_JSON
     old = load_features(path).runs if path.exists() else ()
     if paths:
-        runs = _feature_runs(paths, manifest)
+        records = _records(paths, manifest)
     else:
         lines = _current_lines(output, manifest)
         selectors = [entry if program == OWN else f"{entry}=={version}" for program, entry, version in lines]
@@ -185,17 +185,10 @@ def _add_features(paths: Sequence[Path], output: Path, jobs: int, manifest: Mani
             options += [word for selector in dict.fromkeys(selectors) for word in ("--impl", selector)]
             options += ["--heavy", "--no-smoke", "--no-baseline"]
             _run(options, Path(folder), jobs)
-            runs, old = _feature_runs([Path(folder)], manifest), ()
-    made = document([*old, *runs], manifest)
+            records = _records([Path(folder)], manifest)
+    made = document([*old, *(feature_run(record, manifest) for record in records)], manifest)
     write_texts(output, feature_texts(made))
     click.echo(f"{len(made.table):,} entry points, {len(made.runs):,} versions: {output / FEATURES_PAGE}")
-
-
-def _feature_runs(paths: Sequence[Path], manifest: Manifest) -> list[FeatureRun]:
-    records, _ = read_inputs(paths)
-    for record in records:
-        _demand_corpus(record, manifest)
-    return [feature_run(record, manifest) for record in records]
 
 
 def _current_lines(output: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
@@ -253,25 +246,26 @@ def _usable(
     paths: Sequence[Path], manifest: Manifest
 ) -> tuple[list[RunRecord], dict[int, list[BaselineEntry]]]:
     """Return the complete runs and their known failures by position. Raises AuditError for other inputs."""
-    records, findings = read_inputs(paths)
-    if findings:
-        raise AuditError("fuzzing findings are not published; give only run records (.jsonl)")
     shown: list[RunRecord] = []
-    for record in records:
+    for record in _records(paths, manifest):
         if record.footer is None or record.partial or record.left_out or not record.results:
             # The page of an incomplete run would look like the page of a complete one.
             why = "; ".join(record.problems[:1]) or "the run is not complete"
             raise AuditError(
                 f"{visible(record.label)}: {visible(why)}; run it again, or leave this record out"
             )
-        _demand_corpus(record, manifest)
         shown.append(record)
     return shown, {i: known_failures(record, {}, manifest) for i, record in enumerate(shown)}
 
 
-def _demand_corpus(record: RunRecord, manifest: Manifest) -> None:
-    if record.header["corpus"]["digest"] != manifest.digest:
-        raise AuditError(f"{visible(record.label)}: this run used another corpus; run it again")
+def _records(paths: Sequence[Path], manifest: Manifest) -> list[RunRecord]:
+    records, findings = read_inputs(paths)
+    if findings:
+        raise AuditError("fuzzing findings are not published; give only run records (.jsonl)")
+    for record in records:
+        if record.header["corpus"]["digest"] != manifest.digest:
+            raise AuditError(f"{visible(record.label)}: this run used another corpus; run it again")
+    return records
 
 
 def _check(output: Path, manifest: Manifest) -> None:

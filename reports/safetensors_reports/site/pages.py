@@ -18,6 +18,7 @@ from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_corpus.manifest import AREA_OF_RULES, COMBINED, Case, Expectation
 from safetensors_corpus.publish.show import byte_count
 from safetensors_reference.rules.book import BASES, PROFILES
+from safetensors_reference.rules.dtypes import DTYPES
 from safetensors_reference.rules.pages import AREAS, choices_of, state
 
 from ..audit.disclosure import OWN
@@ -202,7 +203,8 @@ def all_pages(data: SiteData) -> Iterator[Page]:
         list(_documents(data)),
     ]
     children = [part[0].name for part in parts]
-    yield rendered(data, "index", "index", [entry], verdicts=verdicts(data), children=children)
+    shown = verdicts(data)
+    yield rendered(data, "index", "index", [entry], verdicts=shown, dtypes=len(DTYPES), children=children)
     for part in parts:
         yield from part
 
@@ -223,9 +225,8 @@ def verdicts(data: SiteData) -> list[Verdict]:
     out = []
     for who in sorted(data.whole.implementations, key=lambda who: label_key(who.label)):
         if who.name != OWN:
-            opens = next(
-                (row for role in ROLES if role in OPENING and (row := rows.get((who.label, role)))), None
-            )
+            opening = (rows.get((who.label, role)) for role in ROLES if role in OPENING)
+            opens = next(filter(None, opening), None)
             found = features.get(entry_of(who))
             dtypes = None if found is None or opens is None else found.supported("dtype-")
             out.append(Verdict(who, opens, rows.get((who.label, "writer")), dtypes))
