@@ -8,7 +8,7 @@ test: ## run the project's own tests
 	pytest -q -n auto --dist worksteal
 
 nightly: ## all tests, including the slow ones (half an hour)
-	pytest -q -n auto --dist worksteal -m "nightly or not nightly"
+	HYPOTHESIS_PROFILE=night pytest -q -n auto --dist worksteal -m "nightly or not nightly"
 
 lint: ## formatting, lint, and imports between packages
 	ruff format --check .
@@ -56,7 +56,7 @@ fuzz-smoke: ## a bounded, reproducible fuzz run
 	python -m benchmarks fuzzer --set easy --seeds 1 --gate
 
 audit: ## bandit over the code, pip-audit over installed packages (a minute; needs the extra audit and the network)
-	bandit -q -c pyproject.toml -r reference corpus/safetensors_corpus reports conformance fuzz benchmarks tools proof .github hatch_build.py
+	bandit -q -c pyproject.toml -r reference corpus/safetensors_cases corpus/safetensors_corpus reports conformance fuzz benchmarks tools proof .github hatch_build.py
 	pip-audit --skip-editable
 
 check: lint types test conformance fuzz-smoke ## all checks that CI runs

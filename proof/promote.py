@@ -22,9 +22,9 @@ from proof.broken import matrix
 from proof.mutation.engine import Limits, run_all
 from proof.mutation.reader import objection, probes_of, reader_loader, reader_mutants, warm
 from proof.mutation.result import load_result
+from safetensors_cases.from_fuzzing import case_of
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest, recipe
 from safetensors_corpus.author.case import AREAS
-from safetensors_corpus.cases.from_fuzzing import case_of
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
 from safetensors_fuzz.finding import Finding
@@ -317,7 +317,7 @@ class Checkout:
 
     @property
     def found(self) -> Path:
-        return self.corpus / "safetensors_corpus" / "found.toml"
+        return self.corpus / "safetensors_cases" / "found.toml"
 
     @property
     def corpus(self) -> Path:
@@ -326,7 +326,7 @@ class Checkout:
     @classmethod
     def at(cls, root: Path) -> Checkout:
         """Return the checkout in a folder. Raises PromotionError."""
-        needed = ("corpus/corpus.json", MATRIX, MUTANTS, "corpus/safetensors_corpus/found.toml")
+        needed = ("corpus/corpus.json", MATRIX, MUTANTS, "corpus/safetensors_cases/found.toml")
         missing = [name for name in needed if not (root / name).is_file()]
         if missing:
             raise PromotionError(f"{root} is not a checkout of this project: {missing[0]} is missing")

@@ -22,7 +22,14 @@ from .reference.writing.samples import NUMPY_TYPES
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "add-a-rule.md"
-FOLDERS = ("reference", "reports/safetensors_reports", "corpus/safetensors_corpus", "conformance", "fuzz")
+FOLDERS = (
+    "reference",
+    "reports/safetensors_reports",
+    "corpus/safetensors_corpus",
+    "corpus/safetensors_cases",
+    "conformance",
+    "fuzz",
+)
 OTHER_FOLDERS = ("benchmarks", "proof", "tools", "tests", "docs")
 SUFFIXES = {".py", ".c", ".cpp", ".go", ".java", ".js", ".mjs", ".rs"}
 RARE = "F8_E5M2FNUZ"

@@ -13,8 +13,8 @@ import click
 import covertable
 from rich.progress import track
 
-from safetensors_corpus.cases.surroundings.model import Model, Row
-from safetensors_corpus.cases.surroundings.sets import FILE, MODELS, rows, topics
+from safetensors_cases.surroundings.model import Model, Row
+from safetensors_cases.surroundings.sets import FILE, MODELS, rows, topics
 
 PAGE = Path(__file__).parents[1] / "docs" / "covering.md"
 _HEAD = """\

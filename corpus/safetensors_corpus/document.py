@@ -44,6 +44,7 @@ from .model import (
     TensorCount,
     Text,
 )
+from .placing import PLACES
 from .steps import KINDS
 from .typed import MisfitError, members, shown, typed
 
@@ -371,7 +372,7 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
             yield from (f"has no action.script[{number}].{key}" for key in needs if key not in step)
         yield from _recipe(step.get("bytes", []), f"action.script[{number}].bytes")
     yield from _recipe(given.get("bytes", []), "action.bytes")
-    if given["do"] == "concurrent" and (why := contradiction(given)):
+    if why := contradiction(given):
         yield f"has an action that {why}"
     storages = given.get("storages", {})
     for name, parts in storages.items():
@@ -382,7 +383,11 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
 
 
 def contradiction(action: Mapping[str, Any]) -> str:
-    """Return the contradiction in a concurrent action, or an empty string if there is none."""
+    """Return what no program can do about an action, or an empty string if there is nothing."""
+    if action["do"] == "placed" and action["place"] not in PLACES:
+        return f"names the place {shown(action['place'])}, which does not exist"
+    if action["do"] != "concurrent":
+        return ""
     if action["opened"] == "each" and (action["closed"] or action["after"]):
         return "closes or continues to read a file that each reader opens for itself"
     if action["closed"] and action["after"]:

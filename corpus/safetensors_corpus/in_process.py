@@ -16,10 +16,13 @@ An implementation is any object with some of these methods:
 ``resave``     ``(path)``: load the file and save its content to the same path
 ``index``      ``(path)``: like ``read``, but through an index file
 ``save_sharded`` ``(folder, tensors, metadata, max_shard_size)``: save in shards
+``export``     ``(path, folder)``: write the tensors to files in a folder
 ``hold``       ``(path)``: return a handle with ``tensor(name)``, which is like ``slice``, and ``close()``
 ``remote``     ``(url)``: like ``read`` or ``open``, but from a server
 ``share``      ``(path)``: like ``hold``, but threads and forked processes share the handle
 ``concurrent`` ``(path, action)``: like ``read``; performs the whole action, so ``share`` is not needed
+``usage``      ``()``: what its process holds, as ``repeating.Usage``, if it runs in another process
+``write_at_once`` ``(path, actions)``: perform several write actions in processes of their own at once
 =============  ==============================================================================================
 
 Any exception means reject, except ``NotImplementedError`` (unsupported) and ``MemoryError`` (exhausted).
@@ -29,6 +32,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import multiprocessing
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -45,11 +49,20 @@ from .author.actions import index_items
 from .author.file import tensor_row
 from .author.index import MODEL
 from .judging.answer import Answer, Flaw, Outcome
+from .judging.exported_folder import entries, flaws_of_export, set_up_export
 from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .judging.written_file import MODE, SavedFile, flaws_of_file, snapshot
-from .judging.written_folder import MAX_FLAWS, SavedFolder, aged_snapshot, flaws_of_folder
+from .judging.written_folder import (
+    MAX_FLAWS,
+    NOTHING_LEFT,
+    SavedFolder,
+    aged_snapshot,
+    flaws_of_folder,
+)
 from .manifest import LARGEST_IN_MEMORY, Case
+from .placing import PLACES, put
+from .repeating import usage_of, what_stays
 from .server import FileServer
 from .sharing import run_concurrent
 
@@ -177,6 +190,38 @@ def _concurrent(case: Case, action: Action, implementation: Any, folder: Path) -
     return Answer(**run_concurrent(action, _Shared(implementation, path)))
 
 
+def _placed(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
+    path = put(case.set_up, PLACES[action["place"]], folder)
+    return accepted(_method(implementation, case.steps[-1])(path))
+
+
+def _repeated(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
+    path = case.set_up(folder)
+    handle: Any = None
+    answer = Answer("reject")
+
+    def run() -> None:
+        nonlocal handle, answer
+        try:
+            for step in action["requests"]:
+                if step == "read":
+                    answer = accepted(_method(implementation, "read")(path))
+                elif step == "hold":
+                    handle = _method(implementation, "hold")(path)
+                elif step == "tensor":
+                    answer = accepted(_one(action["tensor"], handle.tensor(action["tensor"])))
+                else:
+                    handle.close()
+        except NotImplementedError:
+            raise
+        except Exception as err:
+            answer = _failed(err)
+
+    usage = getattr(implementation, "usage", usage_of)
+    stays = what_stays(run, action["times"], case.size, usage)
+    return replace(answer, flaws=(Flaw(NOTHING_LEFT, "", stays),) if stays else ())
+
+
 def change(path: Path, step: Action) -> None:
     """Apply a step of a lifecycle script to a file. Raises OSError."""
     name = step["step"]
@@ -275,11 +320,48 @@ def given_metadata(value: Any) -> Any:
 def _write(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
     target = _prepare(case, action["target"], folder)
     before = snapshot(folder)
-    refusal = _refusal(implementation, action, lambda: save(implementation, action, target))
-    answer = Answer("reject", refusal) if refusal else written_file(target)
-    saved = SavedFile(answer.outcome, implementation, action, target, before, save)
-    flaws = flaws_of_file(_wanted(case), saved)
-    return replace(answer, flaws=(*answer.flaws, *flaws))
+    perform, rounds = (save_at_once, ROUNDS) if case.kind == "contended" else (save, 1)
+    for _ in range(rounds):
+        refusal = _refusal(implementation, action, lambda: perform(implementation, action, target))
+        answer = Answer("reject", refusal) if refusal else written_file(target)
+        saved = SavedFile(answer.outcome, implementation, action, target, before, save)
+        answer = replace(answer, flaws=(*answer.flaws, *flaws_of_file(_wanted(case), saved)))
+        if refusal or answer.flaws:
+            break
+    return answer
+
+
+ROUNDS = 4
+"""How often to repeat saves at the same time, because it is a matter of chance whether they overlap."""
+
+
+def save_at_once(implementation: Any, action: Action, target: Path) -> None:
+    """Perform each save of a write action in a process of its own. Raises RuntimeError if one fails."""
+    parts = [
+        {**action, "tensors": [t for t in action["tensors"] if t["name"] in names]}
+        for names in action["savers"]
+    ]
+    if hasattr(implementation, "write_at_once"):
+        implementation.write_at_once(target, parts)
+        return
+    processes = multiprocessing.get_context("fork")
+    results = processes.SimpleQueue()
+
+    def run(part: Action) -> None:
+        try:
+            save(implementation, part, target)
+            results.put("")
+        except Exception as err:
+            results.put(f"{type(err).__name__}: {err}")
+
+    savers = [processes.Process(target=run, args=(part,)) for part in parts]
+    for saver in savers:
+        saver.start()
+    failures = [failure for failure in [results.get() for _ in savers] if failure]
+    for saver in savers:
+        saver.join()
+    if failures:
+        raise RuntimeError(f"{len(failures)} of {len(savers)} saves fail; {failures[0]}")
 
 
 def _sharded(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
@@ -298,6 +380,15 @@ def _sharded(case: Case, action: Action, implementation: Any, folder: Path) -> A
     answer = saved.answer()
     flaws = (*answer.flaws, *flaws_of_folder(_wanted(case), saved))
     return replace(answer, message=refusal, flaws=flaws)
+
+
+def _export(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
+    source, target = set_up_export(case, folder)
+    method = _method(implementation, "export")
+    before = entries(folder)
+    refusal = _refusal(implementation, action, lambda: method(source, target))
+    flaws = flaws_of_export(folder, before, action, refused=bool(refusal))
+    return Answer("reject" if refusal else "accept", refusal, flaws=tuple(flaws))
 
 
 def save(implementation: Any, action: Action, target: Path) -> None:
@@ -380,9 +471,13 @@ _ACTIONS = {
     "index": lambda case, _, impl, folder: accepted(_method(impl, "index")(case.set_up(folder))),
     "write": _write,
     "sharded": _sharded,
+    "export": _export,
     "lifecycle": _lifecycle,
     "remote": _remote,
     "concurrent": _concurrent,
+    "placed": _placed,
+    "repeated": _repeated,
+    "contended": _write,
 }
 
 

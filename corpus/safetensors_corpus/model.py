@@ -15,6 +15,7 @@ from msgspec import field as named
 
 from . import recipe
 from .field_bugs import FieldBug
+from .placing import PLACES
 from .server import BEHAVIOURS, Behaviour
 from .steps import CASE_STEPS, KINDS
 from .typed import Count, json_schema, one_of
@@ -60,6 +61,8 @@ Property = Literal[
     "earlier-kept",
     "no-mixture",
     "one-file",
+    "one-save",
+    "nothing-left",
     "target-unchanged",
 ]
 Properties = Annotated[
@@ -362,6 +365,25 @@ class ShardedAction(Struct, tag_field="do", tag="sharded"):
     file_size_limit: Size = 0
 
 
+class ExportAction(Struct, tag_field="do", tag="export"):
+    """Write the tensors of the input to files in the folder one/two/three/export of an empty directory.
+
+    The input is a file in that directory. In the names of its tensors, replace @ROOT@ with the absolute path
+    of the directory, and adapt the length of the header. The directory also contains the file outside/kept.
+
+    Attributes:
+        contents: Bytes of each tensor in hex. If a file in the folder contains the bytes of one tensor, the
+            files must contain the bytes of every tensor.
+        links: Symbolic links in the folder: name in the folder -> path in the directory.
+    """
+
+    contents: list[Annotated[str, Meta(pattern=r"\A([0-9a-f]{2})+\Z")]]
+    links: dict[
+        Annotated[str, Meta(pattern=r"\A[a-z]+(\.[a-z]+)?\Z")],
+        Annotated[str, Meta(pattern=r"\A(outside(/[a-z]+(\.[a-z]+)?)?)?\Z")],
+    ]
+
+
 class ScriptStep(Struct):
     """A step of a script.
 
@@ -445,13 +467,64 @@ class ConcurrentAction(Struct, tag_field="do", tag="concurrent"):
     after: Taken
 
 
+class ContendedAction(Struct, tag_field="do", tag="contended"):
+    """Save to one target from several processes at the same time.
+
+    Each process writes its own file, as in a write action, but the target is the same.
+
+    Attributes:
+        savers: Names of the tensors that each process saves.
+    """
+
+    storages: dict[str, Recipe]
+    tensors: list[GivenTensor]
+    metadata: Any
+    target: Literal["new", "file"]
+    savers: Annotated[list[Taken], Meta(min_length=2, max_length=MOST_READERS)]
+
+
+class PlacedAction(Struct, tag_field="do", tag="placed"):
+    """Read the input under another path, behind links, or next to other files. The content stays the same.
+
+    Attributes:
+        place: Where to put the file, or the folder of the model.
+    """
+
+    place: Annotated[
+        str,
+        Meta(
+            description=" ".join(f"{name}: {place.meaning}." for name, place in PLACES.items()),
+            extra_json_schema={"enum": list(PLACES)},
+        ),
+    ]
+
+
+class RepeatedAction(Struct, tag_field="do", tag="repeated"):
+    """Repeat requests for the same file, and compare what the process holds before and after.
+
+    Attributes:
+        requests: read: read the file, or reject it. hold: open the file, and drop an earlier handle without
+            closing it. tensor: read a tensor from the open file. close: close the open file.
+        tensor: Name of the tensor that is read from the open file.
+        times: Number of repetitions, including those that warm the process up.
+    """
+
+    requests: Annotated[list[Literal["read", "hold", "tensor", "close"]], Meta(min_length=1, max_length=16)]
+    times: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+    tensor: str = ""
+
+
 ACTIONS: Mapping[str, type[Struct]] = {
     "slice": SliceAction,
     "write": WriteAction,
     "sharded": ShardedAction,
+    "export": ExportAction,
     "lifecycle": LifecycleAction,
     "remote": RemoteAction,
     "concurrent": ConcurrentAction,
+    "placed": PlacedAction,
+    "repeated": RepeatedAction,
+    "contended": ContendedAction,
 }
 
 

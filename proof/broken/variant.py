@@ -27,9 +27,13 @@ PREFIXES = {
     "index": "loader",
     "write": "writer",
     "sharded": "sharder",
+    "export": "exporter",
     "lifecycle": "holder",
     "remote": "fetcher",
     "concurrent": "sharer",
+    "placed": "visitor",
+    "repeated": "keeper",
+    "contended": "rival",
 }
 """Maps each kind of case to the prefix of the names of its variants."""
 
@@ -59,8 +63,8 @@ def named(
     The name of the class and the first line of its docstring become the name and description of the variant.
 
     Args:
-        module: the names of the module, including ``base``; classes with a leading underscore are skipped,
-            because they are only bases of other classes.
+        module: the names of the module, including ``base``; ``base`` itself and classes with a leading
+            underscore are skipped, because they are only bases of other classes.
         kind: kind of case.
         base: the correct implementation.
         make: maps a class to the ``make`` of its variant.
@@ -75,7 +79,7 @@ def named(
             heavy=getattr(v, "only_heavy", False),
         )
         for v in own
-        if issubclass(v, base) and not v.__name__.startswith("_")
+        if issubclass(v, base) and v is not base and not v.__name__.startswith("_")
     )
 
 

@@ -13,6 +13,9 @@ from safetensors_reference.text import plural as plural  # noqa: PLC0414 - one p
 from safetensors_reference.text import visible as visible  # noqa: PLC0414 - as above
 from safetensors_reference.text import visible_lines as visible_lines  # noqa: PLC0414 - as above
 
+COPIED = 1 << 16
+"""Limit for commands and lists that people copy. Only those about hostile records are longer."""
+
 
 def code(text: str, limit: int = 200) -> str:
     """Return a code span that works in a table cell and does not trigger mentions, links or HTML."""

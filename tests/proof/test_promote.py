@@ -33,10 +33,10 @@ from proof.promote import (
     promote,
     rendered,
 )
+from safetensors_cases.from_fuzzing import case_of, found_cases
 from safetensors_corpus import recipe
 from safetensors_corpus.author.case import all_cases
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.cases.from_fuzzing import case_of, found_cases
 from safetensors_corpus.document import parsed, read_document
 from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import build as building
@@ -71,8 +71,8 @@ def checkout_of(data: Path, folder: Path) -> Checkout:
     for name in ("corpus/corpus.json", MATRIX, MUTANTS):
         (folder / name).parent.mkdir(parents=True)
         (folder / name).symlink_to(data / name)
-    (folder / "corpus/safetensors_corpus").mkdir()
-    (folder / "corpus/safetensors_corpus/found.toml").write_text("# A header.\n")
+    (folder / "corpus/safetensors_cases").mkdir()
+    (folder / "corpus/safetensors_cases/found.toml").write_text("# A header.\n")
     return Checkout.at(folder)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from safetensors_corpus.cases.surroundings import sets
+from safetensors_cases.surroundings import sets
 from tools import covering as module
 
 TOKENS = tuple(model for model in sets.MODELS if model.name == "tokens")

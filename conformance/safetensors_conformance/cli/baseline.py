@@ -41,7 +41,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
     try:
         loaded = load_baseline(path, version, profile)
     except KnownError as err:
-        raise click.ClickException(str(err)) from err
+        raise UnusableError(str(err)) from err
     table = Table(box=None, pad_edge=False)
     for column in ("case", "verdicts", "why", "issue", "review by"):
         table.add_column(column, overflow="fold")
@@ -68,9 +68,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     target = targets([selector])[0]
     with closing(ImplementationRun(target, RunOptions(manifest, profile, baseline=file))) as run:
         if run.problem or run.baseline_error or run.implementation is None:
-            raise click.ClickException(
-                run.problem or run.baseline_error or "the implementation does not start"
-            )
+            raise UnusableError(run.problem or run.baseline_error or "the implementation does not start")
         entries = [e for e in run.baseline.entries if pattern in e.case]
         listed = [(case, run.baseline.find(case.id)) for case in manifest.cases]
         wanted = {case.id: entry for case, entry in listed if entry is not None and entry in entries}
@@ -110,7 +108,7 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     mine = driver.results_of(target.selector)
     with closing(driver.implementation(target.selector)) as run:
         if run.problem is not None:
-            raise click.ClickException(run.problem)
+            raise UnusableError(run.problem)
         mine.add({"header": run.header})
         cases = [verdict.case for verdict in tracked(run.session, driver.cases())]
         for row in (row for case in cases for row in result_rows(run.verdict(case))):

@@ -38,6 +38,7 @@ SAMPLES = {
     "lifecycle": ("lifecycle/one-tensor-first",),
     "remote": ("remote/one-tensor",),
     "concurrent": ("concurrent/threads-another-tensor-each-two",),
+    "export": ("export/ordinary-names-one",),
 }
 """Cases that show whether a program understands the requests for a step."""
 
@@ -131,7 +132,7 @@ def _require_expected(result: StepResult, case: Case) -> None:
         difference = first_difference(case.expect.content, result)
         if difference:
             raise BreachError(
-                f"{case.id}: {difference}",
+                f"{case.id}: {difference.text}",
                 do="sha256 must be the digest of the tensor's bytes as they are in the file, in lower-case "
                 "hex",
             )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from safetensors_corpus import Case, ManifestError
 from safetensors_corpus.in_process import run_case
 from safetensors_corpus.judging.answer import UNSAFE, Answer
+from safetensors_corpus.repeating import Usage, usage_of
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
@@ -83,6 +84,7 @@ class CaseRunner:
         self.implementation: Implementation | None = None
         self._worker = make_worker(target, self.limits, profile, device=device)
         self._unlimited: Worker | None = None
+        self._savers: list[Worker] = []
         self._copies = Copies()
         self._plan: list[Input] = []
         self._plan_index: dict[str, int] = {}
@@ -228,11 +230,14 @@ class CaseRunner:
             raise StoppedError
         worker = self._worker_for(item, unlimited=unlimited)
         measure = item.budget is not None
-        if not isinstance(item, Case) or step in ("open", "read", "device"):
+        if not isinstance(item, Case) or (item.action is None and step in ("open", "read", "device")):
             more = {"summary": True} if counts_only(item) else None
             result = worker.ask(step, self._path(item), more, measure=measure, limits=probe_limits)
         else:
-            result = run_multistep(worker, self._copies.shown(item), probe_limits, measure=measure)
+            case = self._copies.shown(item)
+            result = run_multistep(
+                worker, replace(case, steps=(step,)), probe_limits, measure=measure, rivals=self._rivals
+            )
         result = self._copies.without_own_path(result)
         if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
@@ -309,13 +314,18 @@ class CaseRunner:
             )
         return self._unlimited
 
+    def _rivals(self, count: int) -> list[Worker]:
+        while len(self._savers) < count:
+            self._savers.append(make_worker(self.target, self.limits, self.profile, device=self.device))
+            self._savers[-1].start()
+        return self._savers[:count]
+
     def close(self) -> None:
-        try:
-            self._worker.close()
-            if self._unlimited is not None:
-                self._unlimited.close()
-        finally:
-            self._copies.close()
+        with ExitStack() as stack:
+            stack.callback(self._copies.close)
+            for worker in (self._worker, self._unlimited, *self._savers):
+                if worker is not None:
+                    stack.callback(worker.close)
 
 
 def is_single_question(item: Input) -> bool:
@@ -344,10 +354,19 @@ def warm_up(worker: Worker, step: str) -> None:
 
 
 def run_multistep(
-    worker: Worker, case: Case, limits: Limits | None = None, *, measure: bool = False
+    worker: Worker,
+    case: Case,
+    limits: Limits | None = None,
+    *,
+    measure: bool = False,
+    rivals: Callable[[int], Sequence[Worker]] | None = None,
 ) -> StepResult:
-    """Run a case. With ``measure``, the result includes the combined costs of all requests."""
-    proxy = _Proxy(worker, case, limits, measure=measure)
+    """Run a case.
+
+    With ``measure``, the result includes the combined costs of all requests. ``rivals`` starts a number of
+    further workers of the same implementation.
+    """
+    proxy = _Proxy(worker, case, limits, measure=measure, rivals=rivals)
     with scratch_folder("case") as folder:
         result = run_case(case, proxy, folder)
     nothing = StepResult("harness-error", result.message or "the case sent no request")
@@ -389,8 +408,17 @@ class _RefusedError(Exception):
 class _Proxy:
     """An implementation object that is backed by a worker. ``ended`` is true after a crash or hang."""
 
-    def __init__(self, worker: Worker, case: Case, limits: Limits | None, *, measure: bool) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        case: Case,
+        limits: Limits | None,
+        *,
+        measure: bool,
+        rivals: Callable[[int], Sequence[Worker]] | None,
+    ) -> None:
         self._worker = worker
+        self._rivals = rivals
         self._limits = limits
         self._measure = measure
         self._action: Mapping[str, Any] = case.action or {}
@@ -402,7 +430,11 @@ class _Proxy:
     def ask(self, step: str, path: Path | str, more: Mapping[str, Any] | None = None) -> StepResult:
         if self.ended:
             raise _RefusedError
-        result = self._worker.ask(step, str(path), more, measure=self._measure, limits=self._limits)
+        return self._answered(
+            self._worker.ask(step, str(path), more, measure=self._measure, limits=self._limits)
+        )
+
+    def _answered(self, result: StepResult) -> StepResult:
         self.answers.append(result)
         self.ended = result.outcome not in ("accept", "reject", "unsupported")
         if result.outcome == "unsupported":
@@ -415,25 +447,52 @@ class _Proxy:
         more = {"tensor": tensor, "index": self._action["index"]}
         return _only(self.ask("slice", path, more))
 
+    def open(self, path: Path) -> dict[str, Any]:
+        return _content(self.ask("open", path))
+
+    def read(self, path: Path) -> dict[str, Any]:
+        return _content(self.ask("read", path))
+
     def index(self, path: Path) -> dict[str, Any]:
         return {"tensors": self.ask("index", path).tensors or []}
 
     def write(self, path: Path, tensors: object, metadata: object) -> None:  # noqa: ARG002 - see _action
-        keys = ("storages", "tensors", "metadata", "file_size_limit")
-        self.ask("write", path, {key: self._action[key] for key in keys if key in self._action})
+        self.ask("write", path, _parameters(self._action))
+
+    def write_at_once(self, path: Path, actions: Sequence[Mapping[str, Any]]) -> None:
+        if self._rivals is None:
+            raise NotImplementedError("this program runs only one process")
+        workers = [self._worker, *self._rivals(len(actions) - 1)]
+        requests = [Request("write", str(path), _parameters(action)) for action in actions]
+        for worker, request in zip(workers, requests, strict=True):
+            worker.send_ahead([request] * SAVES_IN_FLIGHT)
+        results = [
+            worker.ask(*request, limits=self._limits)
+            for _ in range(SAVES_IN_FLIGHT)
+            for worker, request in zip(workers, requests, strict=True)
+        ]
+        for result in results:
+            self._answered(result)
+
+    def usage(self) -> Usage:
+        pid = self._worker.pid
+        if pid is None:
+            raise NotImplementedError("the harness cannot inspect the process of this program")
+        return usage_of(pid)
 
     def save_sharded(self, folder: Path, *_given: object) -> None:
         keys = ("storages", "tensors", "metadata", "max_shard_size", "file_size_limit")
         self.ask("sharded", folder, {key: self._action[key] for key in keys if key in self._action})
+
+    def export(self, path: Path, folder: Path) -> None:
+        self.ask("export", path, {"folder": str(folder)})
 
     def resave(self, path: Path) -> None:
         self.ask("resave", path)
 
     def remote(self, url: str) -> dict[str, Any]:
         self._url = url
-        result = self.ask("remote", url)
-        content: dict[str, Any] = {"tensors": result.tensors or []}
-        return {**content, "metadata": result.metadata} if result.has_metadata else content
+        return _content(self.ask("remote", url))
 
     def unaddressed(self, result: StepResult) -> StepResult:
         """Return a result whose messages contain the same server address in every run."""
@@ -471,6 +530,20 @@ class _Handle:
         # The case tests what happened before, so a failed release adds no information.
         if not self._proxy.ended:
             self._proxy.ask("release", self._path)
+
+
+SAVES_IN_FLIGHT = 2
+"""Number of saves that each process receives at once, so that the saves of all processes overlap."""
+
+
+def _parameters(action: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("storages", "tensors", "metadata", "file_size_limit")
+    return {key: action[key] for key in keys if key in action}
+
+
+def _content(result: StepResult) -> dict[str, Any]:
+    content: dict[str, Any] = {"tensors": result.tensors or []}
+    return {**content, "metadata": result.metadata} if result.has_metadata else content
 
 
 def _only(result: StepResult) -> dict[str, Any]:

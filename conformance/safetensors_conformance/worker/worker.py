@@ -77,6 +77,7 @@ class Worker:
 
     timeout_factor = 1.0
     force_fresh_process = False  # start processes instead of forks, and watch them after each answer
+    pid: int | None = None  # of the process that answers, or None if the harness cannot inspect it
 
     def start(self) -> Implementation:
         """Start (or restart) the implementation and return its identity. Raises StartError."""
@@ -220,6 +221,7 @@ class PipeWorker(Worker):
         # Limits are relative to the memory that the implementation uses while idle.
         self._resident = child.resident()
         self._child = child
+        self.pid = None if self._target.kind == "oci" else child.program_pid  # not that of the engine
         return implementation
 
     def _begin(self) -> Child:
@@ -493,14 +495,17 @@ class PipeWorker(Worker):
         self._forget_child()
 
     def _forget_child(self) -> None:
-        self._child = None
+        self._child = self.pid = None
         self._ahead.clear()
         self._replayable = list(self._answered)
         self._answered.clear()
 
 
 class ExitWorker(Worker):
-    """A program that runs once per file. Exit status 0 accepts, 1 rejects, and any other is a crash."""
+    """A program that runs once per file. Exit status 0 accepts, 1 rejects, and any other is a crash.
+
+    If its command line contains ``{folder}``, the program exports the file to a folder.
+    """
 
     def __init__(self, target: Target, limits: Limits) -> None:
         self._target = target
@@ -509,15 +514,16 @@ class ExitWorker(Worker):
 
     def start(self) -> Implementation:
         name = Path(self._target.argv[0]).name
-        reported = Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
+        step = "export" if self._target.exports else "read"
+        reported = Implementation(name, "unknown", "unknown", (step,), selector=self._target.selector)
         return _with_descriptor_facts(reported, self._target)
 
     def ask(
         self, step: str, path: str, more: More = None, *, measure: bool = False, limits: Limits | None = None
     ) -> StepResult:
         """Run the program on one file. The measurements do not include the time that a tiny file takes."""
-        del step, more, limits  # there is only one step, and a start costs more than a probe saves
-        result = self._run(path)
+        del step, limits  # there is only one step, and a start costs more than a probe saves
+        result = self._run(path, (more or {}).get("folder", ""))
         if not measure or result.spent_ms is None:
             return replace(result, spent_ms=None)
         if self._start_cost_ms is None:
@@ -525,8 +531,9 @@ class ExitWorker(Worker):
                 self._start_cost_ms = self._run(valid).spent_ms or 0.0
         return replace(result, spent_ms=round(max(result.spent_ms - self._start_cost_ms, 0.0), 3))
 
-    def _run(self, path: str) -> StepResult:
-        argv = [part.replace("{path}", path) for part in self._target.argv]
+    def _run(self, path: str, folder: str = "") -> StepResult:
+        parts = (part.replace("{folder}", folder) for part in self._target.argv)
+        argv = [part.replace("{path}", path) for part in parts]
         began = time.perf_counter()
         try:
             child = self._limits.confinement.start(argv, self._target, self._limits.memory_bytes)

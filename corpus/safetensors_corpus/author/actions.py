@@ -1,17 +1,20 @@
-"""Builders for a file and its use: slices, changes while it is open, a server, and several readers."""
+"""Builders for a file and its use: slices, exports, changes while it is open, a server, several readers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any, Literal
 
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
 from ..document import contradiction
+from ..placing import PLACES, SUFFIX
 from ..server import Behaviour
-from .file import FileBuilder, dtype_features, size_of, tensor_row
+from .file import FileBuilder, dtype_features, size_of, stored_recipe, tensor_row
+from .index import IndexBuilder
 
 
 @dataclass
@@ -94,6 +97,17 @@ def index_items(items: list[Any]) -> tuple[Any, ...]:
         else (Ellipsis if item == "..." else item)
         for item in items
     )
+
+
+@dataclass
+class ExportBuilder(FileBuilder):
+    """A file to export. ``links`` maps paths in the folder to the paths outside that they link to."""
+
+    links: dict[str, str] = field(default_factory=dict)
+
+    def action(self) -> dict[str, Any]:
+        contents = [tensor.data.hex() for tensor in self._tensors]
+        return {"do": "export", "contents": contents, "links": self.links}
 
 
 @dataclass
@@ -236,3 +250,59 @@ class ConcurrentBuilder(FileBuilder):
         if why := contradiction(action):
             raise ValueError(f"it {why}")
         return action
+
+
+@dataclass
+class PlacedBuilder(FileBuilder):
+    """A file, or a sharded ``model``, and the ``place`` where a reader must find it.
+
+    The manifest describes the files by recipes, because they exist only while the case runs.
+    """
+
+    place: str = ""
+    model: IndexBuilder = field(default_factory=IndexBuilder)
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        return self.model.content(option) if self.model.named_files() else super().content(option)
+
+    def features(self) -> list[str]:
+        name = PLACES[self.place].name
+        own = ["other-suffix"] if name and PurePath(name).suffix != SUFFIX else []
+        return sorted([*super().features(), *self.model.features(), *own])
+
+    def stored(self, case_id: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+        if not self.model.named_files():
+            return stored_recipe(self.render()), {}
+        stored, files = self.model.stored(case_id)
+        for row in stored["files"]:
+            row["recipe"] = recipe.from_bytes(files[f"files/{case_id}/{row['path']}"])
+        return stored, {}
+
+    def action(self) -> dict[str, Any]:
+        return {"do": "placed", "place": self.place}
+
+
+@dataclass
+class RepeatedBuilder(FileBuilder):
+    """A file, and ``requests`` that are repeated ``times``. ``needs`` lists other features than dtypes."""
+
+    requests: tuple[str, ...] = ("read",)
+    tensor_read: str = ""
+    times: int = 300
+    needs: tuple[str, ...] = ()
+
+    def content(self, option: str | None = None) -> dict[str, Any]:
+        if not self.tensor_read:
+            return super().content(option)
+        t = self.tensor_named(self.tensor_read)
+        return {"tensors": [tensor_row(t.name, t.dtype, t.shape, t.data)], "metadata": None}
+
+    def features(self) -> list[str]:
+        return sorted([*super().features(), *self.needs])
+
+    def action(self) -> dict[str, Any]:
+        read = {"tensor": self.tensor_read} if self.tensor_read else {}
+        return {"do": "repeated", "requests": list(self.requests), "times": self.times, **read}
+
+    def demanded(self, option: str | None = None) -> list[str]:  # noqa: ARG002 - the same for every option
+        return ["nothing-left"]

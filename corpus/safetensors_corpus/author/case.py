@@ -32,10 +32,14 @@ AREAS = {
     "writer": "write",
     "index": "index",
     "sharded": "sharded",
+    "export": "export",
     "lifecycle": "lifecycle",
     "remote": "remote",
     "resource": "resource",
     "concurrent": "concurrent",
+    "placed": "placed",
+    "repeated": "repeated",
+    "contended": "contended",
 }
 """Maps each area of the corpus, in the order of the format, to the kind of its cases.
 
@@ -211,8 +215,16 @@ def register(case: CaseFunction) -> None:
 
 
 def all_cases() -> list[CaseFunction]:
-    """Import all areas and return their cases in the order of ``AREAS``, then by id."""
-    package = importlib.import_module("safetensors_corpus.cases")
+    """Import all areas and return their cases in the order of ``AREAS``, then by id.
+
+    Raises ValueError outside a checkout, because a wheel contains only the built corpus.
+    """
+    try:
+        package = importlib.import_module("safetensors_cases")
+    except ModuleNotFoundError as err:
+        raise ValueError(
+            "the case functions are not part of the installed package; run this command in a checkout"
+        ) from err
     areas = {m.name for m in pkgutil.iter_modules(package.__path__)} - {"from_fuzzing"}
     if not areas <= set(AREAS):
         raise ValueError(f"these modules do not belong to a known area: {sorted(areas - set(AREAS))}")

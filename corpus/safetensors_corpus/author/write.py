@@ -245,3 +245,24 @@ class ShardedBuilder(WriteBuilder):
 
     def demanded(self, option: str | None = None) -> list[str]:
         return [*self.properties, *self.under.get(option or "", ())]
+
+
+@dataclass
+class ContendedBuilder(WriteBuilder):
+    """Collects the saves of several processes to one target."""
+
+    _savers: list[list[str]] = field(default_factory=list)
+
+    def saver(self, *names: str) -> None:
+        """Save these tensors in a process of its own."""
+        self._savers.append(list(names))
+
+    def content(self, option: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - the same for every option
+        # It is a matter of chance which process saves last, so "one-save" compares the tensors.
+        return {"tensor_count": len(self._savers[0])}
+
+    def action(self) -> dict[str, Any]:
+        return {**super().action(), "do": "contended", "savers": self._savers}
+
+    def demanded(self, option: str | None = None) -> list[str]:  # noqa: ARG002 - the same for every option
+        return ["one-save", "one-file"]

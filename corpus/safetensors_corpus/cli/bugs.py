@@ -89,6 +89,8 @@ def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | Non
         )
         if any(pattern.lower() in text.lower() for text in texts):
             selected.append(bug)
+    if not selected:
+        raise click.ClickException(f"no bug matches {pattern!r}")
     if as_json:
         for bug in selected:
             click.echo(json.dumps({**bug, "cases": shown[bug["id"]]}))
@@ -96,7 +98,6 @@ def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | Non
         _print_bug(selected[0], shown[selected[0]["id"]])
     else:
         _print_table(selected, shown)
-    raise SystemExit(0 if selected else 1)
 
 
 def _print_bug(bug: BugRow, cases: Sequence[str]) -> None:

@@ -18,8 +18,9 @@ from . import charge
 from .answer import UNSAFE, Answer, Flaw
 from .charge import Demand, first_rule
 from .content import Difference, differences, worst_rows
+from .exported_folder import OUTSIDE
 from .verdicts import badness
-from .written_folder import COMPLETE, RULES_OF
+from .written_folder import COMPLETE, NOTHING_LEFT, RULES_OF
 
 A = TypeVar("A", bound=Answer)
 
@@ -57,7 +58,7 @@ _LAYOUT_IN_MEMORY = frozenset({"WRT-07", "WRT-08"})
 """Rules on arrays whose elements are in a different order in memory than in the file."""
 _SILENT_KINDS = frozenset({"concurrent", "lifecycle"})
 """Kinds of case on which the written format is silent, because it describes only files."""
-_SAVING = frozenset({"write", "sharded"})
+_SAVING = frozenset({"write", "sharded", "contended"})
 
 
 @dataclass(frozen=True)
@@ -99,13 +100,16 @@ class Judgement(Generic[A]):
 
 
 def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
-    """Return the excuse for a rejection, or an empty string.
+    """Return the excuse for a rejection, or for what a process holds, or an empty string.
 
-    A rejection is excused if the implementation ``lacks`` one of the ``features`` that the case needs.
+    Both are excused if the implementation ``lacks`` one of the ``features`` that the case needs.
     """
-    lacks = set(lacks) if answer.outcome == "reject" else set()
-    lacking = sorted(lacks.intersection(features)) if lacks else []
-    return f"rejected; the implementation lacks {', '.join(lacking)}" if lacking else ""
+    if answer.outcome == "reject":
+        what = "rejected"
+    else:
+        what = next((flaw.text for flaw in answer.flaws if flaw.property == NOTHING_LEFT), "")
+    lacking = sorted(set(lacks).intersection(features)) if what else []
+    return f"{what}; the implementation lacks {', '.join(lacking)}" if lacking else ""
 
 
 def judge_step(
@@ -347,6 +351,10 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
         return failure_of(
             "content", rule, _at_most(broken.level), "valid", flaw.text, _weaker(basis, basis_of(rule))
         )
+    if demand.kind == "export":
+        demanded = rule_book().rules[flaw.rule].level
+        failure = failure_of("content", flaw.rule, demanded, flaw.property, flaw.text)
+        return replace(failure, verdict="unsafe") if flaw.property == OUTSIDE else failure
     if flaw.property not in expectation.properties:
         return None
     rules = RULES_OF[flaw.property]
@@ -382,5 +390,5 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
 _COSTS = {"peak_bytes": "LIM-03", "seconds": "LIM-04"}
 """Maps each budget to the rule on the cost of parsing a header."""
 EXCEPTIONS = "API-14"
-_KINDS_WITHOUT_API_14 = ("write", "sharded", "remote")
+_KINDS_WITHOUT_API_14 = (*_SAVING, "export", "remote")
 """Kinds in which an exception is about a call or a server rather than a file."""

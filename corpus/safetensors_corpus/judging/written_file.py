@@ -111,6 +111,18 @@ def _one_file(saved: SavedFile) -> str | None:
     return f"the save leaves another file in the folder: {quote(extra[0])}" if extra else None
 
 
+def _one_save(saved: SavedFile) -> str | None:
+    header = explain(saved.data, "official").header
+    if header is None:
+        return None
+    start, storages = header.data_start, saved.action["storages"]
+    found = {t.name: saved.data[start + t.begin : start + t.end] for t in header.tensors.values()}
+    given = {t["name"]: recipe.expand(storages[t["storage"]]) for t in saved.action["tensors"]}
+    if any(found == {name: given[name] for name in names} for names in saved.action["savers"]):
+        return None
+    return "the file differs from what each of the processes saved"
+
+
 def _no_foreign_bytes(saved: SavedFile) -> str | None:
     windows = foreign_windows(saved.action)
     new = {n: d for n, d in snapshot(saved.target.parent).items() if d != saved.before.get(n)}
@@ -245,7 +257,13 @@ PROPERTIES: Mapping[str, Property] = {
         of_folder=True,
     ),
     "one-file": Property(
-        "the save leaves no other files in the folder", ("WRT-19", "WRT-14"), _one_file, of_folder=True
+        "the save leaves no other files in the folder",
+        ("WRT-19", "WRT-14", "WRT-21"),
+        _one_file,
+        of_folder=True,
+    ),
+    "one-save": Property(
+        "the file is complete and comes from one of the processes that save to it", ("WRT-21",), _one_save
     ),
     "target-unchanged": Property(
         "the existing file is unchanged", ("WRT-19",), _target_unchanged, of_folder=True

@@ -15,11 +15,19 @@ import jsonschema
 from safetensors_reference.rules.book import rule_book
 
 from .. import recipe
-from ..author.actions import ConcurrentBuilder, LifecycleBuilder, RemoteBuilder, SliceBuilder
+from ..author.actions import (
+    ConcurrentBuilder,
+    ExportBuilder,
+    LifecycleBuilder,
+    PlacedBuilder,
+    RemoteBuilder,
+    RepeatedBuilder,
+    SliceBuilder,
+)
 from ..author.case import Accept, CaseFunction, Reject, all_cases
 from ..author.file import HEAVY, Builder, FileBuilder, RecipeBuilder
 from ..author.index import IndexBuilder
-from ..author.write import ShardedBuilder, WriteBuilder
+from ..author.write import ContendedBuilder, ShardedBuilder, WriteBuilder
 from ..document import CHECKSUM, MANIFEST, SCHEMA_VERSION, rendered, sha256sum
 from ..field_bugs import affected, field_bugs
 from ..packed import corpus_root
@@ -37,10 +45,14 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "write": WriteBuilder,
     "index": IndexBuilder,
     "sharded": ShardedBuilder,
+    "export": ExportBuilder,
     "lifecycle": LifecycleBuilder,
     "remote": RemoteBuilder,
     "resource": RecipeBuilder,
     "concurrent": ConcurrentBuilder,
+    "placed": PlacedBuilder,
+    "repeated": RepeatedBuilder,
+    "contended": ContendedBuilder,
 }
 """Maps each kind of case to its builder."""
 

@@ -11,7 +11,9 @@ from safetensors_reference.text import hexview, plural
 
 from .. import recipe
 from ..document import ManifestError
+from ..judging.exported_folder import TARGET
 from ..manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case
+from ..placing import PLACES
 from ..server import BEHAVIOURS
 from ..templates import render
 
@@ -119,20 +121,24 @@ def action_lines(case: Case) -> Iterator[str]:
         yield f"asks     {json.dumps(action['tensor'])}[{', '.join(map(index_text, action['index']))}]" + (
             "" if action["index"] else " (only the whole tensor)"
         )
-    elif action["do"] == "write":
-        yield f"writes   to {action['target']}: {_TARGETS.get(action['target'], '')}".rstrip(": ")
-        yield from _given(action)
+    elif action["do"] in ("write", "sharded", "contended"):
+        yield from _saving(action)
     elif action["do"] == "remote":
         yield f"server   {remote_text(action)}"
-    elif action["do"] == "sharded":
-        yield f"saves    in shards of at most {action['max_shard_size']:,} bytes, into the folder model"
-        yield from _given(action)
+    elif action["do"] == "export":
+        yield f"exports  to the folder {TARGET}, where @ROOT@ in a name is the directory that contains one"
+        for link, to in action["links"].items():
+            yield f"  link   {link} -> @ROOT@/{to}"
     elif action["do"] == "lifecycle":
         yield "script"
         for number, step in enumerate(action["script"], 1):
             yield f"  {number:>2}  {step_text(step)}"
     elif action["do"] == "concurrent":
         yield from _concurrent(action)
+    elif action["do"] == "placed":
+        yield f"place    {action['place']}: {PLACES[action['place']].meaning}"
+    elif action["do"] == "repeated":
+        yield f"repeats  {action['times']:,} times: {', '.join(action['requests'])}"
 
 
 SHOWN_READERS = 8
@@ -167,6 +173,17 @@ def index_text(item: Any) -> str:
         texts = ["" if item[key] is None else str(item[key]) for key in ("start", "stop", "step")]
         return ":".join(texts if texts[2] else texts[:2])
     return "..." if item == "..." else json.dumps(item)
+
+
+def _saving(action: Mapping[str, Any]) -> Iterator[str]:
+    if action["do"] == "sharded":
+        yield f"saves    in shards of at most {action['max_shard_size']:,} bytes, into the folder model"
+    elif action["do"] == "contended":
+        yield f"writes   to {action['target']}, from {len(action['savers']):,} processes at the same time"
+        yield from (f"  saver  {_names(names)}" for names in action["savers"])
+    else:
+        yield f"writes   to {action['target']}: {_TARGETS.get(action['target'], '')}".rstrip(": ")
+    yield from _given(action)
 
 
 _TARGETS = {

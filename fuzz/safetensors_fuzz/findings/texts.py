@@ -11,7 +11,7 @@ from typing import Any
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_reference import rule_book
 from safetensors_reports.page.design import harmless_text
-from safetensors_reports.text import code, plural, visible
+from safetensors_reports.text import COPIED, code, plural, visible
 
 from ..finding import NOT_KNOWN, Finding
 
@@ -71,7 +71,7 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
             "`--impl` is relative to that folder."
         ),
         "",
-        f"    {visible(document['reproduce'], 1000)}",
+        f"    {visible(document['reproduce'], COPIED)}",
         "",
     ]
     beside = "" if finding.size <= EMBEDDED else " together with the input"

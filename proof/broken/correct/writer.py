@@ -206,7 +206,7 @@ class SmallWriter:
         """Write a new file beside the target and rename it, so that the target is replaced atomically."""
         target = path.resolve()
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-        temporary = target.with_name(target.name + ".part")
+        temporary = target.with_name(self.temporary_name(target))
         try:
             self.put(temporary, data)
             if mode is not None:
@@ -215,6 +215,10 @@ class SmallWriter:
         except BaseException:
             self.clean(temporary)
             raise
+
+    def temporary_name(self, target: Path) -> str:
+        """Return a name that no other process uses at the same time."""
+        return f"{target.name}.{os.getpid()}.part"
 
     def put(self, path: Path, data: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)

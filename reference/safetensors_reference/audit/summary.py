@@ -31,6 +31,7 @@ _COLUMNS = {
     "size": "BIGINT",
     "codes": "VARCHAR[]",
     "dtypes": "STRUCT(dtype VARCHAR, tensors BIGINT, bytes BIGINT)[]",
+    "looks_like": "VARCHAR",
     "tensors": "BIGINT",
     "header_bytes": "BIGINT",
     "writer": "STRUCT(fields VARCHAR, compact BOOLEAN, alignment BIGINT, format VARCHAR)",
@@ -81,6 +82,11 @@ _QUERIES = (
         "Faults of models",
         ("code", "models", "example"),
         _BY.format("(SELECT unnest(codes) AS what, address FROM models)"),
+    ),
+    _Query(
+        "What invalid files look like",
+        ("kind", "files", "example"),
+        _BY.format("(SELECT looks_like AS what, address FROM files WHERE looks_like <> '')"),
     ),
     _Query(
         "Writers", ("fields · spaces · alignment to 8 · format", "files", "example"), _BY.format("writers")
@@ -208,7 +214,12 @@ def _load(db: Any, path: Path) -> None:
         _check_regular(part)
     parts = [_literal(part) for part in files]
     if parts:
-        source, values = "read_parquet($name)", {"name": parts}
+        # Results of older versions have no column looks_like.
+        source = (
+            "(FROM read_parquet($name, union_by_name = true) "
+            "UNION ALL BY NAME SELECT NULL::VARCHAR AS looks_like WHERE false)"
+        )
+        values = {"name": parts}
     elif path.is_dir():
         source, values = "read_json('/dev/null', format='newline_delimited', columns=$columns)", {}
     else:

@@ -14,6 +14,7 @@ import click
 from ..files.names import is_index, is_remote
 from ..files.walk import ProgressBar, expand_paths
 from ..header.layout import draw_layout
+from ..header.likeness import CUT_SHORT
 from ..main import INTERRUPTED
 from ..model.index import IndexNote
 from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName, rule_book
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ..model.judge import Status
     from ..rules.faults import Fault
     from ..source import Source
-    from .digests import DigestList, State
+    from .digests import DigestList, HubDigests, State
     from .result import CheckResult, ModelResult
     from .sarif import SarifLog
     from .statement import CheckRecord
@@ -72,12 +73,19 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Print one line for each file with faults and nothing for valid files.",
 )
 @click.option(
+    "--alignment",
+    type=click.IntRange(1, 1 << 40),
+    metavar="N",
+    help="Also report how many tensors and bytes are aligned to N bytes.",
+)
+@click.option(
     "--digests",
     "digests_path",
     type=_FILE,
-    metavar="FILE",
+    metavar="FILE|hub",
     help="Compare the SHA-256 of every file with the one listed in FILE, which has the format of sha256sum "
-    "output. This option reads whole files.",
+    "output, or, with 'hub', with the one that is its name in a cache of the Hub. This option reads whole "
+    "files.",
 )
 @click.option(
     "--intoto",
@@ -100,6 +108,7 @@ def check(
     profile: str,
     show_all: bool,
     quiet: bool,
+    alignment: int | None,
     digests_path: Path | None,
     intoto_path: Path | None,
     cyclonedx_path: Path | None,
@@ -134,7 +143,8 @@ def check(
     """
     written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
     _check_options(paths, written, digests_path)
-    session = Session(cast("ProfileName", profile), as_json, quiet, None if show_all else MAX_FAULTS)
+    limit = None if show_all else MAX_FAULTS
+    session = Session(cast("ProfileName", profile), as_json, quiet, limit, alignment)
     # Most runs write neither a log nor a record, so those modules are imported only here.
     if sarif_path is not None:
         from .sarif import SarifLog
@@ -185,9 +195,11 @@ def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], dige
             raise click.UsageError(f"--cyclonedx {text}") from err
 
 
-def _load_digests(path: Path, paths: tuple[str, ...]) -> DigestList:
-    from .digests import DigestList, DigestListError
+def _load_digests(path: Path, paths: tuple[str, ...]) -> DigestList | HubDigests:
+    from .digests import DigestList, DigestListError, HubDigests
 
+    if str(path) == "hub":
+        return HubDigests()
     try:
         return DigestList(path, [name for name in paths if Path(name).is_dir()])
     except DigestListError as err:
@@ -229,8 +241,9 @@ class Session:
     as_json: bool
     quiet: bool
     limit: int | None  # maximum number of faults to print per file
+    alignment: int | None = None
     log: SarifLog | None = None
-    digests: DigestList | None = None
+    digests: DigestList | HubDigests | None = None
     checked: CheckRecord | None = None
     statuses: Counter[Status] = field(default_factory=Counter)
     models: Counter[Status] = field(default_factory=Counter)
@@ -239,7 +252,7 @@ class Session:
     def run(self, paths: Sequence[str]) -> None:
         with ProgressBar(() if any(map(is_remote, paths)) else paths) as bar:
             for folder, items in expand_paths(paths):
-                models = FolderModels(folder, self.profile)
+                models = FolderModels(folder, self.profile, self.alignment)
                 for item in items:
                     self._file(item, models, bar)
                     bar.advance()
@@ -319,7 +332,12 @@ def brief_file_lines(result: CheckResult) -> Iterator[str]:
         yield f"{shorten(printable(result.error), 1000)} ({result.code})"
     else:
         codes = Counter(fault.code for fault in result.faults)
-        yield f"{shown_name(result.name)}: {plural(len(result.faults), 'fault')}: {_counted(codes)}"
+        count = plural(len(result.faults), "fault")
+        yield f"{shown_name(result.name)}: {count}: {_counted(codes)}{_hint(result)}"
+
+
+def _hint(result: CheckResult) -> str:
+    return "" if result.looks_like is None else f"; {result.looks_like.text}"
 
 
 def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
@@ -337,13 +355,20 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
         text = f"valid, {sizes[0]}{shards}, {sizes[1]} of data"
         stats = result.alignment
         # Unaligned data is legal (OFF-11) but usually unwanted, so it is mentioned only where it occurs.
-        yield f"{name}: {text}" if stats is None or not stats.unaligned else f"{name}: {text}; {stats}"
+        if stats is not None and stats.unaligned:
+            text += f"; {stats}"
+        if stats is not None and stats.share is not None:
+            text += f"; {stats.share}"
+        yield f"{name}: {text}"
         return
-    yield click.style(f"{name}: {plural(len(faults), 'fault')}", bold=True)
+    yield click.style(f"{name}: {plural(len(faults), 'fault')}{_hint(result)}", bold=True)
+    more = "more"
+    if limit is not None and result.looks_like is not None and result.looks_like.kind == CUT_SHORT:
+        limit, more = 1, "more tensors that end after the end of the file"
     for fault in faults[:limit]:
         yield from _fault_lines(result.name, fault)
     if limit is not None and len(faults) > limit:
-        yield f"  … and {len(faults) - limit:,} more; --all prints them"
+        yield f"  … and {len(faults) - limit:,} {more}; --all prints them"
     if not result.complete:
         memory = faults[-1].code == "LIM_MEMORY"
         why = "not enough memory" if memory else "the file has too many faults"
@@ -419,7 +444,8 @@ def model_lines(result: ModelResult, limit: int | None) -> Iterator[str]:
     yield from _note_lines(name, [f.issue for f in result.model_only if isinstance(f.issue, IndexNote)])
     if result.status == "valid":
         size = f"{plural(judged.tensors or 0, 'tensor')} in {plural(len(judged.shards), 'file')}"
-        yield f"{name}: whole model, {size}, {plural(judged.data_size or 0, 'byte')} of data"
+        kind = "parts of a distributed checkpoint" if judged.partial else "whole model"
+        yield f"{name}: {kind}, {size}, {plural(judged.data_size or 0, 'byte')} of data"
         return
     own = [f for f in result.model_only if f.kind == "fault"]
     inner = len(judged.of("fault")) - len(own)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from ..text import plural, printable, shorten
 
 if TYPE_CHECKING:
-    from .faults import Fault
+    from .faults import Fault, Likeness
 
 
 class PortableError(Exception):
@@ -104,6 +104,9 @@ class Explained(Protocol):
     @property
     def faults(self) -> Sequence[Fault]: ...
 
+    @property
+    def looks_like(self) -> Likeness | None: ...
+
 
 ExplainedT = TypeVar("ExplainedT", bound=Explained)
 
@@ -118,6 +121,8 @@ class InvalidError(SafetensorsError, ValueError, Generic[ExplainedT]):
         first = explanation.faults[0]
         more = len(explanation.faults) - 1
         tail = f" (and {plural(more, 'more fault')})" if more else ""
+        if explanation.looks_like is not None:
+            tail += f"; {explanation.looks_like.text}"
         text = (
             f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}: {first.message}{tail}"
         )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ..text import code, join_counts, plural, visible
+from collections import Counter
+
+from safetensors_corpus.judging.verdicts import kind_of
+
+from ..text import code, plural, visible, visible_lines
 from .run import RunRecord
 
 RARE = ("choice-inconsistent", "harness-error")
@@ -52,8 +56,9 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
     if left_out:
         kinds = ", ".join(f"{number:,} {visible(kind, 20)}" for kind, number in sorted(left_out.items()))
         out.append(f"skipped: {kinds}")
-    show = code if markdown else visible
-    out += [f"problem: {show(text, 300)}" for text in record.problems[:MAX_PROBLEMS]]
+    for text in record.problems[:MAX_PROBLEMS]:
+        lines = [code(text, 300)] if markdown else visible_lines(text).split("\n")
+        out += [f"problem: {line}" for line in lines]
     if len(record.problems) > MAX_PROBLEMS:
         out.append(f"… {plural(len(record.problems) - MAX_PROBLEMS, 'more problem')}")
     return out
@@ -77,9 +82,17 @@ def summary_lines(record: RunRecord) -> list[str]:
         rest.append(f"{name} {number:,}" + (f" ({features})" if features else ""))
     return [
         _head(record),
-        "  " + join_counts(verdict_counts(record)),
+        "  " + "   ".join(_with_expected(record)),
         "  " + " · ".join(rest),
         *(f"  {line}" for line in caveats(record)),
+    ]
+
+
+def _with_expected(record: RunRecord) -> list[str]:
+    expected = Counter(kind_of(record.case_verdicts[case]) for case in record.expected_cases)
+    return [
+        f"{name} {number:,}" + (f" ({expected[name]:,} expected)" if expected[name] else "")
+        for name, number in verdict_counts(record).items()
     ]
 
 

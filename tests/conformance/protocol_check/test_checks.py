@@ -244,7 +244,7 @@ def words(check: Check) -> str:
     return " ".join((check.detail, check.do, check.line, check.where))
 
 
-@pytest.mark.by_day(10)
+@pytest.mark.by_day(6)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_each_breach_is_found_where_it_is_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

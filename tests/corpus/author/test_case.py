@@ -49,7 +49,7 @@ def function(
 def test_the_id_comes_from_area_and_name_and_the_texts_from_the_docstring(
     cases: dict[str, CaseFunction],
 ) -> None:
-    body = function("one_thing", module="safetensors_corpus.cases.layout.size")
+    body = function("one_thing", module="safetensors_cases.layout.size")
     assert accepts("FRM-01", importance="high")(body) is body
     case = cases["layout/one-thing"]
     assert (case.id, case.title, case.description) == ("layout/one-thing", "A title.", "A text of two lines.")

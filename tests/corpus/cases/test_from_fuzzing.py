@@ -6,10 +6,10 @@ import tomllib
 
 import pytest
 
+from safetensors_cases import from_fuzzing as found
 from safetensors_corpus.author import case as registry
 from safetensors_corpus.author.case import ACCEPT, CaseFunction, Reject, all_cases
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.cases import from_fuzzing as found
 
 HOLE = """
 [[case]]

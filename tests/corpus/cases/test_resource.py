@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from safetensors_cases.framing import CAP
+from safetensors_cases.resource.budgets import PREFETCH, SLACK
 from safetensors_corpus import Manifest
 from safetensors_corpus.author.file import HEAVY
-from safetensors_corpus.cases.framing import CAP
-from safetensors_corpus.cases.resource.budgets import PREFETCH, SLACK
 
 
 def test_every_resource_case_has_a_budget_that_its_file_can_keep(manifest: Manifest) -> None:

@@ -220,6 +220,7 @@ def test_committed_data_stays_below_16_megabytes() -> None:
     assert sum(p.stat().st_size for p in paths if p.is_file()) < 16_000_000
 
 
+@pytest.mark.nightly
 def test_the_real_corpus_can_be_released(written: Path, tmp_path: Path) -> None:
     files = release_files(written, LICENSE, None)
     assert len(tar_of(files)[1]) < 28_000_000

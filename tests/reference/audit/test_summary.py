@@ -48,6 +48,8 @@ def test_counts_by_verdict_fault_writer_source_and_dtype(results: Path, tmp_path
     assert rows(found, "Models") == [("invalid", 1)]
     assert [row[:2] for row in rows(found, "Faults")] == [("HDR_BAD_START", 1), ("OFF_OUT_OF_BOUNDS", 1)]
     assert [row[:2] for row in rows(found, "Faults of models")] == [("IDX_SHARD_MISSING", 1)]
+    kinds = [("cut-short", 1, f"{tmp_path}/tree/b/x.safetensors")]
+    assert rows(found, "What invalid files look like") == kinds
     assert rows(found, "Sources") == [
         (f"{tmp_path}/tree/a", 3, 0),
         (f"{tmp_path}/tree/b", 3, 2),
@@ -61,6 +63,18 @@ def test_counts_by_verdict_fault_writer_source_and_dtype(results: Path, tmp_path
     sizes = [row[1] for row in rows(found, "Largest files")]
     assert sizes == sorted(sizes, key=int, reverse=True)
     assert rows(found, "Cost")[0] == ("requests or reads", 7)
+
+
+def test_rows_from_before_a_column_was_added_still_count(results: Path) -> None:
+    import pyarrow.parquet as parquet
+
+    for part in results.glob("part-*"):
+        parquet.write_table(parquet.read_table(part).drop(["looks_like", "aligned_bytes"]), part)
+    if results.is_file():
+        results.write_text(results.read_text().replace(',"looks_like":"cut-short"', ""))
+    found = summarize(results)
+    assert (found.files, found.models) == (7, 1)
+    assert "What invalid files look like" not in [section.title for section in found.sections]
 
 
 def test_texts_of_files_stand_on_the_page_as_text(results: Path) -> None:

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proof.broken.correct.reader import READER
+from safetensors_cases.surroundings import numbers, tensors
+from safetensors_cases.surroundings.covered import case_of
+from safetensors_cases.surroundings.model import Model, Property, Topic, excludes
+from safetensors_cases.surroundings.sets import MODELS, rows, topics
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.cases.surroundings import numbers, tensors
-from safetensors_corpus.cases.surroundings.covered import case_of
-from safetensors_corpus.cases.surroundings.model import Model, Property, Topic, excludes
-from safetensors_corpus.cases.surroundings.sets import MODELS, rows, topics
 from safetensors_corpus.features import FEATURES
 from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import explain, rule_book
@@ -135,6 +135,7 @@ ALSO = {
 """Rules that are a special form of the rule that the strict reader names."""
 
 
+@pytest.mark.by_day(58)
 @pytest.mark.parametrize("topic", OF_TOPIC)
 def test_files_are_what_two_readers_that_share_no_code_find(topic: str) -> None:
     about = OF_TOPIC[topic].topics[topic]

@@ -1,0 +1,324 @@
+"""Concurrent: several threads or processes read one file at the same time.
+
+Each of them must get the same bytes as if it were the only one. Known failures: readers share the position in
+one open file (ooples/AiDotNet.Tensors#258), a second reader sees half-initialised state, a lock is never
+released, or a forked process shares state with its parent unintentionally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from safetensors_corpus.author.actions import ConcurrentBuilder
+from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject
+
+THREADS = "API-16 DAT-06"
+PROCESSES = "API-20 DAT-06"
+FORKED: Options = {"tensor": ACCEPT, "error": reject("IO_ERROR", "API_CLOSED")}
+FORK = "opened-before-fork"
+SEEK = "https://github.com/ooples/AiDotNet.Tensors/pull/258"
+NAMES = "abcdefgh"
+LARGE = 192 * 1024
+"""Size of a large tensor in bytes. It spans many memory pages and needs more than one buffered read."""
+FEW = {"two": 2, "eight": 8}
+
+
+def small(f: ConcurrentBuilder, names: str = NAMES) -> None:
+    for place, name in enumerate(names):
+        f.tensor(name, ("F32", "I16", "U8")[place // 3], [place + 2])
+
+
+def large(f: ConcurrentBuilder, names: str = "abcd") -> None:
+    for place, name in enumerate(names):
+        f.tensor(name, "U8", [LARGE], bytes([0x11 * (place + 1)]) * LARGE)
+
+
+def rotated(f: ConcurrentBuilder, names: str, count: int) -> None:
+    """Add ``count`` readers that read all tensors, each starting at a different one."""
+    for place in range(count):
+        start = place % len(names)
+        f.reader(*names[start:], *names[:start])
+
+
+def pages(f: ConcurrentBuilder) -> None:
+    for place, name in enumerate("abcd"):
+        f.tensor(name, "U8", [8192], bytes([0x11 * (place + 5)]) * 8192)
+
+
+# Threads that share an open file
+
+
+@accepts(THREADS, importance="high", over={**FEW, "thirty-two": 32, "forty": 40, "sixty-four": 64})
+def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
+    """Threads ($slug) read the same tensor from a file that has only just been opened.
+
+    All threads race to create whatever the reader initialises on first use.
+    """
+    small(f)
+    for _ in range(count):
+        f.reader("c")
+
+
+@accepts(THREADS, importance="high", issue=SEEK, over=FEW)
+def threads_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
+    """Threads ($slug) each read a different tensor.
+
+    If seeking and reading are two steps, a thread may read at the position that another thread has set.
+    """
+    small(f)
+    for name in NAMES[:count]:
+        f.reader(name)
+
+
+@accepts(THREADS, importance="high", issue=SEEK)
+def threads_large_tensors(f: ConcurrentBuilder) -> None:
+    """Four threads each read a tensor that spans many memory pages and takes several read calls."""
+    large(f)
+    for name in "abcd":
+        f.reader(name)
+
+
+@accepts(THREADS)
+def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
+    """One thread reads a large tensor while three read small ones many times."""
+    large(f, "a")
+    small(f, "bcd")
+    f.reader("a")
+    for name in "bcd":
+        f.reader(*name * 50)
+
+
+@accepts(THREADS, over={"by-one": "a", "by-all": "h"})
+def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
+    """A tensor that was read before the threads start is requested again: $slug.
+
+    A reader must not return a cached tensor when another one is requested.
+    """
+    small(f)
+    f.taken_before = (first,)
+    for name in "abcd":
+        f.reader(name if first == "a" else first, name)
+
+
+@accepts(THREADS)
+def threads_forwards_and_backwards(f: ConcurrentBuilder) -> None:
+    """Two threads read all tensors in file order, and two in reverse order."""
+    small(f)
+    for names in (NAMES, NAMES[::-1]) * 2:
+        f.reader(*names)
+
+
+@accepts(THREADS, over=FEW)
+def threads_all_tensors_rotated(f: ConcurrentBuilder, count: int) -> None:
+    """Threads ($slug) read all tensors, each starting at a different one."""
+    small(f)
+    rotated(f, NAMES, count)
+
+
+@accepts(THREADS)
+def threads_many_tensors(f: ConcurrentBuilder) -> None:
+    """The file has 300 tensors, and each of four threads reads tensors from all parts of it.
+
+    Building a lookup table from the header on first use takes long enough for threads to race.
+    """
+    names = [f"layer.{number}.weight" for number in range(300)]
+    for name in names:
+        f.tensor(name, "U8", [2])
+    for place in range(4):
+        f.reader(*names[place::37])
+
+
+@accepts(THREADS)
+def threads_tensors_without_bytes_between(f: ConcurrentBuilder) -> None:
+    """Some of the tensors are empty, so a reader does not need to read any bytes for them."""
+    for name in "abcdef":
+        f.tensor(name, "F32", [0 if name in "bde" else 3])
+    rotated(f, "abcdef", 6)
+
+
+@accepts(THREADS)
+def threads_same_shape_and_dtype(f: ConcurrentBuilder) -> None:
+    """All tensors have the same dtype and shape, and differ only in their bytes."""
+    for name in NAMES:
+        f.tensor(name, "F32", [16])
+    for name in NAMES:
+        f.reader(name, name)
+
+
+@accepts(THREADS)
+def threads_many_rounds(f: ConcurrentBuilder) -> None:
+    """Four threads read two tensors each, a hundred times over."""
+    small(f)
+    f.times = 100
+    for place in range(4):
+        f.reader(*NAMES[2 * place : 2 * place + 2])
+
+
+@accepts("API-16 DAT-06 API-02", importance="high", over={"one": 1, "two": 2, "all-but-one": 3})
+def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
+    """A tensor name that the file does not contain is requested by $slug of four threads.
+
+    The error must affect only that request. If the reader does not release a lock, all other threads block.
+    """
+    small(f)
+    f.times = 4
+    for _ in range(count):
+        f.reader("no such tensor", unknown=True)
+    for name in NAMES[: 4 - count]:
+        f.reader(name)
+
+
+@accepts("API-10 DAT-06", importance="high", over={"small": small, "two-pages": pages, "large": large})
+def threads_closed_meanwhile(f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]) -> None:
+    """Three threads read tensors ($slug), and the file is closed during their second read.
+
+    Reads after the close may fail, but any data that they return must be correct.
+    """
+    tensors(f)
+    f.times = 3
+    f.closed = 2
+    for name in "aba":
+        f.reader(name, "d")
+
+
+@accepts("API-10 DAT-06", importance="high")
+def threads_closed_in_the_last_of_many_rounds(f: ConcurrentBuilder) -> None:
+    """Eight threads read small tensors six times, and the file is closed during the last round."""
+    small(f)
+    f.times = 6
+    f.closed = 6
+    rotated(f, NAMES, 8)
+
+
+@accepts(THREADS, over={**FEW, "five": 5})
+def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
+    """Threads ($slug) open the file at the same time and each read all tensors."""
+    small(f)
+    f.opened = "each"
+    rotated(f, NAMES, count)
+
+
+# Processes that share a file that was opened before the fork
+
+
+@chooses(FORK, options=FORKED, importance="high", over=FEW)
+def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
+    """Processes ($slug) are forked while the file is open, and all of them read the same tensor.
+
+    If the threads of a library do not survive the fork, the library waits for them forever.
+    """
+    small(f)
+    f.by = "processes"
+    for _ in range(count):
+        f.reader("c")
+
+
+@chooses(FORK, options=FORKED, importance="high", over=FEW)
+def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
+    """Processes ($slug) are forked while the file is open, and each reads a different tensor.
+
+    The processes share one position in the open file.
+    """
+    small(f)
+    f.by = "processes"
+    for name in NAMES[:count]:
+        f.reader(name)
+
+
+@chooses(FORK, options=FORKED, importance="high")
+def forked_large_tensors(f: ConcurrentBuilder) -> None:
+    """Four processes are forked while the file is open, and each reads a tensor of many memory pages."""
+    large(f)
+    f.by = "processes"
+    for name in "abcd":
+        f.reader(name)
+
+
+@chooses(FORK, options=FORKED, importance="high", over={"the-same": "b", "another": "a"})
+def forked_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
+    """One tensor is read before the fork, and the processes start by reading $slug.
+
+    Each process might assume that the file position is still where the parent left it.
+    """
+    small(f)
+    f.by = "processes"
+    f.taken_before = (first,)
+    for _ in range(4):
+        f.reader("b", "c")
+
+
+@chooses(FORK, options=FORKED)
+def forked_all_tensors_rotated(f: ConcurrentBuilder) -> None:
+    """Four processes are forked while the file is open, and read all tensors in different orders."""
+    small(f)
+    f.by = "processes"
+    rotated(f, NAMES, 4)
+
+
+@chooses(FORK, options=FORKED, importance="high")
+def forked_and_parent_goes_on(f: ConcurrentBuilder) -> None:
+    """The parent reads one tensor before the fork, and others after its children have finished."""
+    small(f)
+    f.by = "processes"
+    f.taken_before = ("a",)
+    f.reader("d", "e")
+    f.reader("f")
+    f.taken_after = ("b", "g")
+
+
+@chooses(FORK, options=FORKED, importance="high", over={"small": small, "large": large})
+def forked_parent_closes_meanwhile(
+    f: ConcurrentBuilder, tensors: Callable[[ConcurrentBuilder], None]
+) -> None:
+    """The children read $slug tensors once, the parent closes the file, and the children continue reading.
+
+    A process must not release memory that all of them share.
+    """
+    tensors(f)
+    f.by = "processes"
+    f.closed = 2
+    for name in "aba":
+        f.reader(name, "d")
+
+
+@chooses(FORK, options=FORKED)
+def forked_unknown_name(f: ConcurrentBuilder) -> None:
+    """One of three processes requests a name that the file does not contain. The others read as usual."""
+    small(f)
+    f.by = "processes"
+    f.reader("no such tensor", unknown=True)
+    f.reader("a")
+    f.reader("b")
+
+
+# Processes that each open the file
+
+
+@accepts(PROCESSES, importance="high", over=FEW)
+def processes_opening_each(f: ConcurrentBuilder, count: int) -> None:
+    """Processes ($slug) open the file at the same time and each read all tensors."""
+    small(f)
+    f.by = "processes"
+    f.opened = "each"
+    rotated(f, NAMES, count)
+
+
+@accepts(PROCESSES)
+def processes_opening_each_large(f: ConcurrentBuilder) -> None:
+    """Four processes each open the file and read a tensor that spans many memory pages."""
+    large(f)
+    f.by = "processes"
+    f.opened = "each"
+    for name in "abcd":
+        f.reader(name)
+
+
+@accepts(PROCESSES)
+def processes_opening_each_beside_the_parent(f: ConcurrentBuilder) -> None:
+    """The parent has opened the file and read a tensor. Its children open the file again."""
+    small(f)
+    f.by = "processes"
+    f.opened = "each"
+    f.taken_before = ("a",)
+    for name in "abc":
+        f.reader(name, "h")

@@ -1,0 +1,350 @@
+"""Layout: the range of a tensor compared with its shape, its position and the other ranges.
+
+Some bytes belong to no tensor or to several tensors, and some positions are at the limits of integer types.
+Some of the ranges come from reported bugs.
+"""
+
+from __future__ import annotations
+
+from safetensors_corpus.author.case import rejects
+from safetensors_corpus.author.file import FileBuilder, pattern
+from safetensors_corpus.author.parts import PLACES, pad_header, powers, sized, three_tensors
+
+SHIFTED = ("OFF_HOLE", "OFF_OVERLAP", "OFF_OUT_OF_BOUNDS")
+ANY = ("OFF_SIZE_MISMATCH", "OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING", "OFF_OUT_OF_BOUNDS")
+
+
+@rejects("OFF-07", codes="OFF_HOLE", importance="high", bugs=("FB-59", "FB-78", "FB-117"))
+def hole_between_two(f: FileBuilder) -> None:
+    """Four bytes between two tensors belong to neither.
+
+    Each tensor is valid by itself, but the hole can contain hidden content.
+    """
+    f.tensor("a", "F32", [1])
+    f.gap(4)
+    f.tensor("b", "F32", [1])
+
+
+@rejects(
+    "OFF-07",
+    codes="OFF_HOLE",
+    importance="high",
+    over={"before-first": (0, 8), "one-byte-before-first": (0, 1), "one-byte": (1, 1), "before-last": (2, 8)},
+    bugs=("FB-59", "FB-117"),
+)
+def hole(f: FileBuilder, value: tuple[int, int]) -> None:
+    """Bytes before or between three tensors belong to none of them: $slug."""
+    place, count = value
+    for index, name in enumerate("abc"):
+        if index == place:
+            f.gap(count)
+        f.tensor(name, "F32", [2])
+
+
+@rejects("OFF-12", codes="OFF_HOLE", importance="high", over=(8, 64))
+def hole_for_alignment(f: FileBuilder, value: int) -> None:
+    """Zeros between two tensors align the second one to a multiple of $value bytes.
+
+    Other formats allow such zeros, but here they make the file invalid.
+    """
+    f.tensor("a", "U8", [1])
+    f.gap(value - 1)
+    f.tensor("b", "F64", [2])
+
+
+@rejects("OFF-07 OFF-09", codes=("OFF_HOLE", "OFF_OVERLAP"), importance="high")
+def hole_with_empty_tensor(f: FileBuilder) -> None:
+    """An empty tensor is in the middle of a hole."""
+    f.tensor("a", "F32", [1])
+    f.gap(2)
+    f.tensor("empty", "F32", [0])
+    f.gap(2)
+    f.tensor("b", "F32", [1])
+
+
+@rejects("OFF-07 OFF-09", codes=("OFF_HOLE", "OFF_TRAILING"), importance="high")
+def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
+    """Eight bytes belong to no tensor, and an empty tensor follows them at the end of the file.
+
+    A reader that compares only the largest end with the file size does not find the fault.
+    """
+    f.tensor("a", "F32", [2])
+    f.gap(8)
+    f.tensor("empty", "F32", [0])
+
+
+@rejects("OFF-09", codes=("OFF_OVERLAP", "OFF_HOLE"), importance="high", over=(1, 4, 7))
+def empty_tensor_inside_another(f: FileBuilder, value: int) -> None:
+    """The offset of an empty tensor is $value, inside a tensor of eight bytes."""
+    f.tensor("a", "F32", [2])
+    f.tensor("empty", "F32", [0], begin=value, end=value)
+
+
+@rejects(
+    "OFF-06",
+    codes="OFF_OVERLAP",
+    importance="high",
+    over={
+        "whole": ("U8", 0, 8),
+        "whole-other-dtype": ("F32", 0, 8),
+        "front": ("U8", 0, 4),
+        "back": ("U8", 5, 8),
+    },
+    bugs=dict.fromkeys(("front", "back"), ("FB-59",))
+    | {"whole": ("FB-59", "FB-78", "FB-79", "FB-117"), "whole-other-dtype": ("FB-79",)},
+)
+def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
+    """The range of a tensor is part or all of the range of another tensor: $slug.
+
+    Writing to one tensor changes the other.
+    """
+    dtype, begin, end = value
+    f.tensor("a", "U8", [8])
+    f.tensor("b", dtype, [2] if dtype == "F32" else [end - begin], b"", begin=begin, end=end)
+
+
+@rejects(
+    "OFF-06",
+    codes="OFF_OVERLAP",
+    importance="high",
+    over={"first-two-1-byte": (1, 1), "first-two-4-bytes": (1, 4), "last-two-1-byte": (2, 1)},
+    bugs=("FB-59", "FB-78", "FB-117"),
+)
+def overlap(f: FileBuilder, value: tuple[int, int]) -> None:
+    """One of three tensors begins before the previous one ends: $slug."""
+    place, shared = value
+    three_tensors(f, place, usual=("U8", [8]), size=8 - shared, begin=8 * place - shared)
+
+
+@rejects("OFF-06 OFF-07", codes=("OFF_OVERLAP", "OFF_HOLE", "OFF_TRAILING"), importance="high")
+def overlap_makes_up_for_unused_bytes(f: FileBuilder) -> None:
+    """Two tensors share eight bytes, and eight others are unused, so the sizes add up."""
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "F32", [2], b"", begin=0, end=8)
+    f.gap(8)
+
+
+@rejects(
+    "OFF-06 LIM-05",
+    codes="OFF_OVERLAP",
+    importance="critical",
+    issue="https://github.com/safetensors/safetensors/issues/26",
+    bugs=("FB-01",),
+)
+def many_names_for_one_range(f: FileBuilder) -> None:
+    """Six hundred names share one range of 16,000 bytes.
+
+    A reader that copies every tensor uses hundreds of times as much memory as the size of the file.
+    """
+    f.tensor("0", "U8", [16_000])
+    for index in range(1, 600):
+        f.tensor(f"{index:x}", "U8", [16_000], b"", begin=0, end=16_000)
+
+
+# A range compared with its shape and its position
+
+
+def _resize(f: FileBuilder, more: int) -> None:
+    """Add four bytes after the data, or remove four if ``more`` is negative."""
+    f.trailer = bytes(4) if more > 0 else b""
+    f.cut = 0 if more > 0 else 4
+
+
+def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
+    """Combine every value with every position (or all but the last), under slugs such as larger-first."""
+    places = {slug: index for slug, index in PLACES.items() if last or index < 2}
+    return {
+        f"{name}-{place}": (value, index) for name, value in values.items() for place, index in places.items()
+    }
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-43",),
+    over=_places(larger=3, smaller=1),
+)
+def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
+    """Only the shape of one of three tensors is wrong ($slug). Its range and the file agree."""
+    three_tensors(f, value[1], shape=[value[0]], size=8)
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-43", "FB-55", "FB-130"),
+    issue="https://github.com/ml-explore/mlx/issues/3363",
+)
+def shape_of_4_mb_range_of_4_bytes(f: FileBuilder) -> None:
+    """The shape requires four million bytes, but the range and the file have only four."""
+    f.tensor("w", "F32", [1000, 1000], bytes(4))
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-43", "FB-55"),
+    issue="https://github.com/ztxz16/fastllm/issues/712",
+)
+def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
+    """The shape requires 1 KiB, but the range and the file have 48 KiB.
+
+    A buffer that is sized for the shape and filled from the range overflows.
+    """
+    f.tensor("w", "F32", [32, 8], pattern("w", 48 * 1024))
+
+
+@rejects(
+    "OFF-05",
+    codes=("OFF_SIZE_MISMATCH", "OFF_HOLE", "OFF_TRAILING", "OFF_OVERLAP", "OFF_OUT_OF_BOUNDS"),
+    importance="critical",
+    bugs=("FB-43",),
+    over=_places(larger=4, smaller=-4),
+)
+def range_alone(f: FileBuilder, value: tuple[int, int]) -> None:
+    """Only the range of one of three tensors is wrong ($slug). Its shape and the file agree."""
+    three_tensors(f, value[1], end=8 * value[1] + 8 + value[0])
+
+
+@rejects("OFF-07 OFF-06", codes=SHIFTED, importance="critical", over=PLACES)
+def range_shifted(f: FileBuilder, value: int) -> None:
+    """The range of the $slug of three tensors has the right size but is shifted by four bytes."""
+    three_tensors(f, value, begin=8 * value + 4, end=8 * value + 12)
+
+
+@rejects("OFF-06", codes="OFF_OVERLAP", importance="critical", over=_places(larger=1, last=False))
+@rejects("OFF-04", codes="OFF_OUT_OF_BOUNDS", importance="critical", over={"larger-last": (1, 2)})
+@rejects("OFF-07", codes="OFF_HOLE", importance="critical", over=_places(smaller=-1, last=False))
+@rejects("OFF-08", codes="OFF_TRAILING", importance="critical", over={"smaller-last": (-1, 2)})
+def shape_and_range(f: FileBuilder, value: tuple[int, int]) -> None:
+    """Shape and range of one of three tensors agree on one element too many or too few: $slug.
+
+    Each tensor is valid by itself. Only its neighbours or the end of the file reveal the fault.
+    """
+    more, place = value
+    three_tensors(f, place, shape=[2 + more], size=8, end=8 * place + 8 + 4 * more)
+
+
+@rejects("OFF-05 OFF-08", codes=ANY, importance="critical", over=_places(larger=1))
+@rejects("OFF-05 OFF-04", codes=ANY, importance="critical", over=_places(smaller=-1))
+def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The shape of one of three tensors and the file have four bytes too many or too few: $slug.
+
+    The ranges are unchanged. A reader that adds up the sizes of the shapes does not find the fault.
+    """
+    more, place = value
+    three_tensors(f, place, shape=[2 + more], size=8)
+    _resize(f, more)
+
+
+@rejects("OFF-05 OFF-06", codes=ANY, importance="critical", over=_places(larger=4, last=False))
+@rejects("OFF-05 OFF-07", codes=ANY, importance="critical", over=_places(smaller=-4, last=False))
+def range_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The range of one of three tensors and the file have four bytes too many or too few: $slug.
+
+    The shape and the other tensors are right, and the sum of the ranges equals the size of the data.
+    """
+    more, place = value
+    three_tensors(f, place, end=8 * place + 8 + more)
+    _resize(f, more)
+
+
+@rejects(
+    "OFF-13 OFF-04",
+    codes=("OFF_OUT_OF_BOUNDS", "OFF_HOLE"),
+    importance="critical",
+    over=powers("2p31-less-8", "2p31", "2p32-less-8", "2p63-less-8", "2p64-plus-64"),
+)
+def position_behind_header(f: FileBuilder, value: int) -> None:
+    """The range of the last of three tensors begins $slug bytes after the start of the file.
+
+    The sum of the offset and the header size reaches the limit of an integer type, or wraps into the header.
+    """
+    header = 256
+    begin = value - 8 - header
+    f.tensor("a", "U8", [4])
+    f.tensor("b", "U8", [4])
+    f.tensor("c", "U8", [8], b"", begin=begin, end=begin + 8)
+    pad_header(f, header)
+
+
+@rejects("OFF-04 OFF-13", codes=("OFF_OUT_OF_BOUNDS", "OFF_HOLE"), importance="critical")
+def range_at_2p53_plus_1(f: FileBuilder) -> None:
+    """A range of one byte begins at 2^53 + 1, an offset that no double can represent."""
+    f.tensor("a", "U8", [8])
+    f.tensor("b", "U8", [1], b"", begin=2**53 + 1, end=2**53 + 2)
+
+
+@rejects("OFF-06", codes="OFF_OVERLAP", importance="high", over={"whole": (0, 8), "part": (4, 12)})
+def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
+    """The third tensor in the header overlaps the first one: $slug.
+
+    A reader that compares each tensor only with the previous one in the header does not notice the overlap.
+    """
+    f.tensor("a", "U8", [8])
+    f.tensor("b", "U8", [8])
+    f.tensor("c", "U8", [8], b"", begin=value[0], end=value[1])
+
+
+@rejects("OFF-06", codes="OFF_OVERLAP", importance="high")
+def one_over_all(f: FileBuilder) -> None:
+    """One tensor covers all of the data, and two others each cover half of it.
+
+    Either the whole tensor or the two halves alone would make a valid file.
+    """
+    f.tensor("all", "U8", [16])
+    f.tensor("a", "U8", [8], b"", begin=0, end=8)
+    f.tensor("b", "U8", [8], b"", begin=8, end=16)
+
+
+@rejects("OFF-07", codes="OFF_HOLE", importance="high")
+def hole_filled_with_spaces(f: FileBuilder) -> None:
+    """Eight spaces between two tensors belong to neither of them.
+
+    Spaces are padding only in the header.
+    """
+    f.tensor("a", "F32", [2])
+    f.gap(8, 0x20)
+    f.tensor("b", "F32", [2])
+
+
+@rejects("OFF-12 OFF-11", codes="OFF_HOLE", importance="high", over=(4096,))
+def hole_before_aligned_last(f: FileBuilder, value: int) -> None:
+    """Zeros align the last of three tensors to a multiple of $value bytes."""
+    f.tensor("a", "U8", [3])
+    f.tensor("b", "F16", [1])
+    f.gap(-f.position % value)
+    f.tensor("c", "F64", [1])
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-58", "FB-130"),
+    issue="https://github.com/antirez/ds4/pull/543",
+)
+def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
+    """An F8_E4M3 tensor of 128 rows and 128 columns has only enough bytes for one row.
+
+    A conversion to a wider dtype that uses the shape reads the other rows from memory outside the tensor.
+    """
+    f.tensor("w", "F8_E4M3", [128, 128], pattern("w", 128))
+
+
+@rejects(
+    "OFF-05",
+    codes="OFF_SIZE_MISMATCH",
+    importance="critical",
+    bugs=("FB-89",),
+    over={"f32-as-bytes": ("F32", [8, 8], 64), "i64-as-halves": ("I64", [8], 16)},
+)
+def quarter_of_shape(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+    """Range and file contain a quarter of the bytes that the shape requires: $slug.
+
+    In code that assumes a fixed element width, the size seems right because it fits another dtype.
+    """
+    sized(f, *value)

@@ -1,0 +1,89 @@
+"""Placed: valid files and models under other paths, behind links, and next to files of the same names.
+
+Known failures: paths outside ASCII (ggml-org/llama.cpp#18571), links into a cache
+(huggingface/transformers#22228),
+and loaders that also read the shards of folders below the model.
+"""
+
+from __future__ import annotations
+
+from safetensors_corpus.author.actions import PlacedBuilder
+from safetensors_corpus.author.case import accepts
+from safetensors_corpus.author.index import numbered
+
+NAMES = (
+    "longest-name", "cyrillic", "latin-1", "emoji", "cjk", "blanks", "url-characters", "glob-characters",
+    "shell-characters", "line-feed", "backslash", "dots", "long-path", "not-normalized",
+)  # fmt: skip
+SURROUNDINGS = ("read-only", "linked-folder", "cache", "linked-twice")
+SUFFIXES = ("no-suffix", "suffix-bin", "suffix-pt", "suffix-json", "suffix-upper-case", "suffix-only")
+DECOYS = ("subfolder", "early-subfolder", "parent", "sibling")
+
+
+def small(f: PlacedBuilder, place: str) -> None:
+    f.tensor("a", "F32", [2])
+    f.tensor("b", "U8", [5])
+    f.metadata({"format": "pt"})
+    f.place = place
+
+
+def model(f: PlacedBuilder, place: str) -> None:
+    first, second = numbered(1, 2), numbered(2, 2)
+    f.model.shard(first, "a", "b")
+    f.model.shard(second, "c")
+    f.model.index({"a": first, "b": first, "c": second})
+    f.place = place
+
+
+@accepts("API-21", importance="high", over=NAMES)
+def file(f: PlacedBuilder, place: str) -> None:
+    """A valid file has an unusual path ($slug).
+
+    Readers fail if they convert the path to another encoding, copy it into a buffer of a fixed size, or pass
+    it to a function that gives some of its characters a meaning.
+    """
+    small(f, place)
+
+
+@accepts("API-21", importance="high", over=SURROUNDINGS)
+def file_behind(f: PlacedBuilder, place: str) -> None:
+    """A valid file is reached through links, or is in a folder that cannot be written to ($slug).
+
+    Caches of the Hub consist of links to files without a suffix.
+    """
+    small(f, place)
+
+
+@accepts("FRM-10", level="should", over=SUFFIXES)
+def file_with(f: PlacedBuilder, place: str) -> None:
+    """A valid file does not have the usual suffix ($slug), which the format does not require."""
+    small(f, place)
+
+
+@accepts(
+    "API-21", importance="high", over=[name for name in NAMES if name != "longest-name"], steps=("index",)
+)
+def model_in(f: PlacedBuilder, place: str) -> None:
+    """A sharded model is in a folder with an unusual path ($slug)."""
+    model(f, place)
+
+
+@accepts("IDX-06 API-21", importance="high", over=("cache", "linked-twice"), steps=("index",))
+def shards_behind(f: PlacedBuilder, place: str) -> None:
+    """The index and the shards of a model are links ($slug), as in caches of the Hub."""
+    model(f, place)
+
+
+@accepts("API-21", importance="high", over=("read-only", "linked-folder"), steps=("index",))
+def model_behind(f: PlacedBuilder, place: str) -> None:
+    """The folder of a model is a link or cannot be written to ($slug)."""
+    model(f, place)
+
+
+@accepts("IDX-04 IDX-11", importance="high", over=DECOYS, steps=("index",))
+def model_beside(f: PlacedBuilder, place: str) -> None:
+    """Another folder contains shards with the names of the model and other bytes ($slug).
+
+    Loaders that search for shards below or above the folder load tensors of another model.
+    """
+    model(f, place)

@@ -1,0 +1,242 @@
+"""Writer: elements and shapes. A strict reader compares every byte that the writer saved.
+
+The writer must reject element types that the format does not have, and sizes that do not match.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from safetensors_corpus.author.case import accepts, rejects
+from safetensors_corpus.author.file import pattern, size_of
+from safetensors_corpus.author.parts import rare
+from safetensors_corpus.author.write import WriteBuilder
+from safetensors_reference.rules.dtypes import DTYPE_BITS
+
+DTYPES = list(DTYPE_BITS)
+RARELY_KNOWN = ("u16", "u32", "u64", "c64", "f8-e4m3fnuz", "f8-e5m2fnuz", "f8-e8m0", "f4")
+"""Slugs of dtypes that a wrapper did not support, according to a bug report."""
+SCALARS = ("F32", "BOOL", "C64")
+FOUR = 4
+"""Number of elements in the vectors below. Four elements fill whole bytes in every dtype."""
+TYPES = {
+    "complex128": "C128",
+    "float128": "F128",
+    "object": "OBJECT",
+    "string": "STRING",
+    "datetime": "DATETIME",
+    "void": "VOID",
+    "uint4": "U4",
+    "int4": "I4",
+    "float8-e3m4": "F8_E3M4",
+}
+"""Slug -> element type in the manifest. A STRING is two code points of four bytes each, a DATETIME is a
+number of seconds in eight bytes, and a VOID is three bytes.
+"""
+
+
+@accepts(
+    "WRT-01 DTY-05 WRT-09",
+    ahead=rare(DTYPES),
+    importance="high",
+    over=DTYPES,
+    bugs={
+        **dict.fromkeys(("bool", "u8", "i8"), ("FB-29",)),
+        "bf16": ("FB-42", "FB-134"),
+        "f32": ("FB-51",),
+        **dict.fromkeys(RARELY_KNOWN, ("FB-97",)),
+    },
+)
+def dtype(f: WriteBuilder, code: str) -> None:
+    """The writer saves a vector of dtype $value."""
+    data = bytes([0, 1, 1, 0]) if code == "BOOL" else pattern("t", size_of(code, [FOUR]))
+    f.tensor("t", code, [FOUR], data)
+
+
+@accepts("WRT-01", smoke=True, importance="high")
+def two_tensors_and_metadata(f: WriteBuilder) -> None:
+    """The writer saves two tensors and one metadata key, which every writer supports."""
+    f.tensor("weight", "F32", [2, 3])
+    f.tensor("bias", "F32", [3])
+    f.metadata({"key": "value"})
+
+
+@accepts("SHP-03 WRT-01", over=SCALARS, ahead=rare(SCALARS))
+def scalar(f: WriteBuilder, code: str) -> None:
+    """A scalar of dtype $value has an empty shape instead of one dimension of length one."""
+    f.tensor("t", code, [], b"\1" if code == "BOOL" else None)
+
+
+@accepts("SHP-04 WRT-01 WRT-17", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]})
+def without_elements(f: WriteBuilder, shape: list[int]) -> None:
+    """An empty tensor keeps its shape ($slug), beside a tensor that is not empty."""
+    f.tensor("empty", "F32", shape)
+    f.tensor("full", "F32", [2])
+
+
+@accepts("DTY-01 SHP-04 WRT-01", over={"f4": "F4", "f6": "F6_E3M2"})
+def packed_without_elements(f: WriteBuilder, code: str) -> None:
+    """An empty tensor of dtype $value does not use any bytes."""
+    f.tensor("t", code, [0])
+
+
+@accepts(
+    "DTY-10 WRT-01 WRT-17 WRT-20",
+    over={"f4": ("F4", [3, 4]), "f6-e2m3": ("F6_E2M3", [2, 4]), "f6-e3m2": ("F6_E3M2", [4, 4])},
+)
+def packed_matrix(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
+    """A matrix has packed elements ($slug), and its shape counts elements instead of bytes or pairs."""
+    f.tensor("t", *value)
+
+
+@accepts("WRT-01 DAT-02", over={"matrix": [2, 3], "three": [2, 3, 4], "eight": [1, 2, 1, 2, 1, 2, 1, 3]})
+def row_major(f: WriteBuilder, shape: list[int]) -> None:
+    """An asymmetric tensor is saved in row-major order ($slug)."""
+    f.tensor("t", "I16", shape)
+
+
+VALUES = {
+    "f16-signalling-nan": ("F16", struct.pack("<2H", 0x7D01, 0xFD55)),
+    "bf16-signalling-nan": ("BF16", struct.pack("<2H", 0x7F81, 0xFFA5)),
+    "f32-signalling-nan": ("F32", struct.pack("<2I", 0x7F800001, 0xFFA5A5A5)),
+    "f64-signalling-nan": ("F64", struct.pack("<2Q", 0x7FF0000000000001, 0xFFF5A5A5A5A5A5A5)),
+    "c64-signalling-nan": ("C64", struct.pack("<4I", 0x7F800001, 0x80000000, 0, 0xFFA5A5A5)),
+    "f32-minus-zero": ("F32", struct.pack("<2I", 0x80000000, 0)),
+    "f64-subnormal": ("F64", struct.pack("<2Q", 1, 0x800FFFFFFFFFFFFF)),
+    "f8-e8m0-nan": ("F8_E8M0", b"\xff\x00"),
+    "f8-e4m3fnuz-nan": ("F8_E4M3FNUZ", b"\x80\x00"),
+    "i64-extremes": ("I64", struct.pack("<2q", -(2**63), 2**63 - 1)),
+    "u64-extremes": ("U64", struct.pack("<2Q", 2**64 - 1, 2**53 + 1)),
+}
+
+
+@accepts("WRT-01 DAT-04", over=VALUES, ahead=rare(VALUES))
+def values(f: WriteBuilder, value: tuple[str, bytes]) -> None:
+    """Values that a conversion would change are written bit for bit ($slug)."""
+    f.tensor("t", value[0], [2], value[1])
+
+
+@accepts("WRT-01")
+def many_tensors(f: WriteBuilder) -> None:
+    """The writer saves two hundred tensors in an order that differs from the order of their names."""
+    for number in range(200):
+        f.tensor(f"layer.{number * 77 % 200}.weight", "U8", [3])
+
+
+@accepts("DTY-01 WRT-01 OFF-07", importance="high")
+def every_dtype_in_one_file(f: WriteBuilder) -> None:
+    """One file contains a vector of every dtype, with lengths that leave the next tensor unaligned."""
+    for number, code in enumerate(DTYPE_BITS):
+        length = 4 if DTYPE_BITS[code] < 8 else 2 * number % 5 + 1
+        f.tensor(code.lower(), code, [length], bytes(length) if code == "BOOL" else None)
+
+
+@rejects("WRT-17 DTY-09", codes=("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"), over={"f4": "F4", "f6": "F6_E2M3"})
+def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
+    """Three elements of $value do not fill whole bytes, and the format does not define the other bits."""
+    f.tensor("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
+
+
+@rejects("WRT-09", codes="WRT_UNSUPPORTED_DTYPE", importance="high", over=TYPES)
+def element_type(f: WriteBuilder, code: str) -> None:
+    """The elements have the type $slug, for which the format has no code."""
+    f.tensor("t", code, [2], bytes(64))
+    f.properties = ["target-unchanged"]
+
+
+@rejects("WRT-09 WRT-19", codes="WRT_UNSUPPORTED_DTYPE", over={k: TYPES[k] for k in ("complex128", "object")})
+def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
+    """The last of three tensors has elements of the type $slug, for which the format has no code.
+
+    The writer must detect this before it writes anything.
+    """
+    f.tensor("a")
+    f.tensor("b")
+    f.tensor("z", code, [2], bytes(64))
+    f.properties = ["target-unchanged"]
+
+
+@rejects("WRT-09 WRT-19 WRT-14", codes="WRT_UNSUPPORTED_DTYPE", importance="high", bugs=("FB-77",))
+def element_type_over_an_old_file(f: WriteBuilder) -> None:
+    """Elements of an unsupported type are saved over a valid file, which must stay unchanged."""
+    f.target = "file"
+    f.before.tensor("old", "F32", [2])
+    f.tensor("a")
+    f.tensor("z", "C128", [2], bytes(64))
+    f.properties = ["target-unchanged"]
+
+
+SIZES: dict[str, tuple[str, list[int], int]] = {
+    # dtype, shape, and bytes of the buffer
+    "one-byte-short": ("F32", [2], 7),
+    "one-element-short": ("F32", [2], 4),
+    "nothing": ("F32", [2], 0),
+    "one-byte-long": ("F32", [2], 9),
+    "twice": ("F32", [2], 16),
+    "something-for-none": ("F32", [0], 4),
+    "scalar-long": ("F32", [], 8),
+    "pairs-counted": ("F4", [4], 4),
+    "six-bits-as-bytes": ("F6_E2M3", [4], 4),
+    "elements-counted": ("F64", [8], 8),
+}
+
+
+@rejects("WRT-17", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"), importance="high", over=SIZES)
+def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
+    """The size of the buffer does not match dtype and shape: $slug.
+
+    The file would break OFF-05, or the writer would read past the end of the buffer.
+    """
+    code, shape, nbytes = value
+    f.storage("memory", bytes(range(1, nbytes + 1)))
+    f.tensor("t", code, shape, storage="memory", nbytes=nbytes)
+    f.properties = ["target-unchanged"]
+
+
+@rejects("WRT-17 WRT-19", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
+def sizes_that_even_out(f: WriteBuilder) -> None:
+    """One buffer is four bytes too short and the next is four bytes too long, so the sum is right."""
+    f.storage("memory", bytes(range(1, 17)))
+    f.tensor("a", "F32", [2], storage="memory", nbytes=4)
+    f.tensor("b", "F32", [2], storage="memory", offset=4, nbytes=12)
+
+
+WRAPS: dict[str, tuple[str, list[int], int]] = {
+    "elements-to-zero": ("U8", [2**32, 2**32], 0),
+    "elements-to-four": ("U8", [2**62 + 1, 4], 4),
+    "bytes-to-zero": ("F64", [2**61], 0),
+    "bytes-to-four": ("F32", [2**62 + 1], 4),
+    "bits-to-zero": ("U8", [2**61], 0),
+    "bits-to-a-byte": ("U8", [2**61 + 1], 1),
+    "packed-bits-to-zero": ("F4", [2**62], 0),
+    "packed-pairs-to-zero": ("F4", [2**64], 0),
+    "thirty-two-bits": ("U8", [2**16, 2**16], 0),
+    "thirty-two-bits-to-four": ("F32", [2**30 + 1], 4),
+}
+
+
+@rejects(
+    "WRT-17 WRT-20 SHP-05",
+    codes=("SHP_OVERFLOW", "WRT_SIZE_MISMATCH"),
+    importance="critical",
+    issue="https://github.com/safetensors/safetensors/issues/765",
+    over=WRAPS,
+    bugs={slug: ("FB-15", "FB-16") if slug == "packed-pairs-to-zero" else ("FB-15",) for slug in WRAPS},
+)
+def wrapping_shape(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
+    """The size of a shape, computed in 64 bits, wraps around to the size of the buffer: $slug."""
+    code, shape, nbytes = value
+    f.storage("memory", bytes(range(1, nbytes + 1)))
+    f.tensor("t", code, shape, storage="memory", nbytes=nbytes)
+
+
+DEEP = {"seven": ("F16", [2, 1, 3, 1, 2, 1, 2]), "ten": ("U8", [1, 1, 2, 1, 1, 3, 1, 1, 1, 2])}
+
+
+@accepts("WRT-01 DAT-02", over=DEEP)
+def dimensions(f: WriteBuilder, value: tuple[str, list[int]]) -> None:
+    """A tensor of $slug dimensions is between a matrix and a scalar, and the file has metadata."""
+    f.tensor("a", "F64", [2, 2])
+    f.tensor("b", *value)
+    f.tensor("c", "F32", [])
+    f.metadata({"format": "pt"})

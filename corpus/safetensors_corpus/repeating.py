@@ -1,0 +1,73 @@
+"""Repeat a request hundreds of times, and compare what the process holds before and after.
+
+Caches, allocators and garbage collectors keep something after a request, but they do not keep something for
+every request of a long series. A process therefore holds too much only if it grows in proportion to the
+requests, block after block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+WARM = 30
+"""Number of requests before the first measurement."""
+SHARE = 0.25
+"""Growth per request that counts, in descriptors, mappings, threads or multiples of the size of the file."""
+
+
+class Usage(NamedTuple):
+    """What a process holds: numbers of open descriptors, mappings and threads, and bytes of memory."""
+
+    descriptors: int
+    mappings: int
+    threads: int
+    memory: int
+
+
+BLOCKS = Usage(descriptors=3, mappings=3, threads=2, memory=6)
+"""Number of successive blocks that must grow. A garbage collector may first run after many megabytes."""
+
+
+def usage_of(pid: int | str = "self") -> Usage:
+    """Read the usage from ``/proc``. Raises NotImplementedError where that is impossible."""
+    process = Path(f"/proc/{pid}")
+    try:
+        lines = (line.partition(":") for line in (process / "status").read_text("utf-8").splitlines())
+        status = {name: value.split() for name, _, value in lines}
+        return Usage(
+            len(list((process / "fd").iterdir())),
+            (process / "maps").read_bytes().count(b"\n"),
+            int(status["Threads"][0]),
+            int(status["VmRSS"][0]) * 1024,
+        )
+    except (OSError, KeyError, ValueError, IndexError) as err:
+        raise NotImplementedError(f"the process cannot be inspected here ({type(err).__name__})") from err
+
+
+def what_stays(run: Callable[[], None], times: int, size: int, usage: Callable[[], Usage]) -> str:
+    """Run a request ``times``, and longer while the usage grows. Returns what stays behind, or "".
+
+    ``size`` is the size in bytes of the file that each request reads. Raises NotImplementedError.
+    """
+    for _ in range(WARM):
+        run()
+    count = times - WARM
+    first = last = usage()
+    growing = dict(zip(Usage._fields, (1, 1, 1, size), strict=True))
+    for block in range(1, max(BLOCKS) + 1):
+        for _ in range(count):
+            run()
+        now = usage()
+        for name, unit in list(growing.items()):
+            if getattr(now, name) - getattr(last, name) < SHARE * unit * count:
+                del growing[name]
+            elif block == getattr(BLOCKS, name):
+                kept = f"bytes of {name}" if name == "memory" else name
+                held = getattr(now, name) - getattr(first, name)
+                return f"after {block * count:,} more requests, the process holds {held:,} more {kept}"
+        if not growing:
+            break
+        last = now
+    return ""
