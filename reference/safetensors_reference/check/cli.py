@@ -379,7 +379,8 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
 
 
 def _fault_lines(name: str, fault: Fault) -> Iterator[str]:
-    where = f"file {fault.start:#x}..{max(fault.end - 1, fault.start):#x}"
+    last = f"..{fault.end - 1:#x}" if fault.end > fault.start else " (no bytes)"
+    where = f"file {fault.start:#x}{last}"
     yield from _rule_lines(fault.code, fault)
     yield f"    where  {where}" + (f"  {render_path(fault.path)}" if fault.path is not None else "")
     if fault.choice is not None:

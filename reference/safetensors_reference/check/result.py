@@ -67,7 +67,9 @@ def _header_notes(header: Header) -> Iterator[IndexNote]:
     if not header.tensors:
         yield IndexNote("FRM-09", "the file contains no tensors", *place)
     elif not header.data_size:
-        text = f"all {len(header.tensors):,} tensors are empty, so the file contains no data"
+        count = len(header.tensors)
+        which = "the only tensor is" if count == 1 else f"all {count:,} tensors are"
+        text = f"{which} empty, so the file contains no data"
         yield IndexNote("SHP-04", text, *place)
     if DCP_KEY in (header.metadata or ()):
         text = f"the tensors may be parts of larger tensors from a distributed checkpoint ({DCP_KEY})"

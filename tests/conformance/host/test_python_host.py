@@ -257,6 +257,14 @@ def test_only_what_comes_out_of_a_mark_is_a_refusal(where: str) -> None:
         assert answer["documented"] is True
 
 
+def test_a_signature_that_cannot_be_found_does_not_replace_the_error() -> None:
+    """Since Python 3.14, annotations are evaluated when the signature is requested."""
+    signature = property(lambda _: raising(NameError)())
+    odd = type("Odd", (), {"__call__": lambda _: 1, "__signature__": signature})
+    with pytest.raises(TypeError):
+        call(odd(), 1)
+
+
 @pytest.mark.parametrize("where", ["call", "own", "own, lazily"])
 def test_an_adapter_without_marks_is_believed(where: str) -> None:
     assert read(mixed()[where])["outcome"] == "reject"

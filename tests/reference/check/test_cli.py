@@ -63,6 +63,11 @@ def test_a_valid_file_is_one_line_that_is_not_wrapped(tmp_path: Path) -> None:
     assert result.stderr == ""
 
 
+def test_an_empty_file_has_no_bytes_to_show(tmp_path: Path) -> None:
+    lines = run(write(tmp_path, "empty", b"")).stdout.splitlines()
+    assert lines[-1] == "    where  file 0x0 (no bytes)"
+
+
 def test_every_fault_is_shown_with_its_code_rule_place_and_bytes(broken: Path) -> None:
     out = run(broken).stdout
     assert f"{broken}: 2 faults" in out
