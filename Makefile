@@ -8,7 +8,7 @@ test: ## run the project's own tests
 	pytest -q -n auto --dist worksteal
 
 nightly: ## all tests, including the slow ones (half an hour)
-	pytest -q -n auto --dist worksteal -m "nightly or not nightly"
+	HYPOTHESIS_PROFILE=night pytest -q -n auto --dist worksteal -m "nightly or not nightly"
 
 lint: ## formatting, lint, and imports between packages
 	ruff format --check .

@@ -326,7 +326,7 @@ class Checkout:
     @classmethod
     def at(cls, root: Path) -> Checkout:
         """Return the checkout in a folder. Raises PromotionError."""
-        needed = ("corpus/corpus.json", MATRIX, MUTANTS, "corpus/safetensors_corpus/found.toml")
+        needed = ("corpus/corpus.json", MATRIX, MUTANTS, "corpus/safetensors_cases/found.toml")
         missing = [name for name in needed if not (root / name).is_file()]
         if missing:
             raise PromotionError(f"{root} is not a checkout of this project: {missing[0]} is missing")

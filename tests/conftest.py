@@ -1,6 +1,7 @@
 """What all tests share: hypothesis profiles, and what of the long tests runs by day.
 
-``HYPOTHESIS_PROFILE=long`` searches longer, and elsewhere on every run. ``@pytest.mark.by_day(n)`` on a test
+``HYPOTHESIS_PROFILE=night`` tries ten times as many examples as by day. ``long`` searches even longer, and
+elsewhere on every run. ``@pytest.mark.by_day(n)`` on a test
 with parameters leaves n of its items, evenly spread, to every run; the others are ``nightly``.
 """
 
@@ -9,7 +10,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,13 +26,14 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # Shared runners are too uneven for a deadline per example, and a file with many tensors is not small.
-settings.register_profile(
-    "default",
-    max_examples=300,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+for _profile, _examples in (("default", 100), ("night", 1_000)):
+    settings.register_profile(
+        _profile,
+        max_examples=_examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.register_profile(
     "long",
     max_examples=10_000,
@@ -41,12 +45,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is here to stay out of later searches for garbage.
+    """Leave what is here to stay out of later searches for garbage, and search seldom.
 
-    With all tests collected each takes a third of a second.
+    With all tests collected each search takes a third of a second.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 50, 20)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -62,6 +67,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, item in enumerate(family):
             if number not in kept:
                 item.add_marker(pytest.mark.nightly)
+
+
+@pytest.fixture
+def memory_path() -> Iterator[Path]:
+    """An empty folder in memory, where there is one, for tests that write thousands of small files."""
+    from safetensors_fuzz.loop.subjects import folder_in_memory
+
+    with TemporaryDirectory(dir=folder_in_memory()) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

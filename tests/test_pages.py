@@ -38,10 +38,11 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
     assert lost == []
 
 
-def test_every_page_is_reached_from_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text()
-    pages = {page.relative_to(ROOT).as_posix() for page in PAGES} - {"README.md"}
-    assert {page for page in pages if f"({page})" not in readme} == set()
+def test_every_page_is_reached_from_the_index_of_documents() -> None:
+    assert "(docs/index.md)" in (ROOT / "README.md").read_text()
+    index = (ROOT / "docs" / "index.md").read_text()
+    links = {(ROOT / "docs" / link).resolve() for link in re.findall(r"\]\(([^)\s]+)\)", index)}
+    assert {page for page in PAGES if page not in links} == {ROOT / "README.md", ROOT / "docs" / "index.md"}
 
 
 def test_the_changelog_knows_the_versions_of_suite_and_corpus() -> None:

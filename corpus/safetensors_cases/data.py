@@ -273,3 +273,51 @@ def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
         odd = b"\x01\x02\xfe\x00" if index == value else b"\x01\x00\x00\x01"
         data = odd + bytes([index & 1, index >> 1])
         f.tensor(name, "BOOL", [6], data, views={"normalise": bytes(min(b, 1) for b in data)})
+
+
+BLOCKS = {"4-kib": 1 << 12, "64-kib": 1 << 16, "128-kib": 1 << 17}
+
+
+@accepts("DAT-06 OFF-14", importance="high", over=BLOCKS)
+def tensor_across_block_of_data(f: FileBuilder, value: int) -> None:
+    """Two tensors cross the end of a block of $value bytes of the data buffer, one with odd offsets."""
+    f.tensor("zeros", "U8", [value - 4], bytes(value - 4))
+    f.tensor("a", "F32", [2])
+    f.tensor("more", "U8", [value - 7], b"\1" * (value - 7))
+    f.tensor("b", "F32", [2])
+
+
+@accepts("DAT-06 OFF-14", importance="high", over=BLOCKS)
+def tensor_across_block_of_file(f: FileBuilder, value: int) -> None:
+    """Two tensors cross the end of a block of $value bytes of the file, one with odd offsets."""
+    f.padding = b""
+    size = 2 * value - 4 - 8
+
+    def write(builder: FileBuilder, zeros: int) -> None:
+        builder.tensor("zeros", "U8", [zeros], bytes(zeros))
+        builder.tensor("a", "F32", [2])
+        builder.tensor("more", "U8", [value - 7], b"\1" * (value - 7))
+        builder.tensor("b", "F32", [2])
+
+    trial = FileBuilder(padding=b"")
+    write(trial, size)
+    write(f, size - trial.header_size)
+    f.padding = b" " * (trial.header_size - f.header_size)
+
+
+REMAINDERS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)
+WHOLE_BYTES = [code for code, bits in DTYPE_BITS.items() if bits % 8 == 0 and code != "BOOL"]
+
+
+@accepts("DAT-06 DTY-05", ahead=rare(WHOLE_BYTES), over=WHOLE_BYTES)
+def sizes_around_vectors(f: FileBuilder, value: str) -> None:
+    """Tensors of $value have element counts around the widths of vector registers.
+
+    Their bytes are all zeros, all ones, or different. Code that works on vectors treats the remaining
+    elements separately.
+    """
+    for count in REMAINDERS:
+        f.tensor(f"w{count}", value, [count])
+    size = 17 * DTYPE_BITS[value] // 8
+    f.tensor("zeros", value, [17], bytes(size))
+    f.tensor("ones", value, [17], b"\xff" * size)

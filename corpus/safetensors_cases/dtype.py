@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from safetensors_corpus.author.case import ACCEPT, accepts, chooses, reject, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern, size_of
 from safetensors_corpus.author.parts import PLACES, rare, sized, three_tensors
@@ -389,3 +391,38 @@ def code_near_another(f: FileBuilder, value: str) -> None:
 def complex_sized_as(f: FileBuilder, value: int) -> None:
     """The range of one C64 element has the size that results from a wrong element width: $slug."""
     f.tensor("w", "C64", [1], pattern("w", value))
+
+
+@rejects(
+    "DTY-01",
+    codes="DTY_UNKNOWN",
+    over=tuple(f"{code}{end}" for code in ("F8_E4M3FNUZ", "F8_E5M2FNUZ") for end in ("X", "2", "_FNUZ")),
+)
+def longer_than_the_longest_code(f: FileBuilder, value: str) -> None:
+    """The dtype is $value, which begins with one of the two longest codes.
+
+    A reader that copies a dtype into a buffer for the longest code ignores what follows.
+    """
+    f.tensor("w", "F8_E4M3FNUZ", [8], fields={"dtype": f'"{value}"'})
+
+
+PART_OF_A_BYTE_BY_RANK = {
+    f"{dtype}-{'x'.join(map(str, shape))}-{word}".lower().replace("_", "-"): (dtype, shape, size)
+    for dtype, shapes in {
+        "F4": ([1, 1], [3, 1, 3]),
+        "F6_E2M3": ([1, 1], [1, 2], [3, 1], [1, 1, 5], [3, 2, 1], [7, 1, 1]),
+        "F6_E3M2": ([1, 1], [2, 1], [1, 3], [5, 1, 1], [1, 2, 3], [1, 1, 7]),
+    }.items()
+    for shape in shapes
+    for word, size in (
+        ("rounded-up", -(-prod(shape) * DTYPE_BITS[dtype] // 8)),
+        ("rounded-down", prod(shape) * DTYPE_BITS[dtype] // 8),
+    )
+}
+"""slug -> dtype, shape of two or three dimensions, and size in bytes, for each possible remainder."""
+
+
+@rejects("DTY-09", codes=("DTY_SUBBYTE", "OFF_SIZE_MISMATCH"), importance="high", over=PART_OF_A_BYTE_BY_RANK)
+def part_of_a_byte_by_rank(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
+    """The last packed element of a tensor of several dimensions ends inside a byte: $slug."""
+    sized(f, *value)

@@ -16,6 +16,7 @@ An implementation is any object with some of these methods:
 ``resave``     ``(path)``: load the file and save its content to the same path
 ``index``      ``(path)``: like ``read``, but through an index file
 ``save_sharded`` ``(folder, tensors, metadata, max_shard_size)``: save in shards
+``export``     ``(path, folder)``: write the tensors to files in a folder
 ``hold``       ``(path)``: return a handle with ``tensor(name)``, which is like ``slice``, and ``close()``
 ``remote``     ``(url)``: like ``read`` or ``open``, but from a server
 ``share``      ``(path)``: like ``hold``, but threads and forked processes share the handle
@@ -41,12 +42,14 @@ from typing import Any
 
 from safetensors_reference import explain, rule_book
 from safetensors_reference.source import read_whole
+from safetensors_reference.text import plural
 
 from . import recipe
 from .author.actions import index_items
 from .author.file import tensor_row
 from .author.index import MODEL
 from .judging.answer import Answer, Flaw, Outcome
+from .judging.exported_folder import entries, flaws_of_export, set_up_export
 from .judging.judge import judge_step
 from .judging.verdicts import fails
 from .judging.written_file import MODE, SavedFile, flaws_of_file, snapshot
@@ -135,7 +138,7 @@ def _remote(case: Case, action: Action, implementation: Any, folder: Path) -> An
     data = read_whole(path, LARGEST_IN_MEMORY)
     with FileServer(data, action["server"], after=action.get("after", 0), other=other) as server:
         answer = accepted(method(server.url))
-    requests = "1 request" if len(server.log) == 1 else f"{len(server.log):,} requests"
+    requests = plural(len(server.log), "request")
     # This is for information only, because the format does not limit how much a reader may fetch.
     return replace(
         answer,
@@ -379,6 +382,15 @@ def _sharded(case: Case, action: Action, implementation: Any, folder: Path) -> A
     return replace(answer, message=refusal, flaws=flaws)
 
 
+def _export(case: Case, action: Action, implementation: Any, folder: Path) -> Answer:
+    source, target = set_up_export(case, folder)
+    method = _method(implementation, "export")
+    before = entries(folder)
+    refusal = _refusal(implementation, action, lambda: method(source, target))
+    flaws = flaws_of_export(folder, before, action, refused=bool(refusal))
+    return Answer("reject" if refusal else "accept", refusal, flaws=tuple(flaws))
+
+
 def save(implementation: Any, action: Action, target: Path) -> None:
     """Execute a write action on ``target``. Raises any error of the implementation."""
     if action["target"] == "input":
@@ -459,6 +471,7 @@ _ACTIONS = {
     "index": lambda case, _, impl, folder: accepted(_method(impl, "index")(case.set_up(folder))),
     "write": _write,
     "sharded": _sharded,
+    "export": _export,
     "lifecycle": _lifecycle,
     "remote": _remote,
     "concurrent": _concurrent,

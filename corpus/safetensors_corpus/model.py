@@ -365,6 +365,25 @@ class ShardedAction(Struct, tag_field="do", tag="sharded"):
     file_size_limit: Size = 0
 
 
+class ExportAction(Struct, tag_field="do", tag="export"):
+    """Write the tensors of the input to files in the folder one/two/three/export of an empty directory.
+
+    The input is a file in that directory. In the names of its tensors, replace @ROOT@ with the absolute path
+    of the directory, and adapt the length of the header. The directory also contains the file outside/kept.
+
+    Attributes:
+        contents: Bytes of each tensor in hex. If a file in the folder contains the bytes of one tensor, the
+            files must contain the bytes of every tensor.
+        links: Symbolic links in the folder: name in the folder -> path in the directory.
+    """
+
+    contents: list[Annotated[str, Meta(pattern=r"\A([0-9a-f]{2})+\Z")]]
+    links: dict[
+        Annotated[str, Meta(pattern=r"\A[a-z]+(\.[a-z]+)?\Z")],
+        Annotated[str, Meta(pattern=r"\A(outside(/[a-z]+(\.[a-z]+)?)?)?\Z")],
+    ]
+
+
 class ScriptStep(Struct):
     """A step of a script.
 
@@ -499,6 +518,7 @@ ACTIONS: Mapping[str, type[Struct]] = {
     "slice": SliceAction,
     "write": WriteAction,
     "sharded": ShardedAction,
+    "export": ExportAction,
     "lifecycle": LifecycleAction,
     "remote": RemoteAction,
     "concurrent": ConcurrentAction,

@@ -46,6 +46,8 @@ LONGEST_ITEM = 1 << 13
 LARGEST_FIRST = 1 << 64
 SHORTEST_RUN = 64
 """Minimum length of a run of one byte that ``from_bytes`` describes as ``repeat``."""
+SHORTEST_LIST = 8
+"""Minimum number of members that ``from_bytes`` describes as ``each``."""
 
 
 class Hex(Struct, forbid_unknown_fields=True):
@@ -285,16 +287,43 @@ def write(parts: Iterable[Part], path: Path | str) -> tuple[int, str]:
 _RUN = re.compile(rb"(?s)(.)\1{%d,}|(.{2,32}?)\2{31,}" % (SHORTEST_RUN - 1))
 
 
-def from_bytes(data: bytes) -> list[dict[str, Any]]:
-    """Return a recipe for ``data``, with long runs as ``repeat`` parts and the rest as literals."""
+_MEMBER = re.compile(rb'"t([0-9]+)":\{[^{}]*\}')
+
+
+def from_bytes(data: bytes, *, numbered: bool = False) -> list[dict[str, Any]]:
+    """Return a recipe for ``data``, with long runs as ``repeat`` parts and the rest as literals.
+
+    If ``numbered`` is set, runs of header members called t0, t1 and so on become ``each`` parts.
+    """
     out: list[dict[str, Any]] = []
     position = 0
+    for start, part in _numbered(data) if numbered else ():
+        out += [*from_bytes(data[position:start]), part]
+        position = start + size([part])
+    data, position = data[position:], 0
     for run in _RUN.finditer(data):
         out += _literals(data[position : run.start()])
         unit = run[1] or run[2]
         out.append({"repeat": _literals(unit)[0], "count": len(run[0]) // len(unit)})
         position = run.end()
     return out + _literals(data[position:])
+
+
+def _numbered(data: bytes) -> list[tuple[int, dict[str, Any]]]:
+    """Return the position and the ``each`` part of every run of members with ascending numbers."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    end = 0
+    for match in _MEMBER.finditer(data):
+        number, text = int(match[1]), match[0].decode()
+        last = found[-1][1] if found and data[end : match.start()] == b"," else None
+        end = match.end()
+        if last and last["first"] + last["count"] == number and _item(last["each"], number) == text:
+            last["count"] += 1
+            continue
+        each = re.sub(rf"\b{number}\b", "{i}", re.sub(rf"\b{number + 1}\b", "{next}", text))
+        each = each.replace(f'"t{number}"', '"t{i}"')
+        found.append((match.start(), {"each": each, "count": 1, "first": number, "separator": ","}))
+    return [run for run in found if run[1]["count"] >= SHORTEST_LIST]
 
 
 def _literals(data: bytes) -> list[dict[str, Any]]:

@@ -59,6 +59,12 @@ STEPS = {
             "simultaneous readers",
             "several readers of one file at the same time: its adapter has no such step",
         ),
+        Step(
+            "export",
+            "export",
+            "exported tensors",
+            "exports of tensors to files: it does not export them",
+        ),
         Step("device", "device", "tensors on a device"),
     )
 }
@@ -75,6 +81,7 @@ KINDS = {
         Kind("lifecycle", ("lifecycle",), acts=True),
         Kind("remote", ("remote",), acts=True),
         Kind("concurrent", ("concurrent",), acts=True),
+        Kind("export", ("export",), acts=True),
         Kind("resource", ("open",)),
         Kind("placed", ("open", "read"), acts=True),
         Kind("repeated", ("read",), acts=True),

@@ -10,7 +10,9 @@ import datetime as dt
 import difflib
 import inspect
 import json
+import os
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, TypeVar
@@ -18,6 +20,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from safetensors_reference.rules.faults import shorten
+from safetensors_reference.source import read_whole
 
 Model = TypeVar("Model")
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -34,7 +37,25 @@ _KINDS = {
     "date": "a date like 2027-06-01",
     "datetime": "a date with a time",
 }
+MAX_DOTS = 50_000_000
+"""Maximum for a TOML file of its number of dots times the dots of its fullest line.
+
+A parser spends time on a dotted key for each pair of its parts, so this bounds its work to seconds.
+"""
 _LONE = re.compile("[\ud800-\udfff]")
+
+
+def read_toml(path: str | os.PathLike[str], most: int) -> dict[str, Any]:
+    """Read a TOML file of at most ``most`` bytes. Raises ValueError and UnreadableError."""
+    text = read_whole(path, most).decode()
+    dots = [line.count(".") for line in text.split("\n")]
+    if max(dots) * sum(dots) > MAX_DOTS:
+        number = dots.index(max(dots)) + 1
+        raise ValueError(f"line {number:,} has {max(dots):,} dots; keys with so many parts take too long")
+    try:
+        return tomllib.loads(text)
+    except RecursionError as err:
+        raise ValueError("nested too deeply") from err
 
 
 class MisfitError(ValueError):

@@ -18,7 +18,7 @@ from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.book import TEXT_ANSWERS
-from safetensors_reports.text import visible, visible_lines
+from safetensors_reports.text import plural, visible, visible_lines
 
 from .engines.config import ENGINES, STEPS, FuzzConfig, RunError
 from .engines.run import Run
@@ -218,8 +218,9 @@ def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str
             rate = now.execs / now.seconds if now.seconds else 0
             progress.update(
                 task,
-                description=f"{now.execs:,} inputs · {rate:,.0f}/s · {now.tuples:,} outcome tuples · "
-                f"{len(now.rules)} broken rules · {len(now.findings)} findings",
+                description=f"{plural(now.execs, 'input')} · {rate:,.0f}/s · "
+                f"{plural(now.tuples, 'outcome tuple')} · {plural(len(now.rules), 'broken rule')} · "
+                f"{plural(len(now.findings), 'finding')}",
             )
 
         Run(config, keep, show, tally).do()
@@ -227,24 +228,27 @@ def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str
 
 def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[str]:
     rate = tally.execs / tally.seconds if tally.seconds else 0
-    done = f"{tally.execs:,} inputs in {tally.seconds:.1f} s ({rate:,.0f}/s)"
+    done = f"{plural(tally.execs, 'input')} in {tally.seconds:.1f} s ({rate:,.0f}/s)"
     lines = [f"{done} · engine {config.engine} · seed {config.seed}"]
     if tally.execs and any(tally.stages.values()):
         share = {stage: f"{100 * tally.stages[stage] / tally.execs:.0f} %" for stage in STAGES}
         lines.append(
             f"  passed JSON {share['json']} · passed the schema {share['schema']} · valid "
-            f"{share['accepted']} · {len(tally.rules)} broken rules · {tally.tuples:,} outcome tuples"
+            f"{share['accepted']} · {plural(len(tally.rules), 'broken rule')} · "
+            f"{plural(tally.tuples, 'outcome tuple')}"
         )
     lines += [f"  {count:>9,}  {vector}" for vector, count in tally.outcomes.most_common(12)]
     if config.note:
         lines.append(f"  {config.note}")
     if config.corpus is not None:
-        lines.append(f"  {tally.kept:,} inputs kept in {config.corpus} as starting points")
-    known = f", {len(tally.known)} known ones omitted" if tally.known else ""
-    lines.append(f"{len(tally.findings)} findings{known}")
+        lines.append(f"  {plural(tally.kept, 'input')} kept in {config.corpus} as starting points")
+    known = f", {len(tally.known):,} known omitted" if tally.known else ""
+    lines.append(f"{plural(len(tally.findings), 'finding')}{known}")
     for signature, finding in tally.findings.items():
         where = f"  {places[signature]}" if signature in places else ""
-        lines.append(f"  {finding.verdict:<13} {visible(signature, 160)}  {finding.size:,} bytes{where}")
+        lines.append(
+            f"  {finding.verdict:<13} {visible(signature, 160)}  {plural(finding.size, 'byte')}{where}"
+        )
     lines += [
         f"  unstable, omitted: {visible(signature, 160)}: {count} of 3 fresh processes gave the same answer"
         for signature, count in tally.unstable.items()

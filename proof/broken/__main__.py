@@ -18,6 +18,7 @@ from safetensors_corpus.cli.common import HELP
 from safetensors_corpus.document import ManifestError
 from safetensors_corpus.manifest import Manifest, load_manifest
 from safetensors_corpus.packed import corpus_root
+from safetensors_reports.text import plural
 
 from .matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 
@@ -92,7 +93,7 @@ def _renew(manifest: Manifest, path: Path, *, check: bool, jobs: int | None) -> 
         path.write_text(found.text(), encoding="utf-8")
     _settle(found)
     word = "is current" if current else "written"
-    click.echo(f"matrix {word}: {len(found.rows)} variants, {len(found.cases)} cases")
+    click.echo(f"matrix {word}: {plural(len(found.rows), 'variant')}, {plural(len(found.cases), 'case')}")
 
 
 def _settle(found: Matrix) -> None:
@@ -149,7 +150,7 @@ def _show_variant(found: Matrix, name: str) -> None:
     click.echo(f"{rows[0].name}: {rows[0].about}")
     for case in rows[0].fails:
         click.echo(f"  {case}")
-    click.echo(f"{len(rows[0].fails)} cases")
+    click.echo(plural(len(rows[0].fails), "case"))
 
 
 def _show_rule(found: Matrix, manifest: Manifest, rule: str) -> None:

@@ -27,6 +27,7 @@ PREFIXES = {
     "index": "loader",
     "write": "writer",
     "sharded": "sharder",
+    "export": "exporter",
     "lifecycle": "holder",
     "remote": "fetcher",
     "concurrent": "sharer",

@@ -38,7 +38,7 @@ DECIDING = (
     "header.explain",
 )
 """Modules that decide verdict, fault code and content, each listed after the modules that it imports."""
-SHARED = ("rules.errors", "rules.faults", "header.texts")
+SHARED = ("rules.errors", "rules.faults", "header.texts", "header.likeness")
 """Modules that only pass on the decisions of others; they are not mutated."""
 
 SKIP: Mapping[str, tuple[str, ...]] = {
@@ -68,11 +68,13 @@ SKIP: Mapping[str, tuple[str, ...]] = {
         "Rows.__repr__",
         "Header.__repr__",
         "Header.in_offset_order",
+        "AlignedShare",
+        "aligned_share",
     ),
     # Messages and drawings for people.
     "header.entries": ("describe",),
     "header.layout": ("show_shape", "draw_layout"),
-    "header.explain": ("InvalidFileError",),
+    "header.explain": ("InvalidFileError", "_with_likeness"),
 }
 """Functions and classes that are not mutated."""
 

@@ -2,6 +2,7 @@
 
 Commands of this package are found by name. Other packages add their commands through an entry-point group.
 Package metadata is read only for those commands, because reading it takes longer than most checks.
+Listing the commands loads none of them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -22,6 +24,27 @@ OWN = ("audit", "check", "rules")
 INTERRUPTED = 130
 """Exit status after Ctrl-C. The status that click uses would mean that faults were found."""
 INSTALL = "pip install 'safetensors-conformance[harness]'"
+SUMMARIES = {
+    "audit": "Audit many files and write one row per file.",
+    "baseline": "Show, explain and rewrite expected failures.",
+    "check": "Check that files obey every rule of the safetensors format.",
+    "check-protocol": "Test a program's use of the worker protocol, step by step, and report its mistakes.",
+    "corpus": "Build, inspect, copy, verify and release the corpus of test files.",
+    "diff": "Run implementations over the same inputs and show where they disagree.",
+    "examples": "Copy shims, readers and adapters as starting points.",
+    "fuzz": "Generate inputs from the rules of the format, and report wrong answers.",
+    "impl": "List the known implementations, install them into their own environments, and try them.",
+    "publish": "Write the published reports: a page for each implementation, a comparison, and a chart.",
+    "report": "Write an audit report of runs and fuzzing findings.",
+    "rules": "Look up the rules of the format, and generate the pages about them.",
+    "run": "Run an implementation over the corpus and judge its answers.",
+    "site": "Write the website: rules, cases, programs, releases, reports and documents as static files.",
+    "trend": "Run versions of an implementation and show the fixes and regressions between them.",
+    "trophies": "List known bugs that the suite has found, and the versions that no longer have them.",
+}
+"""First sentence of the help of each command, so that ``stc --help`` loads no command."""
+WITHOUT_HARNESS = (*OWN, "corpus", "examples")
+"""Commands that do something useful without the ``harness`` extra."""
 
 
 class MissingExtraError(click.ClickException):
@@ -37,6 +60,19 @@ class Commands(click.Group):
         from importlib.metadata import entry_points
 
         return sorted({*OWN, *entry_points(group=GROUP).names})
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from importlib.util import find_spec
+
+        names = self.list_commands(ctx)
+        incomplete = not all(map(find_spec, harness_modules()))
+        marked = [name for name in names if incomplete and name not in WITHOUT_HARNESS]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(f"{name}*" if name in marked else name, SUMMARIES.get(name, "")) for name in names]
+            )
+        if marked:
+            formatter.write(f"\n* needs the harness: {INSTALL}\n")
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         try:
@@ -69,6 +105,11 @@ class Commands(click.Group):
         **extra: Any,
     ) -> click.Context:
         with _visible_errors():
+            if any(arg == "-" and before != "--list" for before, arg in pairwise(["", *args])):
+                raise click.UsageError(
+                    "standard input (-) cannot be read or written here, because stc needs files that it can "
+                    "read at any position; save the bytes to a file first, or write ./- for a file named -"
+                )
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -104,26 +145,30 @@ def _loaded(name: str) -> object:
 
 
 def of_harness(module: str | None) -> bool:
-    """Return whether a module belongs to a package of the same name that the ``harness`` extra installs."""
-    if not module:
-        return False
+    """Return whether a module belongs to a package that the ``harness`` extra installs."""
+    return bool(module) and str(module).partition(".")[0] in harness_modules()
+
+
+def harness_modules() -> list[str]:
+    """Return the packages of the ``harness`` extra, each of which contains a module of the same name."""
     from importlib.metadata import requires
 
-    wanted = re.compile(rf"{re.escape(module.partition('.')[0])}\b.*extra == ['\"]harness['\"]")
-    return any(wanted.match(line.lower()) for line in requires("safetensors-conformance") or ())
+    found = (_HARNESS.match(line.lower()) for line in requires("safetensors-conformance") or ())
+    return [match[1] for match in found if match]
 
 
-def without_harness(name: str, text: str = f"Needs the harness: {INSTALL}") -> click.Command:
-    """Return a substitute for a command that cannot be loaded. The list of commands shows ``text``."""
+_HARNESS = re.compile(r"([\w.-]+).*extra == ['\"]harness['\"]")
+
+
+def without_harness(name: str) -> click.Command:
+    """Return a substitute for a command that cannot be loaded."""
 
     def missing(**_: object) -> None:
         raise MissingExtraError(f"{name} needs the harness: {INSTALL}")
 
     settings: dict[str, Any] = {"ignore_unknown_options": True, "help_option_names": []}
     arguments = click.Argument(["arguments"], nargs=-1)
-    return click.Command(
-        name.rsplit(maxsplit=1)[-1], settings, missing, [arguments], text, add_help_option=False
-    )
+    return click.Command(name.rsplit(maxsplit=1)[-1], settings, missing, [arguments], add_help_option=False)
 
 
 class SecondsRange(click.FloatRange):

@@ -16,6 +16,10 @@ def shorten(text: str, limit: int = 80) -> str:
     return f"{text[:limit]}… ({len(text):,} characters)"
 
 
+def plural(number: int, word: str, many: str = "") -> str:
+    return f"{number:,} {word if number == 1 else many or word + 's'}"
+
+
 def printable(text: str) -> str:
     """Escape characters that could move the cursor or reverse the text."""
     if text.isprintable():

@@ -85,7 +85,9 @@ OVERALL = {
     "late": Word("v-l", "yellow", "It opened a file that it must reject, but reading returned no tensor."),
     "inconsistent": Word("v-i", "orange", "Its answers to the cases of one choice contradict each other."),
     "wrong content": Word("v-d", "red", "It reports wrong content."),
-    "unsafe": Word("v-c", "red", "It crashes, hangs, or uses unbounded memory or time."),
+    "unsafe": Word(
+        "v-c", "red", "It crashes, hangs, uses unbounded memory or time, or writes outside its folder."
+    ),
     UNKNOWN: Word("v-h", "lightgrey", "No failure was seen, but some cases have no result."),
     NOT_TOLD: Word("v-0", "lightgrey", "No fault is shown, but unpublished results are withheld."),
 }

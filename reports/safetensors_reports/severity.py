@@ -39,6 +39,7 @@ OUTCOMES: dict[str, str] = {
     "memory": "dies from a memory fault on",
     "crash": "crashes on",
     "resources": "uses unbounded time or memory on",
+    "escape": "writes outside the folder in",
     "content": "reports wrong content for",
     "panic": 'raises an exception that "except Exception" does not catch (the process survives) on',
     "accept": "accepts",
@@ -88,6 +89,8 @@ def outcome_class(row: Row) -> str:
             if row.get("exception") or PANIC in message:
                 return "panic"
             return "memory" if any(name in message for name in _MEMORY_FAULTS) else "crash"
+        if row["step"] == "export" and row["outcome"] not in _RESOURCES:
+            return "escape"
         # If a reader accepts or rejects the file and the verdict is still unsafe, it has exceeded its budget.
         return "resources"
     if effect in ("content", "accept", "reject", "cost", "exception"):
@@ -99,10 +102,10 @@ def severity(outcome: str, step: str, weaknesses: Collection[int]) -> str:
     """Return the severity of an outcome; ``weaknesses`` are the CWE numbers of the fault behind it."""
     if outcome == "memory":
         return "critical"
-    if outcome in ("crash", "resources"):
+    if outcome in ("crash", "resources", "escape"):
         return "high"
     if outcome == "content":
-        return "medium" if step in ("write", "sharded") else "high"
+        return "medium" if step in ("write", "sharded", "export") else "high"
     if outcome == "panic":
         return "medium"
     if outcome == "accept":
@@ -122,6 +125,8 @@ def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int,
     if outcome == "resources":
         own = (400,) if row["outcome"] == "hang" or row["outcome"] not in _RESOURCES else (770, 400)
         return tuple(dict.fromkeys((*own, *of_fault)))
+    if outcome == "escape":
+        return (22,)
     if outcome in ("memory", "crash", "panic"):
         # A misread file does not explain a crash.
         of_fault = [n for n in of_fault if n in _CRASHING]
@@ -130,8 +135,14 @@ def weaknesses_of(outcome: str, row: Row, of_fault: Sequence[int]) -> tuple[int,
     return tuple(of_fault) or _DEFAULT_WEAKNESSES[outcome]
 
 
+class _AdviceOnEnd(Struct):
+    rules: list[str]
+    advice: str
+
+
 class _Advice(Struct):
     outcome: dict[str, str]
+    end: list[_AdviceOnEnd]
     property: dict[str, str]
     code: dict[str, str]
     rule: dict[str, str]
@@ -148,12 +159,21 @@ _PROPERTY_OF_RULE = {
     "WRT-12": "deterministic",
     "WRT-13": "idempotent",
     "WRT-14": "target-unchanged",
+    "EXP-01": "outside",
+    "EXP-02": "complete",
+    "EXP-03": "portable",
 }
 ADVICE_BY_RULE = (
     _ADVICE.rule
     | {rule: ADVICE_BY_PROPERTY[name] for rule, name in _PROPERTY_OF_RULE.items()}
     | {"API-14": ADVICE_BY_OUTCOME["exception"]}
 )
+ADVICE_BY_END = {rule: one.advice for one in _ADVICE.end for rule in one.rules}
+"""Rule or area of rules -> advice on crashes and memory faults."""
+_ENDS = {name: name for name in ("memory", "crash", "panic", "resources")} | {"cost": "resources"}
+"""Class of outcome -> class of advice on it, for programs that die or need too much."""
+_HEADER_AREAS = frozenset({"FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT"})
+"""Areas in which a program that uses unbounded time or memory trusts the header of a file."""
 NOT_KNOWN = "rule not known"
 NO_RULE = "Run the input again, and change it step by step to find what causes the wrong answer."
 OTHER_RULE = "Read the rule, and compare it with the answer."
@@ -161,11 +181,14 @@ OTHER_RULE = "Read the rule, and compare it with the answer."
 
 def recommendation(outcome: str, code: str | None, rule: str, broken: str = "") -> str:
     """Return advice on an accepted fault (``code``) or on a property of a written file (``broken``)."""
+    if outcome in _ENDS:
+        return of_end(_ENDS[outcome], rule)
     if advice := ADVICE_BY_OUTCOME.get(outcome) or ADVICE_BY_PROPERTY.get(broken):
         return advice
     known = rule_book().rules.get(rule)
     # The file may also have faults that do not concern the rule.
-    if outcome == "accept" and code in ADVICE_BY_CODE and (known is None or code in known.codes):
+    concerned = known is None or code in known.codes
+    if outcome == "accept" and code in ADVICE_BY_CODE and concerned and rule not in ADVICE_BY_RULE:
         return ADVICE_BY_CODE[code]
     return of_rule(rule)
 
@@ -179,6 +202,17 @@ def to_upstream(advice: str, parser: str) -> str:
 def of_verdict(verdict: str, rule: str) -> str:
     """Return advice for a verdict under a rule; after a wrong reject, it never suggests rejecting more."""
     return ADVICE_BY_OUTCOME["reject"] if verdict == "wrong-reject" else of_rule(rule)
+
+
+def of_end(outcome: str, rule: str) -> str:
+    """Return advice for a program that dies, panics or uses unbounded time or memory under a rule."""
+    area, general = rule[:3], ADVICE_BY_OUTCOME[outcome]
+    if not rule or (outcome == "resources" and area in _HEADER_AREAS):
+        return general
+    own = of_rule(rule)
+    if outcome != "resources":
+        own = ADVICE_BY_END.get(rule) or ADVICE_BY_END.get(area, own)
+    return f"{general} {own}" if outcome == "panic" else own
 
 
 def of_rule(rule: str) -> str:

@@ -9,18 +9,18 @@ from collections.abc import Container, Iterable
 from itertools import chain, count
 from typing import Any
 
-from safetensors_reference.text import visible as visible  # noqa: PLC0414 - one place for all text helpers
+from safetensors_reference.text import plural as plural  # noqa: PLC0414 - one place for all text helpers
+from safetensors_reference.text import visible as visible  # noqa: PLC0414 - as above
 from safetensors_reference.text import visible_lines as visible_lines  # noqa: PLC0414 - as above
+
+COPIED = 1 << 16
+"""Limit for commands and lists that people copy. Only those about hostile records are longer."""
 
 
 def code(text: str, limit: int = 200) -> str:
     """Return a code span that works in a table cell and does not trigger mentions, links or HTML."""
     text = visible(text, limit).replace("`", "\\u0060").replace("|", "\\u007c")
     return f"`{text}`" if text else ""
-
-
-def plural(number: int, word: str, many: str = "") -> str:
-    return f"{number:,} {word if number == 1 else many or word + 's'}"
 
 
 def join_counts(numbers: dict[str, int], between: str = "   ") -> str:

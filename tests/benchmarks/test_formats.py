@@ -102,6 +102,7 @@ def test_experiments_tell_the_ways_of_numpy_apart(tmp_path: Path) -> None:
 
 
 @LINUX
+@pytest.mark.nightly  # starts two processes that import torch, and forks hundreds
 def test_experiments_tell_the_ways_of_torch_apart(tmp_path: Path) -> None:
     load, plain = experiments("benchmarks.formats.adapters.pickle", tmp_path)
     told = {key: judge(load) + judge(plain) for key, judge in marks.JUDGES.items()}

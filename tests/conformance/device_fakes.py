@@ -41,13 +41,14 @@ class Right(Reference):
 class Chosen(Right):
     """The fake of this module whose name is in the file that a variable names."""
 
+    fakes = globals()
     _name = ""
     _fake: Any = None
 
     def _choose(self) -> Any:
         name = Path(os.environ["STC_CHOSEN"]).read_text(encoding="utf-8")
         if name != self._name:
-            self._name, self._fake = name, globals()[name]()
+            self._name, self._fake = name, self.fakes[name]()
         return self._fake
 
     def device(self, path: str, device: str) -> Any:

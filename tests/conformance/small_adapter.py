@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from proof.broken.correct.exporter import SmallExporter
 from proof.broken.correct.fetcher import Fetcher, NotTheFileError
 from proof.broken.correct.holder import Handle, SmallHolder
 from proof.broken.correct.loader import SmallLoader
@@ -13,6 +14,7 @@ from proof.broken.correct.reader import SmallReader
 from proof.broken.correct.sharder import SmallSharder
 from proof.broken.correct.slicer import SmallSlicer
 from proof.broken.correct.writer import SmallWriter
+from proof.broken.exporters import JoinsNames
 from proof.broken.fetchers import AnyRangeTaken
 from proof.broken.holders import ZerosForMissingBytes
 from proof.broken.sharers import EndsInAnotherProcess, GoesThenReads
@@ -56,6 +58,14 @@ class Small(RowsOfDicts):
 
     def share(self, path: str) -> Any:
         return SmallHolder().share(Path(path))
+
+    def export(self, path: str, folder: str) -> None:
+        SmallExporter().export(Path(path), Path(folder))
+
+
+class ExportsByName(Small):
+    def export(self, path: str, folder: str) -> None:
+        JoinsNames().export(Path(path), Path(folder))
 
 
 class TellsTheAddress(Small):

@@ -164,7 +164,7 @@ def test_listing_and_looking_up(few: Path) -> None:
     assert "case      layout/offset-negative\n" in one
     assert "not shown Needs Windows" in run("-c", few, "FB-21").output
     nothing = run("-c", few, "no such thing")
-    assert (nothing.exit_code, nothing.output) == (1, "0 bugs, 0 of them shown by cases\n")
+    assert (nothing.exit_code, nothing.output) == (1, "Error: no bug matches 'no such thing'\n")
 
 
 def test_bugs_as_json(few: Path) -> None:

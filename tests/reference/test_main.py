@@ -8,10 +8,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from safetensors_reference.main import OWN, Commands, main, of_harness
+from safetensors_reference.main import OWN, SUMMARIES, Commands, main, of_harness
 
 from .support import ABCD, W, make
 
@@ -23,14 +24,7 @@ COMMANDS = {*OWN, *PROJECT["entry-points"]["stc.commands"]}
 INSTALL = "pip install 'safetensors-conformance[harness]'"
 
 
-REFUSE = """
-import sys
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        if name in {names!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Refuse())
-"""
+REFUSE = "import sys\nsys.modules.update(dict.fromkeys({names!r}))\n"
 """Makes modules look as if they were not installed."""
 
 
@@ -78,11 +72,22 @@ def test_what_is_loaded_late_names_the_extra(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, f"Error: this command needs the harness: {INSTALL}\n")
 
 
-def test_the_list_of_commands_is_whole() -> None:
+def test_the_list_of_commands_is_whole_and_marks_those_that_need_the_harness() -> None:
     done = stc("-h")
     assert done.returncode == 0, done.stderr
-    assert set(re.findall(r"^  ([a-z-]+)  ", done.stdout, re.MULTILINE)) >= set(COMMANDS)
-    assert "Needs the harness" in done.stdout
+    commands = done.stdout.partition("Commands:")[2]
+    listed = dict(re.findall(r"^  ([a-z-]+)(\*?) +[A-Z]", commands, re.MULTILINE))
+    assert listed.keys() == COMMANDS
+    assert done.stdout.endswith(f"\n* needs the harness: {INSTALL}\n")
+    code = (
+        "from click import Context\nfrom safetensors_reference.main import main\n"
+        "print(*(name for name in sys.argv[1:] if not main.get_command(Context(main), name).help))"
+    )
+    missing = python([*HARNESS, *OTHERS], code, *COMMANDS).stdout.split()
+    assert sorted(missing) == [name for name, mark in sorted(listed.items()) if mark]
+    loaded = {name: main.get_command(click.Context(main), name) for name in COMMANDS}
+    assert {name: cmd and cmd.get_short_help_str(1000) for name, cmd in loaded.items()} == SUMMARIES
+    assert "*" not in CliRunner().invoke(main, ["-h"]).stdout
 
 
 def test_pytest_without_the_harness_is_not_disturbed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +111,14 @@ def test_modules_of_the_harness_are_known(module: str, known: bool) -> None:
     assert of_harness(module) == known
 
 
+@pytest.mark.parametrize("line", ["check -", "audit x - -o rows.jsonl", "corpus verify -", "fuzz replay -"])
+def test_a_dash_is_not_the_name_of_a_file(line: str) -> None:
+    result = CliRunner().invoke(main, line.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "standard input" in result.stderr
+    assert "./-" in result.stderr
+
+
 def test_an_interrupt_anywhere_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -123,11 +136,13 @@ def test_a_command_that_is_nearly_one_is_guessed() -> None:
     assert "Did you mean" not in CliRunner().invoke(main, ["xyz"]).output
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["check", "{path}"]])
-def test_the_start_loads_nothing_large(tmp_path: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "needed"), [("--version", []), ("-h", ["importlib.metadata"]), ("check {path}", [])]
+)
+def test_the_start_loads_nothing_large(tmp_path: Path, arguments: str, needed: list[str]) -> None:
     path = tmp_path / "a.safetensors"
     path.write_bytes(make(f'{{"w":{W}}}', ABCD))
-    words = [word.format(path=path) for word in arguments]
+    words = [word.format(path=path) for word in arguments.split()]
     program = (
         "import sys\nfrom safetensors_reference.main import main\n"
         f"try: main({words!r})\nexcept SystemExit as end: assert not end.code\n"
@@ -135,4 +150,4 @@ def test_the_start_loads_nothing_large(tmp_path: Path, arguments: list[str]) -> 
         "print(sorted(large & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stdout.splitlines()[-1] == str(needed)

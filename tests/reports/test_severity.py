@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES
 from safetensors_reports.severity import (
     ADVICE_BY_CODE,
+    ADVICE_BY_END,
     ADVICE_BY_OUTCOME,
     ADVICE_BY_PROPERTY,
     ADVICE_BY_RULE,
@@ -87,6 +89,13 @@ def test_resources_have_their_own_weaknesses() -> None:
     assert weaknesses_of("resources", row("unsafe", "exhausted"), (400, 789)) == (770, 400, 789)
 
 
+def test_an_export_that_leaves_its_folder_is_a_path_traversal() -> None:
+    escaped = row("unsafe", "accept") | {"step": "export"}
+    assert outcome_class(escaped) == "escape"
+    assert weaknesses_of("escape", escaped, ()) == (22,)
+    assert severity("escape", "export", ()) == "high"
+
+
 def test_a_crash_has_only_weaknesses_by_which_a_process_can_die() -> None:
     assert weaknesses_of("crash", row("unsafe", "crash"), (436, 125)) == (125,)
     assert weaknesses_of("crash", row("unsafe", "crash"), (436,)) == (248,)
@@ -135,7 +144,7 @@ def test_an_exception_that_handlers_miss_is_no_dead_process() -> None:
     (panic, crash) = (report(run(r)).implementations[0].causes[0] for r in (failing(HOLE) | panicked, died))
     assert panic.what.startswith('raises an exception that "except Exception" does not catch: ')
     assert crash.what.startswith("crashes: ")
-    assert (finding.recommendation, panic.mend) == (ADVICE_BY_OUTCOME["panic"],) * 2
+    assert finding.recommendation == panic.mend == f"{ADVICE_BY_OUTCOME['panic']} {ADVICE_BY_END['OFF']}"
 
 
 def test_there_is_advice_for_every_code_of_a_file() -> None:
@@ -146,12 +155,15 @@ def test_there_is_advice_for_every_code_of_a_file() -> None:
         <= rule_book().codes.keys()
     )
     assert ADVICE_BY_RULE.keys() <= rule_book().rules.keys()
+    areas_of_rules = {rule[:3] for rule in rule_book().rules}
+    assert ADVICE_BY_END.keys() <= {*rule_book().rules, *areas_of_rules}
     assert ADVICE_BY_OUTCOME.keys() <= OUTCOMES.keys()
     assert ADVICE_BY_PROPERTY.keys() <= {"valid", *RULES_OF}
     texts = [
         *ADVICE_BY_RULE.values(),
         *ADVICE_BY_CODE.values(),
         *ADVICE_BY_OUTCOME.values(),
+        *ADVICE_BY_END.values(),
         *ADVICE_BY_PROPERTY.values(),
     ]
     assert all(text.endswith(".") and text.count(". ") == 0 for text in texts)
@@ -167,15 +179,54 @@ def _words(text: str) -> set[str]:
     return {word[:5] for word in re.findall("[a-z]{4,}", text.lower()) if word not in _EVERYWHERE}
 
 
-@pytest.mark.parametrize("rule", rule_book().rules)
-def test_the_advice_of_every_rule_speaks_of_that_rule(rule: str) -> None:
+DEATHS = ("memory", "crash", "panic")
+GENERAL = {
+    kind: {ADVICE_BY_OUTCOME[kind if kind != "cost" else "resources"]}
+    for kind in ("late", "reject", "exception", "contradiction", "resources", "cost")
+}
+"""Advice that fits every rule: for the first kinds always, for the last two where the header is trusted."""
+OF_AREA = frozenset({"FRM-10", "HDR-04", "DAT-07", "WRT-15", "WRT-21", "API-12", "API-21", "API-22"})
+"""Rules about something that kills no program; what does is the subject of their area."""
+
+
+def kinds_of_advice(rule: str) -> Iterator[tuple[str, str]]:
+    """Yield each kind of failure that can occur under a rule, with the advice on it."""
     about = rule_book().rules[rule]
-    codes = [text for code, text in rule_book().codes.items() if code in about.codes]
-    said = of_rule(rule)
-    assert said not in (NO_RULE, OTHER_RULE)
-    assert _words(said) & _words(" ".join([about.title, about.statement, *codes]))
-    # Only rules on how a file comes into its place are mended by giving it another name.
-    assert ("rename" in said) <= (rule in {"WRT-14", "WRT-15", "WRT-19", "IDX-21"})
+    cases = [case for case in corpus().cases if rule in case.rules]
+    outcomes = {demand.outcome for case in cases for demand in case.demands}
+    kinds = ["resources", "cost", "exception", "contradiction", "strictness", "memory", "crash"]
+    kinds += ["accept", "late"] if "reject" in outcomes else []
+    kinds += ["reject", "content"] if "accept" in outcomes else []
+    for kind in kinds:
+        for code in about.codes or [None]:
+            yield kind, recommendation(kind, code, rule)
+    # Advice on panics is general, followed by that on crashes.
+    panic = recommendation("panic", None, rule)
+    general = ADVICE_BY_OUTCOME["panic"]
+    yield "panic", panic.removeprefix(general).strip()
+
+
+def test_general_advice_is_not_given_where_it_does_not_fit() -> None:
+    """The words of the test below reject advice about another rule."""
+    about = rule_book().rules["SHP-10"]
+    offsets = "Check every length and offset in the header against the file size."
+    assert not _words(offsets) & _words(f"{about.title} {about.statement}")
+    assert "dimensions" in recommendation("memory", None, "SHP-10")
+    assert "dimensions" in recommendation("crash", None, "SHP-10")
+    assert recommendation("resources", None, "API-16") == of_rule("API-16")
+
+
+def test_the_advice_of_every_rule_speaks_of_that_rule() -> None:
+    for rule, about in rule_book().rules.items():
+        topic = _words(" ".join([about.title, about.statement, *(rule_book().codes[c] for c in about.codes)]))
+        said = of_rule(rule)
+        assert said not in (NO_RULE, OTHER_RULE), rule
+        assert _words(said) & topic, rule
+        for kind, advice in kinds_of_advice(rule):
+            general = advice in GENERAL.get(kind, ()) or (rule in OF_AREA and kind in DEATHS)
+            assert general or _words(advice) & topic, (rule, kind, advice)
+        # Only rules on how a file comes into its place are mended by giving it another name.
+        assert ("rename" in said) <= (rule in {"WRT-14", "WRT-15", "WRT-19", "IDX-21"}), rule
 
 
 @pytest.mark.parametrize(
@@ -184,13 +235,13 @@ def test_the_advice_of_every_rule_speaks_of_that_rule(rule: str) -> None:
         ("accept", "OFF_HOLE", "OFF-07", "outcome", ADVICE_BY_CODE["OFF_HOLE"]),
         # The file has another fault, too, which is not what the reader is charged with.
         ("accept", "OFF_HOLE", "HDR-09", "outcome", ADVICE_BY_CODE["HDR_DUP_KEY"]),
-        ("accept", "MET_NOT_MAP", "MET-02", "outcome", ADVICE_BY_CODE["MET_NOT_MAP"]),
+        ("accept", "MET_NOT_MAP", "MET-02", "outcome", ADVICE_BY_RULE["MET-02"]),
         ("accept", None, "WRT-10", "outcome", ADVICE_BY_RULE["WRT-10"]),
         ("content", None, "WRT-19", "target-unchanged", ADVICE_BY_PROPERTY["target-unchanged"]),
         ("content", "OFF_HOLE", "MET-04", "metadata", ADVICE_BY_RULE["MET-04"]),
         ("strictness", None, "WRT-02", "header-padded", ADVICE_BY_PROPERTY["header-padded"]),
         ("strictness", None, "OFF-15", "outcome", ADVICE_BY_RULE["OFF-15"]),
-        ("crash", "OFF_HOLE", "OFF-07", "outcome", ADVICE_BY_OUTCOME["crash"]),
+        ("crash", "OFF_HOLE", "OFF-07", "outcome", ADVICE_BY_END["OFF"]),
         ("accept", "OFF_HOLE", "", "", ADVICE_BY_CODE["OFF_HOLE"]),
         ("accept", None, "", "", NO_RULE),
         ("content", None, "XXX-99", "", OTHER_RULE),

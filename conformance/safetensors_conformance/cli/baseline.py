@@ -12,6 +12,7 @@ from rich.table import Table
 from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reports.known import KnownError
+from safetensors_reports.text import plural
 
 from ..run.baseline import load_baseline
 from ..run.driver import ImplementationRun, Run
@@ -40,7 +41,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
     try:
         loaded = load_baseline(path, version, profile)
     except KnownError as err:
-        raise click.ClickException(str(err)) from err
+        raise UnusableError(str(err)) from err
     table = Table(box=None, pad_edge=False)
     for column in ("case", "verdicts", "why", "issue", "review by"):
         table.add_column(column, overflow="fold")
@@ -48,7 +49,7 @@ def show(selector: str, version: str, profile: str | None, file: Path | None) ->
         verdicts = ", ".join(f"{s} {v}" for s, v in entry.steps.items())
         table.add_row(entry.case, verdicts, entry.why, entry.issue, str(entry.review_by or ""))
     Console(markup=False).print(table)
-    click.echo(f"{len(loaded.entries)} entries in {path}")
+    click.echo(f"{plural(len(loaded.entries), 'entry', 'entries')} in {path}")
 
 
 @baseline.command()
@@ -67,9 +68,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     target = targets([selector])[0]
     with closing(ImplementationRun(target, RunOptions(manifest, profile, baseline=file))) as run:
         if run.problem or run.baseline_error or run.implementation is None:
-            raise click.ClickException(
-                run.problem or run.baseline_error or "the implementation does not start"
-            )
+            raise UnusableError(run.problem or run.baseline_error or "the implementation does not start")
         entries = [e for e in run.baseline.entries if pattern in e.case]
         listed = [(case, run.baseline.find(case.id)) for case in manifest.cases]
         wanted = {case.id: entry for case, entry in listed if entry is not None and entry in entries}
@@ -85,7 +84,7 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
                 click.echo(explain_failure(run.implementation, verdict.case, row, profile))
                 note = "" if got == expected else f" (listed as {expected}, but the verdict is now {got})"
                 click.echo(f"  why       {entry.why or 'no reason given'}{note}\n  issue     {entry.issue}\n")
-    click.echo(f"{len(entries)} entries, {stale} steps no longer fail as listed")
+    click.echo(f"{plural(len(entries), 'entry', 'entries')}; steps that no longer fail as listed: {stale}")
     raise SystemExit(1 if stale else 0)
 
 
@@ -109,7 +108,7 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     mine = driver.results_of(target.selector)
     with closing(driver.implementation(target.selector)) as run:
         if run.problem is not None:
-            raise click.ClickException(run.problem)
+            raise UnusableError(run.problem)
         mine.add({"header": run.header})
         cases = [verdict.case for verdict in tracked(run.session, driver.cases())]
         for row in (row for case in cases for row in result_rows(run.verdict(case))):

@@ -135,7 +135,7 @@ def hand_out(
             write_text(folder / f"{name}.json", data + "\n")
             write_text(folder / f"{name}.md", markdown)
     except OSError as err:
-        raise click.ClickException(f"--report {folder}: {err.strerror or err}") from err
+        raise UnusableError(f"--report {folder}: {err.strerror or err}") from err
     click.echo(data if as_json else "\n".join(text))
 
 

@@ -24,6 +24,7 @@ from safetensors_reports.differences.report import (
 )
 from safetensors_reports.differences.signatures import Differences, evaluate
 from safetensors_reports.known import SHIPPED_TRIAGE, KnownError, Triage, load_triage
+from safetensors_reports.text import plural
 
 from ..differential.run import (
     KINDS,
@@ -256,7 +257,7 @@ def _problems(sides: Sequence[Side], inputs: Sequence[Input], *, finished: bool)
         ]
         out += bad[:MAX_HARNESS_ERRORS]
         if len(bad) > MAX_HARNESS_ERRORS:
-            out.append(f"{side.target.selector}: its adapter failed on {len(bad):,} inputs")
+            out.append(f"{side.target.selector}: its adapter failed on {plural(len(bad), 'input')}")
     started = [side for side in sides if side.runner.implementation is not None]
     for kind in dict.fromkeys(item.kind for item in inputs) if finished else ():
         some = [item for item in inputs if item.kind == kind]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from safetensors_corpus.cli.common import in_columns, width_of_terminal
-from safetensors_reports.text import visible
+from safetensors_reports.text import plural, visible
 
 from ..implementations.commands import InstallError
 from ..implementations.descriptor import (
@@ -88,8 +88,9 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
         click.echo(visible(line))
     languages = Counter(d.language for d in chosen)
     click.echo(
-        f"{len(chosen)} implementations, {sum(len(d.entries) for d in chosen)} entry points, "
-        f"{len({d.parser_of(entry) for d in chosen for entry in d.entries})} parsers; "
+        f"{plural(len(chosen), 'implementation')}, "
+        f"{plural(sum(len(d.entries) for d in chosen), 'entry point')}, "
+        f"{plural(len({d.parser_of(entry) for d in chosen for entry in d.entries}), 'parser')}; "
         + ", ".join(f"{name} {count}" for name, count in languages.most_common())
     )
 

@@ -10,10 +10,16 @@ import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_corpus.cli.common import UnusableError
+from safetensors_reports.audit.disclosure import OWN
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
+from safetensors_reports.features.document import JSON as FEATURES_JSON
+from safetensors_reports.features.document import PAGE as FEATURES_PAGE
+from safetensors_reports.features.document import FeatureDocument, document, feature_texts, load_features
+from safetensors_reports.features.observed import FeatureRun, feature_run
+from safetensors_reports.features.table import FEATURES
 from safetensors_reports.history.directory import FILE
+from safetensors_reports.history.ledger import DIGEST, append_lines, load_ledgers
 from safetensors_reports.history.ledger import FOLDER as HISTORY
-from safetensors_reports.history.ledger import append_lines, load_ledgers
 from safetensors_reports.known import KnownError
 from safetensors_reports.page.publish import (
     INDEX,
@@ -57,6 +63,11 @@ FOLDER = Path("reports") / "published"
     help="Only add the runs to the histories of their programs; leave the reports unchanged.",
 )
 @click.option(
+    "--features",
+    is_flag=True,
+    help="Only update the table of features by version; leave the reports and histories unchanged.",
+)
+@click.option(
     "-j",
     "--jobs",
     type=click.IntRange(1),
@@ -66,7 +77,13 @@ FOLDER = Path("reports") / "published"
 )
 @click.option("--corpus", "corpus_path", type=click.Path(path_type=Path), help="Corpus that the runs used.")
 def publish(
-    runs: tuple[Path, ...], output: Path, check: bool, history_only: bool, jobs: int, corpus_path: Path | None
+    runs: tuple[Path, ...],
+    output: Path,
+    check: bool,
+    history_only: bool,
+    features: bool,
+    jobs: int,
+    corpus_path: Path | None,
 ) -> None:
     """Write the published reports: a page for each implementation, a comparison, and a chart.
 
@@ -76,8 +93,12 @@ def publish(
 
     Each run is added to the history of its program, history/NAME.jsonl and .md, which shows what each release
     changed. A run that is already in the history is not added again. With --history-only, stc publish adds
-    the runs of old releases without changing the reports. Without RUN, --history-only regenerates the pages
-    of all histories, and README.md, which lists the programs that were never run.
+    the runs of old releases without changing the reports. Without RUN, --history-only regenerates all pages
+    from their reports and histories.
+
+    With --features, stc publish runs only the cases of the features, for every version in the histories and
+    every version that features.json already contains, and writes features.json and features.md. RUN adds
+    versions; it needs the same cases, which stc run --report records with --heavy.
 
     Statements about other people's software follow docs/disclosure.md. Run records contain data that must not
     be published, so they are not kept.
@@ -87,6 +108,7 @@ def publish(
       stc publish -j 2
       stc publish runs -o pages
       stc run -q --max-hangs 0 --impl mlx==0.31.2 --report old; stc publish old --history-only
+      stc publish --features -j 2
       stc publish --check
 
     \b
@@ -95,10 +117,13 @@ def publish(
     """
     try:
         if check:
-            _check(output)
+            _check(output, load_manifest(corpus_path))
             return
         if history_only:
             _append(runs, output, load_manifest(corpus_path))
+            return
+        if features:
+            _add_features(runs, output, jobs, load_manifest(corpus_path))
             return
         if runs:
             texts = _texts(runs, load_manifest(corpus_path), output)
@@ -123,14 +148,8 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
     options = [
         word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)
     ]
-    # Published pages need complete runs, even for implementations that hang often.
-    options += ["-q", "--jobs", str(jobs), "--max-hangs", "0", "--report", str(folder)]
     options += ["--corpus", str(corpus_path)] if corpus_path else []
-    try:
-        run.main(options, prog_name="stc run", standalone_mode=False)
-    except SystemExit as done:
-        if done.code == 130:
-            raise
+    _run(options, folder, jobs)
     there = {read_record(path).implementation["name"] for path in folder.glob("*.jsonl")}
     missing = sorted({name for name, selectors in runnable.items() if selectors} - there)
     if missing:
@@ -138,6 +157,68 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
             f"there is no run of {listed(missing, 6)}; nothing is published until every implementation can "
             "be run"
         )
+
+
+def _run(options: Sequence[str], folder: Path, jobs: int) -> None:
+    # Published pages need complete runs, even for implementations that hang often.
+    options = [*options, "-q", "--jobs", str(jobs), "--max-hangs", "0", "--report", str(folder)]
+    try:
+        run.main(options, prog_name="stc run", standalone_mode=False)
+    except SystemExit as done:
+        if done.code == 130:
+            raise
+
+
+def _add_features(paths: Sequence[Path], output: Path, jobs: int, manifest: Manifest) -> None:
+    path = output / FEATURES_JSON
+    old = load_features(path).runs if path.exists() else ()
+    if paths:
+        runs = _feature_runs(paths, manifest)
+    else:
+        lines = _current_lines(output, manifest)
+        selectors = [entry if program == OWN else f"{entry}=={version}" for program, entry, version in lines]
+        selectors += [f"{run.entry}=={run.version}" for run in old if run.program != OWN]
+        with tempfile.TemporaryDirectory() as folder:
+            cases = {case for feature in FEATURES for case in feature.cases}
+            cases |= {case.id for case in manifest.cases if case.smoke}
+            options = [word for case in sorted(cases) for word in ("--case", case)]
+            options += [word for selector in dict.fromkeys(selectors) for word in ("--impl", selector)]
+            options += ["--heavy", "--no-smoke", "--no-baseline"]
+            _run(options, Path(folder), jobs)
+            runs, old = _feature_runs([Path(folder)], manifest), ()
+    made = document([*old, *runs], manifest)
+    write_texts(output, feature_texts(made))
+    click.echo(f"{len(made.table):,} entry points, {len(made.runs):,} versions: {output / FEATURES_PAGE}")
+
+
+def _feature_runs(paths: Sequence[Path], manifest: Manifest) -> list[FeatureRun]:
+    records, _ = read_inputs(paths)
+    for record in records:
+        _demand_corpus(record, manifest)
+    return [feature_run(record, manifest) for record in records]
+
+
+def _current_lines(output: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
+    """Return program, entry and version of the runs in the histories that used this corpus."""
+    return [
+        (line.program, line.entry, line.version)
+        for ledger in load_ledgers(output / HISTORY).values()
+        for line in ledger.lines
+        if line.corpus.sha256 == manifest.digest[:DIGEST] and not line.profile
+    ]
+
+
+def _features(output: Path, manifest: Manifest) -> FeatureDocument | None:
+    """Return the table of features, if the folder has one. Raises AuditError if it lacks a version."""
+    path = output / FEATURES_JSON
+    if not path.exists():
+        return None
+    made = document(load_features(path).runs, manifest)
+    there = {run.key for run in made.runs}
+    lost = [f"{e} {v}" for _, e, v in _current_lines(output, manifest) if (e, v) not in there]
+    if lost:
+        raise AuditError(f"{visible(str(path))}: lacks {listed(lost, 4)}; run stc publish --features")
+    return made
 
 
 def _unbuilt() -> list[Unbuilt]:
@@ -157,7 +238,7 @@ def _append(paths: Sequence[Path], output: Path, manifest: Manifest) -> None:
     reports = load_published(output) if (output / JSON).exists() else {}
     texts = history_texts(ledgers, reports)
     if reports:
-        texts[README] = pages(reports, _unbuilt())[README]
+        texts |= pages(reports, _unbuilt())
     write_texts(output, texts)
     added = sum(len(ledger.lines) for ledger in ledgers.values()) - before
     click.echo(f"{plural(added, 'run')} added to {output / HISTORY}")
@@ -183,18 +264,23 @@ def _usable(
             raise AuditError(
                 f"{visible(record.label)}: {visible(why)}; run it again, or leave this record out"
             )
-        if record.header["corpus"]["digest"] != manifest.digest:
-            raise AuditError(f"{visible(record.label)}: this run used another corpus; run it again")
+        _demand_corpus(record, manifest)
         shown.append(record)
     return shown, {i: known_failures(record, {}, manifest) for i, record in enumerate(shown)}
 
 
-def _check(output: Path) -> None:
+def _demand_corpus(record: RunRecord, manifest: Manifest) -> None:
+    if record.header["corpus"]["digest"] != manifest.digest:
+        raise AuditError(f"{visible(record.label)}: this run used another corpus; run it again")
+
+
+def _check(output: Path, manifest: Manifest) -> None:
     wrong = []
     reports = load_published(output)
-    for name, text in (
-        pages(reports, _unbuilt()) | history_texts(load_ledgers(output / HISTORY), reports)
-    ).items():
+    texts = pages(reports, _unbuilt()) | history_texts(load_ledgers(output / HISTORY), reports)
+    if (made := _features(output, manifest)) is not None:
+        texts |= feature_texts(made)
+    for name, text in texts.items():
         path = output / name
         try:
             same = path.read_bytes() == text.encode()
@@ -203,11 +289,13 @@ def _check(output: Path) -> None:
         if not same:
             wrong.append(name)
     for name in wrong:
-        made_of, how = "report.json", "stc publish"
+        made_of, how = "report.json", "stc publish --history-only"
         if name == README:
-            made_of, how = "report.json and the descriptors", "stc publish --history-only"
+            made_of = "report.json and the descriptors"
+        elif name in (FEATURES_JSON, FEATURES_PAGE):
+            made_of, how = "feature runs", "stc publish --features"
         elif name == FILE or name.startswith(f"{HISTORY}/"):
-            made_of, how = "history", "stc publish --history-only"
+            made_of = "history"
         click.echo(f"{visible(str(output / name))}: does not match its {made_of}; run {how}")
     if wrong:
         raise SystemExit(1)

@@ -205,9 +205,13 @@ def _run_one(driver: Run, run: ImplementationRun, cases: Sequence[Case], printer
                 printer.assessment(run, assessment, verdict.case)
     except GivenUpError as err:
         add({"problem": str(err)})  # results so far still count, including choices
-    if printer.quiet:  # the summary covers all other failures
+    if printer.quiet:  # the summary names only causes of several failing cases
         for line in run.contradiction_lines(wrong):
             click.echo(line)
+        plain = [one for one in wrong if not one.contradicts_baseline]
+        if len({one.row["case"] for one in plain}) == 1:
+            for one in plain:
+                click.echo(f"{run.failure_text(one)}\n")
     ran = [verdict.case for verdict in verdicts]
     for choice in run.choices(ran):
         row = run.choice_row(choice, ran)

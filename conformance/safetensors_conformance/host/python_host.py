@@ -67,6 +67,7 @@ _METHODS = {
     "remote": "remote",
     "device": "device",
     "concurrent": "share",
+    "export": "export",
 }
 """Maps each step to the adapter's method."""
 
@@ -541,6 +542,11 @@ def run_resave(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"outcome": "accept"}
 
 
+def run_export(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    ask(method_of(adapter, "export"), request["path"], request["folder"])
+    return {"outcome": "accept"}
+
+
 HELD: dict[str, Any] = {}
 """The open handle, if any, and the last tensor that it returned, with the method that returned the tensor."""
 
@@ -639,6 +645,7 @@ OTHER_STEPS = {
     "release": run_release,
     "device": run_device,
     "concurrent": run_concurrent,
+    "export": run_export,
 }
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -21,8 +20,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import asdict, replace
 from packaging.version import Version
 
-from safetensors_corpus.typed import Count, typed
-from safetensors_reference.source import read_whole
+from safetensors_corpus.typed import Count, read_toml, typed
 from safetensors_reports.text import visible
 
 HERE = Path(__file__).parent
@@ -325,10 +323,10 @@ def load(path: Path, *, outside: bool = False) -> LocatedDescriptor:
     """Load one descriptor. The adapters of an ``outside`` one get absolute paths. Raises DescriptorError."""
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
-        found = typed(tomllib.loads(read_whole(path, MAX_BYTES).decode()), Descriptor)
+        found = typed(read_toml(path, MAX_BYTES), Descriptor)
     except OSError as err:  # the error message contains the file name
         raise DescriptorError(visible(str(err), 400)) from err
-    except (ValueError, RecursionError) as err:
+    except ValueError as err:
         raise DescriptorError(f"{where}: {err}") from err
     if not found.fits(found.version):
         raise DescriptorError(f"{where}: install.version is older than install.oldest")

@@ -8,7 +8,8 @@
 ``mylib@3f2a…=cmd:./prog`` a program that you provide as that implementation; the commit is optional
 ``py:package.module:obj``  a Python adapter; a path to a ``.py`` file works instead of the module
 ``cmd:program args``       any program that speaks the worker protocol over standard input and output
-``exit:program {path}``    any program that exits with 0 to accept and 1 to reject; verdicts only
+``exit:program {path}``    any program that exits with 0 to accept and 1 to reject; verdicts only. With
+                           ``{path} {folder}``, a program that writes tensors to files in a folder
 ``oci:image args``         a container image whose program speaks the worker protocol
 =========================  ==========================================================================
 """
@@ -71,6 +72,11 @@ class Target:
     entry: Entry | None = None
     environment: Environment | None = None
     revision: str = ""
+
+    @property
+    def exports(self) -> bool:
+        """Whether the command line of an ``exit`` program names a folder for exported tensors."""
+        return self.kind == "exit" and any("{folder}" in part for part in self.argv)
 
     @property
     def user_provided(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Literal, cast
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.content import first_difference
+from safetensors_reports.text import plural
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, StepResult
@@ -37,6 +38,7 @@ SAMPLES = {
     "lifecycle": ("lifecycle/one-tensor-first",),
     "remote": ("remote/one-tensor",),
     "concurrent": ("concurrent/threads-another-tensor-each-two",),
+    "export": ("export/ordinary-names-one",),
 }
 """Cases that show whether a program understands the requests for a step."""
 
@@ -130,7 +132,7 @@ def _require_expected(result: StepResult, case: Case) -> None:
         difference = first_difference(case.expect.content, result)
         if difference:
             raise BreachError(
-                f"{case.id}: {difference}",
+                f"{case.id}: {difference.text}",
                 do="sha256 must be the digest of the tensor's bytes as they are in the file, in lower-case "
                 "hex",
             )
@@ -308,7 +310,7 @@ def only_answers(checker: Checker) -> str:
     if noise:
         first = noise[0].decode("utf-8", "backslashreplace")[:80]
         raise NoteRaised(
-            f"{len(noise)} lines were ignored because they are not answers; the first one is {first!r}"
+            f"ignored {plural(len(noise), 'line')} that the protocol does not allow, beginning with {first!r}"
         )
     return ""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.junitxml import xml_key
 
 from ..options import OPTIONS
 from .stash import SUITE_KEY, dest_of, option
@@ -101,18 +102,56 @@ def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
     return SuiteFile.from_parent(parent, path=path)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int
+) -> Generator[None, None, None]:
+    """Print the results, which end with the likely causes, after the summary of pytest."""
+    stats, stash = terminalreporter.stats, terminalreporter.config.stash
+    failed = stats.get("failed", [])
+    yield
+    hidden = len(failed) - len(stats.get("failed", []))
+    if hidden:
+        stats["failed"] = failed  # pytest counts them in its last line
+    lines = _lines_about_another_checkout(stash.get(_OTHER, None), exitstatus)
+    lines += stash[SUITE_KEY].summary(hidden) if SUITE_KEY in stash else []
+    for line in lines:
+        terminalreporter.write_line(line)
+
+
+def _lines_about_another_checkout(other: Path | None, exitstatus: int) -> list[str]:
+    if other is None or exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED:
+        return []
+    return [
+        f"{other} belongs to a different checkout from the installed suite:",
+        f"  {_FILE}",
+        "install that checkout with: pip install -e '.[harness]'",
+        "or run the installed suite from another folder with: pytest --pyargs safetensors_conformance",
+    ]
+
+
+def _message(report: pytest.TestReport) -> dict[str, Any]:
+    """Return the message about an item of the suite, which is a string if pytest-xdist transmitted it."""
+    message: str | dict[str, Any] = getattr(report, "stc", {})
+    return json.loads(message) if isinstance(message, str) else message
+
+
 class _Listener:
     """Receives results and the end-of-run event, because reports have no access to the configuration."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        message = getattr(report, "stc", None)
-        if message is not None:
+        message = _message(report)
+        if message:
             from .suite import suite_of
 
-            suite_of(self._config).collect(json.loads(message) if isinstance(message, str) else message)
+            suite_of(self._config).collect(message)
+            xml = self._config.stash.get(xml_key, None)
+            if xml is not None:  # the default would contain the path of the environment
+                xml.node_reporter(report).add_attribute("classname", "safetensors_conformance")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Announce the order of cases, which is unknown in the worker processes of pytest-xdist."""
@@ -126,20 +165,15 @@ class _Listener:
             plugins, alone = self._config.pluginmanager, self._config.getoption("dist", "no") == "no"
             if alone and "hypothesis" not in sys.modules and plugins.has_plugin("hypothesispytest"):
                 plugins.unregister(name="hypothesispytest")
+            # For each failure, pytest searches all of these for output, which takes quadratic time.
+            reporter: pytest.TerminalReporter | None = plugins.get_plugin("terminalreporter")
+            if reporter is not None:
+                reporter.stats[""] = [one for one in reporter.stats.get("", []) if one.sections]
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-        other = self._config.stash.get(_OTHER, None)
-        if other is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-            for line in (
-                f"{other} belongs to a different checkout from the installed suite:",
-                f"  {_FILE}",
-                "install that checkout with: pip install -e '.[harness]'",
-                (
-                    "or run the installed suite from another folder with: pytest --pyargs "
-                    "safetensors_conformance"
-                ),
-            ):
-                terminalreporter.write_line(line)
-        if SUITE_KEY in self._config.stash:
-            for line in self._config.stash[SUITE_KEY].summary():
-                terminalreporter.write_line(line)
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Remove failures with a likely cause before pytest prints its short summary of failures."""
+        stats = terminalreporter.stats
+        if SUITE_KEY in self._config.stash and "failed" in stats:
+            explained = self._config.stash[SUITE_KEY].is_explained
+            stats["failed"] = [one for one in stats["failed"] if not explained(_message(one))]

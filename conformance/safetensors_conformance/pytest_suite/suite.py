@@ -15,6 +15,7 @@ from safetensors_corpus import Case, ManifestError, load_manifest
 from safetensors_reference.rules.cwe import weaknesses_of
 from safetensors_reference.text import visible_lines
 from safetensors_reports.known import KnownError
+from safetensors_reports.text import plural
 
 from ..implementations.selectors import SelectorError, resolve
 from ..options import DEVICE_NAMES, OPTIONS, is_device
@@ -231,10 +232,21 @@ class Suite:
         if session.exitstatus == 0 and self.driver.has_problems:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def summary(self) -> list[str]:
+    def is_explained(self, message: Mapping[str, Any]) -> bool:
+        """Return whether the summary shows a likely cause of the failure of an item."""
+        known = self.driver.explained.get(message["selector"], ()) if message else ()
+        if "result" in message:
+            return (message["result"]["case"], message["result"]["step"]) in known
+        return "choice" in message and message["choice"]["verdict"] == "choice-inconsistent" and bool(known)
+
+    def summary(self, hidden: int = 0) -> list[str]:
+        """Return the lines about the results; ``hidden`` failures are not in the summary of pytest."""
         if self._is_worker or "driver" not in vars(self):
             return []
-        return ["", *self.driver.summary(), *self._notes]
+        left_out = (
+            f"{plural(hidden, 'failure')} with a likely cause below: not listed above without --full-failures"
+        )
+        return ["", *([left_out, ""] if hidden else []), *self.driver.summary(), *self._notes]
 
 
 def suite_of(config: pytest.Config) -> Suite:

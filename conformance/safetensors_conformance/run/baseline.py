@@ -261,6 +261,7 @@ def _append(
 def _document(path: Path) -> tomlkit.TOMLDocument:
     """Read a file that will be rewritten. Its entries may still lack reasons. Raises KnownError."""
     try:
+        read_baseline(path, complete=False)  # refuse dotted keys, on which tomlkit spends minutes
         document = tomlkit.parse(read_whole(path, MAX_BYTES).decode())
         entries = document.get("expected", tomlkit.aot())
     except (OSError, ValueError, RecursionError) as err:

@@ -486,6 +486,9 @@ class _Proxy:
         keys = ("storages", "tensors", "metadata", "max_shard_size", "file_size_limit")
         self.ask("sharded", folder, {key: self._action[key] for key in keys if key in self._action})
 
+    def export(self, path: Path, folder: Path) -> None:
+        self.ask("export", path, {"folder": str(folder)})
+
     def resave(self, path: Path) -> None:
         self.ask("resave", path)
 

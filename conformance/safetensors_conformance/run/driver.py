@@ -19,6 +19,7 @@ from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes import Cause, cause_lines, causes, describe_failures, mistakes_of
 from safetensors_reports.causes.cause import MAX_SHOWN as MAX_CAUSES
+from safetensors_reports.causes.cause import described
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
@@ -87,11 +88,13 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
         names = where if len(where) <= 2 else [where[0], f"{len(where) - 1} more"]
         lines.append(f"  {' and '.join(names)}: {said}")
     selector, case_id = session.target.selector, first.split(" ", 1)[0]
+    connection = "call" if selector.startswith("exit:") else "adapter"
     return "\n".join(
         [
-            f"the adapter of {selector!r} is probably wrong, because it fails the most basic files",
+            f"the {connection} of {selector!r} is probably wrong, because it fails the most basic files",
             *lines,
             f"run one of them alone: stc run --impl {shlex.quote(selector)} --case {case_id} --no-smoke",
+            "if the mistake is in the program under test, run everything with --no-smoke",
         ]
     )
 
@@ -371,6 +374,22 @@ class Run:
         records = [one.record() for one in self.results.values() if one.header]
         return [(record, causes(record, self.options.manifest)) for record in records]
 
+    @cached_property
+    def explained(self) -> dict[str, set[tuple[str, str]]]:
+        """Selector -> (case, step) of failures that likely causes cover and that are not to be listed."""
+        if self.options.full_failures:
+            return {}
+        started = (selector for selector, one in self.results.items() if one.header)
+        return {
+            selector: {
+                (case, step)
+                for cause in described(found, strict=self.options.strict)
+                for case in cause.cases
+                for step in cause.steps
+            }
+            for selector, (_, found) in zip(started, self._evaluated, strict=True)
+        }
+
     def summary(self) -> list[str]:
         """Return the lines that describe the results. Call it after ``finish``."""
         lines: list[str] = []
@@ -380,7 +399,8 @@ class Run:
                 record, _ = next(evaluated)
                 lines.extend(summary_lines(record))
                 lines.extend(device_lines(one.header, one.results))
-            lines.extend(f"problem: {line}" for problem in one.problems for line in problem.splitlines())
+            else:
+                lines.extend(f"problem: {line}" for problem in one.problems for line in problem.splitlines())
             lines.append("")
         several = len(self._evaluated) > 1
         if several:

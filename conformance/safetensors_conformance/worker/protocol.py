@@ -136,7 +136,7 @@ def parse_start(message: dict[str, Any], selector: str) -> Implementation:
     )
 
 
-SILENT_STEPS = frozenset({"write", "resave", "sharded", "hold", "release"})
+SILENT_STEPS = frozenset({"write", "resave", "sharded", "export", "hold", "release"})
 
 
 def parse_run(

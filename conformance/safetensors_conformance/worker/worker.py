@@ -502,7 +502,10 @@ class PipeWorker(Worker):
 
 
 class ExitWorker(Worker):
-    """A program that runs once per file. Exit status 0 accepts, 1 rejects, and any other is a crash."""
+    """A program that runs once per file. Exit status 0 accepts, 1 rejects, and any other is a crash.
+
+    If its command line contains ``{folder}``, the program exports the file to a folder.
+    """
 
     def __init__(self, target: Target, limits: Limits) -> None:
         self._target = target
@@ -511,15 +514,16 @@ class ExitWorker(Worker):
 
     def start(self) -> Implementation:
         name = Path(self._target.argv[0]).name
-        reported = Implementation(name, "unknown", "unknown", ("read",), selector=self._target.selector)
+        step = "export" if self._target.exports else "read"
+        reported = Implementation(name, "unknown", "unknown", (step,), selector=self._target.selector)
         return _with_descriptor_facts(reported, self._target)
 
     def ask(
         self, step: str, path: str, more: More = None, *, measure: bool = False, limits: Limits | None = None
     ) -> StepResult:
         """Run the program on one file. The measurements do not include the time that a tiny file takes."""
-        del step, more, limits  # there is only one step, and a start costs more than a probe saves
-        result = self._run(path)
+        del step, limits  # there is only one step, and a start costs more than a probe saves
+        result = self._run(path, (more or {}).get("folder", ""))
         if not measure or result.spent_ms is None:
             return replace(result, spent_ms=None)
         if self._start_cost_ms is None:
@@ -527,8 +531,9 @@ class ExitWorker(Worker):
                 self._start_cost_ms = self._run(valid).spent_ms or 0.0
         return replace(result, spent_ms=round(max(result.spent_ms - self._start_cost_ms, 0.0), 3))
 
-    def _run(self, path: str) -> StepResult:
-        argv = [part.replace("{path}", path) for part in self._target.argv]
+    def _run(self, path: str, folder: str = "") -> StepResult:
+        parts = (part.replace("{folder}", folder) for part in self._target.argv)
+        argv = [part.replace("{path}", path) for part in parts]
         began = time.perf_counter()
         try:
             child = self._limits.confinement.start(argv, self._target, self._limits.memory_bytes)

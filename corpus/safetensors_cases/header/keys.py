@@ -311,3 +311,41 @@ def metadata_under_wide_low_lines(f: FileBuilder) -> None:
     """
     f.tensor("w", "F32", [2])
     f.member('"\uff3f\uff3fmetadata\uff3f\uff3f"', '{"format":"pt"}')
+
+
+@rejects(
+    "HDR-12",
+    codes=("HDR_DUP_KEY", "DTY_UNKNOWN", "OFF_BAD_PAIR"),
+    over={
+        "dtype": '"dtype":"","dtype":"F32","shape":[2],"data_offsets":[0,8]',
+        "shape": '"dtype":"F32","shape":[],"shape":[2],"data_offsets":[0,8]',
+        "shape-null": '"dtype":"F32","shape":null,"shape":[2],"data_offsets":[0,8]',
+        "offsets": '"dtype":"F32","shape":[2],"data_offsets":[],"data_offsets":[0,8]',
+    },
+)
+def field_twice_and_first_empty(f: FileBuilder, value: str) -> None:
+    """A tensor entry contains one of its fields twice, and the first value is empty ($slug).
+
+    Many languages treat an empty value like a missing one, so a check that looks for an earlier value misses
+    it.
+    """
+    f.tensor("w", "F32", [2], value="{" + value + "}")
+
+
+@rejects(
+    "HDR-09",
+    codes=("HDR_DUP_KEY", "ENT_MISSING_FIELD", "ENT_NOT_OBJECT"),
+    over={"object": "{}", "null": "null"},
+)
+def name_twice_and_first_empty(f: FileBuilder, value: str) -> None:
+    """The same tensor name appears twice, and the first value is empty ($slug)."""
+    f.member('"w"', value)
+    f.tensor("w", "F32", [2])
+
+
+@rejects("HDR-11", codes="HDR_DUP_KEY")
+def metadata_twice_and_first_empty(f: FileBuilder) -> None:
+    """The metadata appears twice, and the first map is empty."""
+    f.member('"__metadata__"', "{}")
+    f.metadata({"format": "pt"})
+    f.tensor("w", "F32", [2])

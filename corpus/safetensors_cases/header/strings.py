@@ -194,3 +194,30 @@ def mark_escaped_beside_plain_name(f: FileBuilder) -> None:
 def mark_at_start_of_data(f: FileBuilder) -> None:
     """The data begins with the bytes of a byte-order mark."""
     f.tensor("w", "U8", [8], b"\xef\xbb\xbfmarked"[:8])
+
+
+RESERVED_WORDS = {
+    "python": ("None", "True", "False", "self", "class", "def", "lambda", "__init__", "__class__"),
+    "javascript": ("__proto__", "constructor", "this", "undefined", "NaN", "null", "true", "toString"),
+    "others": ("nil", "NULL", "void", "int", "end", "fn", "Self", "super", "default", "-Infinity"),
+}
+
+
+@accepts("ENT-09 HDR-19", importance="high", over=RESERVED_WORDS)
+def names_of_reserved_words(f: FileBuilder, value: tuple[str, ...]) -> None:
+    """Tensors are named like words with a special meaning in programming languages ($slug)."""
+    for name in value:
+        f.tensor(name, "U8", [2])
+
+
+@accepts("MET-04 HDR-19", over=RESERVED_WORDS)
+def metadata_keys_of_reserved_words(f: FileBuilder, value: tuple[str, ...]) -> None:
+    """Metadata keys are words with a special meaning in programming languages ($slug)."""
+    f.metadata({name: f"{number}" for number, name in enumerate(value)})
+    f.tensor("w", "F32", [2])
+
+
+@accepts("ENT-10", importance="low")
+def name_of_65536_bytes(f: FileBuilder) -> None:
+    """A tensor name has 65,536 characters, one more than a 16-bit length can count."""
+    f.tensor("n" * 65_536, "F32", [2])

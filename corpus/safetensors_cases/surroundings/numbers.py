@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from safetensors_corpus.author.file import FileBuilder, filled
 
-from .model import Model, Property, Row, Topic, excludes, permitting
+from .model import Levels, Model, Property, Row, Topic, excludes, permitting
 from .scene import FIELD_ORDERS, padding
 
 PROPERTIES = {
@@ -118,6 +120,7 @@ def _topic(about: str, spell: str, kind: str) -> Topic:
     )
 
 
+BESIDE_ZERO: Levels = {"number": ("adim",), "dims": ("leading", "trailing"), "digits": ("zero",)}
 NUMBERS = Model(
     "numbers",
     PROPERTIES,
@@ -128,7 +131,26 @@ NUMBERS = Model(
             "a dimension of 2^50 beside a dimension of zero",
             lambda row, f: _write(row, f, "{n}", beside=1 << 50),
             ("SHP-04", "SHP-11"),
-            only={"number": ("adim",), "dims": ("leading", "trailing"), "digits": ("zero",)},
+            only=BESIDE_ZERO,
+        ),
+        **{
+            f"number-wide-{name}": Topic(
+                f"a dimension of {about} beside a dimension of zero",
+                partial(_write, spell="{n}", beside=wide),
+                ("SHP-04", "SHP-08"),
+                only=BESIDE_ZERO,
+            )
+            for name, about, wide in (
+                ("odd", "2^53 + 1", (1 << 53) + 1),
+                ("nines", "seventeen nines", 10**17 - 1),
+            )
+        },
+        "number-wide-text": Topic(
+            "a dimension of 2^53 + 1 inside a string beside a dimension of zero",
+            lambda row, f: _write(row, f, f'"{(1 << 53) + 1}"', beside=0),
+            ("SHP-01",),
+            ("SHP_BAD_TYPE", "ENT_BAD_INTEGER"),
+            only=BESIDE_ZERO,
         ),
         **{
             f"number-{name}": _topic(about, spell, kind)

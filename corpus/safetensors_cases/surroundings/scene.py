@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -24,7 +25,7 @@ CODES = {
     "c64": "C64",
 }
 """Level -> dtype code."""
-BYTES = {"page": 4096, "buffer": 65536, "large": 65536 + 256}
+BYTES = {"page": 4096, "buffer": 65536, "large": 65536 + 256, "k128": 131_072 + 256}
 """Level -> size of the subject in bytes."""
 SHAPES = {
     0: (),
@@ -45,6 +46,7 @@ FIELD_ORDERS = {
     "sod": ("shape", "data_offsets", "dtype"),
 }
 TWINS = ("layer.1", "layer.10", "Layer.1", "layer..1", "layer.1 ", "layer,1", "layer.l", "layer.")
+WORDS = ("__proto__", "constructor", "None", "this", "undefined", "null", "self", "__class__")
 METADATA = {"format": "pt", "note": "é"}
 MAPS = {"pairs": METADATA, "emptymap": {}, "manykeys": {f"key {n}": "v" * n for n in range(30)}}
 NAN_BYTES = {"F32": "0100a07f", "F64": "010000000000f47f", "BF16": "a17f", "C64": "0100a07f0200a0ff"}
@@ -154,14 +156,25 @@ def scene(row: Row) -> Scene:
     if row["names"] == "escaped":
         for tensor in out.tensors:
             tensor.key = '"' + "".join(f"\\u{ord(c):04x}" for c in tensor.name) + '"'
+    elif row["names"] == "astral":
+        for tensor in out.tensors:
+            tensor.key = json.dumps(tensor.name)
     return out
 
 
 def _names(row: Row) -> list[str]:
     count = 1 if row["place"] == "only" else {"few": 3, "n16": 17, "n300": 301}[row["count"]]
-    forms = {"utf8": "gewicht.ß{}.重み", "longnames": "block." * 50 + "{}", "escaped": "w{}"}
+    forms = {
+        "utf8": "gewicht.ß{}.重み",
+        "longnames": "block." * 50 + "{}",
+        "escaped": "w{}",
+        "digits": "{}",
+        "astral": "😀{}",
+    }
     if row["names"] == "twins":
         return [*TWINS, *(f"layer.1{n:03}" for n in range(count))][:count]
+    if row["names"] == "words":
+        return [*WORDS, *(f"this{n}" for n in range(count))][:count]
     return [forms.get(row["names"], "t{}").format(n) for n in range(count)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .lists import LISTS
 from .model import Model
 from .numbers import NUMBERS
 from .strings import STRINGS
@@ -15,7 +16,7 @@ from .tensors import TENSORS
 from .tokens import TOKENS
 
 FILE = Path(__file__).parent / "covering.txt"
-MODELS: tuple[Model, ...] = (TENSORS, STRINGS, NUMBERS, TOKENS)
+MODELS: tuple[Model, ...] = (TENSORS, STRINGS, NUMBERS, TOKENS, LISTS)
 
 
 def topics() -> dict[str, Model]:

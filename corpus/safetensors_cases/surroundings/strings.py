@@ -53,6 +53,8 @@ AROUND = {
     "quotes": (rb"\"\\", '"\\'),
 }
 LENGTHS = {"short": 0, "s300": 300, "s5000": 5000, "s40k": 40_000}
+EDGES = {"edgeheader": 4096, "edgefile": 4096 - 8}
+"""Level -> position in the header that the content crosses: 4,096 bytes of the header or of the file."""
 
 PROPERTIES = {
     "where": Property(
@@ -81,6 +83,8 @@ PROPERTIES = {
             "s300": "string of 300 characters",
             "s5000": "string of 5,000 characters",
             "s40k": "string of 40,000 characters",
+            "edgeheader": "across byte 4,096 of the header",
+            "edgefile": "across byte 4,096 of the file",
         },
         ("short", "s300", "s5000"),
     ),
@@ -97,16 +101,16 @@ EXCLUSIONS = (
     excludes(_NAME, where="asname", piece=" ".join(CONTROLS)),
     excludes(_NAME, where="asname", around="escapes"),
     excludes(_ALONE, at="alone", around="escapes accents quotes"),
-    excludes(_ALONE, at="alone", length="s300 s5000 s40k"),
+    excludes(_ALONE, at="alone", length="s300 s5000 s40k edgeheader edgefile"),
+    excludes("there is no text before the content", at="head", length="edgeheader edgefile"),
     excludes("the name would have a different meaning", where="asname", piece="reserved space", at="alone"),
 )
 
 
-def _string(row: Row, spelled: bytes, text: str) -> tuple[bytes, str]:
+def _string(row: Row, spelled: bytes, text: str, filling: int) -> tuple[bytes, str]:
     if row["at"] == "alone":
         return spelled, text
     raw, plain = AROUND[row["around"]]
-    filling = LENGTHS[row["length"]]
     before = (raw + b"x" * filling, plain + "x" * filling)
     sides = {"head": (b"", ""), "tail": before, "inner": before}[row["at"]]
     behind = {"head": before, "tail": (b"", ""), "inner": (raw, plain)}[row["at"]]
@@ -115,7 +119,15 @@ def _string(row: Row, spelled: bytes, text: str) -> tuple[bytes, str]:
 
 def _write(row: Row, f: FileBuilder, spelled: bytes, text: str | None) -> None:
     """Write the file of a row whose string contains ``spelled``; ``text`` is None for a broken string."""
-    raw, plain = _string(row, spelled, text or "")
+    filling = LENGTHS.get(row["length"], 0)
+    if row["length"] in EDGES:
+        trial = FileBuilder()
+        _write({**row, "length": "short"}, trial, spelled, text)
+        string = _string(row, spelled, text or "", 0)[0]
+        start = trial.render().index(string, 8) - 8 + len(AROUND[row["around"]][0])
+        # One byte of the content lies before the edge.
+        filling = EDGES[row["length"]] - start - 1
+    raw, plain = _string(row, spelled, text or "", filling)
     strings = [(json_text(other).encode(), other) for other in ("y", "z")]
     strings.insert({"ahead": 0, "behind": 2}.get(row["others"], 0), (b'"' + raw + b'"', plain))
     if row["others"] == "sole":

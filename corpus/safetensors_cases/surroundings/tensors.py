@@ -39,6 +39,7 @@ PROPERTIES = {
             "page": "tensor of 4,096 bytes",
             "buffer": "tensor of 65,536 bytes",
             "large": "tensor of more than 65,536 bytes",
+            "k128": "tensor of more than 131,072 bytes",
         },
         ("small", "void", "large"),
     ),
@@ -113,6 +114,9 @@ PROPERTIES = {
             "utf8": "names with non-ASCII characters",
             "escaped": "names written with escapes",
             "longnames": "names of 300 characters",
+            "digits": "names that look like integers",
+            "words": "names that are reserved words",
+            "astral": "names written with surrogate pairs",
         },
         ("plain", "twins", "utf8"),
     ),
@@ -126,13 +130,15 @@ PROPERTIES = {
 
 
 EXCLUSIONS = (
-    excludes("a scalar has one element", rank="r0", size="void page buffer large"),
+    excludes("a scalar has one element", rank="r0", size="void page buffer large k128"),
     excludes("a tensor cannot have half a byte", dtype="f4", size="one"),
     excludes("a tensor cannot have half a byte", dtype="f4", rank="r0"),
     excludes("there are no other tensors", place="only", count="n16 n300"),
     excludes("there are no neighbours", place="only", beside="odd alike reshaped wider fnuz"),
     excludes("there is no tensor before the subject", place="first", beside="odd"),
-    excludes("the file would be large", count="n16 n300", beside="alike reshaped", size="page buffer large"),
+    excludes(
+        "the file would be large", count="n16 n300", beside="alike reshaped", size="page buffer large k128"
+    ),
     excludes("some tensors would have the same bytes", beside="alike reshaped", dtype="bool"),
     excludes("some tensors would have the same bytes", count="n300", beside="alike reshaped", dtype="u8 f8"),
     excludes(
@@ -146,7 +152,9 @@ EXCLUSIONS = (
         content="spaces braces archives nans",
     ),
     excludes(
-        "a name of six-byte escapes cannot fill the header exactly", padding="text4096", names="escaped"
+        "a name of six-byte escapes cannot fill the header exactly",
+        padding="text4096",
+        names="escaped astral",
     ),
     excludes("there is no metadata", metadata="bare", map="emptymap manykeys"),
     excludes("a single tensor has no order", place="only", order="rev"),
@@ -177,6 +185,9 @@ LEVELS = {
     "text4096": "a long name",
     "n300": "many tensors",
     "longnames": "a long name",
+    "digits": "a name that looks like a path, a number, a pattern or code",
+    "words": "a name that looks like a path, a number, a pattern or code",
+    "astral": "an escape in a name or in the metadata",
     "r7": "a dimension of size 1 among others",
     "r8": "a dimension of size 1 among others",
     "r12": "a dimension of size 1 among others",

@@ -1,4 +1,4 @@
-"""Builders for a file and its use: slices, changes while it is open, a server, and several readers."""
+"""Builders for a file and its use: slices, exports, changes while it is open, a server, several readers."""
 
 from __future__ import annotations
 
@@ -97,6 +97,17 @@ def index_items(items: list[Any]) -> tuple[Any, ...]:
         else (Ellipsis if item == "..." else item)
         for item in items
     )
+
+
+@dataclass
+class ExportBuilder(FileBuilder):
+    """A file to export. ``links`` maps paths in the folder to the paths outside that they link to."""
+
+    links: dict[str, str] = field(default_factory=dict)
+
+    def action(self) -> dict[str, Any]:
+        contents = [tensor.data.hex() for tensor in self._tensors]
+        return {"do": "export", "contents": contents, "links": self.links}
 
 
 @dataclass

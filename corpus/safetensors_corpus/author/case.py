@@ -32,6 +32,7 @@ AREAS = {
     "writer": "write",
     "index": "index",
     "sharded": "sharded",
+    "export": "export",
     "lifecycle": "lifecycle",
     "remote": "remote",
     "resource": "resource",

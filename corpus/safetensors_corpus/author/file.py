@@ -62,13 +62,14 @@ def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict
     }
 
 
-def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+def stored_file(path: str, data: bytes, *, numbered: bool = False) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the value of ``input`` for a single file, and the file if it is small enough to store."""
-    described = stored_recipe(data)
+    if len(data) <= USUAL_FILE:
+        return {"file": path, **digest(data)}, {path: data}
+    described = stored_recipe(data, numbered=numbered)
     spelled = len(json.dumps(described["recipe"]))
-    if len(data) <= USUAL_FILE or (spelled > LONG_RECIPE and len(data) <= MAX_FILE):
-        del described["recipe"]
-        return {"file": path, **described}, {path: data}
+    if spelled > LONG_RECIPE and len(data) <= MAX_FILE:
+        return {"file": path, **digest(data)}, {path: data}
     if spelled > MAX_FILE:
         raise ValueError(
             f"{len(data):,} bytes without runs that are long enough for a recipe; use repeated data"
@@ -76,13 +77,13 @@ def stored_file(path: str, data: bytes) -> tuple[dict[str, Any], dict[str, bytes
     return described, {}
 
 
-def stored_recipe(data: bytes) -> dict[str, Any]:
+def stored_recipe(data: bytes, *, numbered: bool = False) -> dict[str, Any]:
     """Return the value of ``input`` for a file that the manifest describes and that is not stored."""
-    return {
-        "recipe": recipe.from_bytes(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "size": len(data),
-    }
+    return {"recipe": recipe.from_bytes(data, numbered=numbered), **digest(data)}
+
+
+def digest(data: bytes) -> dict[str, Any]:
+    return {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
 
 
 def json_text(value: object) -> str:
@@ -139,6 +140,7 @@ class FileBuilder(Builder):
         header: bytes of the whole header, which replace the members and the padding.
         cut: number of bytes removed from the end of the file.
         separator: JSON punctuation between members, including whitespace.
+        numbered: whether the recipe of a large file may count members called t0, t1 and so on.
     """
 
     before: bytes = b""
@@ -149,6 +151,7 @@ class FileBuilder(Builder):
     header: bytes | None = None
     cut: int = 0
     separator: str = ","
+    numbered: bool = False
     _members: list[bytes] = field(default_factory=list)
     _data: bytearray = field(default_factory=bytearray)
     _tensors: list[TensorRecord] = field(default_factory=list)
@@ -285,7 +288,7 @@ class FileBuilder(Builder):
         return dtype_features(t.dtype for t in self._tensors)
 
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
-        return stored_file(f"files/{case_id}.safetensors", self.render())
+        return stored_file(f"files/{case_id}.safetensors", self.render(), numbered=self.numbered)
 
 
 def dtype_features(dtypes: Iterable[str]) -> list[str]:

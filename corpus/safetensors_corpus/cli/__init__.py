@@ -38,7 +38,7 @@ class LazyGroup(click.Group):
             command = getattr(import_module(f".{module}", __package__), attribute)
         except (ImportError, AttributeError) as err:
             if isinstance(err, ModuleNotFoundError) and of_harness(err.name):
-                return without_harness(f"stc corpus {cmd_name}", line)
+                return without_harness(f"stc corpus {cmd_name}")
             return _missing(cmd_name, line, str(err))
         assert isinstance(command, click.Command)
         return command

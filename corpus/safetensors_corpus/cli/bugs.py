@@ -13,7 +13,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from safetensors_reference.rules.cli import docs_folder
-from safetensors_reference.text import visible
+from safetensors_reference.text import plural, visible
 
 from ..field_bugs import FAMILIES
 from ..templates import render as rendered
@@ -89,6 +89,8 @@ def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | Non
         )
         if any(pattern.lower() in text.lower() for text in texts):
             selected.append(bug)
+    if not selected:
+        raise click.ClickException(f"no bug matches {pattern!r}")
     if as_json:
         for bug in selected:
             click.echo(json.dumps({**bug, "cases": shown[bug["id"]]}))
@@ -96,7 +98,6 @@ def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | Non
         _print_bug(selected[0], shown[selected[0]["id"]])
     else:
         _print_table(selected, shown)
-    raise SystemExit(0 if selected else 1)
 
 
 def _print_bug(bug: BugRow, cases: Sequence[str]) -> None:
@@ -129,4 +130,4 @@ def _print_table(selected: Sequence[BugRow], shown: Mapping[str, Sequence[str]])
         # Do not truncate piped output to a terminal width.
         Console(markup=False, width=None if sys.stdout.isatty() else 1000).print(grid)
     caught = sum(bool(shown[bug["id"]]) for bug in selected)
-    click.echo(f"{len(selected)} bugs, {caught} of them shown by cases")
+    click.echo(f"{plural(len(selected), 'bug')}, {caught} of them shown by cases")

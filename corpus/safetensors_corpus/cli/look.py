@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from safetensors_reference.text import plural
+
 from ..author.case import AREAS
 from ..document import ManifestError
 from ..manifest import Case
@@ -81,7 +83,7 @@ def list_cases(
         return
     for line in list_lines(selected, width_of_terminal()):
         click.echo(line)
-    click.echo(f"{len(selected)} cases")
+    click.echo(plural(len(selected), "case"))
 
 
 def list_lines(cases: list[Case], width: int | None) -> Iterator[str]:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from safetensors_reference import rule_book
+from safetensors_reference.text import plural
 
 from ..document import MANIFEST, read_document
 from ..manifest import load_manifest
@@ -72,7 +73,7 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
         for line in lines:
             click.echo(line)
         if lines:
-            click.echo(f"{len(lines)} files are not current; run: stc corpus build")
+            click.echo(f"not current: {plural(len(lines), 'file')}; run: stc corpus build")
             raise SystemExit(1)
         click.echo(f"corpus is current: {built.cases} cases, {len(built.files)} files")
         return
@@ -85,7 +86,9 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
         )
     with exit_if_unusable(root):
         written, removed = builder.write(built, root)
-    click.echo(f"{built.cases} cases in {root}: {written} files written, {removed} removed")
+    click.echo(
+        f"{plural(built.cases, 'case')} in {root}: {plural(written, 'file')} written, {removed} removed"
+    )
 
 
 @click.command(context_settings=HELP)
@@ -122,12 +125,12 @@ def copy(folder: Path, pattern: str, recipes: bool, large: bool, force: bool, ro
     with exit_if_unusable(folder):
         plan = plan_copy(manifest.root, chosen, recipes=recipes, large=large)
         _execute(plan, folder)
-    files = f"{len(plan.stored)} files"
+    files = plural(len(plan.stored), "file")
     if recipes:
         total = sum(case["input"]["size"] for case in plan.made)
-        files += f", {len(plan.made)} recipe files of {byte_count(total)} in total"
+        files += f", {plural(len(plan.made), 'recipe file')} of {byte_count(total)} in total"
     cases = len(manifest.cases) if chosen is None else len(chosen)
-    click.echo(f"{folder}: {cases} cases of corpus {manifest.version}, {files}; see its README.txt")
+    click.echo(f"{folder}: {plural(cases, 'case')} of corpus {manifest.version}, {files}; see its README.txt")
     if plan.left_out:
         click.echo(f"skipped because they are above 256 MiB (use --large): {', '.join(plan.left_out)}")
 
@@ -146,7 +149,7 @@ def _execute(plan: CopyPlan, folder: Path) -> None:
     except KeyboardInterrupt:
         missing = plan.steps - len(done)
         if MANIFEST in done:
-            state = f"the corpus is complete, but {missing} recipe files are missing"
+            state = f"the corpus is complete except for {plural(missing, 'recipe file')}"
         else:
             state = f"{missing} of {plan.steps} files are missing, including corpus.json"
         raise click.ClickException(
@@ -177,11 +180,11 @@ def verify(folder: Path | None, heavy: bool) -> None:
     for problem in issues:
         click.echo(problem)
     if issues:
-        click.echo(f"{root}: {len(issues)} problems")
+        click.echo(f"{root}: {plural(len(issues), 'problem')}")
         raise SystemExit(1)
     left = 0 if heavy else sum(case["heavy"] and case["status"] == "active" for case in raw["cases"])
-    note = f"; {left} heavy recipes not checked (use --heavy)" if left else ""
-    click.echo(f"{root}: corpus {raw['corpus_version']} is intact, {total} cases{note}")
+    note = f"; {plural(left, 'heavy recipe')} not checked (use --heavy)" if left else ""
+    click.echo(f"{root}: corpus {raw['corpus_version']} is intact, {plural(total, 'case')}{note}")
 
 
 @click.command(context_settings=HELP)
@@ -279,7 +282,9 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
             old = read_version(since) if since else None
             if lines := builder.differences(builder.build(), root):
                 first = " ".join(lines[0].split())
-                raise ReleaseError(f"{len(lines)} files are not current ({first}, …); run: stc corpus build")
+                raise ReleaseError(
+                    f"not current: {plural(len(lines), 'file')} ({first}, …); run: stc corpus build"
+                )
             files = release_files(root, _license(root), old)
             written = write_release(files, dist)
     except ReleaseError as err:
@@ -291,7 +296,8 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
         click.echo(f"{dist / name}  {byte_count(len(data))}")
     changes = json.loads(files[CHANGES])
     baseline = f"since {old.number}" if isinstance(old, Version) else "first release"
-    click.echo(f"corpus {changes['new']['corpus_version']}, {baseline}: {len(changes['added'])} cases added")
+    added = plural(len(changes["added"]), "case")
+    click.echo(f"corpus {changes['new']['corpus_version']}, {baseline}: {added} added")
 
 
 @click.command(context_settings=HELP)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from safetensors_reference.rules.faults import quote, shorten
+from safetensors_reference.text import plural
 
 from .answer import Answer
 
@@ -72,7 +73,7 @@ def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
             count = len(answer.tensors)
         if count is None or count == content["tensor_count"]:
             return []
-        return [Difference("count", f"{count:,} tensors instead of {content['tensor_count']:,}")]
+        return [Difference("count", f"{plural(count, 'tensor')} instead of {content['tensor_count']:,}")]
     metadata = {"metadata": answer.metadata} if answer.has_metadata else {}
     return _differences(content, {"tensors": answer.tensors, **metadata})
 

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from safetensors_reference.rules.book import BASES, rule_book
+from safetensors_reference.text import plural
 
 from ..manifest import ANY_VALID_FILE, Case, Expectation, claims_rule
 from . import charge
 from .answer import UNSAFE, Answer, Flaw
 from .charge import Demand, first_rule
 from .content import Difference, differences, worst_rows
+from .exported_folder import OUTSIDE
 from .verdicts import badness
 from .written_folder import COMPLETE, NOTHING_LEFT, RULES_OF
 
@@ -216,7 +218,7 @@ def _against(
         if step == "open" and "read" in answers and answers["read"].outcome == "reject":
             late = "accepted in open, but rejected in read"
             return failed(answer, [Failure("late-reject", LATE, basis_of(LATE), "outcome", late)])
-        count = "" if answer.tensors is None else f", {_tensors(len(answer.tensors))}"
+        count = "" if answer.tensors is None else f", {plural(len(answer.tensors), 'tensor')}"
         return failed(answer, [_outcome(demand, "accept", f"accept{count}", option, profile)])
     failures = [f for flaw in answer.flaws if (f := _flaw(demand, expectation, flaw, profile)) is not None]
     if answer.outcome == "accept" and expectation.content is not None:
@@ -226,17 +228,13 @@ def _against(
         return failed(answer, failures)
     missing = answer.unsupported_tensors if answer.outcome == "accept" else []
     if missing:
-        detail = f"cannot return {_tensors(len(missing))}, e.g. {missing[0][:40]!r}"
+        detail = f"cannot return {plural(len(missing), 'tensor')}, e.g. {missing[0][:40]!r}"
         return Judgement("unsupported", detail, (), answer)
     return Judgement("pass", "", (), answer)
 
 
 _WEAKEST_LAST: Sequence[str] = list(BASES)
 LATE = "OFF-15"
-
-
-def _tensors(count: int) -> str:
-    return "1 tensor" if count == 1 else f"{count:,} tensors"
 
 
 def basis_of(rule: str) -> str:
@@ -359,6 +357,10 @@ def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: 
         return failure_of(
             "content", rule, _at_most(broken.level), "valid", flaw.text, _weaker(basis, basis_of(rule))
         )
+    if demand.kind == "export":
+        demanded = rule_book().rules[flaw.rule].level
+        failure = failure_of("content", flaw.rule, demanded, flaw.property, flaw.text)
+        return replace(failure, verdict="unsafe") if flaw.property == OUTSIDE else failure
     if flaw.property not in expectation.properties:
         return None
     rules = RULES_OF[flaw.property]
@@ -394,5 +396,5 @@ def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
 _COSTS = {"peak_bytes": "LIM-03", "seconds": "LIM-04"}
 """Maps each budget to the rule on the cost of parsing a header."""
 EXCEPTIONS = "API-14"
-_KINDS_WITHOUT_API_14 = (*_SAVING, "remote")
+_KINDS_WITHOUT_API_14 = (*_SAVING, "export", "remote")
 """Kinds in which an exception is about a call or a server rather than a file."""

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 VERDICTS: dict[str, str] = {
-    "unsafe": "crashed, hung or exceeded its memory limit, whatever the case expected",
+    "unsafe": (
+        "crashed, hung, exceeded its memory limit or wrote outside its folder, whatever the case expected"
+    ),
     "wrong-content": "accepted the file, but reported tensors, bytes or metadata that it does not contain",
     "wrong-accept": "accepted a file that the written format forbids",
     "wrong-reject": "rejected a file that the written format allows",

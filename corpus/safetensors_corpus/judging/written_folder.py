@@ -20,6 +20,7 @@ from safetensors_reference.rules.faults import quote, shorten
 
 from ..author.index import INDEX_NAME, MODEL, numbered
 from .answer import Answer, Flaw
+from .exported_folder import EXPORT_PROPERTIES
 from .written_file import PROPERTIES, bytes_of
 
 SINGLE = "model.safetensors"
@@ -313,11 +314,13 @@ NOTHING_LEFT = "nothing-left"
 """Property of a process that repeats a request."""
 RULES_OF = {
     **{name: p.rules for named in (PROPERTIES, FOLDER_PROPERTIES) for name, p in named.items()},
+    **{name: (rule,) for name, (rule, _) in EXPORT_PROPERTIES.items()},
     NOTHING_LEFT: ("API-22",),
 }
 """Maps each property of a written file, of a folder or of a process to the rules that require it."""
 MEANINGS = {
     **{name: p.meaning for named in (PROPERTIES, FOLDER_PROPERTIES) for name, p in named.items()},
+    **{name: meaning for name, (_, meaning) in EXPORT_PROPERTIES.items()},
     NOTHING_LEFT: "the process holds no more descriptors, mappings, threads or memory for each request",
 }
 """Maps each property of a written file, of a folder or of a process to its description."""

@@ -17,6 +17,7 @@ from safetensors_reference.rules.book import rule_book
 from .. import recipe
 from ..author.actions import (
     ConcurrentBuilder,
+    ExportBuilder,
     LifecycleBuilder,
     PlacedBuilder,
     RemoteBuilder,
@@ -44,6 +45,7 @@ BUILDERS: dict[str, Callable[[], Builder]] = {
     "write": WriteBuilder,
     "index": IndexBuilder,
     "sharded": ShardedBuilder,
+    "export": ExportBuilder,
     "lifecycle": LifecycleBuilder,
     "remote": RemoteBuilder,
     "resource": RecipeBuilder,

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 
 from safetensors_reference.source import read_whole
+from safetensors_reference.text import plural
 
 from .. import recipe
 from ..document import (
@@ -36,7 +37,7 @@ LARGEST_SCHEMA = 1 << 20
 
 README = (
     "Conformance corpus of the safetensors format, version {version}\n"
-    "{cases} cases, {selection}\n"
+    "{cases}, {selection}\n"
     "\n"
     "corpus.json     all cases with their inputs, their rules and the expected outcomes\n"
     "schema/         JSON Schema of corpus.json, which explains every field\n"
@@ -112,7 +113,7 @@ def plan_copy(
     return CopyPlan(
         root,
         data,
-        README.format(version=raw["corpus_version"], cases=len(rows), selection=selection),
+        README.format(version=raw["corpus_version"], cases=plural(len(rows), "case"), selection=selection),
         {path: digest for case in rows for path, digest, _ in stored_files(case)},
         sorted(f"schema/{p.name}" for p in (root / "schema").glob("*.json")),
         [c for c in made if large or c["input"]["size"] <= LARGEST_IN_MEMORY],

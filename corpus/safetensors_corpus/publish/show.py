@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from safetensors_reference.source import read_whole
-from safetensors_reference.text import hexview
+from safetensors_reference.text import hexview, plural
 
 from .. import recipe
 from ..document import ManifestError
+from ..judging.exported_folder import TARGET
 from ..manifest import LARGEST_IN_MEMORY, ROOT_MARK, Case
 from ..placing import PLACES
 from ..server import BEHAVIOURS
@@ -27,7 +28,7 @@ SHOWN_TENSORS = 8
 def byte_count(size: int) -> str:
     """Format an exact size. From one kibibyte up, add a rounded value."""
     if size < 1024:
-        return f"{size} bytes"
+        return plural(size, "byte")
     value, unit = float(size), "bytes"
     for unit in ("KiB", "MiB", "GiB", "TiB"):  # noqa: B007 - used after the loop
         value /= 1024
@@ -75,7 +76,7 @@ def input_lines(case: Case) -> Iterator[str]:
         data = case.read_input()
         yield hexview(data, 0, 0, limit=SHOWN)
         if len(data) > SHOWN:
-            yield f"          … {len(data) - SHOWN:,} more bytes"
+            yield f"          … {plural(len(data) - SHOWN, 'more byte')}"
 
 
 def _directory(case: Case) -> Iterator[str]:
@@ -120,24 +121,20 @@ def action_lines(case: Case) -> Iterator[str]:
         yield f"asks     {json.dumps(action['tensor'])}[{', '.join(map(index_text, action['index']))}]" + (
             "" if action["index"] else " (only the whole tensor)"
         )
-    elif action["do"] == "write":
-        yield f"writes   to {action['target']}: {_TARGETS.get(action['target'], '')}".rstrip(": ")
-        yield from _given(action)
+    elif action["do"] in ("write", "sharded", "contended"):
+        yield from _saving(action)
     elif action["do"] == "remote":
         yield f"server   {remote_text(action)}"
-    elif action["do"] == "sharded":
-        yield f"saves    in shards of at most {action['max_shard_size']:,} bytes, into the folder model"
-        yield from _given(action)
+    elif action["do"] == "export":
+        yield f"exports  to the folder {TARGET}, where @ROOT@ in a name is the directory that contains one"
+        for link, to in action["links"].items():
+            yield f"  link   {link} -> @ROOT@/{to}"
     elif action["do"] == "lifecycle":
         yield "script"
         for number, step in enumerate(action["script"], 1):
             yield f"  {number:>2}  {step_text(step)}"
     elif action["do"] == "concurrent":
         yield from _concurrent(action)
-    elif action["do"] == "contended":
-        yield f"writes   to {action['target']}, from {len(action['savers']):,} processes at the same time"
-        yield from (f"  saver  {_names(names)}" for names in action["savers"])
-        yield from _given(action)
     elif action["do"] == "placed":
         yield f"place    {action['place']}: {PLACES[action['place']].meaning}"
     elif action["do"] == "repeated":
@@ -159,7 +156,7 @@ def _concurrent(action: Mapping[str, Any]) -> Iterator[str]:
         note = ", which are not in the file" if reader["unknown"] else ""
         yield f"  takes  {_names(reader['tensors'])}{note}"
     if len(readers) > SHOWN_READERS:
-        yield f"  … {len(readers) - SHOWN_READERS:,} more readers"
+        yield f"  … {plural(len(readers) - SHOWN_READERS, 'more reader')}"
     if action["closed"]:
         yield f"  closed by its opener at the beginning of round {action['closed']:,}"
     if action["after"]:
@@ -176,6 +173,17 @@ def index_text(item: Any) -> str:
         texts = ["" if item[key] is None else str(item[key]) for key in ("start", "stop", "step")]
         return ":".join(texts if texts[2] else texts[:2])
     return "..." if item == "..." else json.dumps(item)
+
+
+def _saving(action: Mapping[str, Any]) -> Iterator[str]:
+    if action["do"] == "sharded":
+        yield f"saves    in shards of at most {action['max_shard_size']:,} bytes, into the folder model"
+    elif action["do"] == "contended":
+        yield f"writes   to {action['target']}, from {len(action['savers']):,} processes at the same time"
+        yield from (f"  saver  {_names(names)}" for names in action["savers"])
+    else:
+        yield f"writes   to {action['target']}: {_TARGETS.get(action['target'], '')}".rstrip(": ")
+    yield from _given(action)
 
 
 _TARGETS = {
@@ -202,13 +210,13 @@ def _given(action: Mapping[str, Any]) -> Iterator[str]:
         shape = json.dumps(tensor["shape"], separators=(",", ":"))
         strides = "contiguous" if tensor["strides"] is None else f"strides {tensor['strides']} bytes"
         order = ", big-endian" if tensor["byteorder"] == "big" else ""
-        size = f", {tensor['nbytes']:,} bytes passed" if "nbytes" in tensor else ""
+        size = f", {plural(tensor['nbytes'], 'byte')} passed" if "nbytes" in tensor else ""
         yield (
             f"  tensor {spelled_text(tensor['name'])} {tensor['dtype']}{shape} at byte {tensor['offset']} "
             f"of {json.dumps(tensor['storage'])}, {strides}{order}{size}"
         )
     if len(action["tensors"]) > SHOWN_GIVEN:
-        yield f"  … {len(action['tensors']) - SHOWN_GIVEN:,} more tensors"
+        yield f"  … {plural(len(action['tensors']) - SHOWN_GIVEN, 'more tensor')}"
     if action["metadata"] is not None:
         yield f"  metadata {spelled_text(action['metadata'])[:300]}"
 
@@ -241,11 +249,11 @@ def step_text(step: Mapping[str, Any]) -> str:
     if name in ("open", "close"):
         return f"the reader {name}s the file"
     if name == "truncate":
-        return f"another program truncates the file to {step['size']:,} bytes"
+        return f"another program truncates the file to {plural(step['size'], 'byte')}"
     if name == "unlink":
         return "another program deletes the file"
     parts = step.get("bytes", [])
-    data = f"{recipe.size(parts):,} bytes ({'; '.join(recipe.describe(parts).splitlines())})"
+    data = f"{plural(recipe.size(parts), 'byte')} ({'; '.join(recipe.describe(parts).splitlines())})"
     if name == "rewrite":
         return f"another program writes {data} at byte {step.get('at', 0):,}"
     if name == "append":

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from safetensors_reference.rules.pages import escape, templates_of
+from safetensors_reference.text import plural
 
 from ..field_bugs import reference_url
 
@@ -27,5 +28,5 @@ def reference_link(reference: str) -> str:
 @cache
 def _environment() -> Environment:
     environment = templates_of("safetensors_corpus")
-    environment.filters |= {"json": json.dumps, "link": reference_link, "n": "{:,}".format}
+    environment.filters |= {"json": json.dumps, "link": reference_link, "n": "{:,}".format, "plural": plural}
     return environment

@@ -11,7 +11,7 @@ from typing import Any
 from safetensors_corpus.judging.verdicts import VERDICTS, kind_of
 from safetensors_reference import rule_book
 from safetensors_reports.page.design import harmless_text
-from safetensors_reports.text import code, visible
+from safetensors_reports.text import COPIED, code, plural, visible
 
 from ..finding import NOT_KNOWN, Finding
 
@@ -59,8 +59,8 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
         lines.append("- exposes a reader to " + ", ".join(f"CWE-{w['id']}" for w in document["cwe"][:4]))
     lines.append(
         f"- found by {code(finding.engine or 'hand')}, seed {finding.seed}, input {finding.execs:,}; "
-        f"shrunk from {finding.size_found:,} bytes to {finding.size:,}; repeated in {finding.replays} of "
-        "3 runs"
+        f"shrunk from {plural(finding.size_found, 'byte')} to {finding.size:,}; "
+        f"repeated in {finding.replays} of 3 runs"
     )
     if drawing is not None:
         lines += ["", f"![The bytes of the file]({drawing})"]
@@ -71,7 +71,7 @@ def readme_text(finding: Finding, document: Mapping[str, Any], test: str, drawin
             "`--impl` is relative to that folder."
         ),
         "",
-        f"    {visible(document['reproduce'], 1000)}",
+        f"    {visible(document['reproduce'], COPIED)}",
         "",
     ]
     beside = "" if finding.size <= EMBEDDED else " together with the input"

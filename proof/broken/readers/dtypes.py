@@ -145,6 +145,7 @@ READ_AS: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("stripped", "Strips dtypes.", str.strip),
     ("until-nul", "Ends dtypes at the first NUL.", lambda code: code.split("\0")[0]),
     ("prefix", "Accepts dtypes that begin with a code.", _prefix),
+    ("cut-at-11", "Cuts dtypes at the length of the longest code.", lambda code: code[:11]),
     ("contained", "Searches for a code inside the dtype.",
      lambda code: next((known for known in sorted(WIDTHS, key=len, reverse=True) if known in code), code)),
     ("aliases", "Accepts the dtype names of frameworks.", lambda code: ALIASES.get(code, code)),

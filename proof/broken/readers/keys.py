@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from proof.planted import Planted
 
@@ -125,6 +126,7 @@ CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("ascii", "replaces non-ASCII characters in {}", _folding("[^\x00-\x7f]", "?")),
     ("cut-at-63", "cuts {} at 63 characters", lambda text: text[:63]),
     ("cut-at-1023", "cuts {} at 1,023 characters", lambda text: text[:1023]),
+    ("cut-at-65535", "cuts {} at 65,535 characters", lambda text: text[:65535]),
     ("cut-at-32767", "cuts {} at 32,767 characters", lambda text: text[:32767]),
 )  # fmt: skip
 NAME_CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
@@ -141,6 +143,25 @@ NAME_CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
      lambda text: str(int(text)) if re.fullmatch("[0-9]+", text) else text),
     ("unset-if-empty", "replaces empty {}", lambda text: text or "unnamed"),
 )  # fmt: skip
+
+
+def _last_of_empty(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        READER.demand("key-twice", not found.get(key))
+        found[key] = value
+    return found
+
+
+class NamesOfNothing(SmallReader):
+    """Loses tensors and metadata keys that are named like a missing value."""
+
+    def content(self, file: bytes) -> dict[str, object]:
+        found: dict[str, Any] = super().content(file)
+        lost = ("None", "null", "nil", "NULL", "undefined", "NaN", "void")
+        rows = [row for row in found["tensors"] if row["name"] not in lost]
+        metadata = found["metadata"] and {k: v for k, v in found["metadata"].items() if k not in lost}
+        return found | {"tensors": rows, "metadata": metadata}
 
 
 class NamesOfHostMembers(SmallReader):
@@ -168,6 +189,8 @@ VARIANTS: tuple[Planted, ...] = (
             READER.changed(members=lambda right, header: Pairs(
                 member for member in right(header) if member[0] not in FIELDS))),
     *_duplicates(),
+    reading("empty-value-twice", "Accepts a repeated key if its earlier values are empty.",
+            replace(READER, unique=_last_of_empty).without(*CHECKS)),
     *(reading(f"names-{slug}", _sentence(about, "tensor names"), replace(READER, names=change))
       for slug, about, change in (*CHANGES, *NAME_CHANGES)),
     *(reading(f"metadata-{slug}", _sentence(about, "metadata"), replace(READER, metadata_text=change))

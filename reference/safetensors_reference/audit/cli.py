@@ -17,6 +17,7 @@ from ..files.names import SourceError, is_address
 from ..files.walk import ProgressBar, find_folders
 from ..main import INTERRUPTED
 from ..rules.faults import shown_name
+from ..text import plural
 from .engine import Dask, Engine, EngineError, Pool, run
 from .results import ProcessedFiles, ResultsError, open_results
 from .row import NOT_READ
@@ -92,6 +93,12 @@ class AuditCommand(click.Command):
     "tensors.",
 )
 @click.option(
+    "--alignment",
+    type=click.IntRange(1, 1 << 40),
+    metavar="N",
+    help="Also count the tensors and bytes that are aligned to N bytes.",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
@@ -120,6 +127,7 @@ def audit(
     output: Path | None,
     retry: bool,
     data: bool,
+    alignment: int | None,
     jobs: int | None,
     scheduler: str | None,
     at_once: int,
@@ -162,7 +170,8 @@ def audit(
     remote = bool(lists) or any(map(is_address, sources))
     jobs = min(jobs or cores(), at_once if remote else sys.maxsize)
     share = at_once if scheduler else max(1, at_once // jobs)
-    audit_run = _AuditRun(AuditOptions(share, data), batch or (ROUNDS * share if remote else LOCAL_BATCH))
+    options = AuditOptions(share, data, alignment)
+    audit_run = _AuditRun(options, batch or (ROUNDS * share if remote else LOCAL_BATCH))
     try:
         # Report unusable sources before creating the results.
         folders = find_folders(sources, lists)
@@ -248,5 +257,5 @@ def final_line(counts: Counter[str], *, interrupted: bool = False) -> str:
             words = ", ".join(
                 f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items(), key=lambda kv: -kv[1])
             )
-            parts.append(f"{total:,} {kind}{'s' * (total != 1)}{': ' if words else ''}{words}")
+            parts.append(f"{plural(total, kind)}{': ' if words else ''}{words}")
     return ("interrupted after " if interrupted else "") + "; ".join(parts)

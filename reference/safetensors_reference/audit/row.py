@@ -15,7 +15,7 @@ import msgspec
 from ..files.reading import LARGEST, NotRead, NotReadError
 from ..header.explain import explain_source
 from ..header.json_text import Abandon
-from ..header.model import rows
+from ..header.model import aligned_share, rows
 from ..header.read import examine_source
 from ..model.index import INDEX_CAP, FaultCollector, read_index
 from ..model.read import ABSENT, Shard, check_shards
@@ -119,12 +119,17 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         requests: number of requests or reads, including repeated ones.
         read: number of bytes read.
         note: one line that says why the validity is unknown, or describes the first fault.
+        aligned_tensors: number of non-empty tensors that begin at a multiple of N; present only with
+            `--alignment N`.
+        aligned_bytes: number of bytes in these tensors; present only with `--alignment N`.
+        looks_like: kind of file that an invalid file or index looks like, such as `git-lfs`, `html` or
+            `cut-short`.
     """
 
     address: str
     time: datetime
     verdict: Verdict
-    kind: Literal["file", "model"] = "file"
+    kind: Literal["file", "model"]
     size: Count | None = None
     tag: str = ""
     profiles: Profiles | None = None
@@ -144,6 +149,9 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     requests: Count = 0
     read: Count = 0
     note: str = ""
+    aligned_tensors: Count | None = None
+    aligned_bytes: Count | None = None
+    looks_like: str = ""
 
 
 _VALID = Profiles("valid", "valid", "valid")
@@ -193,7 +201,11 @@ def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def file_row(head: Head) -> tuple[Row, Header | None]:
+def file_row(head: Head, alignment: int | None = None) -> tuple[Row, Header | None]:
+    """Return the row of a file and its header, which is None if the file has faults.
+
+    If ``alignment`` is given, count the tensors that are aligned to this number of bytes.
+    """
     seen = examine_source(head, "hardened")
     header = seen.header
     profiles = _VALID
@@ -201,6 +213,8 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
     if header is None or seen.tolerated:
         profiles, faults = _judged(head, seen.faults, seen.tolerated)
     fields: dict[str, Any] = fault_fields(faults)
+    if seen.looks_like is not None:
+        fields["looks_like"] = seen.looks_like.kind
     length = int.from_bytes(head.data[:8], "little")
     if 0 < length <= len(head.data) - 8:
         digest = hashlib.sha256(memoryview(head.data)[8 : 8 + length]).hexdigest()
@@ -214,10 +228,14 @@ def file_row(head: Head) -> tuple[Row, Header | None]:
             "metadata_keys": tuple(shorten(key, MAX_TEXT) for key in islice(header.metadata or (), MAX_KEYS)),
             "writer": _writer(head.data, header, ordered),
         }
+        if alignment is not None:
+            share = aligned_share(header, alignment)
+            fields |= {"aligned_tensors": share.tensors, "aligned_bytes": share.bytes}
     row = Row(
         address=head.name,
         time=now(),
         verdict=verdict_of(profiles),
+        kind="file",
         size=head.size,
         tag=head.tag,
         profiles=profiles,
@@ -357,6 +375,7 @@ def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
         shards=None if index.text is None else len(index.text.shards),
         requests=head.requests,
         read=head.received,
+        looks_like="" if index.findings.looks_like is None else index.findings.looks_like.kind,
         **about,
     )
 

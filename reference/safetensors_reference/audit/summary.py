@@ -5,19 +5,25 @@ from __future__ import annotations
 import glob
 import math
 import stat
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
 from ..rules.faults import shown_name
+from ..text import plural
 from ..writing.atomic import NotSavedError
 from ..writing.report import write_report
 from .results import ResultsError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 TOP = 20
+FLEET = "the fleet extra: pip install 'safetensors-conformance[fleet]'"
 _COLUMNS = {
     "address": "VARCHAR",
     "kind": "VARCHAR",
@@ -25,6 +31,7 @@ _COLUMNS = {
     "size": "BIGINT",
     "codes": "VARCHAR[]",
     "dtypes": "STRUCT(dtype VARCHAR, tensors BIGINT, bytes BIGINT)[]",
+    "looks_like": "VARCHAR",
     "tensors": "BIGINT",
     "header_bytes": "BIGINT",
     "writer": "STRUCT(fields VARCHAR, compact BOOLEAN, alignment BIGINT, format VARCHAR)",
@@ -77,6 +84,11 @@ _QUERIES = (
         _BY.format("(SELECT unnest(codes) AS what, address FROM models)"),
     ),
     _Query(
+        "What invalid files look like",
+        ("kind", "files", "example"),
+        _BY.format("(SELECT looks_like AS what, address FROM files WHERE looks_like <> '')"),
+    ),
+    _Query(
         "Writers", ("fields · spaces · alignment to 8 · format", "files", "example"), _BY.format("writers")
     ),
     _Query(
@@ -120,22 +132,33 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Number of audited files and models, and the tables of the summary."""
+    """Number of audited files and models, and the tables of the summary.
+
+    Without DuckDB, the summary is not ``complete``: it contains only the tables of verdicts and faults.
+    """
 
     name: str
     files: int
     models: int
     sections: list[Section]
+    complete: bool = True
+
+
+class _CountedRow(msgspec.Struct):
+    address: str
+    verdict: str
+    kind: str | None = "file"  # older rows of files have no kind
+    codes: tuple[str, ...] = ()
 
 
 def summarize(path: Path) -> Summary:
+    name = shown_name(path)
     try:
         import duckdb
     except ImportError as err:
-        raise ResultsError(
-            "a summary needs the fleet extra: pip install 'safetensors-conformance[fleet]'"
-        ) from err
-    name = shown_name(path)
+        if path.is_dir():
+            raise ResultsError(f"{name}: a summary of Parquet files needs {FLEET}") from err
+        return _summarize_counts(path)
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": False}) as db:
             _load(db, path)
@@ -143,20 +166,60 @@ def summarize(path: Path) -> Summary:
             ((files, models),) = counts.fetchall()
             sections = [_section(db, question) for question in _QUERIES]
     except (duckdb.Error, OSError, TypeError) as err:
-        reason = " ".join(str(err).split())
-        raise ResultsError(f"{name}: this is not an audit result: {shown_name(reason, 300)}") from err
+        raise _not_a_result(path, err) from err
     return Summary(name, files, models, [section for section in sections if section.rows])
+
+
+def _summarize_counts(path: Path) -> Summary:
+    newest: dict[str, _CountedRow] = {}
+    decode = msgspec.json.Decoder(_CountedRow).decode
+    try:
+        _check_regular(path)
+        with path.open("rb") as lines:
+            for line in lines:
+                row = decode(line)
+                newest[row.address] = row
+    except (OSError, ValueError, RecursionError) as err:
+        raise _not_a_result(path, err) from err
+    sections = []
+    for query in _QUERIES[:4]:
+        kind = query.columns[1].removesuffix("s")
+        found: dict[str, list[str]] = {}
+        for row in newest.values():
+            if (row.kind or "file") == kind:
+                for what in (row.verdict,) if query.columns[0] == "verdict" else row.codes:
+                    found.setdefault(what, []).append(row.address)
+        ranked = sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+        rows = [(what, len(names), min(names)) for what, names in ranked]
+        sections.append(_table(query, [row[: len(query.columns)] for row in rows]))
+    kinds = Counter(row.kind or "file" for row in newest.values())
+    used = [section for section in sections if section.rows]
+    return Summary(shown_name(path), kinds["file"], kinds["model"], used, complete=False)
+
+
+def _not_a_result(path: Path, err: Exception) -> ResultsError:
+    reason = shown_name(" ".join(str(err).split()), 300)
+    return ResultsError(f"{shown_name(path)}: this is not an audit result: {reason}")
+
+
+def _check_regular(path: Path) -> None:
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe could block
+        raise OSError(f"{shown_name(path)}: this is not a regular file")
 
 
 def _load(db: Any, path: Path) -> None:
     values: dict[str, object] = {}
     files = sorted(path.glob("part-*.parquet"))
     for part in (*files, *(() if path.is_dir() else (path,))):
-        if not stat.S_ISREG(part.stat().st_mode):  # opening a pipe could block
-            raise OSError(f"{shown_name(part)}: this is not a regular file")
+        _check_regular(part)
     parts = [_literal(part) for part in files]
     if parts:
-        source, values = "read_parquet($name)", {"name": parts}
+        # Results of older versions have no column looks_like.
+        source = (
+            "(FROM read_parquet($name, union_by_name = true) "
+            "UNION ALL BY NAME SELECT NULL::VARCHAR AS looks_like WHERE false)"
+        )
+        values = {"name": parts}
     elif path.is_dir():
         source, values = "read_json('/dev/null', format='newline_delimited', columns=$columns)", {}
     else:
@@ -192,13 +255,16 @@ def _section(db: Any, question: _Query) -> Section:
         first, last = db.sql("SELECT coalesce(a, ''), coalesce(z, '') FROM ends").fetchall()[0]
         common = next((n for n, (a, z) in enumerate(zip(first, last, strict=False)) if a != z), len(first))
         values = {"top": max(first.rfind("/", 0, common), 0)}
-    rows = db.execute(question.query, values).fetchall()
+    return _table(question, db.execute(question.query, values).fetchall())
+
+
+def _table(question: _Query, rows: Sequence[Iterable[object]]) -> Section:
     cells = [tuple(map(_cell, row)) for row in rows[:TOP]]
     return Section(question.title, question.columns, cells, max(0, len(rows) - TOP))
 
 
 def as_text(summary: Summary) -> str:
-    out = [f"{summary.name}: {summary.files:,} files, {summary.models:,} models"]
+    out = [f"{summary.name}: {plural(summary.files, 'file')}, {plural(summary.models, 'model')}"]
     for section in summary.sections:
         rows = [section.columns, *(tuple(map(cell, row)) for row in section.rows)]
         widths = [max(len(str(row[at])) for row in rows) for at in range(len(section.columns))]
@@ -248,7 +314,8 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
 
     The tables count files by verdict, fault, writer, source and dtype. They also show the largest files, the
     rarest faults, writers and dtypes, and the number of requests, bytes and seconds that the audit needed. If
-    a file has several rows, only the last one counts. This command needs the fleet extra.
+    a file has several rows, only the last one counts. Without the fleet extra, the command counts only
+    verdicts and faults, and reads only files of JSON lines.
 
     \b
     Exit status:
@@ -258,10 +325,14 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
     try:
         result = summarize(results)
         if output is not None:
+            if not result.complete:
+                raise ResultsError(f"{shown_name(output)}: not written: a page needs {FLEET}")
             write_report(output, as_page(result))
     except (ResultsError, NotSavedError) as err:
         click.echo(str(err), err=True)
         raise SystemExit(2) from err
+    if not result.complete:
+        click.echo(f"{result.name}: the other tables need {FLEET}", err=True)
     if as_json:
         click.echo(msgspec.json.encode(result))
     elif output is None:

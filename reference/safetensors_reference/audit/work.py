@@ -101,6 +101,7 @@ class AuditOptions(NamedTuple):
 
     at_once: int = 64  # maximum number of concurrent requests per worker
     data: bool = False
+    alignment: int | None = None  # count the tensors aligned to this number of bytes
     before: Callable[[FileInput], object] | None = None  # called before each audit, used by tests
 
 
@@ -206,7 +207,9 @@ class _BatchAuditor:
         try:
             # Other requests must continue while a large header is checked.
             row, header = (
-                await asyncio.to_thread(file_row, head) if head.held > LARGE_HEADER else file_row(head)
+                await asyncio.to_thread(file_row, head, self.options.alignment)
+                if head.held > LARGE_HEADER
+                else file_row(head, self.options.alignment)
             )
             if row.verdict != "valid":
                 await confirm_unchanged(self.fetcher, item, head)

@@ -14,12 +14,13 @@ import click
 from ..files.names import is_index, is_remote
 from ..files.walk import ProgressBar, expand_paths
 from ..header.layout import draw_layout
+from ..header.likeness import CUT_SHORT
 from ..main import INTERRUPTED
 from ..model.index import IndexNote
 from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName, rule_book
 from ..rules.faults import render_path, shown_name, without_name
 from ..source import UnreadableError, open_source
-from ..text import hexview, printable, shorten
+from ..text import hexview, plural, printable, shorten
 from .digests import DigestResult, sha256_of, state_of
 from .result import FolderModels
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ..model.judge import Status
     from ..rules.faults import Fault
     from ..source import Source
-    from .digests import DigestList, State
+    from .digests import DigestList, HubDigests, State
     from .result import CheckResult, ModelResult
     from .sarif import SarifLog
     from .statement import CheckRecord
@@ -72,12 +73,19 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Print one line for each file with faults and nothing for valid files.",
 )
 @click.option(
+    "--alignment",
+    type=click.IntRange(1, 1 << 40),
+    metavar="N",
+    help="Also report how many tensors and bytes are aligned to N bytes.",
+)
+@click.option(
     "--digests",
     "digests_path",
     type=_FILE,
-    metavar="FILE",
+    metavar="FILE|hub",
     help="Compare the SHA-256 of every file with the one listed in FILE, which has the format of sha256sum "
-    "output. This option reads whole files.",
+    "output, or, with 'hub', with the one that is its name in a cache of the Hub. This option reads whole "
+    "files.",
 )
 @click.option(
     "--intoto",
@@ -100,6 +108,7 @@ def check(
     profile: str,
     show_all: bool,
     quiet: bool,
+    alignment: int | None,
     digests_path: Path | None,
     intoto_path: Path | None,
     cyclonedx_path: Path | None,
@@ -134,7 +143,8 @@ def check(
     """
     written = {"--sarif": sarif_path, "--intoto": intoto_path, "--cyclonedx": cyclonedx_path}
     _check_options(paths, written, digests_path)
-    session = Session(cast("ProfileName", profile), as_json, quiet, None if show_all else MAX_FAULTS)
+    limit = None if show_all else MAX_FAULTS
+    session = Session(cast("ProfileName", profile), as_json, quiet, limit, alignment)
     # Most runs write neither a log nor a record, so those modules are imported only here.
     if sarif_path is not None:
         from .sarif import SarifLog
@@ -185,9 +195,11 @@ def _check_options(paths: tuple[str, ...], written: dict[str, Path | None], dige
             raise click.UsageError(f"--cyclonedx {text}") from err
 
 
-def _load_digests(path: Path, paths: tuple[str, ...]) -> DigestList:
-    from .digests import DigestList, DigestListError
+def _load_digests(path: Path, paths: tuple[str, ...]) -> DigestList | HubDigests:
+    from .digests import DigestList, DigestListError, HubDigests
 
+    if str(path) == "hub":
+        return HubDigests()
     try:
         return DigestList(path, [name for name in paths if Path(name).is_dir()])
     except DigestListError as err:
@@ -229,8 +241,9 @@ class Session:
     as_json: bool
     quiet: bool
     limit: int | None  # maximum number of faults to print per file
+    alignment: int | None = None
     log: SarifLog | None = None
-    digests: DigestList | None = None
+    digests: DigestList | HubDigests | None = None
     checked: CheckRecord | None = None
     statuses: Counter[Status] = field(default_factory=Counter)
     models: Counter[Status] = field(default_factory=Counter)
@@ -239,7 +252,7 @@ class Session:
     def run(self, paths: Sequence[str]) -> None:
         with ProgressBar(() if any(map(is_remote, paths)) else paths) as bar:
             for folder, items in expand_paths(paths):
-                models = FolderModels(folder, self.profile)
+                models = FolderModels(folder, self.profile, self.alignment)
                 for item in items:
                     self._file(item, models, bar)
                     bar.advance()
@@ -319,7 +332,12 @@ def brief_file_lines(result: CheckResult) -> Iterator[str]:
         yield f"{shorten(printable(result.error), 1000)} ({result.code})"
     else:
         codes = Counter(fault.code for fault in result.faults)
-        yield f"{shown_name(result.name)}: {_plural(len(result.faults), 'fault')}: {_counted(codes)}"
+        count = plural(len(result.faults), "fault")
+        yield f"{shown_name(result.name)}: {count}: {_counted(codes)}{_hint(result)}"
+
+
+def _hint(result: CheckResult) -> str:
+    return "" if result.looks_like is None else f"; {result.looks_like.text}"
 
 
 def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
@@ -332,17 +350,25 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
         yield f"{name}: note: {text}"
     yield from _note_lines(name, result.notes)
     if not faults:
-        shards = "" if result.index is None else f" in {len(result.index.shards):,} shards"
-        text = f"valid, {result.tensors:,} tensors{shards}, {result.data_size:,} bytes of data"
+        shards = "" if result.index is None else f" in {plural(len(result.index.shards), 'shard')}"
+        sizes = plural(result.tensors or 0, "tensor"), plural(result.data_size or 0, "byte")
+        text = f"valid, {sizes[0]}{shards}, {sizes[1]} of data"
         stats = result.alignment
         # Unaligned data is legal (OFF-11) but usually unwanted, so it is mentioned only where it occurs.
-        yield f"{name}: {text}" if stats is None or not stats.unaligned else f"{name}: {text}; {stats}"
+        if stats is not None and stats.unaligned:
+            text += f"; {stats}"
+        if stats is not None and stats.share is not None:
+            text += f"; {stats.share}"
+        yield f"{name}: {text}"
         return
-    yield click.style(f"{name}: {_plural(len(faults), 'fault')}", bold=True)
+    yield click.style(f"{name}: {plural(len(faults), 'fault')}{_hint(result)}", bold=True)
+    more = "more"
+    if limit is not None and result.looks_like is not None and result.looks_like.kind == CUT_SHORT:
+        limit, more = 1, "more tensors that end after the end of the file"
     for fault in faults[:limit]:
         yield from _fault_lines(result.name, fault)
     if limit is not None and len(faults) > limit:
-        yield f"  … and {len(faults) - limit:,} more; --all prints them"
+        yield f"  … and {len(faults) - limit:,} {more}; --all prints them"
     if not result.complete:
         memory = faults[-1].code == "LIM_MEMORY"
         why = "not enough memory" if memory else "the file has too many faults"
@@ -400,12 +426,12 @@ def brief_model_lines(result: ModelResult) -> Iterator[str]:
     if result.status == "unreadable":
         unread = result.judgement.unread
         file, why = next(iter(unread.items()))
-        more = f", and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
+        more = f", and {plural(len(unread) - 1, 'more file')}" if len(unread) > 1 else ""
         text = f"{result.name}: cannot tell whether the model is whole: {file}: {why}{more}"
         yield f"{shorten(printable(text), 1000)} (IO_ERROR)"
     else:
         codes = Counter(finding.code or "" for finding in result.judgement.of("fault"))
-        count = _plural(codes.total(), "fault")
+        count = plural(codes.total(), "fault")
         yield f"{shown_name(result.name)}: model is not whole: {count}: {_counted(codes)}"
 
 
@@ -416,15 +442,16 @@ def model_lines(result: ModelResult, limit: int | None) -> Iterator[str]:
     name, judged = shown_name(result.name), result.judgement
     yield from _note_lines(name, [f.issue for f in result.model_only if isinstance(f.issue, IndexNote)])
     if result.status == "valid":
-        size = f"{judged.tensors or 0:,} tensors in {_plural(len(judged.shards), 'file')}"
-        yield f"{name}: whole model, {size}, {judged.data_size or 0:,} bytes of data"
+        size = f"{plural(judged.tensors or 0, 'tensor')} in {plural(len(judged.shards), 'file')}"
+        kind = "parts of a distributed checkpoint" if judged.partial else "whole model"
+        yield f"{name}: {kind}, {size}, {plural(judged.data_size or 0, 'byte')} of data"
         return
     own = [f for f in result.model_only if f.kind == "fault"]
     inner = len(judged.of("fault")) - len(own)
     above = " (all listed above with their files)" if inner and not own else ""
     if inner and own:
         above = f" ({inner:,} of them listed above with their files)"
-    count = _plural(len(own) + inner, "fault")
+    count = plural(len(own) + inner, "fault")
     yield click.style(f"{name}: model is not whole: {count}{above}", bold=True)
     for finding in own[:limit]:
         yield from _rule_lines(finding.code or "", finding.issue)
@@ -438,17 +465,13 @@ def model_lines(result: ModelResult, limit: int | None) -> Iterator[str]:
 
 def final_line(counts: Counter[Status], models: Counter[Status], *, interrupted: bool) -> str:
     """Return the counts of files and models, e.g. ``12 files: 10 valid, 1 invalid, 1 unreadable``."""
-    files = f"{'interrupted after ' if interrupted else ''}{counts.total():,} files"
+    files = f"{'interrupted after ' if interrupted else ''}{plural(counts.total(), 'file')}"
     text = f"{files}: " + ", ".join(f"{counts[status]:,} {status}" for status in EXIT_STATUS)
     if not models:
         return text
     words = zip(EXIT_STATUS, ("whole", "not whole", "unknown"), strict=True)
     counts_of_models = ", ".join(f"{models[status]:,} {word}" for status, word in words)
-    return f"{text}; {_plural(models.total(), 'model')}: {counts_of_models}"
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count:,} {word}{'s' * (count != 1)}"
+    return f"{text}; {plural(models.total(), 'model')}: {counts_of_models}"
 
 
 def _counted(codes: Counter[str]) -> str:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Answer = Literal["as listed", "differs", "missing", "not listed", "unreadable"]
 MAX_LIST = 64 << 20
+LIST = "the list"
+HUB_CACHE = "the Hub cache"
+SHA256_DIGITS = 64
+_BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LINE = re.compile(r"(?P<escaped>\\?)(?P<digest>[0-9A-Fa-f]{64}) [ *](?P<name>.+)", re.DOTALL)
 _ESCAPES = {"\\\\": "\\", "\\n": "\n", "\\r": "\r"}
 State = tuple[int, int, int, int]
@@ -35,6 +39,14 @@ def state_of(name: str) -> State | None:
     except (OSError, ValueError):
         return None
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def git_id_of(name: str) -> str:
+    """Return the id that Git gives the content of a small file. Raises UnreadableError."""
+    import hashlib
+
+    data = read_whole(name, MAX_LIST)
+    return hashlib.sha1(b"blob %d\0%b" % (len(data), data), usedforsecurity=False).hexdigest()
 
 
 def sha256_of(name: str, state: State | None = None) -> str:
@@ -71,6 +83,7 @@ class DigestResult:
     listed: str | None = None
     found: str | None = None
     why: str | None = None
+    source: str = LIST
 
     @property
     def status(self) -> Status:
@@ -84,10 +97,12 @@ class DigestResult:
 
     def __str__(self) -> str:
         if self.answer == "differs":
-            return f"SHA-256 differs from the list: the file has {self.found}, the list has {self.listed}"
+            kind = "SHA-256" if len(self.found or "") == SHA256_DIGITS else "Git object id"
+            has = f"the file has {self.found}, {self.source} has {self.listed}"
+            return f"{kind} differs from {self.source}: {has}"
         words = {
             "missing": "is in the list of digests, but does not exist",
-            "not listed": "is not in the list of digests",
+            "not listed": f"is not in {'the list of digests' if self.source == LIST else self.source}",
             "unreadable": f"its SHA-256 could not be computed: {self.why}",
         }
         return words.get(self.answer, self.answer)
@@ -114,6 +129,37 @@ def read_list(path: Path) -> dict[str, str]:
     if not out:
         raise DigestListError("it contains no digests")
     return out
+
+
+class HubDigests:
+    """Digests in a cache of the Hub, where each file is a link to a blob with its digest as the name.
+
+    The digest is the SHA-256, or for small files the id that Git gives them. A file outside a cache has none.
+    """
+
+    def __init__(self) -> None:
+        self.answers: Counter[Answer] = Counter()
+
+    def compare(self, name: str, found: str | None, why: str | None) -> DigestResult:
+        blob = os.path.basename(os.path.realpath(name))  # noqa: PTH119 - a name stays as it is spelled
+        if _BLOB.fullmatch(blob) is None:
+            answer: Answer = "not listed"
+        else:
+            if len(blob) != SHA256_DIGITS and found is not None:
+                try:
+                    found = git_id_of(name)
+                except UnreadableError as err:
+                    found, why = None, without_name(str(err), name)
+            answer = "unreadable" if found is None else "as listed" if found == blob else "differs"
+        self.answers[answer] += 1
+        return DigestResult(name, answer, None if answer == "not listed" else blob, found, why, HUB_CACHE)
+
+    def rest(self) -> Iterator[DigestResult]:
+        """Yield nothing, because a cache does not list which files must exist."""
+        return iter(())
+
+    def final_line(self) -> str:
+        return _final_line(self.answers)
 
 
 class DigestList:
@@ -162,4 +208,8 @@ class DigestList:
                 yield self._result(name, listed, found, why)
 
     def final_line(self) -> str:
-        return "digests: " + ", ".join(f"{self.answers[word]:,} {word}" for word in get_args(Answer))
+        return _final_line(self.answers)
+
+
+def _final_line(answers: Counter[Answer]) -> str:
+    return "digests: " + ", ".join(f"{answers[word]:,} {word}" for word in get_args(Answer))

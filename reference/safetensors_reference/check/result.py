@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..files.names import FileInput, beside, find_models, is_index, is_remote
-from ..header.model import rows
+from ..files.names import FileInput, beside, find_gaps, find_models, is_index, is_remote
+from ..files.neighbours import describe_missing
+from ..header.model import AlignedShare, aligned_share, rows
 from ..header.read import examine, examine_source
+from ..model.index import DCP_KEY, IndexNote
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import quote, render_path, without_name
 from ..source import UnreadableError
@@ -19,11 +21,10 @@ if TYPE_CHECKING:
     from ..files.names import Folder, ModelFiles
     from ..header.explain import Explanation
     from ..header.model import Header
-    from ..model.index import IndexNote
     from ..model.judge import ModelFinding, ModelJudgement, Status
     from ..model.read import IndexExplanation, Shard
     from ..rules.book import ProfileName
-    from ..rules.faults import Fault
+    from ..rules.faults import Fault, Likeness
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +34,44 @@ class Alignment:
     data_start: int
     tensors: int
     unaligned: int
+    share: AlignedShare | None = None
 
-    def to_dict(self) -> dict[str, int]:
-        return {
+    def to_dict(self) -> dict[str, object]:
+        out: dict[str, object] = {
             "data_start": self.data_start,
             "data_start_mod_8": self.data_start % 8,
             "data_start_mod_64": self.data_start % 64,
             "unaligned_tensors": self.unaligned,
         }
+        return out if self.share is None else out | {"share": self.share._asdict()}
 
     def __str__(self) -> str:
         return f"data starts at {self.data_start:,}; {self.unaligned:,} of {self.tensors:,} tensors unaligned"
 
 
-def alignment(header: Header) -> Alignment:
+def alignment(header: Header, boundary: int | None = None) -> Alignment:
+    """Return the alignment of the tensors, and the share of those aligned to ``boundary`` bytes if given."""
     start = header.data_start
     unaligned = sum(
         (start + begin) % max(DTYPE_BITS[dtype] // 8, 1) != 0
         for _, dtype, _, begin, end in rows(header.tensors)
         if end > begin
     )
-    return Alignment(start, len(header.tensors), unaligned)
+    share = None if boundary is None else aligned_share(header, boundary)
+    return Alignment(start, len(header.tensors), unaligned, share)
+
+
+def _header_notes(header: Header) -> Iterator[IndexNote]:
+    """Yield what is noteworthy about a valid file."""
+    place = 8, header.data_start
+    if not header.tensors:
+        yield IndexNote("FRM-09", "the file contains no tensors", *place)
+    elif not header.data_size:
+        text = f"all {len(header.tensors):,} tensors are empty, so the file contains no data"
+        yield IndexNote("SHP-04", text, *place)
+    if DCP_KEY in (header.metadata or ()):
+        text = f"the tensors may be parts of larger tensors from a distributed checkpoint ({DCP_KEY})"
+        yield IndexNote("MET-09", text, *place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +87,21 @@ class CheckResult:
     index: IndexExplanation | None = None
     error: str | None = None
     code: str = "IO_ERROR"
+    # what the folder knows about the file, and the boundary of ``--alignment``
+    folder_notes: tuple[IndexNote, ...] = ()
+    boundary: int | None = None
 
     @property
     def status(self) -> Status:
         if self.error is not None:
             return "unreadable"
         return "invalid" if self.faults else "valid"
+
+    @property
+    def looks_like(self) -> Likeness | None:
+        """What an invalid file looks like, or None if it resembles nothing known."""
+        seen = self.index or self.explanation
+        return None if seen is None else seen.looks_like
 
     @property
     def complete(self) -> bool:
@@ -84,7 +111,10 @@ class CheckResult:
 
     @property
     def notes(self) -> list[IndexNote]:
-        return [] if self.index is None else self.index.notes
+        if self.index is not None:
+            return self.index.notes
+        header = None if self.explanation is None else self.explanation.header
+        return [*self.folder_notes, *(() if header is None else _header_notes(header))]
 
     @property
     def tensors(self) -> int | None:
@@ -107,13 +137,13 @@ class CheckResult:
     def alignment(self) -> Alignment | None:
         if self.explanation is None or self.explanation.header is None:
             return None
-        return alignment(self.explanation.header)
+        return alignment(self.explanation.header, self.boundary)
 
     def to_json(self) -> str:
+        kind = "index" if is_index(self.name) else "file"
         if self.error is not None:
-            return json.dumps(
-                {"file": self.name, "readable": False, "code": self.code, "message": self.error}
-            )
+            row = {"file": self.name, "kind": kind, "readable": False, "code": self.code}
+            return json.dumps({**row, "message": self.error})
         start = None if self.explanation is None else self.explanation.data_start
         stats = self.alignment
         notes = [
@@ -131,7 +161,7 @@ class CheckResult:
             "readable": True,
             "valid": not self.faults,
             "profile": self.profile,
-            "kind": "file" if self.index is None else "index",
+            "kind": kind,
             "size": self.size,
             "tensors": self.tensors,
             "shards": None if self.index is None else len(self.index.shards),
@@ -139,6 +169,7 @@ class CheckResult:
             "data_size": self.data_size,
             "alignment": None if stats is None else stats.to_dict(),
             "complete": self.complete,
+            "looks_like": None if self.looks_like is None else self.looks_like._asdict(),
             "faults": [f.to_dict() for f in self.faults],
             "tolerated": [f.to_dict() for f in self.tolerated],
             "notes": notes,
@@ -162,7 +193,9 @@ def check_input(
             return _check_index(name, profile, known or {})
         seen = _examine_remote(name, profile) if is_remote(name) else examine(name, profile)
     except UnreadableError as err:
-        return CheckResult(name, profile, error=str(err), code=err.code)
+        missing = isinstance(err.__cause__, FileNotFoundError) and not is_remote(name)
+        text = f"{err}{describe_missing(name) if missing else ''}"
+        return CheckResult(name, profile, error=text, code=err.code)
     return CheckResult(name, profile, seen.size, seen.faults, seen.tolerated, explanation=seen)
 
 
@@ -249,6 +282,7 @@ class ModelResult:
             "shards": len(judged.shards),
             "tensors": judged.tensors,
             "data_size": judged.data_size,
+            "partial": judged.partial,
             "complete": judged.complete,
             "unread": judged.unread,
             "findings": [finding.to_dict() for finding in judged.findings],
@@ -259,17 +293,25 @@ class ModelResult:
 class FolderModels:
     """Checks the files of one folder and then their models, so that each file is read only once."""
 
-    def __init__(self, folder: Folder, profile: ProfileName) -> None:
-        self._profile = profile
+    def __init__(self, folder: Folder, profile: ProfileName, boundary: int | None = None) -> None:
+        self._profile, self._boundary = profile, boundary
         items = folder.items if folder.listed else ()
         self._files = {item.address.rpartition("/")[2]: item for item in items}
         self._models = find_models(self._files)
+        self._gaps = find_gaps(self._files)
         self._names = {name for model in self._models for name in model.files}
         self._results: dict[str, CheckResult] = {}
 
     def check(self, item: FileInput) -> CheckResult:
         result = check_input(item, self._profile, self._explanations() if is_index(item.address) else None)
         name = item.address.rpartition("/")[2]
+        missing = self._gaps.get(name)
+        if missing is not None:
+            text = f"the numbers in the names have a gap: {quote(missing)} does not exist"
+            text += self._describe(missing)
+            result = replace(result, folder_notes=(IndexNote("IDX-15", text, 0, 0),))
+        if self._boundary is not None:
+            result = replace(result, boundary=self._boundary)
         if name in self._names:
             self._results[name] = result
         return result
@@ -293,15 +335,19 @@ class FolderModels:
         from ..model.judge import ModelJudgement, judge_model
 
         wanted = [n for n in files.numbers if files.index is None or n in self._results]
-        wanted += [n for n in files.rivals if n in self._results]
+        wanted += [n for n in files.rivals + files.strays if n in self._results]
         shards = {name: _shard(self._result(name)) for name in wanted}
         if files.index is None:
-            return judge_model(files, None, shards, self._names, self._profile)
+            return judge_model(files, None, shards, self._names, self._profile, self._describe)
         index = self._result(files.index)
         if index.index is None:
             why = without_name(index.error or "it was not read", index.name)
             return ModelJudgement(files.stem, files.index, unread={files.index: why})
         return judge_model(files, index.index, shards, self._names, self._profile)
+
+    def _describe(self, name: str) -> str:
+        place = beside(next(iter(self._files.values())).address, name)
+        return "" if is_remote(place) else describe_missing(place)
 
     def _result(self, name: str) -> CheckResult:
         if name not in self._results:

@@ -76,8 +76,10 @@ class SarifLog:
         elif not result.complete:
             self._notify("warning", f"{result.name}: there are more faults than this log contains", location)
         identities: Counter[tuple[str, ...]] = Counter()
+        hint = result.looks_like
         for fault, tolerated in [(f, False) for f in result.faults] + [(f, True) for f in result.tolerated]:
-            out = _result(fault, location, tolerated)
+            out = _result(fault, location, tolerated, "" if hint is None else f"; {hint.text}")
+            hint = None  # once per file
             self._add(out, identities, (uri, fault.rule, fault.code), fault.path)
         for note in result.notes:
             self._add(_note(note, location), identities, (uri, note.rule, ""), note.path)
@@ -174,14 +176,14 @@ class SarifLog:
         return json.dumps(self.log(exit_status), indent=1) + "\n"
 
 
-def _result(fault: Fault, artifact: Json, tolerated: bool) -> Json:
+def _result(fault: Fault, artifact: Json, tolerated: bool, hint: str = "") -> Json:
     must = rule_book().rules[fault.rule].level == "must"
     note = " (tolerated by the profile)" if tolerated else ""
     out: Json = {
         **_rule(fault.rule),
         # Breaking a "should" or "may" rule is less severe than breaking a "must" rule.
         "level": "note" if tolerated else "error" if must else "warning",
-        "message": message(f"{fault.code}: {fault.message}{note}"),
+        "message": message(f"{fault.code}: {fault.message}{note}{hint}"),
         "locations": [_location(artifact, fault.start, fault.end, fault.path)],
         "properties": {"code": fault.code, "choice": fault.choice},
     }

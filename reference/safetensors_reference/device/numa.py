@@ -20,8 +20,10 @@ SYSFS = Path("/sys")
 def checked_cpus(cpus: Iterable[int]) -> frozenset[int]:
     """Return the CPUs that a caller chose. Raises AccessError if this process may not use them."""
     try:
-        chosen = frozenset(map(index, cpus))
-        known = hasattr(os, "sched_getaffinity") and chosen <= os.sched_getaffinity(0)
+        given = list(cpus)
+        chosen = frozenset(map(index, given))
+        usable = hasattr(os, "sched_getaffinity") and chosen <= os.sched_getaffinity(0)
+        known = usable and not any(isinstance(cpu, bool) for cpu in given)
     except TypeError:
         known = False
     if not known or not chosen:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -17,11 +18,16 @@ INDEX_SUFFIX = ".safetensors.index.json"
 MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
 NO_MODEL_FILES = f"contains no {MODEL_FILES}"
 CONSOLIDATED = "consolidated"
+MAX_STRAYS = 100
+"""Maximum number of other files in a folder that are compared with its models, because their headers stay in
+memory. A folder with more of them is a collection of files.
+"""
 HUB = "hf://"
 WEB = ("https://", "http://")
 _NUMBERED = re.compile(
     r"(?P<stem>.+)-(?P<number>[0-9]{1,9})-of-(?P<count>[0-9]{1,9})\.safetensors", re.DOTALL
 )
+_COUNTED = re.compile(r"(?P<stem>.*?)(?P<number>[0-9]{1,9})\.safetensors", re.DOTALL)
 # Diffusers puts the variant after the word "index" in the name of an index, but before the number in the
 # names of shards.
 _INDEX = re.compile(r"(?P<stem>.*)\.safetensors\.index(?:\.(?P<variant>[^./]+))?\.json", re.DOTALL)
@@ -145,51 +151,61 @@ def is_index(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Files that may form a model. Some loaders use ``rivals`` instead of some or all of the other files."""
+    """Files that may form a model. Some loaders use ``rivals`` instead of some or all of the other files.
+
+    ``strays`` are all other files without a number; some loaders read every file in the folder.
+    """
 
     stem: str
     index: str | None
     numbers: tuple[str, ...]
     rivals: tuple[str, ...] = ()
+    strays: tuple[str, ...] = ()
 
     @property
     def files(self) -> set[str]:
-        return {*self.numbers, *self.rivals, *(() if self.index is None else (self.index,))}
+        index = () if self.index is None else (self.index,)
+        return {*self.numbers, *self.rivals, *self.strays, *index}
 
 
 def find_models(names: Iterable[str]) -> list[ModelFiles]:
     """Return the models in a folder that consist of several files. Models with an index come first."""
     sets: dict[str, dict[int, list[str]]] = {}
     indexes: dict[str, str] = {}
-    files: set[str] = set()
+    single: set[str] = set()
     for name in names:
         stem = index_stem(name)
         if stem is not None:
             indexes[name] = stem
         elif name.endswith(SUFFIX):
-            files.add(name)
             found = parse_shard_number(name)
-            if found is not None:
+            if found is None:
+                single.add(name)
+            else:
                 sets.setdefault(found.stem, {}).setdefault(found.total, []).append(name)
-    consolidated = {name for name in files if name.startswith(CONSOLIDATED)} if indexes or sets else set()
+    numbered = (name for counts in sets.values() for group in counts.values() for name in group)
+    files = single.union(numbered)
+    consolidated = {name for name in files if name.startswith(CONSOLIDATED)}
 
-    def rivals(stem: str, others: Collection[str]) -> tuple[str, ...]:
-        found = {f"{stem}{SUFFIX}"} & files
+    def model(stem: str, index: str | None, numbers: Collection[str], others: Collection[str]) -> ModelFiles:
+        rivals = {f"{stem}{SUFFIX}"} & files
         if not stem.startswith(CONSOLIDATED):
-            found |= consolidated
-        return tuple(sorted(found.union(others)))
+            rivals |= consolidated
+        rivals.update(others)
+        strays = single - rivals if len(single) <= MAX_STRAYS else ()
+        return ModelFiles(stem, index, *(tuple(sorted(part)) for part in (numbers, rivals, strays)))
 
     out = []
     for index, stem in sorted(indexes.items()):
         mine = [name for group in sets.get(stem, {}).values() for name in group]
-        out.append(ModelFiles(stem, index, tuple(sorted(mine)), rivals(stem, indexes.keys() - {index})))
+        out.append(model(stem, index, mine, indexes.keys() - {index}))
     indexed = set(indexes.values())
     for stem, counts in sorted(sets.items()):
         if stem in indexed:
             continue
         for count, group in sorted(counts.items()):
             others = [name for other, names in counts.items() if other != count for name in names]
-            out.append(ModelFiles(stem, None, tuple(sorted(group)), rivals(stem, others)))
+            out.append(model(stem, None, group, others))
     return out
 
 
@@ -206,3 +222,26 @@ def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int
     if expected < end:
         gaps.append((expected, end - 1))
     return gaps
+
+
+def find_gaps(names: Iterable[str]) -> dict[str, str]:
+    """Find gaps in names such as ``out-00001.safetensors``, which do not contain the number of files.
+
+    Return a mapping of the first name after each gap to the first missing name. At least three files must
+    exist, and more than are missing. Otherwise the numbers may have another meaning, such as a step.
+    """
+    sets: dict[str, dict[int, str]] = {}
+    for name in names:
+        match = _COUNTED.fullmatch(name)
+        if match is not None and parse_shard_number(name) is None:
+            sets.setdefault(match["stem"], {})[int(match["number"])] = name
+    out = {}
+    for stem, files in sets.items():
+        numbers = sorted(files)
+        if len(files) < 3 or len(files) <= numbers[-1] - numbers[0] + 1 - len(files):
+            continue
+        for before, after in pairwise(numbers):
+            if after > before + 1:
+                digits = len(files[after]) - len(stem) - len(SUFFIX)
+                out[files[after]] = f"{stem}{before + 1:0{digits}}{SUFFIX}"
+    return out

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from ..header.explain import framing_fault
 from ..rules.errors import PortableError
 from ..source import PathSource, UnreadableError
+from .neighbours import describe_missing
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -193,7 +194,10 @@ def _opened(item: FileInput) -> Iterator[PathSource]:
             verdict = "missing"
         elif isinstance(err.__cause__, PermissionError):
             verdict = "refused"
-        raise NotReadError(verdict, str(err).rpartition(": ")[2]) from err
+        note = str(err).rpartition(": ")[2]
+        if isinstance(err.__cause__, FileNotFoundError):
+            note += describe_missing(item.address)
+        raise NotReadError(verdict, note) from err
 
 
 class Requests:

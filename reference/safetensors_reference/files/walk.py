@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from threading import Thread
 from typing import TYPE_CHECKING, Self
 
-from ..rules.faults import shown_name, without_name
+from ..rules.faults import quote, shown_name, without_name
 from .names import (
     HUB,
     NO_MODEL_FILES,
@@ -27,6 +27,7 @@ from .names import (
     is_model_file,
     is_remote,
 )
+from .neighbours import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -137,7 +138,7 @@ def _local(name: str) -> Iterator[Folder]:
 
 
 def _walk(top: str) -> Iterator[Folder]:
-    places, empty = deque([top]), True
+    places, empty, unfinished = deque([top]), True, ""
     while places:
         place = places.popleft()
         names: list[str] = []
@@ -149,6 +150,8 @@ def _walk(top: str) -> Iterator[Folder]:
                         below.append(entry.path)
                     elif is_model_file(entry.name):
                         names.append(entry.path)
+                    elif entry.name.endswith(UNFINISHED):
+                        unfinished = f"; {quote(entry.name)} in it looks like an unfinished download"
         except OSError as err:
             empty = False
             yield Folder.problem(place, err.strerror or str(err))
@@ -161,7 +164,7 @@ def _walk(top: str) -> Iterator[Folder]:
             # Create the items lazily, because a folder may contain a million names.
             yield Folder(None, map(FileInput, names), has_index, listed=True)
     if empty:
-        yield Folder.problem(top, NO_MODEL_FILES)
+        yield Folder.problem(top, NO_MODEL_FILES + unfinished)
 
 
 def _lines(name: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import Fault, JsonPath, quote, shorten
+from ..text import plural
 from .json_text import Long, Node, plain_integer, whole_number
 from .layout import Range, show_shape
 from .model import Rows, TensorInfo
@@ -205,7 +206,7 @@ class EntryReader:
     def _offsets(self, node: Node, path: JsonPath) -> tuple[int, int] | None:
         count = node.count if node.kind == "array" else 0
         if count != 2 and (node.whole or count > 2 or node.kind != "array"):
-            found = f"an array with {count:,} elements" if node.kind == "array" else describe(node)
+            found = f"an array with {plural(count, 'element')}" if node.kind == "array" else describe(node)
             text = f"data_offsets is {found}, not a pair of integers"
             self._report("OFF_BAD_PAIR", "OFF-01", text, node, path)
             return None
@@ -235,18 +236,17 @@ class EntryReader:
             self._report("SHP_OVERFLOW", "SHP-05", text, shape_node, path)
             return
         if bits % 8:
-            text = (
-                f"{elements:,} elements of {entry.dtype} have {bits:,} bits, which is not a whole number of "
-                "bytes"
-            )
+            has = "has" if elements == 1 else "have"
+            size = f"{plural(elements, 'element')} of {entry.dtype} {has} {bits:,} bits"
+            text = f"{size}, which is not a whole number of bytes"
             self._report("DTY_SUBBYTE", "DTY-09", text, shape_node, path)
             return
         if entry.offsets is None or entry.offsets_node is None or entry.offsets[0] > entry.offsets[1]:
             return
         have = entry.offsets[1] - entry.offsets[0]
         if have != bits // 8:
-            need = f"{entry.dtype} {show_shape(entry.shape)} needs {bits // 8:,} bytes"
-            text = f"{need}, but the range has {have:,} bytes"
+            need = f"{entry.dtype} {show_shape(entry.shape)} needs {plural(bits // 8, 'byte')}"
+            text = f"{need}, but the range has {plural(have, 'byte')}"
             at = (entry.name, "data_offsets")
             self._report("OFF_SIZE_MISMATCH", "OFF-05", text, entry.offsets_node, at)
 

@@ -16,11 +16,13 @@ from itertools import chain
 
 from ..rules.book import HEADER_CAP, PROFILES, ProfileName, rule_book
 from ..rules.errors import AccessError, InvalidError
-from ..rules.faults import Fault, quote, shown
+from ..rules.faults import Fault, Likeness, quote, shown
 from ..source import Source, SourceLike, open_source
+from ..text import plural
 from .entries import Entries, Entry, EntryReader, Ranges, Tensors
 from .json_text import Abandon, JsonReader, Node, TooDeep, find_not_utf8, unfinished
 from .layout import Range, check_layout
+from .likeness import find_likeness
 from .model import Header
 from .texts import Names
 
@@ -51,6 +53,7 @@ class Explanation:
         ranges: declared byte ranges of the entries, available even if there are faults.
         data_start: file position of the data buffer, or None if the framing is broken.
         cut: True if the reader stopped at ``FAULT_LIMIT`` faults or because it ran out of memory.
+        looks_like: what an invalid file looks like, or None if it resembles nothing known.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Explanation:
     ranges: Sequence[Range] = field(default=(), repr=False)
     data_start: int | None = None
     cut: bool = False
+    looks_like: Likeness | None = None
 
     @property
     def valid(self) -> bool:
@@ -108,13 +112,19 @@ def explain_source(
     """Explain an open source. If you have already read its header, pass it as ``header``."""
     check_profile(profile)
     try:
-        return _Explainer(source, profile).run(header)
+        return _with_likeness(_Explainer(source, profile).run(header), source)
     except MemoryError:
         # The faults found so far were lost when memory ran out. This is a limit of this reader, not a fault
         # of the file.
         text = "not enough memory to read the header"
         fault = Fault("LIM_MEMORY", "LIM-06", text, 8, source.size)
         return Explanation(source.name, source.size, profile, [fault], cut=True)
+
+
+def _with_likeness(out: Explanation, source: Source) -> Explanation:
+    if out.faults:
+        out.looks_like = find_likeness(source, out.faults, out.ranges, out.data_start)
+    return out
 
 
 def framing_fault(prefix: bytes, size: int) -> Fault | None:
@@ -135,7 +145,8 @@ def framing_fault(prefix: bytes, size: int) -> Fault | None:
         text = f"header length {length:,} exceeds the limit of {HEADER_CAP:,}"
         return Fault("FRM_HEADER_OVER_LIMIT", "FRM-06", text, 0, 8)
     if length > size - 8:
-        text = f"the header length is {length:,}, but only {size - 8:,} bytes follow the length prefix"
+        rest = f"{plural(size - 8, 'byte')} follow{'s' * (size == 9)} the length prefix"
+        text = f"the header length is {length:,}, but only {rest}"
         return Fault("FRM_HEADER_PAST_EOF", "FRM-04", text, 0, 8)
     return None
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..rules.faults import Fault, quote
+from ..text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -69,7 +70,8 @@ def check_layout(ranges: Sequence[Range], data_start: int, data_size: int, compl
         if item.end >= cursor:
             cursor, before = item.end, item
     if cursor < data_size and complete:
-        text = f"{data_size - cursor:,} bytes follow the last tensor"
+        rest = data_size - cursor
+        text = f"{plural(rest, 'byte')} follow{'s' * (rest == 1)} the last tensor"
         yield Fault("OFF_TRAILING", "OFF-08", text, data_start + cursor, data_start + data_size)
 
 
@@ -118,13 +120,13 @@ def draw_layout(ranges: Sequence[Range], data_size: int, limit: int = 8) -> str:
             cursor = max(ends)
             break
         if item.begin > cursor:
-            parts.append(f"|hole: {item.begin - cursor:,} bytes| {item.begin}")
+            parts.append(f"|hole: {plural(item.begin - cursor, 'byte')}| {item.begin}")
         elif item.begin < cursor:
             parts.append(f"back to {item.begin}")
         parts.append(f"|{quote(item.name, 24)}: {item.label}| {item.end}")
         cursor = max(cursor, item.end)
     if cursor < data_size:
-        parts.append(f"|trailing: {data_size - cursor:,} bytes| {data_size} = end of file")
+        parts.append(f"|trailing: {plural(data_size - cursor, 'byte')}| {data_size} = end of file")
     elif cursor > data_size:
         parts.append(f"but the file ends at {data_size}")
     else:

@@ -60,6 +60,21 @@ def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[TensorRow]:
     return tensors.rows() if isinstance(tensors, Rows) else tensors.values()
 
 
+class AlignedShare(NamedTuple):
+    """How many tensors with data, and how many of their bytes, are in tensors aligned to ``boundary``."""
+
+    boundary: int
+    tensors: int
+    of_tensors: int
+    bytes: int
+    of_bytes: int
+
+    def __str__(self) -> str:
+        tensors = f"{self.tensors:,} of {self.of_tensors:,} tensors"
+        share = f"{100 * self.bytes / self.of_bytes:.1f}" if self.of_bytes else "100.0"
+        return f"{tensors} and {share} % of the bytes aligned to {self.boundary:,}"
+
+
 class Header(NamedTuple):
     """A header without faults.
 
@@ -91,3 +106,10 @@ class Header(NamedTuple):
         An empty tensor comes before a tensor that begins at the same position.
         """
         return sorted(self.tensors.values(), key=lambda t: (t.begin, t.end))
+
+
+def aligned_share(header: Header, boundary: int) -> AlignedShare:
+    """Count the tensors with data that begin at a file position divisible by ``boundary``."""
+    sizes = [(begin, end - begin) for _, _, _, begin, end in rows(header.tensors) if end > begin]
+    aligned = [size for begin, size in sizes if (header.data_start + begin) % boundary == 0]
+    return AlignedShare(boundary, len(aligned), len(sizes), sum(aligned), sum(size for _, size in sizes))

@@ -13,7 +13,8 @@ from urllib.parse import unquote
 from ..files.names import SUFFIX
 from ..header.entries import describe
 from ..header.json_text import Abandon, JsonReader, Node, find_not_utf8
-from ..rules.faults import Fault, quote
+from ..header.likeness import SAMPLE, likeness
+from ..rules.faults import Fault, Likeness, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +36,9 @@ FAULT_LIMIT = 100_000
 WEIGHT_MAP = "weight_map"
 METADATA = "metadata"
 TOTAL_SIZE = "total_size"
+DCP_KEY = "DCP_SHARDING_INFO"
+"""Metadata key of a file from a distributed checkpoint of PyTorch, which may contain parts of tensors."""
+DCP_STEM = "shard-"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -78,7 +82,7 @@ def _not_bare(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class IndexNote:
-    """A legitimate but noteworthy fact, such as a symbolic link (IDX-06). Positions refer to the index."""
+    """A legitimate but noteworthy fact about an index or another file, such as a symbolic link (IDX-06)."""
 
     rule: str
     message: str
@@ -95,6 +99,7 @@ class FaultCollector:
     tolerated: list[Fault] = field(default_factory=list)
     notes: list[IndexNote] = field(default_factory=list)
     full: bool = False
+    looks_like: Likeness | None = None  # what a file without a weight_map looks like
 
     def add(self, fault: Fault, tolerated: bool = False) -> None:
         """Add a fault. If it brings the total to ``FAULT_LIMIT``, say so in its message and raise Abandon."""
@@ -150,7 +155,12 @@ def read_index(source: Source, findings: FaultCollector) -> IndexText | None:
         text = f"the index has {source.size:,} bytes, which exceeds the limit of {INDEX_CAP:,} bytes (IDX-13)"
         findings.faults.append(Fault("LIM_MEMORY", "LIM-06", text, 0, source.size))
         return None
-    return read_index_text(source.read(0, source.size), findings)
+    data = source.read(0, source.size)
+    out = read_index_text(data, findings)
+    if out is None and findings.faults:
+        found = likeness(data[:SAMPLE], source.size)
+        findings.looks_like = None if found is None or found.kind in ("json", "index") else found
+    return out
 
 
 def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:

@@ -7,14 +7,14 @@ reported with the file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ..files.names import SUFFIX, index_stem, missing_numbers, parse_shard_number, sibling_name
 from ..rules.faults import Fault, quote, quote_some, render_path
 from ..source import MemorySource
-from .index import IndexNote
+from .index import DCP_KEY, DCP_STEM, IndexNote
 from .read import ABSENT, IndexExplanation, Shard, explain_index_source
 
 if TYPE_CHECKING:
@@ -60,7 +60,10 @@ class ModelFinding:
 
 @dataclass(slots=True)
 class ModelJudgement:
-    """Result for one model; ``tensors`` and ``data_size`` are None if there are faults or unread files."""
+    """Result for one model; ``tensors`` and ``data_size`` are None if there are faults or unread files.
+
+    ``partial`` is True if the files contain parts of tensors from a distributed checkpoint.
+    """
 
     stem: str
     index: str | None
@@ -70,6 +73,7 @@ class ModelJudgement:
     findings: list[ModelFinding] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     complete: bool = True
+    partial: bool = False
 
     def of(self, kind: Kind) -> list[ModelFinding]:
         return [f for f in self.findings if f.kind == kind]
@@ -94,10 +98,20 @@ def judge_model(
     shards: Mapping[str, Shard],
     names: Collection[str],
     profile: ProfileName = "hardened",
+    describe: Callable[[str], str] = lambda _: "",
 ) -> ModelJudgement:
-    """Judge a model without opening files. Files in ``names`` that are not in ``shards`` were not read."""
+    """Judge a model without opening files.
+
+    Args:
+        files: names of the files.
+        index: content of the index or the result of reading it; None for a model without an index.
+        shards: the files that were read.
+        names: all names in the folder. Files in ``names`` that are not in ``shards`` were not read.
+        profile: profile to use where readers may differ.
+        describe: returns a clause that says what exists in place of a missing file.
+    """
     if files.index is None or index is None:
-        out = _by_numbers(files, shards)
+        out = _by_numbers(files, shards, describe)
         headers = {name: header for name in files.numbers if (header := _header(shards, name)) is not None}
         named: Collection[str] = files.numbers
     else:
@@ -111,6 +125,10 @@ def judge_model(
         named = set(index.weight_map.values())
         headers = {name: header for name in named if (header := _header(shards, name)) is not None}
         headers |= {n: s.header for n, s in index.shards.items() if s.header is not None}
+    # Every file of a distributed checkpoint has this key, but only the names of parts begin like this.
+    out.partial = files.stem.startswith(DCP_STEM) and any(
+        DCP_KEY in (header.metadata or ()) for header in headers.values()
+    )
     _report_leftovers(out, files, named, headers, shards)
     order: dict[Kind, int] = {"fault": 0, "tolerated": 1, "note": 2}
     out.findings.sort(key=lambda f: order[f.kind])
@@ -157,7 +175,9 @@ def _by_index(files: ModelFiles, name: str, seen: IndexExplanation, names: Colle
     return out
 
 
-def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgement:
+def _by_numbers(
+    files: ModelFiles, shards: Mapping[str, Shard], describe: Callable[[str], str]
+) -> ModelJudgement:
     out = ModelJudgement(files.stem, None, files.numbers)
     holders: dict[str, str] = {}
     size = 0
@@ -172,7 +192,7 @@ def _by_numbers(files: ModelFiles, shards: Mapping[str, Shard]) -> ModelJudgemen
         if shard.header is not None:
             size += shard.header.data_size
             _check_duplicates(out, name, shard.header, holders)
-    _check_set(out, files)
+    _check_set(out, files, describe)
     if out.status == "valid":
         out.tensors, out.data_size = len(holders), size
     return out
@@ -190,7 +210,7 @@ def _check_duplicates(out: ModelJudgement, name: str, header: Header, holders: d
     out.complete &= duplicates <= MAX_DUPLICATES
 
 
-def _check_set(out: ModelJudgement, files: ModelFiles) -> None:
+def _check_set(out: ModelJudgement, files: ModelFiles, describe: Callable[[str], str]) -> None:
     some = files.numbers[0]
     numbers: set[int] = set()
     total = 0
@@ -212,6 +232,7 @@ def _check_set(out: ModelJudgement, files: ModelFiles) -> None:
         if last > first:
             end = quote(sibling_name(some, last))
             missing = f"{last - first + 1:,} shards from {quote(name)} to {end} do not exist"
+        missing += describe(name)
         text = f"{missing}; according to the names of the other shards, there are {total:,}"
         out.fault(name, "IDX_SHARD_MISSING", "IDX-08", text)
     if total > 1:
@@ -226,7 +247,9 @@ def _report_leftovers(
     headers: Mapping[str, Header],
     shards: Mapping[str, Shard],
 ) -> None:
-    left = [name for name in files.numbers + files.rivals if name not in named]
+    # If the index cannot be read, it is unknown which shards are left over.
+    numbers = files.numbers if named or not out.of("fault") else ()
+    left = [name for name in numbers + files.rivals + files.strays if name not in named]
     tensors = {tensor for header in headers.values() for tensor in header.tensors} if left else set()
     indexes, others, consolidated = [], [], []
     for name in left:
@@ -234,7 +257,14 @@ def _report_leftovers(
         common = 0 if header is None else len(tensors & header.tensors.keys())
         shared = f"; {common:,} of its tensors are also in the model" if common else ""
         found = parse_shard_number(name)
-        if name in files.numbers:
+        if name in files.strays:
+            if common:
+                text = (
+                    f"{quote(name)} is not part of the model, but contains {common:,} of its tensors; "
+                    f"loaders that read every *{SUFFIX} file load both"
+                )
+                out.note(name, "IDX-15", text)
+        elif name in files.numbers:
             text = f"{quote(name)} has the name of a shard, but the index does not name it{shared}"
             out.note(name, "IDX-19", text)
         elif index_stem(name) is not None:

@@ -15,14 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..files.neighbours import describe_missing
 from ..header.entries import describe
 from ..header.explain import Explanation, check_profile
 from ..header.json_text import Abandon, plain_integer
 from ..header.read import examine
 from ..rules.book import ProfileName
 from ..rules.errors import InvalidError
-from ..rules.faults import Fault, quote, shorten, shown, without_name
+from ..rules.faults import Fault, Likeness, quote, shorten, shown, without_name
 from ..source import Source, UnreadableError, open_source
+from ..text import plural
 from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText, read_index
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class Shard:
     absent: str | None = None
     unread: str | None = None
     link: str | None = None
+    looks_like: Likeness | None = None
 
 
 ABSENT = Shard(absent="does not exist")
@@ -59,7 +62,7 @@ ShardLookup = Callable[[str], Shard]
 
 
 def shard_of(seen: Explanation, link: str | None = None) -> Shard:
-    return Shard(seen.header, seen.faults, seen.tolerated, link=link)
+    return Shard(seen.header, seen.faults, seen.tolerated, link=link, looks_like=seen.looks_like)
 
 
 class InvalidIndexError(InvalidError["IndexExplanation"]):
@@ -84,6 +87,7 @@ class IndexExplanation:
         metadata: text of the metadata object, or None if there is none.
         unread: mapping of the names of unread shards to the reasons why they were not read.
         complete: False if faults were omitted (see ``FAULT_LIMIT``).
+        looks_like: what a file that is not an index looks like, or None if it resembles nothing known.
     """
 
     name: str
@@ -98,6 +102,7 @@ class IndexExplanation:
     metadata: bytes | None = None
     unread: dict[str, str] = field(default_factory=dict)
     complete: bool = True
+    looks_like: Likeness | None = None
 
     @property
     def valid(self) -> bool:
@@ -158,7 +163,7 @@ def explain_index(
                 seen = (known or {}).get(name) or examine(place, profile)
             except UnreadableError as err:
                 if isinstance(err.__cause__, FileNotFoundError):
-                    return replace(ABSENT, link=link)
+                    return Shard(absent=f"does not exist{describe_missing(place)}", link=link)
                 return Shard(absent=f"cannot be read: {without_name(str(err), place)}", link=link)
             shards[name] = seen
             return shard_of(seen, link)
@@ -204,7 +209,7 @@ def _explain(source: Source, out: IndexExplanation, lookup: ShardLookup) -> Inde
             assert findings.full
         else:
             out.sizes = {name: header.data_size for name, header in headers.items()}
-    out.complete = not findings.full
+    out.complete, out.looks_like = not findings.full, findings.looks_like
     findings.sort()
     return out
 
@@ -256,9 +261,11 @@ def check_shards(
                 unread[name] = shard.unread
             elif shard.header is not None:
                 headers[name] = shard.header
+            tail = "" if shard.looks_like is None else f"; {shard.looks_like.text}"
             for faults, tolerated in ((shard.faults, False), (shard.tolerated, True)):
                 for fault in faults:
-                    message = f"{quote(name)} at byte {fault.start:,}: {fault.message}"
+                    message = f"{quote(name)} at byte {fault.start:,}: {fault.message}{tail}"
+                    tail = ""  # once per shard
                     findings.add(replace(fault, message=message, start=start, end=end, path=where), tolerated)
     _check_contents(text, headers, findings)
     return headers, unread
@@ -334,7 +341,7 @@ def _check_total(
         headers[s[0]].tensors[name].nbytes for name, s in holders.items() if name not in text.weight_map
     )
     if claimed not in (mapped, mapped + surplus):
-        message = f"total_size is {claimed:,}, but the tensors have {mapped:,} bytes"
+        message = f"total_size is {claimed:,}, but the tensors have {plural(mapped, 'byte')}"
         findings.add(Fault("IDX_SIZE_MISMATCH", "IDX-03", message, node.start, node.end, path))
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from ..text import printable, shorten
+from ..text import plural, printable, shorten
 
 if TYPE_CHECKING:
-    from .faults import Fault
+    from .faults import Fault, Likeness
 
 
 class PortableError(Exception):
@@ -104,6 +104,9 @@ class Explained(Protocol):
     @property
     def faults(self) -> Sequence[Fault]: ...
 
+    @property
+    def looks_like(self) -> Likeness | None: ...
+
 
 ExplainedT = TypeVar("ExplainedT", bound=Explained)
 
@@ -117,7 +120,9 @@ class InvalidError(SafetensorsError, ValueError, Generic[ExplainedT]):
     def __init__(self, explanation: ExplainedT) -> None:
         first = explanation.faults[0]
         more = len(explanation.faults) - 1
-        tail = f" (and {more:,} more faults)" if more else ""
+        tail = f" (and {plural(more, 'more fault')})" if more else ""
+        if explanation.looks_like is not None:
+            tail += f"; {explanation.looks_like.text}"
         text = (
             f"{explanation.name}: {first.code} [{first.rule}] at byte {first.start:,}: {first.message}{tail}"
         )

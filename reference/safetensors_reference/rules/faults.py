@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from ..text import printable
 from ..text import shorten as shorten  # noqa: PLC0414 - quoting and cutting belong together
@@ -99,3 +100,10 @@ class Fault:
             "path": None if self.path is None else render_path(self.path),
             "choice": self.choice,
         }
+
+
+class Likeness(NamedTuple):
+    """What an invalid file looks like: a short name of the kind, and one printable line for people."""
+
+    kind: str
+    text: str

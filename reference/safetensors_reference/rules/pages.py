@@ -36,6 +36,7 @@ AREAS = {
     "API": "Loading",
     "IDX": "Sharded index",
     "NET": "Files over a network",
+    "EXP": "Files named after tensors",
 }
 """Maps rule id prefixes to the titles of their areas, in the order in which a reader checks a file."""
 

@@ -21,6 +21,7 @@ from ..rules.book import HEADER_CAP
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import SafetensorsError, WriteError, reason
 from ..rules.faults import quote, shown
+from ..text import plural
 from .atomic import Bytes
 
 T = TypeVar("T")
@@ -220,8 +221,8 @@ def _check_size(tensor: TensorData) -> None:
 
 def _size_mismatch(tensor: TensorData, found: int) -> WriteError:
     bits = prod(tensor.shape) * DTYPE_BITS[tensor.dtype]
-    need = f"{bits:,} bits, which is not a whole number of bytes" if bits % 8 else f"{bits // 8:,} bytes"
-    text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}, but the data has {found:,} bytes"
+    need = f"{bits:,} bits, which is not a whole number of bytes" if bits % 8 else plural(bits // 8, "byte")
+    text = f"{tensor.dtype} {show_shape(tensor.shape)} needs {need}, but the data has {plural(found, 'byte')}"
     return tensor_error(tensor.name, text, "WRT_SIZE_MISMATCH", "WRT-17")
 
 

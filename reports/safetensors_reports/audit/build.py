@@ -285,9 +285,9 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
             out.append(f"{name}: {lines} of its record cannot be read, so those results are unknown")
         lost = record.counts().get("harness-error", 0)
         if lost:
-            out.append(f"{name}: the adapter failed in {lost:,} cases, so those results are unknown")
+            out.append(f"{name}: the adapter failed in {plural(lost, 'case')}, so those results are unknown")
         if record.problems:
-            out.append(f"{name}: the run reports {len(record.problems):,} problems")
+            out.append(f"{name}: the run reports {plural(len(record.problems), 'problem')}")
     return out
 
 

@@ -23,7 +23,7 @@ from safetensors_reference.rules.sarif import (
 
 from ..labels import CLEAN, LETTERS, OVERALL
 from ..severity import CONFORMANCE_ONLY, NOT_KNOWN, SECURITY_SEVERITY, SEVERITIES
-from ..text import digest, listed, slug, visible
+from ..text import digest, listed, plural, slug, visible
 from .inputs import AuditError
 from .report import Finding, Implementation, Report, RuleRow
 from .tally import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
@@ -45,6 +45,14 @@ NO_RULE = RuleRow(
     codes=[],
 )
 """Placeholder for an unknown rule; code scanning services require a rule for every result."""
+INCOMPLETE = RuleRow(
+    level="must",
+    title="results are complete",
+    statement="A run that reports a problem lacks results, so nothing follows from the absence of findings.",
+    source="run records",
+    codes=[],
+)
+"""Rule for the problems of a run, which would otherwise look like a run without findings."""
 _LISTS = tuple(frozenset(LETTERS[kind] for kind in kinds) for kinds in (FINE, WARNED | {UNSUPPORTED}, FAILED))
 """The letters that classify the cases in a statement as passed, warned (or unsupported), or failed."""
 _PROPERTIES = ("id", "implementation", "verdict", "severity", "difficulty", "case_count", "expected_failure")
@@ -56,15 +64,19 @@ def sarif_log(report: Report) -> Json:
     about = dict(report.rules)
     if any(finding.rule is None for finding in findings):
         about[slug(NOT_KNOWN)] = NO_RULE
+    problems = [(who.label, text) for who in report.implementations for text in who.problems]
+    if problems:
+        about[slug(INCOMPLETE.title)] = INCOMPLETE
     rules = list(about)
     index = {rule: i for i, rule in enumerate(rules)}
     files: dict[str, Json] = {}
     results = [_result(finding, index[_rule_id(finding)], files) for finding in findings]
+    results += [_problem(*problem, index[slug(INCOMPLETE.title)], files) for problem in problems]
     notes = [{"level": "warning", "message": message(text)} for text in report.caveats]
     left = len(report.findings) - len(findings)
     if left:
         notes.append(
-            {"level": "warning", "message": message(f"{left:,} more findings are not included in this log")}
+            {"level": "warning", "message": message(f"this log leaves out {plural(left, 'more finding')}")}
         )
     driver = {
         "name": "stc report",
@@ -143,15 +155,29 @@ def _result(finding: Finding, rule_index: int, files: dict[str, Json]) -> Json:
     return out
 
 
+def _problem(label: str, text: str, rule_index: int, files: dict[str, Json]) -> Json:
+    return {
+        "ruleId": slug(INCOMPLETE.title),
+        "ruleIndex": rule_index,
+        "level": "error",
+        "message": message(f"{label}: {text}"),
+        "locations": [{"physicalLocation": {"artifactLocation": _artifact(CORPUS_URI, files)}}],
+        "partialFingerprints": {"problem/v1": digest([label, text])},
+    }
+
+
+def _artifact(uri: str, files: dict[str, Json]) -> Json:
+    files.setdefault(uri, {"location": {"uri": uri}, "roles": ["analysisTarget"]})
+    return {"uri": uri, "index": list(files).index(uri)}
+
+
 def _location(finding: Finding, files: dict[str, Json]) -> Json:
     evidence = finding.evidence
     stored = evidence if evidence and evidence.file else None
     uri = f"corpus/{stored.file}" if stored else CORPUS_URI
-    if uri not in files:
-        files[uri] = {"location": {"uri": uri}, "roles": ["analysisTarget"]}
-        if stored:
-            files[uri]["length"] = stored.size
-    physical: Json = {"artifactLocation": {"uri": uri, "index": list(files).index(uri)}}
+    physical: Json = {"artifactLocation": _artifact(uri, files)}
+    if stored:
+        files[uri]["length"] = stored.size
     where = stored.where if stored else None
     if where:
         physical["region"] = {"byteOffset": where.start, "byteLength": where.end - where.start}

@@ -290,12 +290,14 @@ def _predicate(shown: FailingInput, rule_id: str) -> str:
         "write": "calls of its writer",
         "index": "indexes",
         "sharded": "sharded saves",
+        "export": "exports",
     }.get(shown.row["step"], "files")
     if not rule_id:
         return f"{OUTCOMES[shown.outcome]} {objects} ({NOT_KNOWN})"
     rule = rule_book().rules[rule_id]
-    about = "about" if shown.outcome in NO_WEAKNESS or not shown.codes else "that break"
+    tolerated = shown.outcome in NO_WEAKNESS or not shown.codes or shown.row["step"] == "export"
+    about = "about" if tolerated else "that break"
     verb = f"{OUTCOMES[shown.outcome]} {objects} {about}"
-    if shown.outcome == "content" and shown.row["step"] in ("write", "sharded"):
+    if shown.outcome == "content" and shown.row["step"] in ("write", "sharded", "export"):
         verb = "writes files that differ from the given data, contrary to"
     return f"{verb} {rule.id} ({rule.title})"

@@ -22,10 +22,11 @@ from ..severity import (
     ADVICE_BY_CODE,
     ADVICE_BY_OUTCOME,
     ADVICE_BY_PROPERTY,
+    of_end,
     of_rule,
     outcome_class,
 )
-from ..text import listed, plural, visible
+from ..text import COPIED, listed, plural, visible
 from .failures import INPUT, NOT_EXAMINED, ORDER, Failure, Key, differing_reports, failures, mistake_key
 from .group import OF_TEXT, Group, contradictions, group_failures
 
@@ -157,11 +158,10 @@ def advice_for(group: Group) -> str:
             return ADVICE_BY_CODE.get(parts[0], of_charged)
         case "reject":
             if group.dtypes:
-                shown = [f'"{name}"' for name in group.dtypes[:MAX_NAMED]]
-                shown += ["…"] if len(group.dtypes) > MAX_NAMED else []
+                names = ", ".join(f'"{name}"' for name in group.dtypes)
                 return (
                     "If the implementation does not support them, declare that in its descriptor: lacks = "
-                    f"[{', '.join(shown)}]"
+                    f"[{names}]"
                 )
             return ADVICE_BY_OUTCOME["reject"]
         case "content":
@@ -172,9 +172,9 @@ def advice_for(group: Group) -> str:
         case "end":
             if "SIGBUS" in group.said:  # it is caused by a truncated mapped file
                 return ADVICE_BY_CAUSE["mapped"]
-            return ADVICE_BY_OUTCOME[outcome_class(_ends(group))]
+            return of_end(outcome_class(_ends(group)), group.rules[0] if group.rules else "")
         case "cost":
-            return ADVICE_BY_OUTCOME["resources"]
+            return of_end("resources", group.rules[0] if group.rules else "")
     return ADVICE_BY_CAUSE.get(aspect) or ADVICE_BY_OUTCOME.get(aspect, "")
 
 
@@ -252,7 +252,7 @@ def _cause(group: Group, cases: Mapping[str, Case]) -> Cause:
         cases=tuple(group.cases),
         steps=tuple(sorted({f.step for f in group.failures})),
         example=example.case,
-        advice=visible(advice_for(group), 2 * MAX_TEXT),
+        advice=visible(advice_for(group), COPIED),
         expected=len(listed_cases - new),
     )
 
@@ -317,7 +317,7 @@ def command(header: Row, cause: Cause) -> str:
     cases = [case for case in (cause.example, cause.beside) if case]
     device = header.get("device") if set(cause.steps) == {"device"} else None
     again = reproducer(str(info.get("selector") or info["name"]), cases, header.get("profile"), device)
-    return visible(again, 300)
+    return visible(again, COPIED)
 
 
 def headline(cause: Cause) -> str:
@@ -341,30 +341,53 @@ def failing(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
     return [cause for cause in found if fails(cause.verdict, strict=strict) and not cause.is_expected]
 
 
+def described(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
+    """Return the causes that ``cause_lines`` describes. The cause of a single case is its own failure."""
+    bad = failing(found, strict=strict)
+    return bad if _cases(bad) > 1 else []
+
+
 def cause_lines(
     found: Sequence[Cause], header: Row, *, strict: bool = False, limit: int | None = MAX_SHOWN
 ) -> list[str]:
-    bad = failing(found, strict=strict)
-    cases = _cases(bad)
-    if cases < 2:
-        return []
-    lines = [f"LIKELY CAUSES of {cases:,} failing cases: {len(bad):,}, worst first"]
+    bad = described(found, strict=strict)
+    expected = [cause for cause in found if cause.is_expected]
+    if not bad:
+        return _expected_lines(expected, limit)
+    lines = [f"LIKELY CAUSES of {_cases(bad):,} failing cases: {len(bad):,}, worst first"]
     for cause in bad[:limit]:
-        lines += _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
+        lines += _title_lines(cause)
         rows = [("", verdict_numbers(cause)), ("said: ", cause.said), ("fix: ", cause.advice)]
         for label, text in rows:
             if text:
                 lines += _wrapped(label + text, _INDENT, _INDENT + " " * len(label))
         lines.append(f"{_INDENT}{command(header, cause)}")
-    rest = bad[len(bad) if limit is None else limit :]
-    if rest:
-        more = plural(len(rest), "more cause", "more causes")
-        lines.append(f"     …  {more}, {plural(_cases(rest), 'case')}; --full-failures shows all")
     others: dict[str, list[Cause]] = {
-        "in the baseline": [cause for cause in found if cause.is_expected],
+        "in the baseline": expected,
         "failing only with --fail-on-should": [c for c in found if not c.is_expected and c not in bad],
     }
+    lines += _rest_lines(bad, limit)
     return [*lines, *(f"{_INDENT}{title}: {_counted(group)}" for title, group in others.items() if group)]
+
+
+def _expected_lines(expected: Sequence[Cause], limit: int | None) -> list[str]:
+    if not expected:
+        return []
+    count = plural(_cases(expected), "case")
+    lines = [f"CAUSES OF THE EXPECTED FAILURES of {count}: {len(expected):,}, worst first"]
+    for cause in expected[:limit]:
+        lines += _title_lines(cause)
+    return lines + _rest_lines(expected, limit)
+
+
+def _title_lines(cause: Cause) -> list[str]:
+    return _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
+
+
+def _rest_lines(all_causes: Sequence[Cause], limit: int | None) -> list[str]:
+    rest = [] if limit is None else all_causes[limit:]
+    more = plural(len(rest), "more cause", "more causes")
+    return [f"     …  {more}, {plural(_cases(rest), 'case')}; --full-failures shows all"] if rest else []
 
 
 def _cases(found: Sequence[Cause]) -> int:

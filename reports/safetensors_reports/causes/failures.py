@@ -157,7 +157,7 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
     kind, _, option = failure.verdict.partition(":")
     if failure.check:
         return "check"
-    if kind == "unsafe":
+    if kind == "unsafe" and not failure.broken:
         return "end" if failure.outcome in ("crash", "hang", "exhausted") else "cost"
     if kind in ("harness-error", "late-reject"):
         return {"harness-error": "harness", "late-reject": "late"}[kind]
@@ -178,7 +178,7 @@ def aspect_of(failure: Failure, case: Case | None) -> str:
 
 def realm(step: str) -> str:
     """Return the part of an implementation that a step uses: ``file``, ``write``, ``slice``, ..."""
-    apart = ("write", "slice", "index", "sharded", "lifecycle", "remote", "concurrent")
+    apart = ("write", "slice", "index", "sharded", "lifecycle", "remote", "concurrent", "export")
     return step if step in apart else "file"
 
 

@@ -18,7 +18,7 @@ from safetensors_corpus.typed import Count
 from safetensors_reference import rule_book
 
 from ..templates import render, render_lines
-from ..text import code, join_counts, listed, plural, visible
+from ..text import COPIED, code, join_counts, listed, plural, visible
 from .compare import NO_ANSWER, REFUSING, Cluster, Comparison, Kind
 from .signatures import NO_VOTE, SORTS, Differences, Disagreement, Signature, Sort
 
@@ -442,4 +442,4 @@ def _again(report: DiffReport, example: Disagreement) -> str:
     # A file name that begins with a hyphen would look like an option.
     path = f"./{example.input}" if example.input.startswith("-") else example.input
     parts += ["--case", example.input] if report.source.startswith("corpus") else [path]
-    return visible(shlex.join(parts), 400)
+    return visible(shlex.join(parts), COPIED)

@@ -37,10 +37,7 @@ def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[Baseli
     plain = [_without_chance(row) for row in shown.results]
     unknown: set[str] = set()
     if record.name != OWN:
-        basic = {c.id for c in manifest.cases if c.smoke and not c.heavy and c.expect and c.expect.content}
-        # Published results without a fault have no message or exception.
-        rows = [{"detail": "", **row} for row in plain]
-        unknown = set(adapter_misfits(rows, [row for row in rows if row["case"] in basic]))
+        unknown = set(misfits_of(plain, manifest))
     if not unknown and all(a is b for a, b in zip(plain, shown.results, strict=True)):
         return record
     lost = {"verdict": "harness-error", "failures": [], "expected_failure": False}
@@ -62,6 +59,14 @@ def _without_chance(row: Row) -> Row:
     if len(kept) == len(failures):
         return row
     return {**row, "verdict": worst(f["verdict"] for f in kept), "failures": kept}
+
+
+def misfits_of(published: Iterable[Row], manifest: Manifest) -> dict[str, str]:
+    """Return the cases of a published run that have no usable result."""
+    basic = {c.id for c in manifest.cases if c.smoke and not c.heavy and c.expect and c.expect.content}
+    # Published results without a fault have no message or exception.
+    rows = [{"detail": "", **row} for row in published]
+    return adapter_misfits(rows, [row for row in rows if row["case"] in basic])
 
 
 def adapter_misfits(rows: Iterable[Row], control: Iterable[Row]) -> dict[str, str]:

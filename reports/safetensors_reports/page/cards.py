@@ -167,11 +167,10 @@ def card_parts(report: Report, who: Implementation) -> list[Part]:
 
 def role_part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
     """Return the part of one role; nothing is marked as good if the run is incomplete (``unknown``)."""
-    answer, tone = _verdict(role)
+    answer, tone = _verdict(role, whole=not unknown)
     lines = [_line(row, role.role) for row in role.answers]
     if unknown:
-        if tone == "good":
-            answer, tone = unknown, "calm"
+        answer, tone = (unknown, "calm") if tone == "good" else (f"{answer} {unknown}", tone)
         lines = [line._replace(tone="calm") if line.tone == "good" else line for line in lines]
     unclaimed = [areas.get(area, area) for area in role.unclaimed]
     return Part(role.role, ROLES[role.role].asks, answer, tone, lines, unclaimed)
@@ -239,8 +238,11 @@ def _named(questions: Sequence[str]) -> str:
     return listed([text[0].lower() + text[1:] for text in words], MAX_NAMED)
 
 
-def _verdict(role: RoleRow) -> tuple[str, str]:
-    """Return the line of a card and its tone; wrong content and broken layouts are the most serious."""
+def _verdict(role: RoleRow, *, whole: bool) -> tuple[str, str]:
+    """Return the line of a card and its tone; wrong content and broken layouts are the most serious.
+
+    Unless the ``whole`` run is known, the line makes no positive statement.
+    """
     bad = {row.question: row for row in role.answers if failing_cases(row, "text")}
     taken = [question for question in bad if question in accepted_questions(role)]
     content = next((bad[q] for q in ("values", "written") if q in bad), None)
@@ -266,14 +268,18 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
     if taken:
         other = next((row for row in role.answers if row.question == "values"), None)
         silent = sum(failing_cases(other, basis) for basis in BASES) if other is not None else 0
-        text = f"It {verb} what the text forbids ({_named(taken)}), but no failure with a broken layout"
+        text = f"It {verb} what the text forbids ({_named(taken)})"
+        if not whole:
+            return f"{text}.", "mild"
+        text += ", but no failure with a broken layout"
         if not silent:
             return f"{text} and no wrong value is shown.", "mild"
         values = f"It returns other values for {plural(silent, 'valid file')}"
         return f"{text} is shown. {values} on points where the written format is silent.", "mild"
     if refused:
         share = f"{failing_cases(refused, 'text'):,} of {refused.asked:,} valid {objects}"
-        return f"It accepts nothing that is forbidden here, but it rejects {share}.", "bad"
+        praise = "accepts nothing that is forbidden here, but it " if whole else ""
+        return f"It {praise}rejects {share}.", "bad"
     if failing_cases(role, "text"):
         return "It breaks rules of the written format; see below.", "bad"
     if any(role.failed.values()):
@@ -284,5 +290,6 @@ def _verdict(role: RoleRow) -> tuple[str, str]:
         for basis, words in _DIFFERS.items():
             if count := failing_cases(role, basis):
                 parts.append(f"{words} in {plural(count, 'case')}")
-        return f"It meets all requirements of the written format; it {' and '.join(parts)}.", "calm"
+        praise = "meets all requirements of the written format; it " if whole else ""
+        return f"It {praise}{' and '.join(parts)}.", "calm"
     return "No fault of this kind is shown.", "good"

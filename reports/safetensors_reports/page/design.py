@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from safetensors_reference.rules.faults import shorten
 
-from ..text import plural, visible
+from ..text import COPIED, plural, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,8 +47,13 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.globals["plural"] = plural
-    made.filters |= {"n": "{:,}".format, "g": "{:g}".format, "xml": xml}
+    made.filters |= {"n": "{:,}".format, "g": "{:g}".format, "xml": xml, "copied": copied}
     return made
+
+
+def copied(text: str) -> Markup:
+    """Escape a string that people copy. A part of it would be useless, so ``MAX_TEXT`` does not apply."""
+    return Markup.escape(visible(text, COPIED))
 
 
 def xml(text: str) -> Markup:

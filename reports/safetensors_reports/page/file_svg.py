@@ -292,7 +292,7 @@ def layout_svg(
     canvas = Canvas(hashlib.sha256(name.encode("utf-8", "replace") + data).hexdigest()[:8])
     faults = explanation.faults
     count = plural(len(faults), "fault") if faults else "no fault"
-    title = f"{truncate(harmless_text(name), 60)}: {len(data):,} bytes, {count}"
+    title = f"{truncate(harmless_text(name), 60)}: {plural(len(data), 'byte')}, {count}"
     canvas.text(MARGIN, 20, title, "title")
     segments = _segments(data)
     scale, to_scale = scale_of([(s[2], s[3], text_width(s[1]) + 12) for s in segments], [len(data)])
@@ -312,7 +312,7 @@ def layout_svg(
         canvas.text(MARGIN, y, truncate(harmless_text(text), COLUMNS))
     if len(faults) > MAX_MARKS:
         y += ROW
-        canvas.text(MARGIN, y, f"and {len(faults) - MAX_MARKS:,} more faults", "quiet")
+        canvas.text(MARGIN, y, f"and {plural(len(faults) - MAX_MARKS, 'more fault')}", "quiet")
     y += 6
     if not to_scale:
         canvas.text(MARGIN, y + 14, "Widths are not to scale; positions are exact.", "quiet")

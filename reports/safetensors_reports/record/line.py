@@ -19,12 +19,14 @@ RECORD = 1
 
 _PLAIN = [word for word in VERDICTS if word not in ("deviation", "choice")]
 _DEVIATION, _CHOICE = f"deviation:({'|'.join(DEVIATIONS)})", r"choice:[^|]+(\|[^|]+)*"
+VERDICT = f"({'|'.join([*_PLAIN, _DEVIATION, _CHOICE])})"
+"""Pattern of all verdicts."""
 
 Step = Annotated[str, Meta(pattern=f"^({'|'.join(STEPS)})$", extra_json_schema={"enum": list(STEPS)})]
 Verdict = Annotated[
     str,
     Meta(
-        pattern=f"^({'|'.join([*_PLAIN, _DEVIATION, _CHOICE])})$",
+        pattern=f"^{VERDICT}$",
         description="Result of comparing the outcome with the case. For a choice, the option follows a "
         "colon. Several compatible options are separated by bars.",
     ),

@@ -21,7 +21,7 @@ from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import PathSource, open_source, read_whole
 
-from ..text import visible
+from ..text import plural, visible
 from .charges import recharge
 from .line import LINES, RECORD
 
@@ -306,7 +306,7 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
             "run again",
         )
     if more := record.left_out - len(skipped):
-        skipped.append(f"{name}: {more:,} more lines were skipped")
+        skipped.append(f"{name}: skipped {plural(more, 'more line')}")
     record.problems[:0] = skipped
     record.results = recharge(record.results)
     return record

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ..text import code, join_counts, visible
+from collections import Counter
+
+from safetensors_corpus.judging.verdicts import kind_of
+
+from ..text import code, plural, visible, visible_lines
 from .run import RunRecord
 
 RARE = ("choice-inconsistent", "harness-error")
@@ -43,7 +47,7 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
     """Return the reasons why the numbers are incomplete, escaped for a terminal or for Markdown."""
     out = []
     total = record.header["corpus"]["cases"]
-    ran = f"{record.cases:,} of {total:,} cases have a verdict; the others are unknown"
+    ran = f"{record.cases:,} of {plural(total, 'case')} have a verdict; the others are unknown"
     if record.truncated:
         out.append(f"truncated run: the record has no footer; {ran}")
     elif record.partial:
@@ -52,10 +56,11 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
     if left_out:
         kinds = ", ".join(f"{number:,} {visible(kind, 20)}" for kind, number in sorted(left_out.items()))
         out.append(f"skipped: {kinds}")
-    show = code if markdown else visible
-    out += [f"problem: {show(text, 300)}" for text in record.problems[:MAX_PROBLEMS]]
+    for text in record.problems[:MAX_PROBLEMS]:
+        lines = [code(text, 300)] if markdown else visible_lines(text).split("\n")
+        out += [f"problem: {line}" for line in lines]
     if len(record.problems) > MAX_PROBLEMS:
-        out.append(f"… {len(record.problems) - MAX_PROBLEMS:,} more problems")
+        out.append(f"… {plural(len(record.problems) - MAX_PROBLEMS, 'more problem')}")
     return out
 
 
@@ -77,15 +82,25 @@ def summary_lines(record: RunRecord) -> list[str]:
         rest.append(f"{name} {number:,}" + (f" ({features})" if features else ""))
     return [
         _head(record),
-        "  " + join_counts(verdict_counts(record)),
+        "  " + "   ".join(_with_expected(record)),
         "  " + " · ".join(rest),
         *(f"  {line}" for line in caveats(record)),
     ]
 
 
+def _with_expected(record: RunRecord) -> list[str]:
+    expected = Counter(kind_of(record.case_verdicts[case]) for case in record.expected_cases)
+    return [
+        f"{name} {number:,}" + (f" ({expected[name]:,} expected)" if expected[name] else "")
+        for name, number in verdict_counts(record).items()
+    ]
+
+
 def _head(record: RunRecord) -> str:
     total = record.header["corpus"]["cases"]
-    cases = f"{record.cases:,} cases" if record.cases == total else f"{record.cases:,} of {total:,} cases"
+    cases = plural(total, "case")
+    if record.cases != total:
+        cases = f"{record.cases:,} of {cases}"
     if record.footer is not None:
         cases += f" in {record.footer['duration_s']:,.1f} s"
     language = record.implementation.get("language")

@@ -17,6 +17,8 @@ from safetensors_reference.rules.book import RuleBook, rule_book
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
 from ..audit.report import Finding, Report
+from ..features.document import JSON as FEATURES
+from ..features.document import FeatureDocument, load_features
 from ..history.ledger import FOLDER, Ledger, load_ledgers
 from ..history.published import load_trends
 from ..history.trend import TrendDocument
@@ -57,6 +59,7 @@ class SiteData:
     trends: Sequence[TrendDocument]
     ledgers: Mapping[str, Ledger]
     trophies: Trophies
+    features: FeatureDocument
     repository: str = ""
     book: RuleBook = field(default_factory=rule_book)
 
@@ -162,6 +165,7 @@ def load(root: Path, manifest: Manifest, programs: Sequence[Program], repository
         trends,
         load_ledgers(root / PUBLISHED / FOLDER),
         trophies(manifest.raw, trends, load_baselines(root)),
+        load_features(root / PUBLISHED / FEATURES),
         repository.rstrip("/"),
     )
 

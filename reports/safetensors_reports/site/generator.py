@@ -42,7 +42,7 @@ _ACCESSIBLE = {
 }
 """HTML of documents -> replacement that allows scrolling with a keyboard and has no empty headings."""
 _PAGES = "stc_pages"
-_CARDS = "cards.css"
+_SHARED = "shared.css"
 _OPTIONS: dict[str, Any] = {
     "extensions": ["myst_parser", __name__],
     "project": "safetensors conformance",
@@ -54,7 +54,7 @@ _OPTIONS: dict[str, Any] = {
     # Sphinx would fetch every result to show a summary, but browsers refuse to fetch local files.
     "html_show_search_summary": False,
     "html_permalinks_icon": "#",
-    "html_css_files": [_CARDS, "site.css"],
+    "html_css_files": [_SHARED, "site.css"],
     "html_static_path": [str(Path(__file__).parent / "static")],
     "templates_path": [str(Path(__file__).parent / "theme")],
     "html_search_scorer": str(Path(__file__).parent / "theme" / "scorer.js"),
@@ -89,9 +89,9 @@ def build_site(data: SiteData, output: Path) -> int:
         for path in [*target.rglob("*.map"), target / "objects.inv", target / ".buildinfo"]:
             path.unlink(missing_ok=True)
         (target / ".nojekyll").touch()
-        css = style_sheet("compare")
-        light, dark = re.findall(r":root(\{.*?\})", css)[:2]
-        (target / "_static" / _CARDS).write_text(
+        css = style_sheet("base", "compare")
+        light, dark = re.findall(r":root(\{--.*?\})", css)[:2]
+        (target / "_static" / _SHARED).write_text(
             f"{css}\nbody[data-theme=light]{light}\nbody[data-theme=dark]{dark}\n", "utf-8"
         )
         _copy(data, target)

@@ -122,31 +122,12 @@ GENERATED = {
     "docs/field-bugs.md": "bugs.html",
     "docs/trophies.md": "trophies.html",
     "reports/published/README.md": "programs/index.html",
+    "reports/published/features.md": "features.html",
     "reports/published": "programs/index.html",
     "README.md": "index.html",
 }
 """File of the checkout -> page of the site with the same data."""
-GROUPS = {
-    "Run it": ("first-run", "run-it", "compare", "corpus", "formats", "site", "glossary"),
-    "Plug in a reader": ("plug-in", "action"),
-    "What is published; safety": ("disclosure", "native-readers", "security", "security-policy"),
-    "The reference": ("check", "audit", "reference", "device", "loaders", "device-bench", "performance"),
-    "Fuzzing and coverage": ("fuzz", "fuzz-bench", "covering"),
-    "Work on the suite": (
-        "contributing", "architecture", "add-a-case", "add-a-rule", "add-an-implementation", "add-a-step",
-        "changelog",
-    ),
-}  # fmt: skip
-"""Documents by heading in the list of documents. Documents with a number in their name are decisions."""
 BESIDE = {"CONTRIBUTING.md": "contributing", "SECURITY.md": "security-policy", "CHANGELOG.md": "changelog"}
-
-
-def group_of(page: str) -> str:
-    name = page.rpartition("/")[2]
-    return next(
-        (title for title, names in GROUPS.items() if name in names),
-        "Decisions" if name[:1] == "0" else "Others",
-    )
 
 
 def page_of(path: str) -> str | None:
@@ -175,11 +156,6 @@ class Document:
     def markdown(self) -> str:
         """The source without the number of a decision in its title."""
         return re.sub(r"^# \d+\. ", "# ", self.source, count=1, flags=re.MULTILINE)
-
-    @property
-    def title(self) -> str:
-        match = re.search("^# (.+)", self.markdown, re.MULTILINE)
-        return match[1].replace("`", "") if match is not None else self.path
 
     def target(self, href: str, to: Links) -> str:
         """Return the address in the site for a link of the source."""

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -20,16 +20,20 @@ from safetensors_corpus.publish.show import byte_count
 from safetensors_reference.rules.book import BASES, PROFILES
 from safetensors_reference.rules.pages import AREAS, choices_of, state
 
+from ..audit.disclosure import OWN
+from ..audit.report import Implementation
+from ..history.ledger import entry_of
 from ..history.releases import series
 from ..history.trend import TURNS, ChangeRow
-from ..labels import SHORT
+from ..labels import OPENING, ROLES, SHORT
+from ..page.cards import Row, tables
 from ..page.html import card_markup, comparison_markup, release_changes
 from ..page.publish import PAGE
 from ..text import plural, same_project, slug, visible
 from ..trophies.model import Sighting, sighting_text
-from ..versions import short
+from ..versions import label_key, short
 from .data import Program, SiteData, history_page, passage_anchor, release_page
-from .links import Document, Links, case_anchor, case_page, documents_of, group_of, rule_page
+from .links import Links, case_anchor, case_page, documents_of, rule_page
 
 ABOUT = {
     "framing": "the length prefix and the size of the file",
@@ -44,6 +48,7 @@ ABOUT = {
     "slice": "parts of tensors",
     "writer": "files that writers create",
     "sharded": "models saved in shards",
+    "export": "tensors exported to files with names that could be paths",
     "index": "models loaded through an index of shards",
     "lifecycle": "files that change while they are open",
     "remote": "files on an HTTP server",
@@ -51,6 +56,8 @@ ABOUT = {
     COMBINED: "every fault combined with ordinary variations: dtypes, ranks, orders, padding, metadata",
 }
 
+TONES = {"accept": "good", "reject": "bad", "choice": "calm"}
+"""Required answer -> tone of its words."""
 DISPUTED = "docs/disclosure.html#to-reach-us-to-disagree"
 _LIKE = str.maketrans({"<": "‹", ">": "›", '"': "”", "'": "’", "&": "+"})
 _HEADING = re.compile(r'^<h([12]) id="([^"]+)">([^<]*)</h\1>$', re.MULTILINE)
@@ -135,10 +142,10 @@ def _environment() -> Environment:
     }
     env.globals.update(
         BASES=BASES, PROFILES=PROFILES, AREAS=AREAS, ABOUT=ABOUT, SHORT=SHORT, FAMILIES=FAMILIES,
-        TURNS=TURNS, COMBINED=COMBINED, kind_of=kind_of, state=state, case_anchor=case_anchor,
-        offered=is_offered, demands=demands, outcome=outcome, passage_anchor=passage_anchor,
-        release_page=release_page, history_page=history_page, sight=sight_words,
-        release_changes=release_changes, choices_of=choices_of,
+        TURNS=TURNS, TONES=TONES, ROLES=ROLES, COMBINED=COMBINED, kind_of=kind_of, state=state,
+        case_anchor=case_anchor, offered=is_offered, demands=demands, outcome=outcome,
+        passage_anchor=passage_anchor, release_page=release_page, history_page=history_page,
+        sight=sight_words, release_changes=release_changes, choices_of=choices_of,
     )  # fmt: skip
     return env
 
@@ -183,6 +190,7 @@ def all_pages(data: SiteData) -> Iterator[Page]:
     entry = SearchEntry("top", "Conformance of safetensors software", "page")
     parts = [
         list(_programs(data)),
+        [rendered(data, "features", "features", [SearchEntry("top", "Features by version", "page")])],
         list(_rules(data)),
         [_faults(data)],
         list(_cases(data)),
@@ -194,9 +202,34 @@ def all_pages(data: SiteData) -> Iterator[Page]:
         list(_documents(data)),
     ]
     children = [part[0].name for part in parts]
-    yield rendered(data, "index", "index", [entry], programs=data.tested, children=children)
+    yield rendered(data, "index", "index", [entry], verdicts=verdicts(data), children=children)
     for part in parts:
         yield from part
+
+
+class Verdict(NamedTuple):
+    """A line of the front page: an entry point, its results when it opens and saves files, and its dtypes."""
+
+    who: Implementation
+    opens: Row | None
+    writes: Row | None
+    dtypes: int | None
+
+
+def verdicts(data: SiteData) -> list[Verdict]:
+    """Return the entry points of other people's software, in alphabetical order."""
+    rows = {(row.who.label, table.role): row for table in tables(data.whole) for row in table.rows}
+    features = {row.entry: row for row in data.features.table}
+    out = []
+    for who in sorted(data.whole.implementations, key=lambda who: label_key(who.label)):
+        if who.name != OWN:
+            opens = next(
+                (row for role in ROLES if role in OPENING and (row := rows.get((who.label, role)))), None
+            )
+            found = features.get(entry_of(who))
+            dtypes = None if found is None or opens is None else found.supported("dtype-")
+            out.append(Verdict(who, opens, rows.get((who.label, "writer")), dtypes))
+    return out
 
 
 def _programs(data: SiteData) -> Iterator[Page]:
@@ -219,6 +252,7 @@ def _program(data: SiteData, program: Program) -> Page:
     page = f"programs/{slug(program.name)}"
     to = Links(data, page)
     place, dispute = to.address(f"reports/{folder}/{PAGE}"), to.address(DISPUTED)
+    whos = sorted(report.implementations, key=lambda who: label_key(who.label))
     rules: dict[str, list[Any]] = defaultdict(list)
     for found in report.findings:
         if found.rule is not None and found.case_count:
@@ -229,11 +263,12 @@ def _program(data: SiteData, program: Program) -> Page:
         "program",
         [SearchEntry("top", program.name, "program")],
         program=program,
-        whos=report.implementations,
+        whos=whos,
         report=f"reports/{folder}/{PAGE}",
-        cards=Markup("\n").join(card_markup(report, who, place, dispute) for who in report.implementations),
+        cards=Markup("\n").join(card_markup(report, who, place, dispute) for who in whos),
         rules=sorted(rules.items()),
         bugs=[bug for bug in data.bugs.values() if same_project(program.name, bug["project"])],
+        features=[row for row in data.features.table if row.program == program.name],
         trends=[t for t in data.trends if t.implementation.partition(":")[0] == program.name],
     )
 
@@ -336,12 +371,11 @@ def _trophies(data: SiteData) -> Page:
 
 
 def _documents(data: SiteData) -> Iterator[Page]:
-    documents = list(documents_of(data.root))
-    groups: dict[str, list[Document]] = defaultdict(list)
-    for document in documents:
-        groups[group_of(document.page)].append(document)
-    children = [document.page for document in documents]
-    yield rendered(data, "docs/index", "documents", groups=groups, children=children)
-    for document in documents:
+    documents = {document.page: document for document in documents_of(data.root)}
+    index = documents.pop("docs/index")
+    for document in (index, *documents.values()):
         to = Links(data, document.page)
-        yield Page(document.page, document.markdown, target=partial(document.target, to=to))
+        children = tuple(documents) if document is index else ()
+        yield Page(
+            document.page, document.markdown, children=children, target=partial(document.target, to=to)
+        )

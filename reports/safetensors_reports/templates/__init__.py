@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors_corpus.judging.verdicts import kind_of
 from safetensors_reference.rules.pages import WHITESPACE, templates_of
 
-from ..text import code, listed, plural, visible
+from ..text import COPIED, code, listed, plural, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,6 +34,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "by_token": by_token,
         "code": code,
+        "command": lambda text: code(text, COPIED),
         "kind_of": kind_of,
         "listed": lambda items, limit: listed(list(items), limit),
         "ljust": str.ljust,

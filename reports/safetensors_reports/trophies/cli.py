@@ -14,6 +14,7 @@ from safetensors_reference.rules.cli import docs_folder
 
 from ..audit.inputs import AuditError
 from ..history.published import file_name, load_trend, load_trends, published_trend
+from ..text import plural
 from .model import PAGE, load_baselines, render, sighting_text
 from .model import trophies as put_together
 
@@ -62,7 +63,7 @@ def trophies(write: bool, check: bool, add: Path | None, root: Path | None) -> N
     else:
         for bug in data.bugs:
             for s in data.sightings[bug["id"]]:
-                words = f"{sighting_text(s)}: {len(s.cases)} cases"
+                words = f"{sighting_text(s)}: {plural(len(s.cases), 'case')}"
                 click.echo(f"{bug['id']:<7} {s.implementation:<22} {words}")
         seen = sum(bool(data.sightings[bug["id"]]) for bug in data.bugs)
         click.echo(f"{seen} of the {len(data.bugs)} known bugs that have cases were seen")

@@ -17,12 +17,13 @@ from packaging.version import Version
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 from safetensors_corpus.steps import CASE_STEPS
 from safetensors_corpus.templates import reference_link
+from safetensors_corpus.typed import read_toml
 from safetensors_reference.rules.pages import escape
 
 from .. import templates
 from ..audit.inputs import AuditError
 from ..history.trend import TrendDocument
-from ..known import ExpectedFailure, KnownError, read_baseline, read_toml
+from ..known import MAX_BYTES, ExpectedFailure, KnownError, read_baseline
 from ..text import code, report_key, same_project
 from ..versions import bug_affects, short, version_key
 
@@ -62,7 +63,7 @@ def load_baselines(root: Path) -> list[Expectations]:
 def _newest(path: Path) -> str:
     """Return the version that a descriptor installs; empty for a reader of this project."""
     try:
-        document = read_toml(path)
+        document = read_toml(path, MAX_BYTES)
         if document and "install" not in document:
             return ""
         version = document.get("install", {}).get("version")

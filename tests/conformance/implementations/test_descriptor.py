@@ -16,9 +16,7 @@ from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.implementations.descriptor import (
     DOCUMENT,
     HERE,
-    Descriptor,
     DescriptorError,
-    Entry,
     descriptors,
     load,
     longest_first,
@@ -38,7 +36,6 @@ UNPINNED = {"safetensors": {"numpy"}}
 
 
 IDS = [d.selector(e) for d, e in ENTRIES]
-each_entry = pytest.mark.parametrize(("descriptor", "entry"), ENTRIES, ids=IDS)
 
 
 @cache
@@ -79,22 +76,22 @@ def test_no_two_implementations_or_entries_have_the_same_name() -> None:
     assert all(d.entries[0].name == "" for d in KNOWN if len(d.entries) == 1)
 
 
-@each_entry
-def test_the_adapter_is_there_and_has_steps(descriptor: Descriptor, entry: Entry) -> None:
-    if descriptor.by_hand(entry):
-        return
-    file, _, name = entry.adapter.partition(":")
-    if file.endswith(".mjs"):
-        text = (HERE / file).read_text(encoding="utf-8")
-        assert re.search(r"^export async function make\(", text, re.MULTILINE)
-        return
-    has = methods(file, name)
-    assert has & METHODS
-    assert not has & {"name", "language"}, "the descriptor says it"
-    kind = descriptor.kind_of(entry)
-    # A reader that keeps what it loads to itself can be asked for its verdict alone.
-    assert ("check" in has) <= (kind in ("validator", "scanner", "reader"))
-    assert kind == "reader" or not has & {"read", "slice", "write", "hold"}
+def test_the_adapter_is_there_and_has_steps() -> None:
+    for descriptor, entry in ENTRIES:
+        if descriptor.by_hand(entry):
+            continue
+        file, _, name = entry.adapter.partition(":")
+        if file.endswith(".mjs"):
+            text = (HERE / file).read_text(encoding="utf-8")
+            assert re.search(r"^export async function make\(", text, re.MULTILINE), entry.adapter
+            continue
+        has = methods(file, name)
+        assert has & METHODS, entry.adapter
+        assert not has & {"name", "language"}, "the descriptor says it"
+        kind = descriptor.kind_of(entry)
+        # A reader that keeps what it loads to itself can be asked for its verdict alone.
+        assert ("check" in has) <= (kind in ("validator", "scanner", "reader")), entry.adapter
+        assert kind == "reader" or not has & {"read", "slice", "write", "hold"}, entry.adapter
 
 
 def test_every_adapter_file_belongs_to_an_entry() -> None:
@@ -107,16 +104,14 @@ def test_every_adapter_file_belongs_to_an_entry() -> None:
     assert found == used
 
 
-@each_entry
-def test_areas_are_those_of_the_corpus_and_follow_from_the_documentation(
-    descriptor: Descriptor, entry: Entry
-) -> None:
-    kind = descriptor.kind_of(entry)
-    assert set(entry.areas) <= set(AREAS)
-    assert len(set(entry.areas)) == len(entry.areas)
-    assert entry.areas or kind in ("reader", "device")
-    assert entry.claim or not entry.areas or kind in ("reader", "device")
-    assert len(entry.claim) <= 250
+def test_areas_are_those_of_the_corpus_and_follow_from_the_documentation() -> None:
+    for descriptor, entry in ENTRIES:
+        kind = descriptor.kind_of(entry)
+        assert set(entry.areas) <= set(AREAS), entry.adapter
+        assert len(set(entry.areas)) == len(entry.areas), entry.adapter
+        assert entry.areas or kind in ("reader", "device"), entry.adapter
+        assert entry.claim or not entry.areas or kind in ("reader", "device"), entry.adapter
+        assert len(entry.claim) <= 250, entry.adapter
 
 
 def test_the_hub_parsers_in_python_and_javascript_are_judged_alike() -> None:
@@ -125,16 +120,16 @@ def test_the_hub_parsers_in_python_and_javascript_are_judged_alike() -> None:
     assert files & set(python.areas) == files & set(script.areas)
 
 
-@each_entry
-def test_what_is_installed_is_pinned(descriptor: Descriptor, entry: Entry) -> None:
-    if not descriptor.manager:
-        return
-    pin = "@" if descriptor.manager == "npm" else "=="
-    needed = descriptor.requirements("9.9.9", entry.whole or entry)
-    wanted = [text for text in needed if not text.startswith("--")]
-    assert f"{descriptor.distribution}{pin}9.9.9" in wanted
-    loose = {text for text in wanted if not re.fullmatch(rf"@?[^@=]+{pin}[0-9][0-9A-Za-z.]*", text)}
-    assert loose <= UNPINNED.get(descriptor.name, set())
+def test_what_is_installed_is_pinned() -> None:
+    for descriptor, entry in ENTRIES:
+        if not descriptor.manager:
+            continue
+        pin = "@" if descriptor.manager == "npm" else "=="
+        needed = descriptor.requirements("9.9.9", entry.whole or entry)
+        wanted = [text for text in needed if not text.startswith("--")]
+        assert f"{descriptor.distribution}{pin}9.9.9" in wanted, descriptor.name
+        loose = {text for text in wanted if not re.fullmatch(rf"@?[^@=]+{pin}[0-9][0-9A-Za-z.]*", text)}
+        assert loose <= UNPINNED.get(descriptor.name, set()), descriptor.name
 
 
 def test_nothing_here_builds_a_repository_of_others() -> None:
@@ -164,14 +159,12 @@ def test_adapters_and_programs_lack_features_that_cases_have() -> None:
         assert set(re.findall(r'"(dtype-[a-z0-9-]+)"', path.read_text(encoding="utf-8"))) <= features, path
 
 
-@each_entry
-def test_the_selector_resolves_to_an_environment_or_to_this_interpreter(
-    descriptor: Descriptor, entry: Entry
-) -> None:
-    target = resolve(descriptor.selector(entry))
-    assert target.descriptor == descriptor
-    assert target.entry == entry
-    assert (target.kind == "node") == entry.adapter.endswith(".mjs")
+def test_the_selector_resolves_to_an_environment_or_to_this_interpreter() -> None:
+    for descriptor, entry in ENTRIES:
+        target = resolve(descriptor.selector(entry))
+        assert target.descriptor == descriptor, entry.adapter
+        assert target.entry == entry, entry.adapter
+        assert (target.kind == "node") == entry.adapter.endswith(".mjs"), entry.adapter
 
 
 def test_each_tells_its_facts() -> None:

@@ -38,6 +38,7 @@ def reported(few: Path, tmp_path: Path, *arguments: str) -> dict[str, tuple[ET.E
     for element in ET.parse(path).iter("testcase"):
         rows = [(p.attrib["name"], p.attrib["value"]) for p in element.iter("property")]
         assert len(rows) == len(dict(rows)), "a property is there twice"
+        assert element.attrib["classname"] == "safetensors_conformance"
         found[element.attrib["name"]] = (element, dict(rows))
     return found
 

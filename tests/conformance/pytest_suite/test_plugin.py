@@ -267,7 +267,7 @@ def test_items_have_the_names_that_pytest_selects_and_remembers(basics: str, tmp
     reader.write_text(
         f"import sys\nsys.path.append({str(HERE)!r})\nfrom fakes import AlwaysAccepts as Reader\n"
     )
-    options = [basics, f"--impl=py:{reader}:Reader", "--no-smoke"]
+    options = [basics, f"--impl=py:{reader}:Reader", "--no-smoke", "--full-failures"]
     mine = f"py:{tmp_path}/l\\xe4ser.py:Reader"
     names = [f"test_smoke[{mine}]", f"test_baseline[{mine}]"]
     names += [f"test_{step}[framing/one-tensor-{mine}]" for step in ("open", "read")]
@@ -285,6 +285,30 @@ def test_items_have_the_names_that_pytest_selects_and_remembers(basics: str, tmp
     file = Path(pytest_suite.__file__).parent / "tests" / "test_corpus.py"
     by_id = suite_here(*options, "-rA", target=Path(f"{file}::{names[2]}"))
     assert "1 failed in" in by_id.stdout
+
+
+def test_causes_come_last_and_replace_the_list_of_the_failures_that_they_cover(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kept.py").write_text(
+        "def pytest_terminal_summary(terminalreporter):\n"
+        "    print('KEPT', len(terminalreporter.stats['']), end='.')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    baseline = tmp_path / "stale.toml"
+    baseline.write_text('[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\nwhy = "x"\n')
+    options = [small, "-pkept", f"--impl={fake('LosesMetadata')}", f"--baseline={baseline}", "--no-smoke"]
+    run = suite_here(*options)
+    listed = re.findall(r"^FAILED .*::(\S+)", run.stdout, re.MULTILINE)
+    assert listed == [f"test_read[framing/one-tensor-{fake('LosesMetadata')}]"]
+    hidden = re.search(r"^(\d+) failures with a likely cause below", run.stdout, re.MULTILINE)
+    assert hidden is not None
+    assert int(hidden[1]) == 3
+    marks = ["short test summary", hidden[0], "LIKELY CAUSES", "\n4 failed, "]
+    places = [run.stdout.index(mark) for mark in marks]
+    assert places == sorted(places)
+    # Otherwise, pytest compares each failure with the reports of the setup and teardown of each item.
+    assert "KEPT 0." in run.stdout
 
 
 def test_options_of_a_project_are_its_own(basics: str, tmp_path: Path) -> None:
@@ -337,7 +361,7 @@ SURROGATES = f"py:{HERE / 'bytes_fakes.py'}:Surrogates"
 
 RAW = f"cmd:{sys.executable} {HERE / 'bytes_fakes.py'} raw"
 """Names that are not UTF-8, in lines that are not either."""
-ANSWERING = ("reference", SURROGATES, RAW)
+ANSWERING = (QUICK, SURROGATES, RAW)
 
 
 @pytest.fixture(scope="module")
@@ -360,9 +384,16 @@ def alone_and_parallel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     return folders
 
 
+def record_of(folder: Path, selector: str) -> list[dict[str, Any]]:
+    """Return the lines of the record of one of several implementations."""
+    found = (records(folder, path.stem) for path in folder.glob("*.jsonl"))
+    (rows,) = (rows for rows in found if rows[0]["implementation"]["selector"] == selector)
+    return rows
+
+
 def test_parallel_workers_give_the_same_result(alone_and_parallel: dict[str, Path]) -> None:
     def verdicts(folder: Path) -> set[tuple[object, ...]]:
-        rows = records(folder, "reference")
+        rows = record_of(folder, QUICK)
         assert [r["type"] for r in rows].count("header") == 1
         return {(r.get("case"), r.get("step"), r.get("choice"), r["verdict"]) for r in rows if "verdict" in r}
 
@@ -378,11 +409,7 @@ def test_whatever_a_reader_answers_travels_between_processes(
     """Everything that pytest-xdist sends is texts in UTF-8 and numbers of 64 bits."""
     found: dict[str, tuple[object, ...]] = {}
     for name, folder in alone_and_parallel.items():
-        (rows,) = (
-            rows
-            for path in folder.glob("*.jsonl")
-            if (rows := records(folder, path.stem))[0]["implementation"]["selector"] == selector
-        )
+        rows = record_of(folder, selector)
         told = {
             (r["case"], r["step"], r["verdict"], r["detail"], json.dumps(r["content"]))
             for r in rows

@@ -12,6 +12,7 @@ from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import (
     check_baseline_option,
+    due_by,
     failing_steps,
     load_baseline,
     name_in_records,
@@ -127,6 +128,10 @@ def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Pat
         ("[[expected]]\ncase = 'a/b'", "has no verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'pass'", "not a failing verdict"),
         ("[[expected]]\ncase = 'a/b'\nread = 'broken'", "not a failing verdict"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'wrong-accept:'", "not a failing verdict"),
+        ("[[expected]]\ncase = 'a/b'\nread = 'deviation:all'", "not a failing verdict"),
+        ("a." * 20_000 + "a = 1", "line 1 has 20,000 dots"),
+        ("\n".join("b." * 999 + f"{n} = 1" for n in range(60)), "line 1 has 999 dots"),
         ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nreason = 'x'", "unknown key 'reason'"),
         ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nversions = 'new'", "not a version specifier"),
         ("[[expected]]\ncase = 'a/b'\nread = 'wrong-reject'\nreview_by = 'soon'", "must be a date"),
@@ -144,6 +149,13 @@ def test_a_baseline_that_cannot_be_used_says_why(tmp_path: Path, text: str, word
         load_baseline(write(tmp_path, text), "1.0", None)
     assert words in str(caught.value)
     assert "x.toml" in str(caught.value)
+
+
+def test_a_file_with_unknown_keys_is_not_rewritten(tmp_path: Path) -> None:
+    """Tomlkit needs ten seconds for this file."""
+    path = write(tmp_path, "".join("b." * 50 + f"c{n} = 1\n" for n in range(100)))
+    with pytest.raises(KnownError, match="unknown key 'b'"):
+        due_by(path)
 
 
 def test_a_missing_baseline_says_what_to_do(tmp_path: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -54,7 +57,7 @@ def test_a_right_implementation_passes_every_must_of_a_kind(kind: str) -> None:
 
 
 def test_a_right_implementation_passes_a_must_of_every_sort() -> None:
-    kinds = ("slice", "write", "sharded", "lifecycle", "remote", "concurrent")
+    kinds = ("slice", "write", "sharded", "export", "lifecycle", "remote", "concurrent")
     cases = one_of_each(case for kind in kinds for case in of_kind(kind))
     assert len(cases) > 60
     passes(small("Small"), cases)
@@ -111,6 +114,9 @@ def test_what_is_left_behind_in_the_folder_is_seen() -> None:
         ("AnyRange", "remote/later-answer-shifted-short-after-2", "deviation:content", "NET-01"),
         ("WritesNothing", "writer/two-tensors-and-metadata", "deviation:content", "no file was written"),
         ("WholeTensor", "slice/integer-first", "deviation:content", ""),
+        ("ExportsByName", "export/leads-out-parent", "unsafe", "EXP-01"),
+        ("ExportsByName", "export/similar-two-slashes", "deviation:content", "EXP-02"),
+        ("ExportsByName", "export/odd-name-colon", "not-strict", "EXP-03"),
         ("Zeros", "lifecycle/cut-the-tensor-small", "not-strict", ""),
         (
             "OnePosition",
@@ -143,6 +149,35 @@ def test_one_fault_is_judged_by_what_it_does(name: str, case: str, verdict: str,
         assert words in found.final.detail
 
 
+COPIES = """
+import pathlib, sys
+path, folder, name = sys.argv[1:]
+data = pathlib.Path(path).read_bytes()
+if b".." in data and name == "checked":
+    sys.exit("no")
+pathlib.Path(folder, name).write_bytes(data)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "case", "verdict"),
+    [
+        ("copy", "ordinary-names-one", "pass"),
+        ("copy", "leads-out-parent", "choice:export"),
+        ("checked", "leads-out-parent", "choice:refuse"),
+        ("../copy", "ordinary-names-one", "unsafe"),
+        ("missing/copy", "ordinary-names-one", "deviation:reject"),
+    ],
+)
+def test_a_command_with_a_folder_exports(name: str, case: str, verdict: str, tmp_path: Path) -> None:
+    script = tmp_path / "copies.py"
+    script.write_text(COPIES, encoding="utf-8")
+    selector = shlex.join([f"exit:{sys.executable}", "-IS", str(script), "{path}", "{folder}", name])
+    cases = [committed().by_id[f"export/{case}"], committed().by_id["framing/one-tensor"]]
+    found, skipped = judged(selector, cases)
+    assert (found.verdict, list(skipped.steps)) == (verdict, [])
+
+
 def test_a_forked_process_that_dies_is_unsafe_and_the_next_case_runs() -> None:
     cases = [committed().by_id[i] for i in ("concurrent/forked-same-tensor-two", "framing/one-tensor")]
     first, second = judged(small("DiesInAChild"), cases)
@@ -151,7 +186,10 @@ def test_a_forked_process_that_dies_is_unsafe_and_the_next_case_runs() -> None:
     assert second.verdict == "pass"
 
 
-@pytest.mark.parametrize("case", ["threads-same-tensor-two", "forked-same-tensor-two"])
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param("threads-same-tensor-two", marks=pytest.mark.nightly), "forked-same-tensor-two"],
+)
 def test_a_reader_that_waits_for_ever_is_unsafe(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safetensors_conformance.worker.worker.HANG_RETRY_FACTOR", 1)
     limits = Limits(0.5, 1 << 30)

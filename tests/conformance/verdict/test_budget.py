@@ -146,7 +146,10 @@ def shared_processor() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("shared_processor")
-@pytest.mark.parametrize(("burns", "limit", "outcome"), [(0.25, 0.5, "accept"), (60, 0.25, "hang")])
+@pytest.mark.parametrize(
+    ("burns", "limit", "outcome"),
+    [(0.25, 0.5, "accept"), pytest.param(60, 0.25, "hang", marks=pytest.mark.nightly)],
+)
 def test_a_reader_that_gets_little_of_a_processor_gets_more_time(
     monkeypatch: pytest.MonkeyPatch, burns: float, limit: float, outcome: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,24 @@ class OneProcess:
         return self.choose(name).judge(cases(case)[0]).steps["device"]
 
 
-@pytest.fixture(scope="module")
-def fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
-    name = tmp_path_factory.mktemp("chosen") / "name"
+@contextmanager
+def one_process(
+    selector: str, folder: Path, device: str, seconds: float = 10.0, env: tuple[str, ...] = ()
+) -> Iterator[OneProcess]:
+    """Start the class ``Chosen`` of a module of fakes."""
+    name = folder / "name"
     name.write_text("Right", encoding="utf-8")
-    limits = Limits(10.0, confinement=Confinement(env=("STC_CHOSEN",)))
+    limits = Limits(seconds, confinement=Confinement(env=("STC_CHOSEN", *env)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STC_CHOSEN", str(name))
-        with Session(CaseRunner(resolve(loader("Chosen")), limits, device="cpu")) as session:
+        with Session(CaseRunner(resolve(selector), limits, device=device)) as session:
             yield OneProcess(session, name)
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    with one_process(loader("Chosen"), tmp_path_factory.mktemp("chosen"), "cpu") as process:
+        yield process
 
 
 @pytest.fixture(scope="module")

@@ -354,6 +354,7 @@ GRACE = 10.0
 """Seconds for ending what was late, on a busy machine."""
 
 
+@pytest.mark.by_day(5)
 @pytest.mark.parametrize("what", ["lines", "bytes", "stderr", "slow-lines"])
 @pytest.mark.parametrize("kind", ["cmd", "exit", "py"])
 def test_output_without_end_ends_with_the_limit(kind: str, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import HERE, committed
+from .test_device import OneProcess, one_process
 
 CASE = "entry/names-of-fields"
 FULL = dict.fromkeys(
@@ -27,8 +29,11 @@ CASES = {
 }
 
 
+ENV = ("SIMULATED_TYPE", "SIMULATED_DELAY")
+
+
 def session_of(selector: str, device: str) -> Session:
-    limits = Limits(30.0, confinement=Confinement(env=("SIMULATED_TYPE", "SIMULATED_DELAY")))
+    limits = Limits(30.0, confinement=Confinement(env=ENV))
     return Session(CaseRunner(resolve(selector), limits, device=device))
 
 
@@ -36,15 +41,23 @@ def fake(name: str) -> str:
     return f"py:{HERE / 'accelerator_fakes.py'}:{name}"
 
 
-@pytest.fixture
-def accelerator(simulated_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(scope="module")
+def accelerator(simulated_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     from ...simulated_device import install
 
-    install(simulated_library, tmp_path)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setenv("SIMULATED_TYPE", "npu")  # a name that the official library accepts
-    monkeypatch.setenv("SIMULATED_DELAY", "10000")
-    return "npu:1"
+    folder = tmp_path_factory.mktemp("backend")
+    install(simulated_library, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
+        patch.setenv("SIMULATED_TYPE", "npu")  # a name that the official library accepts
+        patch.setenv("SIMULATED_DELAY", "10000")
+        yield "npu:1"
+
+
+@pytest.fixture(scope="module")
+def fakes(accelerator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    with one_process(fake("Chosen"), tmp_path_factory.mktemp("chosen"), accelerator, 30.0, ENV) as process:
+        yield process
 
 
 @pytest.mark.parametrize("selector", ["reference", "safetensors:torch"])
@@ -56,27 +69,33 @@ def test_readers_pass_every_check(selector: str, accelerator: str) -> None:
             assert (case, verdict.verdict, checks) == (case, "pass", expected), verdict
 
 
+CHANGED = "contains different bytes after the "
+
+
 @pytest.mark.parametrize(
-    ("name", "check", "words"),
+    ("name", "broken"),
     [
-        ("ReusedBuffer", "lifetime", "contains different bytes after the rest of its file was dropped"),
-        ("ReusedBuffer", "kept", "contains different bytes after the loader continued"),
-        ("ThreeCopies", "peak", "the load needed"),
-        ("Interrupted", "stopped", "bytes of device memory remain in use after an early stop"),
-        ("KeepsMemory", "returned", "bytes of device memory remain in use after everything was dropped"),
+        (
+            "ReusedBuffer",
+            {
+                "lifetime": f"{CHANGED}rest of its file was dropped",
+                "kept": f"{CHANGED}loader continued",
+            },
+        ),
+        ("ThreeCopies", {"peak": "the load needed"}),
+        ("Interrupted", {"stopped": "bytes of device memory remain in use after an early stop"}),
+        ("KeepsMemory", {"returned": "bytes of device memory remain in use after everything was dropped"}),
     ],
 )
-def test_a_broken_promise_is_noticed(name: str, check: str, words: str, accelerator: str) -> None:
-    with session_of(fake(name), accelerator) as session:
-        verdict = session.judge(committed().by_id[CASE]).steps["device"]
+def test_a_broken_promise_is_noticed(name: str, broken: dict[str, str], fakes: OneProcess) -> None:
+    verdict = fakes.judged(name, CASE)
     failed = {item.name: item.message for item in verdict.result.checks if item.status == "fail"}
-    assert words in failed[check], verdict
+    for check, words in broken.items():
+        assert words in failed[check], verdict
 
 
-def test_copies_that_nothing_waits_for_are_wrong_content(accelerator: str) -> None:
-    with session_of(fake("LateCopies"), accelerator) as session:
-        verdict = session.judge(committed().by_id[CASE]).steps["device"]
-    assert verdict.verdict == "wrong-content"
+def test_copies_that_nothing_waits_for_are_wrong_content(fakes: OneProcess) -> None:
+    assert fakes.judged("LateCopies", CASE).verdict == "wrong-content"
 
 
 def test_memory_for_a_rejected_file_is_noticed(accelerator: str) -> None:

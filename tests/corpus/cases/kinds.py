@@ -13,6 +13,7 @@ from proof.planted import Planted
 from safetensors_corpus import Case, Manifest, load_manifest
 from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Answer
+from safetensors_fuzz.loop.subjects import folder_in_memory
 
 
 def of_kind(manifest: Manifest, kind: str) -> list[Case]:
@@ -22,7 +23,7 @@ def of_kind(manifest: Manifest, kind: str) -> list[Case]:
 
 def done(case: Case, implementation: Any) -> tuple[Answer, str | None]:
     """Do a case in a folder of its own; return the result and why it fails."""
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=None if case.heavy else folder_in_memory()) as folder:
         result = run_case(case, implementation, Path(folder))
     return result, mismatch(case, result)
 
@@ -40,7 +41,7 @@ def _known() -> dict[str, frozenset[str]]:
 
 
 def _fails(case: Case, variant: Planted) -> bool:
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=None if case.heavy else folder_in_memory()) as folder:
         return matrix.why(variant.make(), case, Path(folder)) is not None
 
 

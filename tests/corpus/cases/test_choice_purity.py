@@ -52,6 +52,7 @@ ABOUT: dict[str, set[str]] = {
     "tensor-like-metadata": {"metadata", "metadata-text"},
     "bool-bytes": {"dtype-bool"},
     "long-name": {"name"},
+    "names-as-paths": {"name", "escape", "non-ascii"},
     "much-metadata": {"metadata", "much-metadata"},
     "slice-zero-dimension": {"empty"},
     "slice-packed": {"dtype-rare"},

@@ -59,7 +59,7 @@ def test_a_file_that_is_closed_under_a_reader_gives_other_bytes(cases: list[Case
     assert "other bytes than the file contains" in why
 
 
-@pytest.mark.by_day(5)
+@pytest.mark.by_day(3)
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v.name != SLOW], ids=lambda v: v.name)
 def test_a_fault_shows_every_time_or_never(variant: Planted, cases: list[Case]) -> None:
     """Nothing is left to luck: three runs fail the same cases."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from proof.broken.correct.exporter import SmallExporter
 from proof.broken.correct.fetcher import Fetcher
 from proof.broken.correct.holder import SmallHolder
 from proof.broken.correct.loader import LOADER
@@ -27,6 +28,7 @@ CORRECT: dict[str, Callable[[], Any]] = {
     "write": SmallWriter,
     "index": lambda: LOADER,
     "sharded": SmallSharder,
+    "export": SmallExporter,
     "lifecycle": SmallHolder,
     "remote": Fetcher,
     "concurrent": SmallHolder,
@@ -49,9 +51,8 @@ def test_a_correct_implementation_passes_everything(cases: list[Case], kind: str
     assert failures(cases, CORRECT[kind]) == {}
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.nightly if kind == "remote" else ()) for kind in CORRECT]
-)
+@pytest.mark.by_day(2)  # the matrix says the same, a sample of which is computed by day
+@pytest.mark.parametrize("kind", CORRECT)
 def test_every_variant_is_caught_and_every_case_can_fail(cases: list[Case], kind: str) -> None:
     variants = [v for v in all_variants() if v.kind == kind and not v.heavy and v.name not in ELSEWHERE]
     assert len(variants) >= 5

@@ -58,6 +58,7 @@ def test_the_header_cap_is_caught_by_the_heavy_cases(heavy: list[Case], case_id:
     assert set(failures([case], variant.make)) == {case_id}
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize(
     "make",
     [

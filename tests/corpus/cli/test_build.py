@@ -66,7 +66,7 @@ def test_check_reports_an_altered_a_missing_and_an_extra_file_each(folder: Path)
         ("missing", files[1].relative_to(folder).as_posix()),
         ("stale", "files/extra.bin"),
     }
-    assert "3 files are not current; run: stc corpus build" in result.stdout
+    assert "not current: 3 files; run: stc corpus build" in result.stdout
     assert not files[1].exists(), "--check writes nothing"
 
 
@@ -90,7 +90,7 @@ def test_building_repairs_what_check_reports(folder: Path) -> None:
     victim.write_bytes(b"")
     (folder / "files" / "extra.bin").write_bytes(b"")
     result = run("build", "-o", folder)
-    assert "1 files written, 1 removed" in result.stdout
+    assert "1 file written, 1 removed" in result.stdout
     assert run("build", "--check", "-o", folder).exit_code == 0
 
 

@@ -18,7 +18,7 @@ from ..small import run
     ("size", "text"),
     [
         (0, "0 bytes"),
-        (1023, "1023 bytes"),
+        (1023, "1,023 bytes"),
         (1024, "1,024 bytes (1 KiB)"),
         (1 << 33, "8,589,934,592 bytes (8 GiB)"),
     ],

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from safetensors_corpus import Case, Manifest
@@ -18,13 +17,11 @@ from safetensors_corpus.author.case import ACCEPT, AREAS, Accept, CaseFunction, 
 from safetensors_corpus.author.file import HEAVY, LONG_RECIPE, MAX_FILE, USUAL_FILE, FileBuilder
 from safetensors_corpus.document import CHECKSUM, MANIFEST, parsed
 from safetensors_corpus.manifest import COMBINED, Expectation
-from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import build as build_module
 from safetensors_corpus.publish.build import (
     BUILDERS,
     BuiltCorpus,
     build,
-    differences,
     lost_ids,
 )
 from safetensors_corpus.recipe import expand
@@ -34,12 +31,6 @@ from safetensors_reference.header.model import Header
 from safetensors_reference.rules.book import ProfileName
 
 from ...reference import naive
-
-
-def test_the_case_functions_give_the_committed_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    # ``stc corpus build --check`` also validates the manifest, which takes most of its time.
-    monkeypatch.setattr(jsonschema.Draft202012Validator, "iter_errors", lambda *_: iter(()))
-    assert differences(build(), corpus_root()) == []
 
 
 def test_files_have_the_names_of_their_cases(raw: dict[str, Any]) -> None:
@@ -206,13 +197,17 @@ def alike(case: Case) -> list[tuple[str, str]]:
     ]
 
 
-MORE_TENSORS_THAN_BYTES = "entry/thousand-tensors"
+MANY_TENSORS_OF_ONE_BYTE = {
+    "entry/thousand-tensors",
+    "surroundings/list-n256-halves",
+    "surroundings/list-n257",
+}
 
 
 def test_tensors_that_could_be_mistaken_for_each_other_hold_different_bytes(manifest: Manifest) -> None:
     """A reader that returns the wrong tensor is seen only by its bytes."""
     confusable = {case.id for case in manifest.reading if alike(case)}
-    assert confusable <= {MORE_TENSORS_THAN_BYTES}
+    assert confusable <= MANY_TENSORS_OF_ONE_BYTE
 
 
 def case_function(**changes: Any) -> CaseFunction:

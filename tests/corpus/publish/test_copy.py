@@ -49,7 +49,7 @@ def test_a_pattern_takes_only_its_cases_and_their_files(folder: Path, target: Pa
     assert run("copy", "-c", folder, target, "IDX-04").exit_code == 0
     assert [c.id for c in load_manifest(target).cases] == ["index/absolute"]
     assert {name.split("/")[1] for name in tree(target) if name.startswith("files/")} == {"index"}
-    assert "1 cases, a selection from 11" in (target / "README.txt").read_text()
+    assert "1 case, a selection from 11" in (target / "README.txt").read_text()
     assert run("verify", target).exit_code == 0
     whole, part = (json.loads((f / "corpus.json").read_text()) for f in (folder, target))
     assert {**whole, "cases": None} == {**part, "cases": None}
@@ -65,7 +65,7 @@ def test_a_pattern_without_cases_is_refused(folder: Path, target: Path) -> None:
 def test_recipes_are_made_except_the_large_ones(folder: Path, target: Path) -> None:
     result = run("copy", "-c", folder, target, "--recipes")
     assert result.exit_code == 0
-    assert "1 recipe files of 108 bytes" in result.stdout
+    assert "1 recipe file of 108 bytes" in result.stdout
     assert "skipped because they are above 256 MiB (use --large): resource/sparse" in result.stdout
     case = load_manifest(folder).by_id["resource/header"]
     assert (target / "recipes/resource/header.safetensors").read_bytes() == recipe.expand(case.input.recipe)
@@ -193,7 +193,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     [
         ("hole.safetensors", "{all_but_one} of {all} files are missing, including corpus.json"),
         ("corpus.json", "2 of {all} files are missing, including corpus.json"),
-        ("header.safetensors", "the corpus is complete, but 1 recipe files are missing"),
+        ("header.safetensors", "the corpus is complete except for 1 recipe file"),
     ],
 )
 def test_a_stop_says_what_is_missing_and_force_goes_on(
@@ -252,13 +252,13 @@ def lines(folder: Path, *args: str) -> list[str]:
     out = result.stdout.splitlines()
     assert result.exit_code == (0 if "is intact" in out[-1] else 1)
     if result.exit_code:
-        assert out[-1] == f"{folder}: {len(out) - 1} problems"
+        assert out[-1] == f"{folder}: {len(out) - 1} problem{'s' * (len(out) != 2)}"
     return [" ".join(line.split()) for line in out[:-1]]
 
 
 def test_an_intact_corpus_has_no_problems(folder: Path) -> None:
     assert lines(folder) == []
-    assert "1 heavy recipes not checked (use --heavy)" in run("verify", folder).stdout
+    assert "1 heavy recipe not checked (use --heavy)" in run("verify", folder).stdout
     assert lines(folder, "--heavy") == []
     assert "heavy recipes" not in run("verify", folder, "--heavy").stdout
 

@@ -220,6 +220,7 @@ def test_committed_data_stays_below_16_megabytes() -> None:
     assert sum(p.stat().st_size for p in paths if p.is_file()) < 16_000_000
 
 
+@pytest.mark.nightly
 def test_the_real_corpus_can_be_released(written: Path, tmp_path: Path) -> None:
     files = release_files(written, LICENSE, None)
     assert len(tar_of(files)[1]) < 28_000_000
@@ -303,7 +304,7 @@ def test_a_corpus_that_is_not_current_is_refused(current: Path, tmp_path: Path) 
     (current / "files/framing/plain.safetensors").write_bytes(b"")
     result = run("release", "-c", current, tmp_path / "dist")
     assert result.exit_code == 1
-    assert "1 files are not current (different files/framing/plain.safetensors" in result.stderr
+    assert "not current: 1 file (different files/framing/plain.safetensors" in result.stderr
     assert not (tmp_path / "dist").exists()
 
 

@@ -64,7 +64,7 @@ def test_the_reference_does_everything_right() -> None:
 
 def test_a_wrong_slicer_is_found_and_made_small() -> None:
     seen: list[int] = []
-    tally, kept = campaign([fake("InclusiveStop")], ["slice"], 40, progress=lambda t: seen.append(t.execs))
+    tally, kept = campaign([fake("InclusiveStop")], ["slice"], 25, progress=lambda t: seen.append(t.execs))
     wrong = [finding for finding in kept if finding.signature.startswith("API-05: ")]
     (found,) = [finding for finding in wrong if "wrong-content:shape" in finding.signature]
     assert found.verdict == "deviation:content"  # the written format is silent on slices
@@ -78,19 +78,19 @@ def test_a_wrong_slicer_is_found_and_made_small() -> None:
     assert found.got[fake("InclusiveStop")].startswith("accept")
     assert list(tally.findings.values()) == kept
     assert len({finding.signature for finding in kept}) == len(kept)
-    assert seen[-1] == tally.execs == 40
+    assert seen[-1] == tally.execs == 25
     assert json.loads(json.dumps(found.expectation)) == found.expectation
 
 
 def test_a_refusal_is_charged_to_what_can_be_taken_out_of_the_question() -> None:
-    _, kept = campaign([fake("RefusesEmpty")], ["slice"], 120)
+    _, kept = campaign([fake("RefusesEmpty")], ["slice"], 80)
     refusals = [f for f in kept if f.expectation.get("outcome") == "accept" and "reject" in f.signature]
     assert {f.rules for f in refusals} == {("SHP-04",)}
     assert "without the part that SHP-04 covers" in refusals[0].cause
 
 
 def test_a_refusal_of_everything_is_charged_to_no_rule() -> None:
-    _, kept = campaign([fake("RefusesSlices")], ["slice"], 60)
+    _, kept = campaign([fake("RefusesSlices")], ["slice"], 20)
     refusals = [f for f in kept if f.expectation.get("outcome") == "accept"]
     assert refusals
     assert {f.rules for f in refusals} == {()}
@@ -114,7 +114,7 @@ def test_a_crash_is_unsafe() -> None:
 
 
 def test_a_wrong_writer_is_found() -> None:
-    _, kept = campaign([fake("ReservedName")], ["write"], 150)
+    _, kept = campaign([fake("ReservedName")], ["write"], 60)
     found = {finding.signature.partition(": ")[0]: finding for finding in kept}["WRT_BAD_NAME/WRT-06"]
     assert found.verdict == "wrong-accept"
     assert {finding.verdict for finding in kept} == {"wrong-accept"}
@@ -124,7 +124,7 @@ def test_a_wrong_writer_is_found() -> None:
 
 
 def test_a_wrong_loader_is_found() -> None:
-    _, kept = campaign([fake("LastWins")], ["index"], 80)
+    _, kept = campaign([fake("LastWins")], ["index"], 40)
     assert {finding.verdict for finding in kept} == {"deviation:content"}
     assert {finding.signature.partition(": ")[0] for finding in kept} == {"index-tensor-twice"}
     assert all(len(finding.files) == 3 and finding.entry in finding.files for finding in kept)

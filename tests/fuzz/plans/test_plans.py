@@ -27,12 +27,12 @@ def test_plans_are_json_and_the_same_for_a_seed(step: str) -> None:
 
 @pytest.mark.by_day(1)
 @pytest.mark.parametrize("step", STEPS)
-def test_most_plans_make_a_case(step: str, tmp_path: Path) -> None:
+def test_most_plans_make_a_case(step: str, memory_path: Path) -> None:
     made, fresh = questions(step, COUNT), [plan_of(step, 0, number) for number in range(COUNT)]
     assert len(made) > 0.9 * COUNT
     assert all(plan in fresh for plan, _ in made)  # building a question does not change the plan
     for number, (_, question) in enumerate(made):
-        case = question.case(tmp_path / str(number))
+        case = question.case(memory_path / str(number))
         assert case.rules == question.rules
         assert step in case.steps
         assert (case.expect is None) == bool(case.options)

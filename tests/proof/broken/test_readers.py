@@ -39,19 +39,19 @@ def value(text: str, grammar: Grammar | None = None) -> object:
 # The correct reader
 
 
-def test_it_passes_every_read_case(manifest: Manifest, tmp_path: Path) -> None:
-    found = {c.id: why(READER, c, tmp_path) for c in cases_for(manifest, "read")}
+def test_it_passes_every_read_case(manifest: Manifest, memory_path: Path) -> None:
+    found = {c.id: why(READER, c, memory_path) for c in cases_for(manifest, "read")}
     assert {case: reason for case, reason in found.items() if reason} == {}
 
 
-def test_it_takes_the_hardened_option_of_every_choice(manifest: Manifest, tmp_path: Path) -> None:
+def test_it_takes_the_hardened_option_of_every_choice(manifest: Manifest, memory_path: Path) -> None:
     def hardened(case: Case) -> Case:
         option = rule_book().choices[case.choice or ""].expected("hardened")
         return replace(case, choice=None, expect=case.options[option or "reject"], options={})
 
     cases = [c for c in cases_for(manifest, "read") if c.choice]
     assert cases
-    wrong = {c.id: mismatch(hardened(c), run_case(hardened(c), READER, tmp_path)) for c in cases}
+    wrong = {c.id: mismatch(hardened(c), run_case(hardened(c), READER, memory_path)) for c in cases}
     assert {case: reason for case, reason in wrong.items() if reason} == {}
 
 
@@ -159,11 +159,11 @@ def test_without_keeps_the_class() -> None:
     assert type(Other().without("hole")) is Other
 
 
-def test_readers_hold_no_state_between_files(manifest: Manifest, tmp_path: Path) -> None:
+def test_readers_hold_no_state_between_files(manifest: Manifest, memory_path: Path) -> None:
     # Cases in another order give the same answers, so that a matrix depends on nothing but its cases.
     cases = cases_for(manifest, "read")[::60]
     for variant in list(read_variants())[::12]:
-        assert fails(variant, cases, tmp_path) == fails(variant, cases[::-1], tmp_path), variant.name
+        assert fails(variant, cases, memory_path) == fails(variant, cases[::-1], memory_path), variant.name
 
 
 def test_last_wins_and_sizes() -> None:
@@ -228,12 +228,14 @@ def about(name: str, cases: list[Case]) -> list[Case]:
     "every", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["some cases", "all"]
 )
 @pytest.mark.parametrize("name", PERMITTED)
-def test_a_permitted_reader_fails_no_case(name: str, every: bool, manifest: Manifest, tmp_path: Path) -> None:
+def test_a_permitted_reader_fails_no_case(
+    name: str, every: bool, manifest: Manifest, memory_path: Path
+) -> None:
     # Guards the other side: cases that call a legitimate reader broken.
     cases = cases_for(manifest, "read")
     cases = cases if every else about(name, cases)
     assert len(cases) > 400
-    assert fails(reading("permitted", name, PERMITTED[name]), cases, tmp_path) == []
+    assert fails(reading("permitted", name, PERMITTED[name]), cases, memory_path) == []
 
 
 def test_an_empty_map_is_no_content_and_whoever_takes_it_for_some_fails(

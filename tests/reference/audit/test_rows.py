@@ -215,7 +215,7 @@ NUMBER = st.integers(0, 9)
 
 
 def row_of_texts(texts: dict[str, Any]) -> Row:
-    return Row(time=datetime(2026, 1, 1, tzinfo=UTC), **texts)
+    return Row(time=datetime(2026, 1, 1, tzinfo=UTC), kind="file", **texts)
 
 
 ROWS = st.fixed_dictionaries(
@@ -241,7 +241,7 @@ def test_a_row_is_one_line_whatever_its_texts_are(row: Row) -> None:
     line = encode_row(row)
     assert (line.count(b"\n"), line[-1:]) == (1, b"\n")
     found = json.loads(line.decode("utf-8"))
-    assert found["address"] == row_address(row.address)
+    assert (found["address"], found["kind"]) == (row_address(row.address), "file")
     for name in ("tag", "note"):
         assert found.get(name, "") == getattr(row, name).encode("utf-8", "backslashreplace").decode()
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -46,6 +48,8 @@ def test_counts_by_verdict_fault_writer_source_and_dtype(results: Path, tmp_path
     assert rows(found, "Models") == [("invalid", 1)]
     assert [row[:2] for row in rows(found, "Faults")] == [("HDR_BAD_START", 1), ("OFF_OUT_OF_BOUNDS", 1)]
     assert [row[:2] for row in rows(found, "Faults of models")] == [("IDX_SHARD_MISSING", 1)]
+    kinds = [("cut-short", 1, f"{tmp_path}/tree/b/x.safetensors")]
+    assert rows(found, "What invalid files look like") == kinds
     assert rows(found, "Sources") == [
         (f"{tmp_path}/tree/a", 3, 0),
         (f"{tmp_path}/tree/b", 3, 2),
@@ -59,6 +63,18 @@ def test_counts_by_verdict_fault_writer_source_and_dtype(results: Path, tmp_path
     sizes = [row[1] for row in rows(found, "Largest files")]
     assert sizes == sorted(sizes, key=int, reverse=True)
     assert rows(found, "Cost")[0] == ("requests or reads", 7)
+
+
+def test_rows_from_before_a_column_was_added_still_count(results: Path) -> None:
+    import pyarrow.parquet as parquet
+
+    for part in results.glob("part-*"):
+        parquet.write_table(parquet.read_table(part).drop(["looks_like", "aligned_bytes"]), part)
+    if results.is_file():
+        results.write_text(results.read_text().replace(',"looks_like":"cut-short"', ""))
+    found = summarize(results)
+    assert (found.files, found.models) == (7, 1)
+    assert "What invalid files look like" not in [section.title for section in found.sections]
 
 
 def test_texts_of_files_stand_on_the_page_as_text(results: Path) -> None:
@@ -93,6 +109,25 @@ def test_the_command(results: Path, tmp_path: Path) -> None:
     assert told["files"] == 7
 
 
+def test_without_duckdb_the_counts_are_the_same(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stc_audit(results.parent / "tree/b", "-o", results, "--retry")
+    counted = ("Verdicts", "Models", "Faults", "Faults of models")
+    full = summarize(results)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    run = CliRunner().invoke(audit, ["summary", str(results), "--json"])
+    assert run.stderr.endswith(" the fleet extra: pip install 'safetensors-conformance[fleet]'\n")
+    if results.is_dir():
+        assert (run.exit_code, run.stdout) == (2, "")
+        return
+    wanted = [section for section in full.sections if section.title in counted]
+    found = msgspec.json.decode(run.stdout, type=Summary)
+    run = CliRunner().invoke(audit, ["summary", str(results), "-o", str(tmp_path / "page.html")])
+    assert (run.exit_code, run.stderr.count("the fleet extra")) == (2, 1)
+    assert found == msgspec.structs.replace(full, sections=wanted, complete=False)
+
+
 def test_no_rows_at_all_are_a_summary_too(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").touch()
     (tmp_path / "rows").mkdir()
@@ -117,7 +152,7 @@ MISSING = "in one row, a value is missing"
     ],
 )
 def test_what_is_no_result_is_an_error_in_one_line(
-    name: str, text: str | None, why: str, tmp_path: Path
+    name: str, text: str | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / name
     if text is not None:
@@ -128,6 +163,9 @@ def test_what_is_no_result_is_an_error_in_one_line(
     run = CliRunner().invoke(audit, ["summary", str(tmp_path / name.partition("/")[0])])
     assert (run.exit_code, run.output.count("\n")) == (2, 1)
     assert why in run.output
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    run = CliRunner().invoke(audit, ["summary", str(tmp_path / name.partition("/")[0])])
+    assert (run.exit_code, run.stdout, run.stderr.count("\n")) == (2, "", 1)
 
 
 def test_a_name_is_no_pattern(tmp_path: Path) -> None:

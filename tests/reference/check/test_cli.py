@@ -59,7 +59,7 @@ def test_a_valid_file_is_one_line_that_is_not_wrapped(tmp_path: Path) -> None:
     """A program that greps the output must find each fact on one line, whatever the width of the terminal."""
     path = write(tmp_path, "n" * 200, VALID)
     result = run(path, env={"COLUMNS": "40"})
-    assert re.fullmatch(rf"{re.escape(str(path))}: valid, 1 tensors?, 4 bytes of data.*\n", result.stdout)
+    assert re.fullmatch(rf"{re.escape(str(path))}: valid, 1 tensor, 4 bytes of data.*\n", result.stdout)
     assert result.stderr == ""
 
 
@@ -133,6 +133,7 @@ def test_json_is_one_object_per_file_and_holds_every_fault(valid: Path, broken: 
     ]
     assert missing == {
         "file": str(tmp_path / "missing"),
+        "kind": "file",
         "readable": False,
         "code": "IO_ERROR",
         "message": f"{tmp_path}/missing: No such file or directory",

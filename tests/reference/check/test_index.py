@@ -50,6 +50,7 @@ def test_json_of_a_valid_index(model: Path) -> None:
         "data_size": 40,
         "alignment": None,
         "complete": True,
+        "looks_like": None,
         "faults": [],
         "tolerated": [],
         "notes": [],

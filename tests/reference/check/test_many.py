@@ -229,7 +229,7 @@ def test_alignment_is_counted_from_the_start_of_the_file(
     note = f"; data starts at {position:,}; {unaligned} of {len(tensors)} tensors unaligned"
     out = run(path).stdout
     assert (note in out) == (unaligned > 0)
-    assert out.count("\n") == 1
+    assert out.count("\n") == (1 if tensors else 2)  # a note says that the file is empty
 
 
 @given(models())
@@ -320,8 +320,8 @@ def test_a_bar_is_drawn_on_a_terminal_and_results_stay_apart(tree: Path) -> None
     out, terminal = on_terminal(["check", str(tree)], stdout_too=False)
     assert b"checked 4 files" in terminal
     assert b"\x1b" not in out
-    assert out.count(b": valid, 1 tensors") == 3
-    assert b"valid, 1 tensors" not in terminal
+    assert out.count(b": valid, 1 tensor,") == 3
+    assert b"valid, 1 tensor," not in terminal
     # The bar is erased before the count is written.
     assert terminal.endswith(b"\x1b[2K4 files: 3 valid, 1 invalid, 0 unreadable\r\n")
     assert terminal.count(b"checked ") <= 6, "nothing is printed here, so the bar need not step aside"

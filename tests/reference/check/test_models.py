@@ -114,6 +114,7 @@ def test_json_of_a_model(model: Path) -> None:
         "shards": 3,
         "tensors": 3,
         "data_size": 12,
+        "partial": False,
         "complete": True,
         "unread": {},
     }

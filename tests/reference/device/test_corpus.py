@@ -27,15 +27,20 @@ def outcome(load: Any, case: Case, **options: Any) -> Any:
         return type(err), err.code, err.rule
 
 
-@pytest.mark.parametrize("area", AREAS)
+@pytest.mark.parametrize(
+    ("area", "step"),
+    # The surroundings of faults are most of the cases.
+    [
+        *((area, 4 if area == "surroundings" else 1) for area in AREAS),
+        pytest.param("surroundings", 1, marks=pytest.mark.nightly),
+    ],
+)
 def test_the_corpus_loads_as_by_the_plain_reader_and_a_bad_file_allocates_nothing(
-    area: str, monkeypatch: pytest.MonkeyPatch
+    area: str, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = CountingEngine(staged=False)
     install(monkeypatch, engine)
-    for case in CASES:
-        if case.area != area:
-            continue
+    for case in [case for case in CASES if case.area == area][::step]:
         engine.sizes.clear()
         expected = outcome(plain_load_file, case)
         got = outcome(load_file, case, device="cpu", threads=2, chunk=1000, align=64)
@@ -47,10 +52,9 @@ def test_the_corpus_loads_as_by_the_plain_reader_and_a_bad_file_allocates_nothin
             assert expected[1] in case.expect.codes, case.id
 
 
-@pytest.mark.parametrize("delay", [0, 100])
+@pytest.mark.parametrize("delay", [pytest.param(0, marks=pytest.mark.nightly), 100])
 @pytest.mark.parametrize(
     "area",
-    # The surroundings of faults are most of the cases.
     [pytest.param(area, marks=pytest.mark.nightly) if area == "surroundings" else area for area in AREAS],
 )
 def test_the_corpus_loads_onto_the_simulated_devices(

@@ -85,7 +85,7 @@ def test_workers_run_near_the_device_or_where_the_caller_wants(
     assert sorted(os.sched_getaffinity(0)) == HERE, "the calling thread is not moved"
 
 
-@pytest.mark.parametrize("cpus", [[0.0], [], [100_000], ["0"], 5, [None]])
+@pytest.mark.parametrize("cpus", [[0.0], [], [100_000], ["0"], 5, [None], [False], [0, True]])
 def test_cpus_that_cannot_be_used_are_refused(cpus: Any) -> None:
     with pytest.raises(AccessError, match="cpus must be numbers of CPUs that this process may use"):
         checked_cpus(cpus)

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference.files.names import (
+    MAX_STRAYS,
     ModelFiles,
+    find_gaps,
     find_models,
     index_stem,
     is_index,
@@ -77,7 +79,38 @@ def test_shards_go_to_the_index_of_their_stem() -> None:
     other = shard_name("model", 1, 2)
     assert find_models(
         [C, A, INDEX, other, "model.safetensors", "consolidated.safetensors", "x.safetensors"]
-    ) == [ModelFiles("model", INDEX, (other, A, C), ("consolidated.safetensors", "model.safetensors"))]
+    ) == [
+        ModelFiles(
+            "model",
+            INDEX,
+            (other, A, C),
+            ("consolidated.safetensors", "model.safetensors"),
+            ("x.safetensors",),
+        )
+    ]
+
+
+def test_a_collection_of_files_has_no_strays() -> None:
+    (model,) = find_models([INDEX, *(f"{number}.safetensors" for number in range(MAX_STRAYS + 1))])
+    assert model.strays == ()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "gaps"),
+    [
+        (["00000", "00001", "00003"], {"00003": "00002"}),
+        (["1", "2", "4", "8", "9", "10"], {"4": "3", "8": "5"}),
+        (["08", "09", "11"], {"11": "10"}),
+        (["1", "2", "3"], {}),
+        (["1", "3"], {}),
+        (["1000", "2000", "3000"], {}),
+        (["1", "2", "4-of-4"], {}),
+    ],
+)
+def test_gaps_in_names_without_a_total(numbers: list[str], gaps: dict[str, str]) -> None:
+    name = "out-{}.safetensors".format
+    expected = {name(after): name(missing) for after, missing in gaps.items()}
+    assert find_gaps([*map(name, numbers), "out.safetensors", "other-7.safetensors"]) == expected
 
 
 def test_shards_without_an_index_are_a_model_for_each_count() -> None:

@@ -81,8 +81,8 @@ def test_a_whole_model_on_the_hub(hub: Hub) -> None:
     result = run(f"hf://{REPO}")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [
-        f"hf://{REPO}/{A}: valid, 1 tensors, {DATA:,} bytes of data",
-        f"hf://{REPO}/{B}: valid, 1 tensors, {DATA:,} bytes of data",
+        f"hf://{REPO}/{A}: valid, 1 tensor, {DATA:,} bytes of data",
+        f"hf://{REPO}/{B}: valid, 1 tensor, {DATA:,} bytes of data",
         f"hf://{REPO}/{INDEX}: valid, 2 tensors in 2 shards, {2 * DATA:,} bytes of data",
         f"hf://{REPO}/model: whole model, 2 tensors in 2 files, {2 * DATA:,} bytes of data",
     ]

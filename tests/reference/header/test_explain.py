@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_reference import (
@@ -86,6 +86,7 @@ def test_verdict_and_content_equal_those_of_the_naive_reader() -> None:
     """Nearly every fault code and both verdicts occur, or this would be agreement about nothing."""
     seen: Counter[str] = Counter()
 
+    @settings(max_examples=max(settings().max_examples, 300))
     @given(mutants())
     def collect(data: bytes) -> None:
         explanation = agrees(data)

@@ -530,7 +530,7 @@ def test_an_invalid_index_and_an_invalid_file_are_told_alike() -> None:
     assert isinstance(file, InvalidError)
     assert isinstance(file, ValueError)
     assert str(index) == str(file)
-    assert str(file) == "x: HDR_EMPTY [HDR-01] at byte 1,234: what was found (and 1 more faults)"
+    assert str(file) == "x: HDR_EMPTY [HDR-01] at byte 1,234: what was found (and 1 more fault)"
     assert (file.code, file.rule) == (index.code, index.rule) == ("HDR_EMPTY", "HDR-01")
 
 

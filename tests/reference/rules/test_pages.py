@@ -96,20 +96,21 @@ def test_an_area_counts_its_rules_by_level_and_basis(area: str) -> None:
     assert counts[3:] == [sum(r.basis == basis for r in ours) for basis in ("text", "official", "ours")]
 
 
-@pytest.mark.parametrize("rule_id", BOOK.rules)
-def test_a_rule_says_all_that_the_book_says(rule_id: str) -> None:
-    rule = BOOK.rules[rule_id]
-    text = sections()[rule_id.lower()]
-    assert f"{rule.id} ({rule.level}): {rule.title}" in text
-    assert rule.statement in text
-    assert f"basis: {rule.basis} ({BASES[rule.basis]})" in text
-    assert f"source: {rule.source}" in text
-    for profile in PROFILES:
-        assert f"{profile}: {getattr(rule, profile)}" in text
-    assert all(code in text for code in rule.codes)
-    choices = [choice.id for choice in BOOK.choices.values() if choice.rule == rule_id]
-    label = "choices: " if len(choices) > 1 else "choice: "
-    assert (label + ", ".join(choices) in text) if choices else ("choice" not in text.split("source:")[0])
+def test_a_rule_says_all_that_the_book_says() -> None:
+    for rule_id, rule in BOOK.rules.items():
+        text = sections()[rule_id.lower()]
+        assert f"{rule.id} ({rule.level}): {rule.title}" in text, rule_id
+        assert rule.statement in text, rule_id
+        assert f"basis: {rule.basis} ({BASES[rule.basis]})" in text, rule_id
+        assert f"source: {rule.source}" in text, rule_id
+        for profile in PROFILES:
+            assert f"{profile}: {getattr(rule, profile)}" in text, rule_id
+        assert all(code in text for code in rule.codes), rule_id
+        choices = [choice.id for choice in BOOK.choices.values() if choice.rule == rule_id]
+        label = "choices: " if len(choices) > 1 else "choice: "
+        assert (
+            (label + ", ".join(choices) in text) if choices else ("choice" not in text.split("source:")[0])
+        ), rule_id
 
 
 @pytest.mark.parametrize("rule_id", ["HDR-09", "HDR-13"])
@@ -133,43 +134,48 @@ def test_why_two_demands_of_the_text_are_choices_is_true_of_the_book() -> None:
     assert [c.rule for c in apart if state(c) == "required"] == ["HDR-09", "HDR-13"]
 
 
-@pytest.mark.parametrize("choice_id", BOOK.choices)
-def test_a_choice_says_its_options_and_who_takes_them(choice_id: str) -> None:
-    choice = BOOK.choices[choice_id]
-    text = sections()[f"choice-{choice_id}"]
-    assert choice.title in text
-    assert choice.description in text
-    rows = [line for line in PAGE.split(f"(#choice-{choice_id})")[-1].splitlines() if line]
-    position = rows[0].split(" | ")
-    assert [cell.strip(" |") for cell in position[2:]] == [
-        *(choice.positions[p] or "-" for p in PROFILES),
-        choice.required or "-",
-    ]
-    body = PAGE.split(f'<a id="choice-{choice_id}"></a>')[1].split("<a id=")[0]
-    for option, meaning in choice.options.items():
-        (row,) = (line for line in body.splitlines() if line.startswith(f"| `{option}`"))
-        assert plain(meaning).strip() in row
-        takers = row.split("|")[-2].split(",")
-        assert {t.strip() for t in takers} - {""} == {p for p in PROFILES if choice.positions[p] == option}
-        assert ("(required)" in row) == (choice.required == option)
+def test_a_choice_says_its_options_and_who_takes_them() -> None:
+    for choice_id, choice in BOOK.choices.items():
+        text = sections()[f"choice-{choice_id}"]
+        assert choice.title in text, choice_id
+        assert choice.description in text, choice_id
+        rows = [line for line in PAGE.split(f"(#choice-{choice_id})")[-1].splitlines() if line]
+        position = rows[0].split(" | ")
+        assert [cell.strip(" |") for cell in position[2:]] == [
+            *(choice.positions[p] or "-" for p in PROFILES),
+            choice.required or "-",
+        ]
+        body = PAGE.split(f'<a id="choice-{choice_id}"></a>')[1].split("<a id=")[0]
+        for option, meaning in choice.options.items():
+            (row,) = (line for line in body.splitlines() if line.startswith(f"| `{option}`"))
+            assert plain(meaning).strip() in row, choice_id
+            takers = row.split("|")[-2].split(",")
+            assert {t.strip() for t in takers} - {""} == {
+                p for p in PROFILES if choice.positions[p] == option
+            }, choice_id
+            assert ("(required)" in row) == (choice.required == option), choice_id
 
 
-@pytest.mark.parametrize("number", BOOK.points)
-def test_a_disputed_point_shows_its_choices_with_options_positions_and_rules(number: int) -> None:
-    section = DISPUTED.split(f'<a id="point-{number}"></a>')[1].split('<a id="point')[0]
-    title = BOOK.points[number]
-    assert f"{number}. {title[0].upper()}{title[1:]}" in plain(section)
-    (row,) = (line for line in DISPUTED.splitlines() if line.startswith(f"| [{number}](#point-{number}) "))
-    for choice in choices_of(BOOK, number):
-        assert f"(rules.md#choice-{choice.id}) ({state(choice)})" in row
-        body = section.split(f"### [{choice.id}]")[1].split("\n### ")[0]
-        assert choice.title in plain(body)
-        assert f"(basis: {BOOK.rules[choice.rule].basis})" in body
-        assert {choice.rule, *choice.settled} <= set(re.findall(r"\[([A-Z]{3}-\d\d)\]\(rules.md#", body))
-        for option in choice.options:
-            assert f"| `{option}`" in body
-        left_open = choice.required is None and None in choice.positions.values()
-        assert ("Left open by" in body) == left_open
+def test_a_disputed_point_shows_its_choices_with_options_positions_and_rules() -> None:
+    for number in BOOK.points:
+        section = DISPUTED.split(f'<a id="point-{number}"></a>')[1].split('<a id="point')[0]
+        title = BOOK.points[number]
+        assert f"{number}. {title[0].upper()}{title[1:]}" in plain(section), number
+        (row,) = (
+            line for line in DISPUTED.splitlines() if line.startswith(f"| [{number}](#point-{number}) ")
+        )
+        for choice in choices_of(BOOK, number):
+            assert f"(rules.md#choice-{choice.id}) ({state(choice)})" in row, number
+            body = section.split(f"### [{choice.id}]")[1].split("\n### ")[0]
+            assert choice.title in plain(body), number
+            assert f"(basis: {BOOK.rules[choice.rule].basis})" in body, number
+            assert {choice.rule, *choice.settled} <= set(
+                re.findall(r"\[([A-Z]{3}-\d\d)\]\(rules.md#", body)
+            ), number
+            for option in choice.options:
+                assert f"| `{option}`" in body, number
+            left_open = choice.required is None and None in choice.positions.values()
+            assert ("Left open by" in body) == left_open, number
 
 
 def test_links_to_the_page_of_the_rules_lead_somewhere() -> None:
@@ -186,13 +192,13 @@ def test_a_choice_says_that_it_is_settled_and_by_which_rules() -> None:
         assert all(rule_id in text for rule_id in choice.settled)
 
 
-@pytest.mark.parametrize("code", BOOK.codes)
-def test_a_code_says_its_meaning_and_its_rules(code: str) -> None:
-    (row,) = (line for line in PAGE.splitlines() if f"`{code}` |" in line)
-    assert BOOK.codes[code] in plain(row)
-    assert set(re.findall(r"\[([A-Z]{3}-\d\d)\]", row)) == {
-        r.id for r in BOOK.rules.values() if code in r.codes
-    }
+def test_a_code_says_its_meaning_and_its_rules() -> None:
+    for code in BOOK.codes:
+        (row,) = (line for line in PAGE.splitlines() if f"`{code}` |" in line)
+        assert BOOK.codes[code] in plain(row), code
+        assert set(re.findall(r"\[([A-Z]{3}-\d\d)\]", row)) == {
+            r.id for r in BOOK.rules.values() if code in r.codes
+        }
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,11 +18,11 @@ from safetensors_reference import rule_book
 from safetensors_reports.causes import Cause, cause_lines, causes, command, mistakes_of
 from safetensors_reports.causes.cause import MAX_CAUSES
 from safetensors_reports.causes.group import MAX_WORDINGS, OF_TEXT, features
-from safetensors_reports.comment import markdown
+from safetensors_reports.comment import markdown, summary_markdown
 from safetensors_reports.record.run import Row, RunRecord
 
 from ..conftest import Make
-from ..samples import HOLE, TWICE, corpus, failing, run
+from ..samples import HOLE, TWICE, corpus, failing, report, run
 
 HOSTILE = [
     "\x1b[2J\x1b]0;gone\x07 \x9b31m",
@@ -159,6 +160,18 @@ def test_dtypes_that_are_refused_as_a_whole_are_one_cause() -> None:
     assert one.said == "unsupported dtype: <type>"
     assert 'lacks = ["dtype-c64", "dtype-f4"]' in one.advice
     assert len(one.cases) == len(rows) - len(without)
+
+
+def test_the_list_of_lacking_dtypes_is_complete() -> None:
+    every = sorted({name for c in corpus().reading for name in c.features if name.startswith("dtype-")})
+    lacks = {name for name in every if name not in ("dtype-f32", "dtype-u8")}
+    rows = [
+        refuses(case, "unknown dtype") if lacks & set(corpus().by_id[case].features) else reads(case)
+        for case in valid(lambda c: bool(c.features))
+    ]
+    (one,) = found(*rows)
+    assert len(lacks) > 12
+    assert one.advice.endswith(f"lacks = [{', '.join(json.dumps(name) for name in sorted(lacks))}]")
 
 
 def test_a_dtype_is_not_to_blame_if_it_is_read_elsewhere_or_everything_is_refused() -> None:
@@ -547,6 +560,18 @@ def test_lines_for_a_terminal() -> None:
     assert cause_lines(causes([failing(HOLE)], corpus()), record.header) == []
 
 
+def test_a_run_without_other_failures_shows_the_causes_of_the_expected_ones() -> None:
+    rows = [failing(case, expected_failure=True) for case in (HOLE, TWICE, "header/name-twice-adjacent")]
+    record = run(*rows, name="lib", version="1")
+    fault = rule_book().codes["HDR_DUP_KEY"].partition(" (")[0]
+    title = "CAUSES OF THE EXPECTED FAILURES of 3 cases: 2, worst first"
+    first = f"     2  wrong-accept: accepts although {fault} (HDR-09)"
+    found = causes(record, corpus())
+    assert cause_lines(found, record.header)[:2] == [title, first]
+    rest = "     …  1 more cause, 1 case; --full-failures shows all"
+    assert cause_lines(found, record.header, limit=1) == [title, first, rest]
+
+
 def test_what_a_baseline_lists_is_counted_and_not_shown() -> None:
     rows = [failing(HOLE, expected_failure=True), failing(TWICE), failing("framing/no-bytes")]
     record = run(*rows, name="lib", version="1")
@@ -564,6 +589,14 @@ def test_commands_can_be_run_as_they_stand() -> None:
     assert command(record.header, one) == (
         f"stc run --impl 'py:my reader.py:Adapter' --case {HOLE} --device cuda:0"
     )
+
+
+def test_commands_are_never_cut() -> None:
+    record = run(failing(HOLE), failing(TWICE), name=f"cmd:{'x/' * 800}y", version="1")
+    found = causes(record, corpus())
+    for text in (markdown([record], [found]), "\n".join(cause_lines(found, record.header))):
+        assert f"stc run --impl {record.selector} --case {HOLE}" in text
+    assert f"{record.selector} --case {HOLE}`" in summary_markdown(report(record))
 
 
 def test_nothing_fails_nothing_is_told() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
@@ -13,39 +13,37 @@ from safetensors_reports.page.html import comparison_html, report_html
 from .browser import NARROW, WIDE, open_all, opened, violations, written
 from .samples import ALL
 
-# Colours hang on the scheme and layout on the width, so that two windows show all of both.
+# Colours depend on the scheme and layout on the width, so that two windows show all of both.
 WINDOWS = [(NARROW, "dark"), (WIDE, "light")]
-# What only one width shows has both colours at night.
-OTHERS = [(NARROW, "light"), (WIDE, "dark")]
-EVERY_WINDOW = [*WINDOWS, *(pytest.param(*window, marks=pytest.mark.nightly) for window in OTHERS)]
+EVERY_WINDOW = [*WINDOWS, (NARROW, "light"), (WIDE, "dark")]
 
 
-LARGE = ("many", "several")
+def by_night(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
+# By day a page has one window, and the page with most parts has two.
+LARGE = ("hostile", "many", "several")
+OPEN = [("one", *WINDOWS[1]), *((name, *WINDOWS[0]) for name in ALL if name not in LARGE)]
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "width", "scheme"),
     [
-        pytest.param(
-            name,
-            marks=pytest.mark.skipif(
-                name in LARGE and os.environ.get("STC_SLOW") != "1", reason="large pages; STC_SLOW=1 does it"
-            ),
-        )
-        for name in ALL
+        *OPEN,
+        *(by_night(name, *window) for name in ALL for window in WINDOWS if (name, *window) not in OPEN),
     ],
 )
-def test_axe_finds_nothing_wrong(browser: Browser, tmp_path: Path, name: str) -> None:
-    path = written(tmp_path, report_html(ALL[name]()))
-    # Most that could be wrong is in these; others get one window unless there is time for two.
-    whole = name in ("one", "hostile") or os.environ.get("STC_SLOW") == "1"
-    for width, scheme in WINDOWS if whole else WINDOWS[:1]:
-        with opened(browser, path, width, scheme=scheme) as seen:
-            # Closed parts are not looked at. Open ones take a while, and hold all that closed pages show.
-            open_all(seen.page)
-            assert violations(seen.page) == [], (width, scheme)
+def test_axe_finds_nothing_wrong(
+    browser: Browser, tmp_path: Path, name: str, width: int, scheme: str
+) -> None:
+    with opened(browser, written(tmp_path, report_html(ALL[name]())), width, scheme=scheme) as seen:
+        # axe skips closed parts. Open ones take a while, and hold all that closed pages show.
+        open_all(seen.page)
+        assert violations(seen.page) == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("width", "scheme"), EVERY_WINDOW)
 def test_axe_finds_nothing_wrong_with_all_parts_closed(
     browser: Browser, tmp_path: Path, width: int, scheme: str
@@ -55,17 +53,19 @@ def test_axe_finds_nothing_wrong_with_all_parts_closed(
         assert violations(seen.page) == []
 
 
-@pytest.mark.parametrize(("width", "scheme"), EVERY_WINDOW)
+@pytest.mark.parametrize(
+    ("width", "scheme"), [*WINDOWS, *(by_night(*window) for window in EVERY_WINDOW if window not in WINDOWS)]
+)
 def test_axe_finds_nothing_wrong_with_a_comparison(
     browser: Browser, tmp_path: Path, width: int, scheme: str
 ) -> None:
     path = written(tmp_path, comparison_html(ALL["several"](), {}, ["A sentence."], "policy.md"))
     with opened(browser, path, width, scheme=scheme) as seen:
         open_all(seen.page)
-        for basis in ("text", "official"):
-            if width == WIDE:
-                seen.page.locator(f"#basis-{basis}").check()
-            assert violations(seen.page) == [], basis
+        assert violations(seen.page) == []
+        if width == WIDE:
+            seen.page.locator("#basis-official").check()
+            assert violations(seen.page) == []
 
 
 def test_axe_finds_what_is_wrong(browser: Browser, tmp_path: Path) -> None:

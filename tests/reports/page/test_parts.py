@@ -28,6 +28,7 @@ from safetensors_reports.page.sections import (
     grid,
 )
 from safetensors_reports.record.device_checks import CHECKS
+from safetensors_reports.record.run import Row
 from safetensors_reports.severity import NO_WEAKNESS
 from safetensors_reports.text import plural
 
@@ -200,6 +201,24 @@ def test_a_run_that_did_not_finish_is_good_on_no_card(footer: dict[str, object] 
         assert "No fault of this kind shown" not in shown
         assert f"Not fully known ({ended} run): 8 of 10 cases did not run." in shown
     assert f"**not fully known** ({ended} run)" in summary_markdown(made)
+
+
+@pytest.mark.parametrize(
+    ("row", "praise"),
+    [
+        (failing("dtype/scalar-of-f64", "not-strict", outcome="accept"), "meets all requirements"),
+        (failing("dtype/scalar-of-f64", "wrong-reject", outcome="reject"), "accepts nothing"),
+        (failing("header/metadata-key-twice-both-empty", "wrong-accept"), "no failure with a broken layout"),
+    ],
+)
+def test_a_run_that_did_not_finish_gets_no_praise(row: Row, praise: str) -> None:
+    rows = [failing(HOLE, "pass", outcome="reject"), failing("dtype/scalar-of-f8-e4m3", "pass"), row]
+    footer = {"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 7}
+    assert praise in report_html(report(run(*rows, name="lib", version="1")))
+    made = report(run(*rows, name="lib", version="1", cases=10, footer=footer))
+    for page in (report_html(made), comparison_html(made, {}, [], "")):
+        assert praise not in page
+        assert "Not fully known (partial run): 7 of 10 cases did not run." in page
 
 
 def test_promises_of_loading_onto_a_device_are_counted() -> None:

@@ -15,9 +15,24 @@ from .samples import ALL, HOSTILE, hostile, many, one
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_page_asks_for_nothing_and_says_nothing(browser: Browser, tmp_path: Path, name: str) -> None:
+def test_a_page_asks_for_nothing_says_nothing_and_fits_its_window(
+    browser: Browser, tmp_path: Path, name: str
+) -> None:
     with opened(browser, written(tmp_path, report_html(ALL[name]()))) as seen:
-        open_all(seen.page)
+        for all_open in (False, True):
+            if all_open:
+                open_all(seen.page)
+            for width in (NARROW, WIDE):
+                seen.page.set_viewport_size({"width": width, "height": 900})
+                assert seen.page.evaluate("innerWidth") == width
+                assert seen.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+                # Nothing is cut off instead: what is wider than the window is in a part that scrolls.
+                cut = seen.page.eval_on_selector_all(
+                    "main :not(option)",
+                    """all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1
+                        && !e.closest('.scroll')).map(e => e.outerHTML.slice(0, 120))""",
+                )
+                assert cut == []
         seen.page.mouse.wheel(0, 100_000)
         seen.page.wait_for_timeout(100)
         assert seen.quiet(), (seen.requests, seen.said)
@@ -50,7 +65,7 @@ def test_hostile_texts_are_texts(browser: Browser, tmp_path: Path) -> None:
         assert not any(bad in text for bad in "\u202e\u2066\u200f\x00\x1b\u2028\ufffd")
         assert "\\ud800 lone \\udfff" in text
         assert "\\u202egpj.exe" in text
-        assert "x" * 2_001 not in text
+        assert all("x" * 2_001 not in line for line in text.splitlines() if not line.startswith("stc "))
         assert (
             silent.page.locator("#findings article").count() == seen.page.locator("article.finding").count()
         )
@@ -73,23 +88,6 @@ def test_without_scripts_everything_is_there_but_the_filter(
         part = seen.page.locator("#support details.area").first
         part.locator("summary").first.click()
         assert part.locator("table").first.is_visible()
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("width", [NARROW, WIDE])
-def test_a_page_never_scrolls_sideways(browser: Browser, tmp_path: Path, name: str, width: int) -> None:
-    wide = "document.scrollingElement.scrollWidth <= innerWidth"
-    with opened(browser, written(tmp_path, report_html(ALL[name]())), width) as seen:
-        assert seen.page.evaluate(wide)
-        open_all(seen.page)
-        assert seen.page.evaluate(wide)
-        # Nothing is cut off instead: what is wider than the window stands in a part that scrolls.
-        cut = seen.page.eval_on_selector_all(
-            "main :not(option)",
-            """all => all.filter(e => e.getBoundingClientRect().right > innerWidth + 1
-                && !e.closest('.scroll')).map(e => e.outerHTML.slice(0, 120))""",
-        )
-        assert cut == []
 
 
 def test_dark_pages_are_dark(browser: Browser, tmp_path: Path) -> None:

@@ -23,16 +23,14 @@ def test_a_large_report_is_a_small_file_that_opens_at_once(browser: Browser, tmp
     assert 20 * 25 < len(document.findings) < 40 * 25
     path = written(tmp_path, report_html(document))
     assert path.stat().st_size <= LARGEST
-    took = []
-    for _ in range(3):
+    for _ in range(3):  # a busy machine makes some of them slower, and none faster
         with opened(browser, path) as seen:
             seen.page.wait_for_function("performance.getEntriesByType('paint').length > 0")
-            took.append(
-                seen.page.evaluate(
-                    "Math.max(performance.getEntriesByType('navigation')[0].loadEventEnd,"
-                    " ...performance.getEntriesByType('paint').map(entry => entry.startTime))"
-                )
+            took = seen.page.evaluate(
+                "Math.max(performance.getEntriesByType('navigation')[0].loadEventEnd,"
+                " ...performance.getEntriesByType('paint').map(entry => entry.startTime))"
             )
             assert seen.page.locator("#shown").inner_text().endswith(" shown")
-    # The best of three: a busy machine makes each of them slower, and none faster.
-    assert 0 < min(took) <= OPENED_MS, took
+        if took <= OPENED_MS:
+            break
+    assert 0 < took <= OPENED_MS, took

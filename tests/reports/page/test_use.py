@@ -183,6 +183,7 @@ def sheets(pdf: bytes) -> int:
     return len(re.findall(rb"/Type\s*/Page\b", pdf))
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("document", [one, several, public])
 def test_a_report_prints_on_six_sheets_and_says_what_it_leaves_out(
     browser: Browser, tmp_path: Path, document: Any

@@ -237,7 +237,7 @@ def test_of_many_bad_lines_some_are_named_and_all_counted(tmp_path: Path, make: 
     path = _written(tmp_path / "run.jsonl", make, "HEADER\n" + "{\n" * 1000 + "RESULT\nFOOTER\n")
     record = read_record(path)
     assert (record.left_out, len(record.results), record.truncated) == (1000, 1, False)
-    assert record.problems[-1] == "run.jsonl: 980 more lines were skipped"
+    assert record.problems[-1] == "run.jsonl: skipped 980 more lines"
     assert len(record.problems) == 21
 
 

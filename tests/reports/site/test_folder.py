@@ -36,6 +36,19 @@ def test_a_lost_link_is_noticed(tmp_path: Path) -> None:
     ]
 
 
+def test_a_visitor_decides_within_two_clicks(site: Path) -> None:
+    """The answers are on the front page, or on a page that it links to."""
+    first = set(read(site / "index.html").links)
+    assert {
+        "programs/mlx.html",
+        "features.html",
+        "programs/index.html#k-writer",
+        "docs/plug-in.html",
+    } <= first
+    assert "k-writer" in read(site / "programs/index.html").anchors
+    assert "floats-of-8-bits-and-less" in read(site / "features.html").anchors
+
+
 def test_rules_faults_choices_and_bugs_have_addresses(site: Path, data: SiteData) -> None:
     book = rule_book()
     for rule in book.rules:

@@ -24,6 +24,7 @@ from ...rules.book import ProfileName
 from ...rules.errors import AccessError, reason
 from ...rules.faults import quote, shown
 from ...source import Uncopied
+from ...text import plural
 from ..engine import DeviceError, identity_of, open_engine, release_frames
 from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid
 from .consensus import RankError, RankSync, name_ranks
@@ -334,7 +335,7 @@ def _check_same(files: Sequence[OpenFile], digests: Sequence[Sequence[str]]) -> 
     first = digests[0]
     odd = [rank for rank, theirs in enumerate(digests) if len(theirs) != len(first)]
     if odd:
-        counts = f"rank {odd[0]} has {len(digests[odd[0]]):,} files, but rank 0 has {len(first):,}"
+        counts = f"rank {odd[0]} has {plural(len(digests[odd[0]]), 'file')}, but rank 0 has {len(first):,}"
         raise RankError(f"the ranks have different files: {counts}", tuple(odd))
     for number, digest in enumerate(first):
         odd = [rank for rank, theirs in enumerate(digests) if theirs[number] != digest]

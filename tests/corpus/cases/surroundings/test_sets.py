@@ -135,6 +135,7 @@ ALSO = {
 """Rules that are a special form of the rule that the strict reader names."""
 
 
+@pytest.mark.by_day(58)
 @pytest.mark.parametrize("topic", OF_TOPIC)
 def test_files_are_what_two_readers_that_share_no_code_find(topic: str) -> None:
     about = OF_TOPIC[topic].topics[topic]

@@ -181,7 +181,7 @@ def test_an_error_of_one_rank_reaches_all_and_the_group_lives_on(launcher: Launc
                 assert got["code"] == answers[1][what]["code"]
     alike = {
         "other header": "the header or size on rank 1 differs from rank 0; give all ranks the same file",
-        "fewer files": "rank 1 has 1 files, but rank 0 has 2",
+        "fewer files": "rank 1 has 1 file, but rank 0 has 2",
         "other call": 'rank 1 requested {"a": None}, but rank 0 requested {"b": None}',
     }
     for what, text in alike.items():

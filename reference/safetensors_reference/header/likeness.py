@@ -1,0 +1,220 @@
+"""Says what a file that is not valid looks like: a file of another kind, a damaged copy or one cut short.
+
+A hint explains faults. It never changes a verdict, a code or a rule, and valid files never get one.
+"""
+
+from __future__ import annotations
+
+import binascii
+import codecs
+import re
+from typing import TYPE_CHECKING
+
+from ..rules.book import HEADER_CAP
+from ..rules.faults import Likeness, quote
+from ..text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..rules.faults import Fault
+    from ..source import Source
+    from .layout import Range
+
+SAMPLE = 32 << 10
+"""Number of first bytes that are examined. Every source has read at least this many, so they cost nothing."""
+CUT_SHORT = "cut-short"
+_MAX_TEXT = 4096
+_MIN_ZEROS = 16
+_MIN_NEWLINES = 4
+_MIN_WIDE = 8
+_BOM = b"\xef\xbb\xbf"
+_PICKLE = "loading it can run code"
+_LATER = "decompress it first"
+
+
+_TEXT = rb"(?:\xef\xbb\xbf)?[ \t\r\n]*"
+_FORMS = (
+    (
+        "git-lfs",
+        _TEXT + rb"version https://git-lfs\.github\.com/spec/v1\s.*?\bsize (?P<size>\d{1,20})\b",
+        "a Git LFS pointer to {size:,} bytes: run `git lfs pull`",
+    ),
+    (
+        "xet",
+        _TEXT + rb"# xet version.*?\bfilesize = (?P<size>\d{1,20})\b",
+        "a Xet pointer to {size:,} bytes: download the file itself",
+    ),
+    (
+        "html",
+        _TEXT + rb"(?i:<!doctype html|<html|<head|<body)(?:.*?<title[^>]{0,100}>(?P<words>[^<]{0,200}))?",
+        "an HTML page{words}",
+    ),
+    (
+        "xml",
+        _TEXT + rb"<(?:\?xml|Error\b)(?:.*?<(?:Code|Message)>(?P<words>[^<]{0,200}))?",
+        "an XML document{words}",
+    ),
+    ("http", rb"(?P<words>HTTP/\d[.\d]{0,3} \d{3}[^\r\n]{0,200})\r?\n", "an HTTP response{words}"),
+    (
+        "no-length",
+        _TEXT + rb'\{(?=.*?"data_offsets")',
+        "a safetensors file without the 8 bytes of its header length",
+    ),
+    ("index", _TEXT + rb'\{(?=.*?"weight_map")', "the index of a sharded model instead of a model file"),
+    (
+        "json-error",
+        _TEXT + rb'[{\[].*?"(?:error|message|detail)"[ \t\r\n]{0,9}:[ \t\r\n]{0,9}"(?P<words>[^"]{0,200})',
+        "a JSON error message{words}",
+    ),
+    ("json", _TEXT + rb'\{[ \t\r\n]*["}]', "a JSON document"),
+    (
+        "torch-zip",
+        rb"PK\x03\x04.{26}[^/\0]{1,200}/(?:data\.pkl|version|byteorder|\.format_version)",
+        f"a zip file that torch.save wrote, which contains a pickle: {_PICKLE}",
+    ),
+    ("npz", rb"PK\x03\x04.{26}[^/\0]{1,200}\.npy", "a NumPy .npz archive"),
+    ("zip", rb"PK(?:\x03\x04|\x05\x06)", "a zip archive: unpack it first"),
+    (
+        "pickle",
+        rb"\x80[\x02-\x05][]\x95\x8a}(c)XKJMGq\x8c\x89\x88N]",
+        f"a Python pickle, such as a PyTorch checkpoint: {_PICKLE}",
+    ),
+    ("gguf", rb"GGUF|FUGG", "a GGUF file"),
+    ("ggml", rb"lmgg|tjgg|fmgg|algg", "a GGML file, the predecessor of GGUF"),
+    ("npy", rb"\x93NUMPY", "a NumPy .npy file"),
+    ("hdf5", rb"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (
+        "onnx",
+        rb"\x08[\x01-\x14]\x12[\x02-\x40][ -~]{2,64}[\x1a\x22\x3a\x42]",
+        "an ONNX model",
+    ),
+    ("png", rb"\x89PNG\r\n\x1a\n", "a PNG image"),
+    ("elf", rb"\x7fELF", "an ELF program or library"),
+    ("gzip", rb"\x1f\x8b\x08", f"a gzip file: {_LATER}"),
+    ("bzip2", rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", f"a bzip2 file: {_LATER}"),
+    ("xz", rb"\xfd7zXZ\0", f"an xz file: {_LATER}"),
+    ("zstd", rb"\x28\xb5\x2f\xfd", f"a Zstandard file: {_LATER}"),
+    ("7z", rb"7z\xbc\xaf\x27\x1c", "a 7z archive: unpack it first"),
+    ("tar", rb".{257}ustar", "a tar archive: unpack it first"),
+)
+"""Name, pattern of the first bytes and description of each kind of file."""
+
+
+def likeness(head: bytes, size: int) -> Likeness | None:
+    """Return what an invalid file of ``size`` bytes looks like, or None if it resembles nothing known.
+
+    ``head`` contains the first bytes of the file, ``SAMPLE`` bytes or all of them.
+    """
+    if not size:
+        return Likeness("empty", "this file is empty")
+    found = _damaged_data(head) if _has_header(head) else _damaged_length(head, size) or _zeros(head, size)
+    if found is None and not _has_header(head):
+        found = _form(head) or _plain_text(head, size)
+    return None if found is None else Likeness(found[0], visible(f"this looks like {found[1]}"))
+
+
+def find_likeness(
+    source: Source, faults: Iterable[Fault], ranges: Iterable[Range], data_start: int | None
+) -> Likeness | None:
+    """Return what the file of an explanation with faults looks like, or how much of it is missing."""
+    head = source.read(0, min(SAMPLE, source.size))
+    codes = {fault.code for fault in faults}
+    needed = missing = 0
+    what = ""
+    if codes == {"OFF_OUT_OF_BOUNDS"} and data_start is not None:
+        needed = data_start + max(item.end for item in ranges)
+        missing = needed - source.size
+    elif codes == {"FRM_HEADER_PAST_EOF"} and _has_header(head) and head.count(b"{") > head.count(b"}"):
+        needed = int.from_bytes(head[:8], "little")
+        missing = needed + 8 - source.size
+        what = " of the header"
+    if missing > 0:
+        share = f"{100 * missing / needed:.0f}" if missing * 100 >= needed else "less than 1"
+        are = "is" if missing == 1 else "are"
+        return Likeness(
+            CUT_SHORT, f"cut short: {missing:,} of {needed:,} bytes{what} {are} missing ({share} %)"
+        )
+    if data_start is not None and "OFF_TRAILING" not in codes:
+        return None  # damage in text mode only ever makes a file longer
+    return likeness(head, source.size)
+
+
+def _has_header(head: bytes) -> bool:
+    return 2 <= int.from_bytes(head[:8], "little") <= HEADER_CAP and head[8:9] == b"{"
+
+
+def _is_object(text: bytes, length: int, size: int) -> bool:
+    """Return whether the first ``length`` of ``size`` bytes may be a header; ``text`` begins with them."""
+    ends = text[length - 1 : length] in (b"}", b" ", b"")  # empty if it is not among the first bytes
+    return 2 <= length <= min(HEADER_CAP, size) and text[:1] == b"{" and ends
+
+
+def _damaged_data(head: bytes) -> tuple[str, str] | None:
+    data = head[8 + int.from_bytes(head[:8], "little") :]
+    lines = data.count(b"\n")
+    if lines >= _MIN_NEWLINES and data.count(b"\r\n") == lines:
+        return _CRLF
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(data)  # the last character may be cut off
+    except UnicodeDecodeError:
+        return None
+    return _UTF8 if sum(char > "\x7f" for char in text) >= _MIN_WIDE else None
+
+
+_CRLF = "crlf", "a copy in text mode, where each byte 0A became 0D 0A: copy the file again in binary mode"
+_UTF8 = "utf-8", "a copy converted to UTF-8 as if it were text: copy the file again in binary mode"
+
+
+def _damaged_length(head: bytes, size: int) -> tuple[str, str] | None:
+    text = head[:64].decode("utf-8", "ignore")
+    if head.startswith(_BOM) and _has_header(head[3:]):
+        return "bom", "a safetensors file with a byte-order mark in front"
+    if _has_header(head[:64].replace(b"\r\n", b"\n")):
+        return _CRLF
+    if text[4:9] == "\0\0\0\0{" and not text[:4].isascii():
+        return _UTF8
+    if _is_object(head[8:], int.from_bytes(head[:8], "big"), size - 8):
+        return "big-endian", "a safetensors file with a big-endian header length"
+    if _is_object(head[4:], int.from_bytes(head[:4], "little"), size - 4):
+        return "short-length", "a safetensors file with a header length of 4 bytes instead of 8"
+    coded = re.match(rb"[A-Za-z0-9+/]{12}", head)
+    if coded is not None and _has_header(binascii.a2b_base64(coded[0])):
+        return "base64", "a safetensors file in base64: decode it first"
+    return None
+
+
+def _zeros(head: bytes, size: int) -> tuple[str, str] | None:
+    zeros = len(head) - len(head.lstrip(b"\0"))
+    if zeros == size:
+        return "zeros", f"a file of {size:,} zero bytes"
+    if zeros < _MIN_ZEROS:
+        return None
+    least = "at least " if zeros == len(head) else ""
+    return "zeros", f"a file that was never completely written: it begins with {least}{zeros:,} zero bytes"
+
+
+def _form(head: bytes) -> tuple[str, str] | None:
+    for kind, pattern, text in _FORMS:
+        found = re.compile(pattern, re.DOTALL).match(head)  # compiled late, because few files need it
+        if found is not None:
+            groups = found.groupdict()
+            words = (groups.get("words") or b"").decode("utf-8", "replace").strip()
+            return kind, text.format(
+                size=int(groups.get("size") or 0), words=words and f": {quote(words, 60)}"
+            )
+    return None
+
+
+def _plain_text(head: bytes, size: int) -> tuple[str, str] | None:
+    if not 8 <= size <= _MAX_TEXT:
+        return None
+    try:
+        text = head.removeprefix(_BOM).decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return None
+    line, *others = text.splitlines() or [""]
+    # Messages begin with a word; an index with a syntax error begins with a bracket or a quote.
+    if not line[:1].isalnum() or not all(map(str.isprintable, (line.replace("\t", " "), *others))):
+        return None
+    return "text", f"a text file that {'begins with' if others else 'says'} {quote(line.strip(), 60)}"

@@ -1,0 +1,1 @@
+"""Features of valid files by version: which programs support them, and since when."""

@@ -1,0 +1,251 @@
+"""What ``stc check`` and ``stc audit`` say about files of other kinds, damaged copies and files cut short."""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import gzip
+import io
+import json
+import lzma
+import pickle
+import random
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from safetensors_reference.header.explain import InvalidFileError
+from safetensors_reference.header.likeness import SAMPLE, likeness
+from safetensors_reference.header.read import examine, read_header
+
+from ..audit.support import rows_of, stc_audit
+from ..support import ABCD, entry, make
+from .support import INDEX, VALID, load_log, results, rows, run
+
+HEADER = VALID[8 : -len(ABCD)]
+NOISE = random.Random(1).randbytes(4096)
+
+
+def noisy(padding: int = 0) -> bytes:
+    """Return a valid file of 4,096 random bytes of data, with spaces after its header."""
+    return make(f'{{"w":{entry("U8", "[4096]", "[0,4096]")}}}' + " " * padding, NOISE)
+
+
+def with_first_byte(first: int) -> bytes:
+    return next(data for n in range(256) if (data := noisy(n))[0] == first)
+
+
+def zipped(name: str, data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(name, data)
+    return out.getvalue()
+
+
+def tarred() -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        member = tarfile.TarInfo("model.safetensors")
+        member.size = len(VALID)
+        archive.addfile(member, io.BytesIO(VALID))
+    return out.getvalue()
+
+
+def npy() -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.zeros(3))
+    return out.getvalue()
+
+
+def in_text_mode(data: bytes) -> bytes:
+    return data.replace(b"\n", b"\r\n")
+
+
+def as_utf8(data: bytes) -> bytes:
+    return data.decode("latin-1").encode()
+
+
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 440449768\n"
+LFS_TEXT = "this looks like a Git LFS pointer to 440,449,768 bytes: run `git lfs pull`"
+HTML = b'<!DOCTYPE html>\n<html lang="en"><head><title>404 ::\x1b[31m</title></head></html>'
+PICKLE = "this looks like a Python pickle, such as a PyTorch checkpoint: loading it can run code"
+CRLF = (
+    "this looks like a copy in text mode, where each byte 0A became 0D 0A: copy the file again in binary mode"
+)
+UTF8 = "this looks like a copy converted to UTF-8 as if it were text: copy the file again in binary mode"
+FILES = {
+    "lfs": (LFS, LFS_TEXT),
+    "lfs crlf": (in_text_mode(LFS), LFS_TEXT),
+    "xet": (
+        b"# xet version 0\nfilesize = 1234\nhash = 'ab'\n",
+        "this looks like a Xet pointer to 1,234 bytes: download the file itself",
+    ),
+    "html": (HTML, 'this looks like an HTML page: "404 \\u003a:\\u001b[31m"'),
+    "html 2": (b"\n<HTML>\n<body>no</body></HTML>", "this looks like an HTML page"),
+    "json error": (b'{"error":"No such model"}', 'this looks like a JSON error message: "No such model"'),
+    "json": (b'{"a": 1}', "this looks like a JSON document"),
+    "an index": (
+        b'{"metadata":{},"weight_map":{}}',
+        "this looks like the index of a sharded model instead of a model file",
+    ),
+    "xml": (
+        b'<?xml version="1.0"?>\n<Error><Code>NoSuchKey</Code></Error>',
+        'this looks like an XML document: "NoSuchKey"',
+    ),
+    "http": (
+        b"HTTP/1.1 404 Not Found\r\nServer: x\r\n\r\n",
+        'this looks like an HTTP response: "HTTP/1.1 404 Not Found"',
+    ),
+    "text": (b"Entry not found", 'this looks like a text file that says "Entry not found"'),
+    "torch zip": (
+        zipped("archive/data.pkl", pickle.dumps({})),
+        "this looks like a zip file that torch.save wrote, which contains a pickle: loading it can run code",
+    ),
+    "pickle 2": (pickle.dumps({"w": [1]}, 2), PICKLE),
+    "pickle 5": (pickle.dumps({"w": [1]}, 5), PICKLE),
+    "zip": (zipped("m.safetensors", VALID), "this looks like a zip archive: unpack it first"),
+    "npz": (zipped("w.npy", npy()), "this looks like a NumPy .npz archive"),
+    "npy": (npy(), "this looks like a NumPy .npy file"),
+    "gguf": (b"GGUF\3\0\0\0" + bytes(40), "this looks like a GGUF file"),
+    "ggml": (b"tjgg\3\0\0\0" + bytes(40), "this looks like a GGML file, the predecessor of GGUF"),
+    "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "this looks like an HDF5 file"),
+    "onnx": (b"\x08\x08\x12\x07pytorch\x1a\x052.1.0:\xff", "this looks like an ONNX model"),
+    "png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "this looks like a PNG image"),
+    "elf": (b"\x7fELF\2\1\1" + bytes(40), "this looks like an ELF program or library"),
+    "tar": (tarred(), "this looks like a tar archive: unpack it first"),
+    "gzip": (gzip.compress(VALID, mtime=0), "this looks like a gzip file: decompress it first"),
+    "bzip2": (bz2.compress(VALID), "this looks like a bzip2 file: decompress it first"),
+    "xz": (lzma.compress(VALID), "this looks like an xz file: decompress it first"),
+    "zstd": (b"\x28\xb5\x2f\xfd\x04" + VALID, "this looks like a Zstandard file: decompress it first"),
+    "7z": (b"7z\xbc\xaf\x27\x1c\0\4" + bytes(40), "this looks like a 7z archive: unpack it first"),
+    "base64": (
+        base64.encodebytes(VALID),
+        "this looks like a safetensors file in base64: decode it first",
+    ),
+    "zeros": (bytes(1000), "this looks like a file of 1,000 zero bytes"),
+    "zeros first": (
+        bytes(5000) + NOISE,
+        "this looks like a file that was never completely written: it begins with 5,000 zero bytes",
+    ),
+    "empty": (b"", "this file is empty"),
+    "big-endian": (
+        VALID[7::-1] + VALID[8:],
+        "this looks like a safetensors file with a big-endian header length",
+    ),
+    "4 bytes": (
+        VALID[:4] + VALID[8:],
+        "this looks like a safetensors file with a header length of 4 bytes instead of 8",
+    ),
+    "no length": (VALID[8:], "this looks like a safetensors file without the 8 bytes of its header length"),
+    "mark": (b"\xef\xbb\xbf" + VALID, "this looks like a safetensors file with a byte-order mark in front"),
+    "crlf data": (in_text_mode(noisy()), CRLF),
+    "crlf length": (in_text_mode(with_first_byte(0x0A)), CRLF),
+    "utf-8 data": (as_utf8(noisy()), UTF8),
+    "utf-8 length": (as_utf8(with_first_byte(0x90)), UTF8),
+    "utf-8 replaced": (with_first_byte(0x90).decode(errors="replace").encode(), UTF8),
+    "cut": (noisy()[:-1024], f"cut short: 1,024 of {len(noisy()):,} bytes are missing (25 %)"),
+    "cut by 1": (noisy()[:-1], f"cut short: 1 of {len(noisy()):,} bytes is missing (less than 1 %)"),
+    "cut header": (
+        VALID[:18],
+        f"cut short: {len(HEADER) - 10} of {len(HEADER)} bytes of the header are missing (81 %)",
+    ),
+    # These resemble nothing, so a hint would be a guess.
+    "noise": (NOISE, None),
+    "too long": (noisy() + NOISE, None),
+    "short": (VALID[:5], None),
+    "no header": (bytes(8) + NOISE, None),
+    "huge length": (make(HEADER, ABCD, length=1 << 32), None),
+    "long length": (make(HEADER, ABCD, length=len(HEADER) + 100), None),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("likeness")
+    for name, (data, _) in FILES.items():
+        (out / f"{name}.safetensors").write_bytes(data)
+    return out
+
+
+def test_each_kind_is_named_on_the_first_line_of_the_file(folder: Path) -> None:
+    for option in ("--all", "--quiet"):
+        titles = [line for line in run(option, folder).stdout.splitlines() if line.startswith(f"{folder}/")]
+        assert len(titles) == len(FILES)
+        for title in titles:
+            name = title.removeprefix(f"{folder}/").partition(".")[0]
+            text = FILES[name][1]
+            assert title.partition("; ")[2] == (text or ""), name
+
+
+def test_json_sarif_and_rows_name_it_too(folder: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.sarif"
+    found = {Path(row["file"]).stem: row for row in rows(run("--json", "--sarif", log, folder))}
+    kinds = {
+        name: row["looks_like"] and row["looks_like"]["kind"]
+        for name, row in found.items()
+        if not row["valid"]
+    }
+    texts = {name: row["looks_like"] and row["looks_like"]["text"] for name, row in found.items()}
+    assert texts == {name: text for name, (_, text) in FILES.items()}
+    assert {name: kinds[name] for name in ("lfs", "torch zip", "cut", "noise")} == {
+        "lfs": "git-lfs",
+        "torch zip": "torch-zip",
+        "cut": "cut-short",
+        "noise": None,
+    }
+    assert {Path(row.address).stem: row.looks_like or None for row in rows_of([folder])} == kinds
+    messages = "\n".join(result["message"]["text"] for result in results(load_log(log)))
+    assert all(text is None or text in messages for text in texts.values())
+    with pytest.raises(InvalidFileError, match="; this looks like a Git LFS pointer to 440,449,768 bytes"):
+        read_header(LFS)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(LFS, LFS_TEXT), (HTML, FILES["html"][1]), (b"", "this file is empty"), (b"[{}, x]", None)],
+)
+def test_a_file_in_place_of_an_index_is_named(tmp_path: Path, data: bytes, text: str | None) -> None:
+    path = tmp_path / INDEX
+    path.write_bytes(data)
+    title = run(path).stdout.splitlines()[0]
+    assert title.partition("; ")[2] == (text or "")
+    row = json.loads(stc_audit(path).stdout)
+    assert bool(row.get("looks_like")) == (text is not None)
+
+
+def test_an_index_names_what_a_shard_looks_like(tmp_path: Path) -> None:
+    (tmp_path / "a.safetensors").write_bytes(LFS)
+    (tmp_path / INDEX).write_bytes(b'{"metadata":{},"weight_map":{"w":"a.safetensors"}}')
+    assert LFS_TEXT in run(tmp_path / INDEX).stdout
+
+
+def test_tensors_behind_the_end_are_one_fault_with_a_count(tmp_path: Path) -> None:
+    entries = ",".join(f'"t{n}":{entry("U8", "[1]", f"[{n},{n + 1}]")}' for n in range(300))
+    path = tmp_path / "cut.safetensors"
+    path.write_bytes(make("{" + entries + "}", bytes(107)))
+    out = run(path).stdout
+    assert out.count("OFF_OUT_OF_BOUNDS") == 1
+    assert "  … and 192 more tensors that end after the end of the file; --all prints them" in out
+    assert run("--all", path).stdout.count("OFF_OUT_OF_BOUNDS") == 193
+    (row,) = rows(run("--json", path))
+    assert [fault["code"] for fault in row["faults"]] == ["OFF_OUT_OF_BOUNDS"] * 193
+
+
+HEADS = [data[:12] for data, _ in FILES.values()]
+
+
+@given(st.sampled_from(HEADS), st.binary(max_size=200), st.integers(0, 1 << 62))
+@example(b"", b"<html" + b"<title" * (SAMPLE // 6), 0)
+@example(b'{"', b'"error' * (SAMPLE // 6), 0)
+@example(b"version https://git-lfs.github.com/spec/v1\n", b"size 1" * (SAMPLE // 6), 0)
+def test_any_bytes_get_at_most_one_harmless_line(head: bytes, rest: bytes, more: int) -> None:
+    data = (head + rest)[:SAMPLE]
+    found = likeness(data, len(data) + (more if len(data) == SAMPLE else 0))
+    assert found is None or (found.text.isprintable() and len(found.text) < 300)
+    seen = examine(data)
+    assert seen.looks_like is None or not seen.valid
