@@ -9,7 +9,7 @@ from __future__ import annotations
 from safetensors_corpus.author.case import accepts
 from safetensors_corpus.author.write import ContendedBuilder
 
-SIZE = 64 * 1024
+SIZE = 512 * 1024
 """Size in bytes of a large tensor, so that saving takes long enough for saves to overlap."""
 
 

@@ -154,10 +154,11 @@ class Case(CaseRow):
         An empty collection claims all areas. The program must also claim the area of the first rule, because
         failures are attributed to that rule. A file whose only faults are in sizes and ranges also needs
         ``layout``, whatever its area is, because a program that only lists headers does not compute them.
-        Valid files that combine features apply to every program.
+        Valid files that combine features or have unusual paths apply to every program.
         """
         combined = self.area == COMBINED
-        if not areas or (combined and self.expect is not None and self.expect.outcome == "accept"):
+        valid = self.expect is not None and self.expect.outcome == "accept"
+        if not areas or (valid and (combined or self.kind == "placed")):
             return True
         ranges = self.kind == "read" and self.expect is not None and self.expect.codes[:1]
         return (

@@ -26,8 +26,12 @@ class Usage(NamedTuple):
     memory: int
 
 
-BLOCKS = Usage(descriptors=3, mappings=3, threads=2, memory=6)
-"""Number of successive blocks that must grow. A garbage collector may first run after many megabytes."""
+BLOCKS = Usage(descriptors=3, mappings=3, threads=1, memory=6)
+"""Number of successive blocks that must grow.
+
+A garbage collector may first run after many megabytes. No collector ends threads, and a process soon reaches
+its limit on threads.
+"""
 
 
 def usage_of(pid: int | str = "self") -> Usage:
@@ -64,9 +68,11 @@ def what_stays(run: Callable[[], None], times: int, size: int, usage: Callable[[
             if getattr(now, name) - getattr(last, name) < SHARE * unit * count:
                 del growing[name]
             elif block == getattr(BLOCKS, name):
-                kept = f"bytes of {name}" if name == "memory" else name
-                held = getattr(now, name) - getattr(first, name)
-                return f"after {block * count:,} more requests, the process holds {held:,} more {kept}"
+                share = (getattr(now, name) - getattr(first, name)) / (unit * block * count)
+                # Rounded, so that all runs report the same.
+                if name == "memory":
+                    return f"the process keeps {share:.1f} times the size of the file for each request"
+                return f"the process keeps {share:.1f} {name} for each request"
         if not growing:
             break
         last = now

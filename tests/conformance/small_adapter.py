@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,57 @@ class WaitsFor(Handle):
 
         if threading.get_native_id() != self.thread:
             time.sleep(3600)
+
+
+class RequiresTheSuffix(Small):
+    def read(self, path: str) -> Any:
+        if not path.endswith(".safetensors"):
+            raise ValueError("unknown suffix")
+        return super().read(path)
+
+
+class DocumentsTheSuffix(RequiresTheSuffix):
+    lacks = ("other-suffix",)
+
+
+class LeavesFilesOpen(Small):
+    def rows(self, path: str, names: list[str]) -> list[tuple[Any, ...]]:
+        handle = SmallHolder().hold(Path(path))  # hundreds of slices would take minutes
+        answers = [(name, handle.tensor(name)) for name in names]
+        return [(name, *answer) for name, answer in answers if isinstance(answer, tuple)]
+
+    def read(self, path: str) -> Any:
+        OPENED.append(Path(path).open("rb"))  # noqa: SIM115 - the planted fault
+        return super().read(path)
+
+
+OPENED: list[Any] = []
+
+
+class KeepsHandles(Small):
+    """Keeps each handle until it is closed."""
+
+    def hold(self, path: str) -> Any:
+        OPENED.append(super().hold(path))
+        return OPENED[-1]
+
+
+class DocumentsClosing(KeepsHandles):
+    lacks = ("drop",)
+
+
+class OneTemporaryName(Small):
+    def write(self, path: str, tensors: Any, metadata: Any) -> None:
+        SlowWithOneTemporaryName().write(Path(path), tensors, metadata)
+
+
+class SlowWithOneTemporaryName(SmallWriter):
+    def temporary_name(self, target: Path) -> str:
+        return f"{target.name}.tmp"
+
+    def put(self, path: Path, data: bytes) -> None:
+        super().put(path, data)
+        time.sleep(0.05)
 
 
 class WritesNothing(Small):

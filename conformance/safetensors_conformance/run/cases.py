@@ -235,6 +235,8 @@ class CaseRunner:
             result = worker.ask(step, self._path(item), more, measure=measure, limits=probe_limits)
         else:
             case = self._copies.shown(item)
+            if case.kind == "repeated":
+                worker.renew()  # what an earlier case has left behind must not reach a limit now
             result = run_multistep(
                 worker, replace(case, steps=(step,)), probe_limits, measure=measure, rivals=self._rivals
             )
@@ -532,7 +534,7 @@ class _Handle:
             self._proxy.ask("release", self._path)
 
 
-SAVES_IN_FLIGHT = 2
+SAVES_IN_FLIGHT = 4
 """Number of saves that each process receives at once, so that the saves of all processes overlap."""
 
 

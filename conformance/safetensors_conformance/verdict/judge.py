@@ -71,9 +71,9 @@ Suspicion: TypeAlias = tuple[str, str]
 
 
 def suspicion_of(case: Case, judged: StepVerdict) -> Suspicion | None:
-    """Return the kind of a wrong answer that earlier requests may have caused, except in concurrent cases."""
+    """Return the kind of a wrong answer that earlier requests may have caused, not chance."""
     broken = [failure.property for failure in judged.failures]
-    if case.kind == "concurrent" or judged.result.changed:
+    if case.kind in ("concurrent", "contended", "repeated") or judged.result.changed:
         return None
     if judged.result.outcome == "reject":
         return ("reject", message_class_of(judged.result.message, case)) if "outcome" in broken else None

@@ -295,7 +295,15 @@ def _weaker(*bases: str) -> str:
 def _content(demand: Case | Demand, difference: Difference) -> Failure:
     of, first, level, basis = difference.part, first_rule(demand), "must", None
     rules = rule_book().rules
-    if demand.kind in _SAVING:
+    if demand.kind in ("concurrent", "contended"):
+        rule = first
+        if of in (
+            "missing",
+            "reported",
+            "count",
+        ):  # other differences break a must-rule, as the file is valid
+            level = demand.level
+    elif demand.kind in _SAVING:
         if demand.kind == "sharded" and of in _NAMES:
             rule = COMPLETE
         elif first in _LAYOUT_IN_MEMORY and of == "bytes":
@@ -303,10 +311,6 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
         else:
             # The written format specifies the file layout, but not that a call writes the given content.
             rule, basis = charge.OUTPUT, "official"
-    elif demand.kind == "concurrent":
-        rule = first
-        if of in ("missing", "reported"):  # other differences break a must-rule, because the file is valid
-            level = demand.level
     elif demand.kind == "slice":
         rule = first if first.startswith("API") else charge.SLICES
     elif demand.kind == "remote" and first.startswith("API"):
@@ -338,6 +342,8 @@ PACKED_DTYPES = frozenset({"dtype-f4", "dtype-f6-e2m3", "dtype-f6-e3m2"})
 
 def _flaw(demand: Case | Demand, expectation: Expectation, flaw: Flaw, profile: str | None) -> Failure | None:
     """Return the failure for a flaw, which names a rule on writing, or None if no rule forbids the flaw."""
+    if demand.kind == "contended":
+        return failure_of("content", first_rule(demand), demand.level, flaw.property, flaw.text)
     if flaw.property == "missing":
         return failure_of("content", charge.OUTPUT, "must", "missing", flaw.text, "official")
     if flaw.property == "valid":

@@ -50,10 +50,11 @@ def comparable_run(record: RunRecord, manifest: Manifest, known: Sequence[Baseli
 
 def _without_chance(row: Row) -> Row:
     failures = row_failures(row)
+    overlaps = row["step"] == "concurrent" or row["case"].startswith("contended/")
     kept = [
         f
         for f in failures
-        if row["step"] != "concurrent" and (f.get("property") != "cost" or kind_of(f["verdict"]) == "unsafe")
+        if not overlaps and (f.get("property") != "cost" or kind_of(f["verdict"]) == "unsafe")
     ]
     if len(kept) == len(failures):
         return row

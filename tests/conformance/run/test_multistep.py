@@ -128,6 +128,15 @@ def test_what_is_left_behind_in_the_folder_is_seen() -> None:
         ("NotForThreads", "concurrent/threads-same-tensor-two", "unsupported", "it lacks "),
         ("NotForThreads", "concurrent/forked-same-tensor-two", "unsupported", "it lacks "),
         ("NotForThreads", "concurrent/threads-opening-each-two", "pass", ""),
+        ("RequiresTheSuffix", "placed/file-with-no-suffix", "not-strict", "FRM-10"),
+        ("DocumentsTheSuffix", "placed/file-with-no-suffix", "unsupported", "lacks other-suffix"),
+        ("Small", "placed/file-behind-cache", "pass", ""),
+        ("LeavesFilesOpen", "repeated/read", "not-strict", "1.0 descriptors for each request"),
+        ("KeepsHandles", "repeated/dropped", "not-strict", "1.0 descriptors for each request"),
+        ("DocumentsClosing", "repeated/dropped", "unsupported", "lacks drop"),
+        ("KeepsHandles", "repeated/closed", "pass", ""),
+        ("OneTemporaryName", "contended/new-file-4", "not-strict", "WRT-21"),
+        ("Small", "contended/new-file-4", "pass", ""),
     ],
 )
 def test_one_fault_is_judged_by_what_it_does(name: str, case: str, verdict: str, words: str) -> None:

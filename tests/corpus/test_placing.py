@@ -1,0 +1,50 @@
+"""Places: the bytes of the input stay the same wherever it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from safetensors_corpus.placing import LONG_PATH, PLACES, put
+
+FILES = {"model.safetensors.index.json": b"{}", "a.safetensors": (2).to_bytes(8, "little") + b"{}*"}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_change_the_path_and_not_the_files(name: str, tmp_path: Path) -> None:
+    def set_up(folder: Path) -> Path:
+        model = folder / "model"
+        model.mkdir()
+        for file, data in FILES.items():
+            (model / file).write_bytes(data)
+        return model / "model.safetensors.index.json"
+
+    index = put(set_up, PLACES[name], tmp_path)
+    assert {file: (index.parent / file).read_bytes() for file in FILES} == FILES
+    others = {
+        Path(folder) / "a.safetensors" for folder, _, names in os.walk(tmp_path) if "a.safetensors" in names
+    }
+    decoys = {path for path in others if path.read_bytes() != FILES["a.safetensors"]}
+    assert len(decoys) == (name in ("subfolder", "early-subfolder", "parent", "sibling"))
+
+
+@pytest.mark.parametrize("name", [name for name, place in PLACES.items() if place.name])
+def test_single_files_get_the_name_of_the_place(name: str, tmp_path: Path) -> None:
+    def set_up(folder: Path) -> Path:
+        path = folder / "file.safetensors"
+        path.write_bytes(b"*")
+        return path
+
+    path = put(set_up, PLACES[name], tmp_path)
+    assert (path.name, path.read_bytes()) == (PLACES[name].name, b"*")
+    assert path.parent == tmp_path / PLACES[name].folder
+
+
+def test_long_paths_are_long_and_within_the_limit_of_macos(tmp_path: Path) -> None:
+    def set_up(folder: Path) -> Path:
+        (folder / "file.safetensors").touch()
+        return folder / "file.safetensors"
+
+    assert LONG_PATH <= len(bytes(put(set_up, PLACES["long-path"], tmp_path))) < 1100
