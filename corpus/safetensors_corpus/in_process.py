@@ -386,7 +386,12 @@ def _export(case: Case, action: Action, implementation: Any, folder: Path) -> An
     source, target = set_up_export(case, folder)
     method = _method(implementation, "export")
     before = entries(folder)
-    refusal = _refusal(implementation, action, lambda: method(source, target))
+    try:
+        refusal = _refusal(implementation, action, lambda: method(source, target))
+    except NotImplementedError as err:
+        if not flaws_of_export(folder, before, action, refused=True):
+            raise
+        refusal = f"unsupported: {err}"
     flaws = flaws_of_export(folder, before, action, refused=bool(refusal))
     return Answer("reject" if refusal else "accept", refusal, flaws=tuple(flaws))
 

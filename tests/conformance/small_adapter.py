@@ -63,6 +63,12 @@ class Small(RowsOfDicts):
         SmallExporter().export(Path(path), Path(folder))
 
 
+class ExportsBeforeItGivesUp(Small):
+    def export(self, path: str, folder: str) -> None:
+        JoinsNames().export(Path(path), Path(folder))
+        raise NotImplementedError("such a name")
+
+
 class ExportsByName(Small):
     def export(self, path: str, folder: str) -> None:
         JoinsNames().export(Path(path), Path(folder))

@@ -89,6 +89,7 @@ def run(
       py:package.module:object      a Python adapter (or a path to a .py file)
       cmd:program args              a program that speaks the worker protocol
       exit:program {path}           a program that exits 0 to accept, 1 to reject
+      exit:program {path} {folder}  a program that exports tensors to files
       oci:image args                a container image with such a program (podman, docker)
       NAME==VERSION, NAME@COMMIT    another release or commit of a built-in
       NAME=cmd:program args         a built-in that you built yourself

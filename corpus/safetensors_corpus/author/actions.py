@@ -101,7 +101,7 @@ def index_items(items: list[Any]) -> tuple[Any, ...]:
 
 @dataclass
 class ExportBuilder(FileBuilder):
-    """A file to export. ``links`` maps paths in the folder to the paths outside that they link to."""
+    """A file to export. ``links`` maps names in the folder to the paths that they link to."""
 
     links: dict[str, str] = field(default_factory=dict)
 

@@ -117,6 +117,8 @@ def test_what_is_left_behind_in_the_folder_is_seen() -> None:
         ("ExportsByName", "export/leads-out-parent", "unsafe", "EXP-01"),
         ("ExportsByName", "export/similar-two-slashes", "deviation:content", "EXP-02"),
         ("ExportsByName", "export/odd-name-colon", "not-strict", "EXP-03"),
+        ("ExportsBeforeItGivesUp", "export/leads-out-parent", "unsafe", "EXP-01"),
+        ("ExportsBeforeItGivesUp", "export/ordinary-names-one", "unsupported", "such a name"),
         ("Zeros", "lifecycle/cut-the-tensor-small", "not-strict", ""),
         (
             "OnePosition",

@@ -172,7 +172,7 @@ METHOD = "def read(self, path): return []"
         (f"class Other:\n  {METHOD}", ":Adapter", "adapter.py has no 'Adapter'; did you mean 'Other'?"),
         ("", ":Adapter", "adapter.py has no 'Adapter'"),
         ("class Adapter: pass", ":Adapter", "has none of the methods open, read,"),
-        ("class Adapter:\n  def raed(self): pass", ":Adapter", "share; perhaps raed should be read"),
+        ("class Adapter:\n  def raed(self): pass", ":Adapter", "export; perhaps raed should be read"),
         (f"class Adapter:\n  {METHOD}", "", "did you mean py:adapter.py:Adapter?"),
         (
             f"class Adapter:\n  {METHOD}\n  __init__ = 1",

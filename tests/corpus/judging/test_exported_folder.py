@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from safetensors_corpus.judging.exported_folder import KEPT, TARGET, entries, fl
 
 A, B = b"first tensor", b"second tensor"
 ACTION = {"contents": [A.hex(), B.hex()], "links": {}}
+DISTINGUISHES = pytest.mark.skipif(sys.platform == "darwin", reason="its file system ignores the difference")
 Export = Callable[[Path], object]
 
 
@@ -61,8 +63,9 @@ def deep(folder: Path) -> None:
         (Path.rmdir, ["complete"]),
         (then(Path.rmdir, Path.mkdir, COMPLETE), []),
         (deep, ["complete"]),
-        *((beside(name), ["portable"]) for name in ("a:b", "CON", "nul.bin", "x.", "x ", "A")),
-        (beside("\u00e9", "e\u0301"), ["portable"]),
+        *((beside(name), ["portable"]) for name in ("a:b", "CON", "nul.bin", "x.", "x ")),
+        pytest.param(beside("A"), ["portable"], marks=DISTINGUISHES),
+        pytest.param(beside("\u00e9", "e\u0301"), ["portable"], marks=DISTINGUISHES),
         (beside(".hidden", "-x", "console", "\u00e9"), []),
     ],
 )  # fmt: skip
