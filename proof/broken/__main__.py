@@ -20,7 +20,7 @@ from safetensors_corpus.manifest import Manifest, load_manifest
 from safetensors_corpus.packed import corpus_root
 from safetensors_reports.text import plural
 
-from .matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
+from .matrix import ENOUGH, FEW, FILE, Matrix, committed, compute, few, light_variants
 
 WEAKEST = 20
 """Number of cases with only one failing variant that are listed without ``--all``."""
@@ -52,13 +52,14 @@ def matrix(
 ) -> None:
     """Show which cases detect which deliberately broken implementations.
 
-    At least one broken implementation must fail each case, and every broken implementation must fail at least
-    one case. Without options, the command summarizes the committed matrix. It prints the totals, the cases
-    that only a single variant fails, and the variants that break a must rule but fail only one or two cases.
+    At least one broken implementation must fail each case, and every broken implementation must fail cases of
+    at least three topics. The cases of a covering set have one topic. few.txt lists the exceptions. Without
+    options, the command summarizes the committed matrix. It prints the totals, the cases that only a single
+    variant fails, and the variants that fail cases of only one or two topics.
 
     \b
     Exit status: 0 everything is as required, 1 the matrix is outdated, no variant
-    fails a case, or a variant fails no case.
+    fails a case, or a variant fails no case or cases of too few topics.
     """
     root = output or corpus_root()
     path = FILE if output is None else output / FILE.name
@@ -67,7 +68,7 @@ def matrix(
     except ManifestError as err:
         raise click.ClickException(str(err)) from err
     if check or write:
-        _renew(manifest, path, check=check, jobs=jobs)
+        _renew(manifest, path, check=check, jobs=jobs, whole=output is None)
         return
     found = _committed(manifest, path)
     if case_id is not None:
@@ -78,10 +79,10 @@ def matrix(
         _show_rule(found, manifest, rule.upper())
     else:
         _sum_up(found, everything)
-        _settle(found)
+        _settle(found, whole=output is None)
 
 
-def _renew(manifest: Manifest, path: Path, *, check: bool, jobs: int | None) -> None:
+def _renew(manifest: Manifest, path: Path, *, check: bool, jobs: int | None, whole: bool) -> None:
     with _progress(len(light_variants())) as done:
         found = compute(manifest, jobs=jobs or os.cpu_count() or 1, done=done)
     current = path.exists() and path.read_text(encoding="utf-8") == found.text()
@@ -91,17 +92,23 @@ def _renew(manifest: Manifest, path: Path, *, check: bool, jobs: int | None) -> 
         raise click.ClickException(f"{path} is not current; run: python -m proof.broken --write")
     if not current:
         path.write_text(found.text(), encoding="utf-8")
-    _settle(found)
+    _settle(found, whole=whole)
     word = "is current" if current else "written"
     click.echo(f"matrix {word}: {plural(len(found.rows), 'variant')}, {plural(len(found.cases), 'case')}")
 
 
-def _settle(found: Matrix) -> None:
+def _settle(found: Matrix, *, whole: bool) -> None:
+    """Exit with status 1 if a requirement is not met. Only the whole corpus has cases of enough topics."""
     for case in found.unproven:
         click.echo(f"no variant fails {case}")
     for name in found.harmless:
         click.echo(f"{name} fails no case")
-    if found.unproven or found.harmless:
+    thin, known = (found.thin, few()) if whole else ({}, {})
+    for name in sorted(thin.keys() | known.keys()):
+        if (count := thin.get(name, ENOUGH)) != known.get(name, ENOUGH):
+            listed = f"lists {known[name]}" if name in known else "does not list it"
+            click.echo(f"{name} fails cases of {count} topics, and {FEW.name} {listed}")
+    if found.unproven or found.harmless or thin != known:
         raise SystemExit(1)
 
 
@@ -194,9 +201,9 @@ def _sum_up(found: Matrix, everything: bool) -> None:
     if len(weak) > WEAKEST and not everything:
         click.echo(f"{len(weak) - WEAKEST} more with --all")
     if found.thin:
-        table = _table(f"breaks a must rule but fails fewer than {ENOUGH} cases", "fails", right=(1,))
-        for row in found.thin:
-            table.add_row(row.name, str(len(row.fails)))
+        table = _table(f"fails cases of fewer than {ENOUGH} topics", "topics", right=(1,))
+        for name, topics in found.thin.items():
+            table.add_row(name, str(topics))
         console.print(table)
 
 

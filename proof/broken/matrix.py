@@ -17,15 +17,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from proof.planted import Planted
+from safetensors_cases.surroundings import sets
 from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Answer
-from safetensors_corpus.manifest import Case, Manifest, load_manifest
+from safetensors_corpus.manifest import COMBINED, Case, Manifest, load_manifest
 
 from .variant import Panic, all_variants
 
@@ -38,9 +39,28 @@ It is long enough for a busy machine. A limit is necessary because a broken vari
 
 
 ENOUGH = 3
-"""Number of cases that a variant should fail if it breaks a must rule."""
+"""Number of topics of cases that a variant must fail."""
+FEW = Path(__file__).with_name("few.txt")
+"""List of the variants that fail cases of fewer topics, each with the number of topics."""
 FOLDED = 3
 """Smallest number of cases that one prefix may represent in the file."""
+
+
+topics = cache(sets.topics)
+
+
+def topic(case: str) -> str:
+    """Return the covering set of a case, or the id of a case that belongs to no covering set."""
+    area, _, name = case.partition("/")
+    words = name.split("-") if area == COMBINED else []
+    beginnings = ("-".join(words[:end]) for end in range(len(words), 0, -1))
+    return next((beginning for beginning in beginnings if beginning in topics()), case)
+
+
+def few() -> dict[str, int]:
+    """Return the variants that ``few.txt`` lists. Raises ValueError for a malformed line."""
+    rows = (line.split() for line in FEW.read_text(encoding="ascii").splitlines())
+    return {name: int(count) for count, name in rows}
 
 
 @dataclass(frozen=True)
@@ -57,12 +77,11 @@ class Row:
 class Matrix:
     """All variants and the cases that they fail.
 
-    ``cases`` maps the id of each case to its kind, and ``levels`` maps it to the level of its rule.
+    ``cases`` maps the id of each case to its kind.
     """
 
     rows: tuple[Row, ...]
     cases: dict[str, str]
-    levels: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def failed_by(self) -> dict[str, list[str]]:
@@ -78,13 +97,10 @@ class Matrix:
         return [case for case in self.cases if not self.failed_by[case]]
 
     @cached_property
-    def thin(self) -> list[Row]:
-        """Variants that break a must rule but fail fewer than ``ENOUGH`` cases."""
-        return [
-            row
-            for row in self.rows
-            if len(row.fails) < ENOUGH and any(self.levels.get(case) == "must" for case in row.fails)
-        ]
+    def thin(self) -> dict[str, int]:
+        """Variants that fail cases of fewer than ``ENOUGH`` topics, and the numbers of these topics."""
+        counts = {row.name: len({topic(case) for case in row.fails}) for row in self.rows}
+        return {name: count for name, count in counts.items() if count < ENOUGH}
 
     @property
     def harmless(self) -> list[str]:
@@ -205,7 +221,7 @@ def compute(
         root = manifest.root
         with ProcessPoolExecutor(jobs, context, _open_corpus, (root,)) as pool:
             rows = [_counted(row, done) for row in pool.map(_row_by_name, [v.name for v in variants])]
-    return Matrix(tuple(rows), _run(manifest), _levels(manifest))
+    return Matrix(tuple(rows), _run(manifest))
 
 
 def _counted(row: Row, done: Callable[[], object]) -> Row:
@@ -250,7 +266,7 @@ def load(cases: Iterable[str], path: Path | None = None) -> tuple[Row, ...]:
 def committed(manifest: Manifest, path: Path | None = None) -> Matrix:
     """Return the committed matrix for the cases of a manifest. Raises OSError and ValueError."""
     cases = _run(manifest)
-    return Matrix(load(cases, path), cases, _levels(manifest))
+    return Matrix(load(cases, path), cases)
 
 
 def _run(manifest: Manifest) -> dict[str, str]:
@@ -258,7 +274,3 @@ def _run(manifest: Manifest) -> dict[str, str]:
     return {
         c.id: c.kind for c in sorted(manifest.cases, key=lambda c: c.id) if c.kind in known and not c.heavy
     }
-
-
-def _levels(manifest: Manifest) -> dict[str, str]:
-    return {case.id: case.level for case in manifest.cases if case.choice is None}

@@ -349,3 +349,13 @@ def metadata_twice_and_first_empty(f: FileBuilder) -> None:
     f.member('"__metadata__"', "{}")
     f.metadata({"format": "pt"})
     f.tensor("w", "F32", [2])
+
+
+@chooses(
+    "unknown-entry-fields",
+    options={"reject": reject("ENT_UNKNOWN_FIELD"), "ignore": ACCEPT},
+    over={"dtype": {"DTYPE": '"I32"'}, "both": {"Dtype": '"U8"', "Shape": "[8]"}},
+)
+def field_in_other_case(f: FileBuilder, value: dict[str, str]) -> None:
+    """An entry has an unknown field that differs from a known one only in case ($slug)."""
+    f.tensor("w", "F32", [2], fields=value)

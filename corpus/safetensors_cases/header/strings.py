@@ -221,3 +221,22 @@ def metadata_keys_of_reserved_words(f: FileBuilder, value: tuple[str, ...]) -> N
 def name_of_65536_bytes(f: FileBuilder) -> None:
     """A tensor name has 65,536 characters, one more than a 16-bit length can count."""
     f.tensor("n" * 65_536, "F32", [2])
+
+
+@chooses("lone-surrogates", options=LONE_OPTIONS)
+def name_of_reversed_surrogates(f: FileBuilder) -> None:
+    """The whole name of a tensor is two surrogates in the wrong order."""
+    named_with_escapes(f, "", r"\ude00\ud83d")
+
+
+@accepts("HDR-01 ENT-08 ENT-10")
+def name_across_pages(f: FileBuilder) -> None:
+    """A name has characters of two bytes that cross byte 4,096 of the header and of the file."""
+    f.tensor("a" + "é" * 2100, "F32", [2])
+
+
+@accepts("HDR-01 MET-04 MET-10")
+def metadata_across_pages(f: FileBuilder) -> None:
+    """A metadata value has characters of two bytes that cross byte 4,096 of the header and of the file."""
+    f.metadata({"a": "a" + "é" * 2100})
+    f.tensor("w", "F32", [2])

@@ -6,6 +6,8 @@ resemble invalid ones.
 
 from __future__ import annotations
 
+from math import prod
+
 from safetensors_corpus.author.case import ACCEPT, Options, accepts, chooses, reject, rejects
 from safetensors_corpus.author.file import FileBuilder, pattern
 from safetensors_corpus.author.parts import PLACES, powers, rare, three_tensors
@@ -61,6 +63,14 @@ def eight_dimensions(f: FileBuilder) -> None:
 def thirty_two_dimensions(f: FileBuilder) -> None:
     """A tensor has 32 dimensions, which is the maximum of NumPy before version 2."""
     f.tensor("w", "F32", [1] * 31 + [2])
+
+
+@accepts(
+    "SHP-10 SHP-11", importance="low", over={"two-in-front": [2, *[1] * 31], "sixteen-twos": [1, 2] * 16}
+)
+def thirty_two_dimensions_of(f: FileBuilder, value: list[int]) -> None:
+    """A tensor of U8 has 32 dimensions: $slug."""
+    f.tensor("w", "U8", value, b"\1" * prod(value))
 
 
 @chooses(

@@ -49,6 +49,17 @@ def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
     f.tensor("w", "U8", value)
 
 
+@chooses(
+    "zero-dim-overflow",
+    "SHP-06",
+    options={"reject": OVERFLOW, "accept": ACCEPT, "by-position": OVERFLOW},
+)
+def overflow_before_zero_beside_tensor(f: FileBuilder) -> None:
+    """The dimensions of the second tensor overflow before a zero."""
+    f.tensor("v", "F32", [2])
+    f.tensor("w", "F32", [2**33, 2**32, 0])
+
+
 @rejects("SHP-03 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=(0, 2, 8))
 def scalar_with_bytes(f: FileBuilder, value: int) -> None:
     """The range of an F32 scalar has $value bytes.

@@ -146,7 +146,9 @@ LISTS = Model(
             ONCE,
             BEHIND,
         ),
-        "list-size": _topic("a tensor with one byte too few in a list", SIZE, lambda *_: {"shape": [2]}),
+        "list-size": _topic(
+            "a tensor with one byte too few in a list", SIZE, lambda *_: {"shape": [2]}, LONG
+        ),
         "list-other-shape": _topic(
             "a tensor with another shape than the others, and with one byte too few",
             SIZE,

@@ -94,7 +94,7 @@ def header_of_a_page(rng: random.Random, file: File) -> None:
 
 @variation("LIM-10", rare=True)
 def header_of_many_pages(rng: random.Random, file: File) -> None:
-    """Make the header about as long as a fetch, by adding padding or a long metadata value."""
+    """Make the header about as long as a fetch, with padding, a long name or a long metadata value."""
     if file.raw is not None or len(file.header()) > 4096:
         raise NoPlaceError
     want, member = rng.choice(HEADERS), metadata(file)
@@ -103,6 +103,10 @@ def header_of_many_pages(rng: random.Random, file: File) -> None:
         pair = rng.choice(member[1].members)
         pair[1] = b'""'
         pair[1] = b'"%b"' % (b"v" * (want - len(file.header())))
+    elif (found := entries(file)) and rng.random() < 0.3:
+        entry = rng.choice(found)
+        entry.member[0] = b'""'
+        entry.member[0] = b'"%b"' % (b"n" * (want - len(file.header())))
     else:
         file.padding = b" " * (want - len(file.header()))
 

@@ -192,6 +192,20 @@ def long_text(rng: random.Random, file: File) -> None:
     member[place] = b'"%b%b%b"' % (head, rng.choice((b"n", b"n", b"/", b"\xc3\xa9")) * max(want, 1), tail)
 
 
+@variation(rare=True)
+def text_across_page(rng: random.Random, file: File) -> None:
+    """Let a character of several bytes cross a multiple of 4,096 bytes of the header or the file."""
+    spots = [s for s in free_strings(file) if s[1] == 1 or b"\\" not in text(s[0][0])]
+    member, place = one(rng, spots)
+    if any(len(text(holder[at])) > 200 for holder, at in spots):
+        raise NoPlaceError
+    head, tail = b"%d" % rng.randrange(1000), rng.choice([tail for tail in TAILS if len(tail) > 1])
+    member[place] = b'"%b%b"' % (head, tail)
+    start = file.header().index(b'"%b%b"' % (head, tail)) + 1 + len(head)
+    fill = rng.choice((4096 - 8, 4096, 8192)) - start - rng.randint(1, len(tail) - 1)
+    member[place] = b'"%b%b%b"' % (head, b"n" * max(fill, 0), tail)
+
+
 class Unit(NamedTuple):
     """One character of a string in its raw and its decoded form."""
 
@@ -412,6 +426,7 @@ _METADATA = (
         _metadata,
         lambda s: len(s) > LONG,
         long_text,
+        text_across_page,
         header_of_many_pages,
         reword=lambda s: s[:4],
     ),

@@ -36,10 +36,10 @@ MUCH = 64
 LONG_SIDE = 1000
 PLAIN = "F32"
 """Replacement for all other dtypes. Every reader supports this dtype."""
-SIZES = (4096, 4096, 8192, 65535, 65536, 65537, 65544, 69632)
-"""Sizes of large tensors in bytes. Each one is a multiple of the page size or near the 16-bit limit."""
-COUNTS = (255, 256, 257, 300)
-"""Numbers of tensors near or above the limit of a one-byte counter."""
+SIZES = (4096, 4096, 8192, 65535, 65536, 65537, 65544, 69632, 131_073)
+"""Sizes of large tensors in bytes. Each one is a multiple of the page size, or near 64 KiB or 128 KiB."""
+COUNTS = (64, 65, 100, 101, 255, 256, 257, 300, 1001)
+"""Numbers of tensors near the sizes of tables, or near or above the limit of a one-byte counter."""
 WIDE = (2**31, 2**32, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 3, 2**60 + 1)
 """Dimensions near or above 32 bits, or near or above the 53 bits of a double."""
 _NANS = {
@@ -207,7 +207,7 @@ def many_tensors(rng: random.Random, file: File) -> None:
 
 @variation("DAT-06", rare=True)
 def hundreds_of_tensors(rng: random.Random, file: File) -> None:
-    """Add hundreds of small tensors, so that a one-byte counter overflows."""
+    """Add many small tensors, so that a table fills up or a one-byte counter overflows."""
     rows, begin = whole(file)[1], len(file.data)
     if len(rows) > 8:
         raise NoPlaceError

@@ -20,6 +20,7 @@ NO_DTYPES = (
     + tuple(d[:-1] for d in DTYPES if d[:-1] not in DTYPES)
     + (b"", b"F", b"F128", b"F6", b"F8", b"F8_E4M3FN", b"I4", b"U4", b"I128", b"C128", b"C32", b"BF32")
     + (b"float32", b"FLOAT", b"bfloat16", b"bool", b"int64", b"torch.float32", b"<f4", b"Q4_0", b"NF4")
+    + (b"F8_E4M3FNUZX", b"F8_E5M2FNUZ2")
     + (b"F32\\u0000", b"F\\u0000", b"\\u00a0F32", b"F32\xef\xbb\xbf", b"\xef\xbc\xa632", b"null", b"0")
 )
 """Invalid dtypes: wrong case, width or spelling, and names from other formats (DTY-01)."""
@@ -138,6 +139,7 @@ NAMES = (
     b"\xf0\x9f\x98\x80", b"\\u0000", b"\\n", b"a\\tb", b"\\\"", b"\\\\", b"\\/", b"\\ud83d\\ude01",
     b"F32", b"dtype", b"shape", b"data_offsets", b"__class__", b"__proto__", b"constructor", b"null",
     b"0", b"-1", b"\xef\xbb\xbfx", b"\xe2\x80\xae", b"\xc2\xa0", b"metadata", b"weight_map", b"%s",
+    b"None", b"this", b"self", b"undefined", b"NaN", b"true", b"2", b"10", b"007",
     b"{}", b"[0]", b"a.b", b"A", b"__metadata__.x", b"\xef\xbf\xbd", b"\xf4\x8f\xbf\xbf", b"\\u200b",
 )  # fmt: skip
 """Raw tensor names, without quotes (ENT-07, ENT-08, HDR-19)."""

@@ -16,7 +16,7 @@ from safetensors_corpus.features.feature import Mutation
 from safetensors_corpus.features.tree import File, Obj, Value
 from safetensors_corpus.features.vocabulary import BITS, DTYPES, NAMES, RESERVED
 
-from .faults import FAULTS, entries, ranges, text  # noqa: F401 - the imports register faults
+from .faults import FAULTS, entries, lists, ranges, text  # noqa: F401 - the imports register faults
 from .faults.generic import GENERIC
 
 T = TypeVar("T")
@@ -26,6 +26,8 @@ MAX_FAULTS = 2
 """Maximum number of faults in one input. With more faults, the cause of an answer would be unclear."""
 GENERIC_SHARE = 0.12
 """Share of faults that come from generic mutations, which target no rule."""
+TWICE = 0.05
+"""Share of faults that a file has a second time, perhaps at the same place."""
 POOL_SHARE = 0.3
 """Share of inputs that start from an earlier input."""
 _ADVERSE = (0, 0, 1, 1, 1, 1, 1, 2)
@@ -163,13 +165,18 @@ class Grammar:
         return file
 
     def break_one(self, file: File) -> None:
-        """Add one fault. A rule's probability does not depend on the number of mutations that target it."""
+        """Add one fault, or rarely the same one twice.
+
+        A rule's probability does not depend on the number of mutations that target it.
+        """
         rng = self.rng
-        for _ in range(_TRIES):
+        for _ in range(_TRIES if len(file.faults) < MAX_FAULTS else 0):
             generic = rng.random() < GENERIC_SHARE
             mutation = pick(rng, GENERIC) if generic else pick(rng, pick(rng, _weighed()))
             if mutation.apply(rng, file):
                 file.faults = (*file.faults, mutation.name)
+                if len(file.faults) < MAX_FAULTS and rng.random() < TWICE and mutation.apply(rng, file):
+                    file.faults = (*file.faults, mutation.name)
                 return
 
 

@@ -126,7 +126,6 @@ CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (
     ("ascii", "replaces non-ASCII characters in {}", _folding("[^\x00-\x7f]", "?")),
     ("cut-at-63", "cuts {} at 63 characters", lambda text: text[:63]),
     ("cut-at-1023", "cuts {} at 1,023 characters", lambda text: text[:1023]),
-    ("cut-at-65535", "cuts {} at 65,535 characters", lambda text: text[:65535]),
     ("cut-at-32767", "cuts {} at 32,767 characters", lambda text: text[:32767]),
 )  # fmt: skip
 NAME_CHANGES: tuple[tuple[str, str, Callable[[str], str]], ...] = (

@@ -21,7 +21,7 @@ def _none(_index: int, _count: int) -> bool:
 
 
 @dataclass(frozen=True)
-class _Unchecked(SmallReader):
+class Unchecked(SmallReader):
     """Does not check the tensors that ``skips`` selects by their position and the number of tensors."""
 
     skips: Callable[[int, int], bool] = _none
@@ -88,7 +88,7 @@ def _chunks(first: int) -> Callable[[bytes], str]:
 
 VARIANTS: tuple[Planted, ...] = (
     *(
-        reading(f"list-unchecked-{name}", f"Does not check {what}.", _Unchecked(skips=skips))
+        reading(f"list-unchecked-{name}", f"Does not check {what}.", Unchecked(skips=skips))
         for name, (what, skips) in SKIPS.items()
     ),
     *(

@@ -24,7 +24,9 @@ from safetensors_fuzz.loop.subjects import content
 from safetensors_reference import DTYPE_BITS, Header, explain
 
 COUNT = 4_000
-RARE = ("header-of-many-pages", "hundreds-of-tensors", "large-tensor", "rank-beyond-eight")
+RARE = (
+    "header-of-many-pages", "hundreds-of-tensors", "large-tensor", "rank-beyond-eight", "text-across-page",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

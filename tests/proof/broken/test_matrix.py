@@ -28,6 +28,9 @@ from proof.broken.matrix import (
     light_variants,
     why,
 )
+from proof.broken.matrix import (
+    few as few_topics,
+)
 from proof.broken.variant import Panic, all_variants, reading
 from safetensors_corpus import Case, Manifest, load_manifest
 from safetensors_corpus.document import read_document
@@ -67,6 +70,18 @@ def test_every_case_is_failed_by_a_variant(stored: Matrix) -> None:
 
 def test_every_variant_fails_a_case(stored: Matrix) -> None:
     assert stored.harmless == []
+
+
+def test_variants_that_fail_cases_of_few_topics_are_listed(stored: Matrix) -> None:
+    assert stored.thin == few_topics()
+
+
+def test_cases_of_one_covering_set_have_one_topic() -> None:
+    fails = ("surroundings/hole-of-one-last", "surroundings/hole-of-one-r3", "surroundings/twice-hole-of-one")
+    matrix = Matrix((Row("reader/blind", "read", "Sees nothing.", fails),), dict.fromkeys(fails, "read"))
+    assert matrix.thin == {"reader/blind": 2}
+    more = Row("reader/blind", "read", "Sees nothing.", (*fails, "layout/hole-between-two"))
+    assert Matrix((more,), matrix.cases).thin == {}
 
 
 def test_the_committed_matrix_lists_every_variant(stored: Matrix) -> None:

@@ -132,9 +132,9 @@ def part_of_a_byte(rng: random.Random, file: File) -> None:
     root = header(file)
     dtype = rng.choice(words.PACKED)
     shapes = (
-        ([1], [3], [5], [1, 1], [3, 3], [7], [2, 3, 3], [])
+        ([1], [3], [5], [1, 1], [3, 3], [7], [3, 3, 3], [1, 5], [])
         if dtype == b"F4"
-        else ([1], [2], [3], [], [5], [7, 2])
+        else ([1], [2], [3], [], [5], [7, 2], [1, 1], [1, 2], [3, 1], [1, 1, 5])
     )
     shape = rng.choice(shapes)
     bits = words.BITS[dtype] * prod(shape)

@@ -343,9 +343,14 @@ def field_again(rng: random.Random, file: File) -> None:
     rows = entry.obj.members
     key, value = rng.choice(rows)
     other: dict[bytes, tuple[Value, ...]] = {
-        b'"dtype"': (b'"U8"', b'"F32"', b"null"),
+        b'"dtype"': (b'"U8"', b'"F32"', b"null", b'""'),
         b'"shape"': (numbers(), numbers(1), numbers(*entry.shape, 1)),
-        b'"data_offsets"': (numbers(0, 0), numbers(entry.begin, entry.end + 1), numbers(0, entry.end)),
+        b'"data_offsets"': (
+            numbers(),
+            numbers(0, 0),
+            numbers(entry.begin, entry.end + 1),
+            numbers(0, entry.end),
+        ),
     }
     again: Value = copy(value)
     if type(key) is bytes and key in other and rng.random() < 0.5:
