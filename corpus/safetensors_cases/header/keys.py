@@ -332,7 +332,11 @@ def field_twice_and_first_empty(f: FileBuilder, value: str) -> None:
     f.tensor("w", "F32", [2], value="{" + value + "}")
 
 
-@rejects("HDR-09", codes=("HDR_DUP_KEY", "ENT_MISSING_FIELD"), over={"object": "{}", "null": "null"})
+@rejects(
+    "HDR-09",
+    codes=("HDR_DUP_KEY", "ENT_MISSING_FIELD", "ENT_NOT_OBJECT"),
+    over={"object": "{}", "null": "null"},
+)
 def name_twice_and_first_empty(f: FileBuilder, value: str) -> None:
     """The same tensor name appears twice, and the first value is empty ($slug)."""
     f.member('"w"', value)

@@ -90,8 +90,9 @@ def _write(row: Row, f: FileBuilder, fault: Fault | None = None) -> None:
             f.tensor(f"t{index}", "U8", [0], b"", at=at)
         else:
             number = index if row["others"] == "voids" else f.position
-            byte = 1 if fault is not None else number % 251 + 1
-            f.tensor(f"t{number}", "U8", [1], bytes([byte]), at=at)
+            # The tensors of a valid list have different bytes, so that none can be mistaken for another.
+            data = b"\1" if fault is not None else bytes([number]) if number < 256 else b"\0\0"
+            f.tensor(f"t{number}", "U8", [len(data)], data, at=at)
     if row["ahead"] != "bare":
         f.metadata({"a": "v" * _AHEAD[row["ahead"]]}, at=0)
 
