@@ -260,7 +260,9 @@ def _method(implementation: Any, name: str) -> Any:
 def accepted(answer: Any) -> Answer:
     """Convert the result of an implementation to an answer with digests in place of data."""
     content = answer if isinstance(answer, Mapping) else {"tensors": answer}
-    rows = [row if isinstance(row, dict) else _row(row) for row in content["tensors"]]
+    rows = content["tensors"]
+    if rows is not None:
+        rows = [row if isinstance(row, dict) else _row(row) for row in rows]
     return Answer("accept", "", rows, content.get("metadata"), "metadata" in content)
 
 

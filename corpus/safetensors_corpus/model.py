@@ -510,7 +510,7 @@ class RepeatedAction(Struct, tag_field="do", tag="repeated"):
     """
 
     requests: Annotated[list[Literal["read", "hold", "tensor", "close"]], Meta(min_length=1, max_length=16)]
-    times: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+    times: Annotated[int, Meta(ge=100, le=MOST_ROUNDS)]
     tensor: str = ""
 
 

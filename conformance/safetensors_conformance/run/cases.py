@@ -544,7 +544,7 @@ def _parameters(action: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _content(result: StepResult) -> dict[str, Any]:
-    content: dict[str, Any] = {"tensors": result.tensors or []}
+    content: dict[str, Any] = {"tensors": result.tensors}  # None for a program that reports only verdicts
     return {**content, "metadata": result.metadata} if result.has_metadata else content
 
 

@@ -54,6 +54,9 @@ ABOUT = {
     "lifecycle": "files that change while they are open",
     "remote": "files on an HTTP server",
     "concurrent": "several readers of the same file",
+    "placed": "valid files and models under unusual paths, behind links, and next to others",
+    "repeated": "what a process holds after hundreds of requests",
+    "contended": "several processes that save to the same path",
     COMBINED: "every fault combined with ordinary variations: dtypes, ranks, orders, padding, metadata",
 }
 

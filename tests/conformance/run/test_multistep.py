@@ -133,6 +133,7 @@ def test_what_is_left_behind_in_the_folder_is_seen() -> None:
         ("RequiresTheSuffix", "placed/file-with-no-suffix", "not-strict", "FRM-10"),
         ("DocumentsTheSuffix", "placed/file-with-no-suffix", "unsupported", "lacks other-suffix"),
         ("Small", "placed/file-behind-cache", "pass", ""),
+        ("Validator", "placed/file-behind-cache", "pass", ""),
         ("LeavesFilesOpen", "repeated/read", "not-strict", "1.0 descriptors for each request"),
         ("KeepsHandles", "repeated/dropped", "not-strict", "1.0 descriptors for each request"),
         ("DocumentsClosing", "repeated/dropped", "unsupported", "lacks drop"),
