@@ -278,7 +278,7 @@ def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
 BLOCKS = {"4-kib": 1 << 12, "64-kib": 1 << 16, "128-kib": 1 << 17}
 
 
-@accepts("DAT-06 OFF-14", importance="high", over=BLOCKS)
+@accepts("OFF-11 DAT-06", importance="high", over=BLOCKS)
 def tensor_across_block_of_data(f: FileBuilder, value: int) -> None:
     """Two tensors cross the end of a block of $value bytes of the data buffer, one with odd offsets."""
     f.tensor("zeros", "U8", [value - 4], bytes(value - 4))
@@ -287,7 +287,7 @@ def tensor_across_block_of_data(f: FileBuilder, value: int) -> None:
     f.tensor("b", "F32", [2])
 
 
-@accepts("DAT-06 OFF-14", importance="high", over=BLOCKS)
+@accepts("OFF-11 DAT-06", importance="high", over=BLOCKS)
 def tensor_across_block_of_file(f: FileBuilder, value: int) -> None:
     """Two tensors cross the end of a block of $value bytes of the file, one with odd offsets."""
     f.padding = b""

@@ -73,7 +73,7 @@ LINKS = {
 
 @chooses(CHOICE, "EXP-02", options=OPTIONS, importance="critical", over=LINKS)
 def linked(f: ExportBuilder, name_and_links: tuple[str, dict[str, str]]) -> None:
-    """The folder contains a link that leads out of it, and a tensor is named like that link: $slug."""
+    """The folder contains a link that leads out of it, and a tensor has the same name as that link: $slug."""
     name, f.links = name_and_links
     _tensors(f, "weight", name)
 

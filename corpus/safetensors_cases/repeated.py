@@ -25,14 +25,14 @@ def read(f: RepeatedBuilder) -> None:
 
 
 @rejects("HDR-07 API-22", codes="HDR_NOT_JSON")
-def header_rejected(f: RepeatedBuilder) -> None:
+def header_not_json(f: RepeatedBuilder) -> None:
     """A file with a header that is not JSON is rejected hundreds of times."""
     large(f)
     f.before = b"{,"
 
 
 @rejects("OFF-08 API-22", codes="OFF_TRAILING")
-def layout_rejected(f: RepeatedBuilder) -> None:
+def trailing_bytes(f: RepeatedBuilder) -> None:
     """A file with bytes behind its data is rejected hundreds of times.
 
     Many readers notice this fault only after they have mapped or read the whole file.

@@ -79,6 +79,7 @@ def empty_object_but_upper_case_u(f: FileBuilder) -> None:
     "OFF-01 OFF-02",
     codes=("ENT_BAD_INTEGER", "OFF_BAD_PAIR"),
     over={"booleans": "[false,false]", "minus-zero": "[-0,0]", "nested": "[[0],0]"},
+    ahead={"minus-zero": ["OFF-02"]},
 )
 def offsets_of_empty_tensor(f: FileBuilder, value: str) -> None:
     """The only tensor has no bytes, and its offsets are not two integers ($slug)."""

@@ -382,7 +382,7 @@ def truth_value(f: SliceBuilder, value: bool) -> None:
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high")
 def unknown_name_like_the_only_one(f: SliceBuilder) -> None:
-    """The requested name differs from that of the only tensor in the case of one letter."""
+    """The requested name differs from the name of the only tensor in the capitalisation of one letter."""
     f.tensor("layers.0.Weight", "F32", [3])
     f.ask("layers.0.weight")
 

