@@ -208,7 +208,7 @@ def test_every_message_on_the_page_is_one_of_the_protocol() -> None:
         else:
             validate(message, "startAnswer" if "protocol" in message else "runAnswer")
             assert message.get("seq", 0) == asked
-    assert requests == 17
+    assert requests == 18
     schema = json.loads(SCHEMA.read_bytes())
     assert steps - {None} == set(schema["$defs"]["request"]["enum"]) - {"open"}
 

@@ -20,7 +20,7 @@ NO_DTYPES = (
     + tuple(d[:-1] for d in DTYPES if d[:-1] not in DTYPES)
     + (b"", b"F", b"F128", b"F6", b"F8", b"F8_E4M3FN", b"I4", b"U4", b"I128", b"C128", b"C32", b"BF32")
     + (b"float32", b"FLOAT", b"bfloat16", b"bool", b"int64", b"torch.float32", b"<f4", b"Q4_0", b"NF4")
-    + (b"F8_E4M3FNUZX", b"F8_E5M2FNUZ2")
+    + tuple(d + b"X" for d in DTYPES if len(d) == max(map(len, DTYPES)))
     + (b"F32\\u0000", b"F\\u0000", b"\\u00a0F32", b"F32\xef\xbb\xbf", b"\xef\xbc\xa632", b"null", b"0")
 )
 """Invalid dtypes: wrong case, width or spelling, and names from other formats (DTY-01)."""

@@ -42,7 +42,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> str:
     """
     known = load_baseline(own_baselines()["safetensors.toml"], "", None)
     wanted = [case.id for case in one_of_each(c for c in committed().cases if not c.heavy)][::3]
-    assert {committed().by_id[case].kind for case in wanted} == {case.kind for case in committed().cases}
+    wanted += {case.kind: case.id for case in committed().cases if not case.heavy}.values()
     wanted += [entry.case for entry in known.entries]
     return f"--corpus={corpus_of(tmp_path_factory.mktemp('corpus'), *wanted)}"
 

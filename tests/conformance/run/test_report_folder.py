@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_link_in_place_of_the_summary_is_not_followed(
     assert result.exit_code == 0, result.output
     summary = tmp_path / "report" / "summary.md"
     assert not summary.is_symlink()
-    assert "1 of 6,380 cases were run" in summary.read_text("utf-8")
+    assert re.search(r"1 of [\d,]+ cases were run", summary.read_text("utf-8"))
 
 
 def test_under_pytest_a_lost_record_is_no_success_either(
