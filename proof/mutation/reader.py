@@ -38,7 +38,7 @@ DECIDING = (
     "header.explain",
 )
 """Modules that decide verdict, fault code and content, each listed after the modules that it imports."""
-SHARED = ("rules.errors", "rules.faults", "header.texts", "header.likeness")
+SHARED = ("text", "rules.errors", "rules.faults", "header.texts", "header.likeness")
 """Modules that only pass on the decisions of others; they are not mutated."""
 
 SKIP: Mapping[str, tuple[str, ...]] = {
