@@ -315,7 +315,7 @@ def metadata_under_wide_low_lines(f: FileBuilder) -> None:
 
 @rejects(
     "HDR-12",
-    codes=("HDR_DUP_KEY", "DTY_UNKNOWN", "OFF_BAD_PAIR"),
+    codes=("HDR_DUP_KEY", "DTY_UNKNOWN", "SHP_BAD_TYPE", "OFF_BAD_PAIR"),
     over={
         "dtype": '"dtype":"","dtype":"F32","shape":[2],"data_offsets":[0,8]',
         "shape": '"dtype":"F32","shape":[],"shape":[2],"data_offsets":[0,8]',

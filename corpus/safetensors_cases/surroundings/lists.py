@@ -109,6 +109,8 @@ def _topic(about: str, breach: Breach, fault: Fault, *only: Levels) -> Topic:
     )
 
 
+BYTES: Levels = {"others": ("full",)}
+"""No empty tensors. If a reader drops one of two entries, some bytes belong to no tensor."""
 ONCE: Levels = {"times": ("once",)}
 BEHIND: Levels = {"at": ("second", "middle", "nextlast", "last")}
 LONG: Levels = {"count": ("n16", "n17", "n64", "n65", "n256", "n257", "n1024")}
@@ -159,12 +161,14 @@ LISTS = Model(
             "two adjacent tensors with the same name in a list",
             ("HDR-09", REPEATED),
             lambda _, k, _n: {"name": f"t{k - 1 if k else 1}"},
+            BYTES,
             ONCE,
         ),
         "list-name-apart": _topic(
             "two distant tensors with the same name in a list",
             ("HDR-09", REPEATED),
             lambda _, k, n: {"name": f"t{0 if 2 * k >= n else n - 1}"},
+            BYTES,
             ONCE,
             LONG,
         ),
