@@ -383,7 +383,7 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
 
 
 def contradiction(action: Mapping[str, Any]) -> str:
-    """Return what no program can do about an action, or an empty string if there is nothing."""
+    """Return why no program can perform an action, or an empty string if programs can."""
     if action["do"] == "placed" and action["place"] not in PLACES:
         return f"names the place {shown(action['place'])}, which does not exist"
     if action["do"] != "concurrent":

@@ -154,7 +154,7 @@ class Case(CaseRow):
         An empty collection claims all areas. The program must also claim the area of the first rule, because
         failures are attributed to that rule. A file whose only faults are in sizes and ranges also needs
         ``layout``, whatever its area is, because a program that only lists headers does not compute them.
-        Valid files that combine features or have unusual paths apply to every program.
+        Every program gets the valid files that combine features or have unusual paths.
         """
         combined = self.area == COMBINED
         valid = self.expect is not None and self.expect.outcome == "accept"

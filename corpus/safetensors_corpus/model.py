@@ -165,7 +165,7 @@ class RecipeInput(Struct):
 
 
 class FolderFile(Struct):
-    """A file of a directory.
+    """A file in a directory.
 
     Attributes:
         template: Replace @ROOT@ with the absolute path of the directory when copying.

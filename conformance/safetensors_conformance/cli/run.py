@@ -58,7 +58,7 @@ from .common import (
     default=1,
     show_default=True,
     help="Number of implementations to run at the same time, each in its own worker. An implementation that "
-    "is retrying a hang does not count.",
+    "is repeating an input after a hang does not count.",
 )
 @limit_options
 @shared_option("--full-failures")

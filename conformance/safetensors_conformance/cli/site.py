@@ -49,7 +49,7 @@ def site() -> None:
 def build(output: Path, repository: str, root: Path | None) -> None:
     """Write the site from committed files. This takes half a minute and needs no network and no runs.
 
-    The pages and their search work on a web server, and also from a folder (open index.html). The command
+    The pages and the search work on a web server and without one (open index.html). The command
     needs `pip install "safetensors-conformance[site]"` and a checkout.
 
     \b

@@ -460,7 +460,7 @@ class PipeWorker(Worker):
             if len(noise) > NOISE_LIMIT:
                 child.kill()
                 raise protocol.ProtocolError(
-                    "it prints endlessly on standard output; print to standard error instead"
+                    "it never stops writing to standard output; send diagnostics to standard error"
                 )
 
     def _discard_child(

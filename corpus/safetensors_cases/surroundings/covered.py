@@ -1,4 +1,4 @@
-"""Cases of the area ``surroundings``, one for each row of the covering sets."""
+"""Cases in the area ``surroundings``, one for each row of the covering sets."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def sighting_text(sight: Sighting, show: Callable[[str], str] = str) -> str:
 
 @dataclass(frozen=True)
 class Trophies:
-    """Known bugs that cases can show, and the runs that show them."""
+    """Known bugs that cases can expose, and the runs that expose them."""
 
     bugs: tuple[Row, ...]
     cases: Mapping[str, Sequence[str]]

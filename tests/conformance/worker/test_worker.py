@@ -53,7 +53,7 @@ def ask_three(
         (fake("SlipsUp"), "harness-error", "undefined_name"),
         (stdio("wrong-order"), "harness-error", "answers must come one per request, in order"),
         (stdio("bad-outcome"), "harness-error", "perhaps"),
-        (stdio("endless-noise"), "harness-error", "prints endlessly"),
+        (stdio("endless-noise"), "harness-error", "never stops writing to standard output"),
         (stdio("endless-line"), "harness-error", "endless line"),
         (stdio("many-values"), "harness-error", "values, which is more than 500,000"),
         (stdio("eats-memory"), "exhausted", "MiB"),

@@ -115,7 +115,7 @@ def subjects_of(config: TargetConfig) -> list[Subject]:
             out.append(WorkerSubject(resolve(selector), outer, limits, config.profile))
     complete(out, steps)
     if not out:
-        raise ValueError("nothing to run; give an implementation, or one of the steps prove and check")
+        raise ValueError("nothing to run; give an implementation, or one of the steps 'prove' and 'check'")
     return out
 
 
