@@ -131,7 +131,7 @@ class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{step} = {verdict!r} is not a failing verdict")
         if self.on and (self.on not in ("cpu", "cuda") or "device" not in self.steps):
             raise ValueError(
-                f'on = {self.on!r}: the value must be "cpu" or "cuda", and the entry needs a verdict for device'
+                f'on = {self.on!r}: this must be "cpu" or "cuda", and needs a verdict for device'
             )
         try:
             # the value may contain numbers that are too long for Python to convert

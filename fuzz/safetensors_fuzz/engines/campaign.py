@@ -87,7 +87,7 @@ class Campaign:
         """Answers to the latest file, by subject number and step."""
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
-        """Run files until a limit of the settings is reached, beginning with ``start`` from an earlier run."""
+        """Run files up to a limit of the settings, beginning with ``start`` from an earlier run."""
         self._began = time.monotonic()
         with Slots(3 * BATCH) as slots:
             try:

@@ -58,8 +58,8 @@ class Choice:
     the profile leaves the choice open. ``required`` is the option that every reader must take even without a
     profile, because the text is clear and only an implementation deviates from it. It is None if several
     options are legitimate. ``limit`` means that every reader has a limit somewhere, so a reader may accept
-    some of these cases and reject others. ``settled`` lists rules whose ordinary cases test the required option,
-    because all known interpretations agree on that option.
+    some of these cases and reject others. ``settled`` lists rules whose ordinary cases test the required
+    option, because all known interpretations agree on that option.
     """
 
     id: str
