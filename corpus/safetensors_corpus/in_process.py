@@ -142,7 +142,7 @@ def _remote(case: Case, action: Action, implementation: Any, folder: Path) -> An
     # This is for information only, because the format does not limit how much a reader may fetch.
     return replace(
         answer,
-        message=f"{requests}; the server sent {server.sent:,} bytes of a file with {len(data):,} bytes",
+        message=f"{requests}; the server sent {server.sent:,} of {len(data):,} bytes",
     )
 
 

@@ -58,4 +58,4 @@ def test_what_the_server_sent_is_told(manifest: Manifest) -> None:
     result, why = done(manifest.by_id["remote/one-tensor"], Fetcher())
     assert why is None
     size = manifest.by_id["remote/one-tensor"].size
-    assert result.message == f"3 requests; the server sent {size} bytes of a file with {size} bytes"
+    assert result.message == f"3 requests; the server sent {size} of {size} bytes"
