@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from proof.held_out import PARTS
 from safetensors_corpus.cli.common import UnusableError
 
 from .measure import (
@@ -51,6 +52,9 @@ COLUMNS = (
     help="Set of planted bugs.",
 )
 @click.option(
+    "--part", type=click.Choice(tuple(PARTS)), help="Part of the held-out set.  [default: all parts]"
+)
+@click.option(
     "--engine",
     "engines",
     multiple=True,
@@ -75,6 +79,7 @@ COLUMNS = (
 @click.option("--gate", is_flag=True, help="Exit with 1 if the detected share is below the required share.")
 def fuzzer(
     name: str,
+    part: str | None,
     engines: tuple[str, ...],
     seeds: str,
     max_execs: int | None,
@@ -99,6 +104,8 @@ def fuzzer(
         numbers = [int(text) for text in seeds.split(",")]
     except ValueError as err:
         raise click.BadParameter(f"{seeds!r} is not a list of numbers", param_hint="--seeds") from err
+    if part and name != "held-out":
+        raise click.UsageError("--part selects readers of --set held-out; omit --part or add --set held-out")
     if json_path is not None:
         _make_writable(json_path)
     if name == MUTANTS:
@@ -108,7 +115,7 @@ def fuzzer(
         share = result["score"]
     else:
         chosen = cast("tuple[EngineName, ...]", engines or ("outcome",))
-        result = _planted(cast("SetName", name), chosen, numbers, max_execs, jobs)
+        result = _planted(cast("SetName", name), part, chosen, numbers, max_execs, jobs)
         main = [row for row in result["summary"] if row["engine"] == chosen[0]]
         share = min((row["detected"] / row["bugs"] for row in main), default=0.0)
     if json_path is not None:
@@ -132,21 +139,27 @@ def _make_writable(path: Path) -> None:
 
 
 def _planted(
-    name: SetName, engines: Sequence[EngineName], seeds: Sequence[int], most: int | None, jobs: int
+    name: SetName,
+    part: str | None,
+    engines: Sequence[EngineName],
+    seeds: Sequence[int],
+    most: int | None,
+    jobs: int,
 ) -> dict[str, Any]:
     limit = most or LIMITS[name]
-    total = len(planted(name)) * len(engines) * len(seeds)
+    total = len(planted(name, part)) * len(engines) * len(seeds)
     with _bar() as bar:
         task = bar.add_task(f"{name} set", total=total)
         outcomes = run_bench(
-            name, engines, seeds, most=limit, jobs=jobs, progress=lambda _: bar.advance(task)
+            name, engines, seeds, part=part, most=limit, jobs=jobs, progress=lambda _: bar.advance(task)
         )
     rows = summary(outcomes)
-    click.echo(f"{name} set, at most {limit:,} inputs per bug")
+    of = f", {part} part" if part else ""
+    click.echo(f"{name} set{of}, at most {limit:,} inputs per bug")
     click.echo(table(rows))
     if len(outcomes) < total:
         click.echo(f"interrupted: {len(outcomes)} of {total} measured", err=True)
-    return {"set": name, "max_execs": limit, "summary": rows, "outcomes": as_rows(outcomes)}
+    return {"set": name, "part": part, "max_execs": limit, "summary": rows, "outcomes": as_rows(outcomes)}
 
 
 def _mutants(execs: int, seed: int, jobs: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from functools import partial
 from statistics import median
 from typing import Any, Literal, get_args
 
-from proof.held_out import HELD_OUT
+from proof.held_out import HELD_OUT, PARTS
 from proof.planted import Planted, Probe
 from safetensors_corpus.features.tree import File, parse
 from safetensors_corpus.judging.answer import Refused
@@ -101,8 +101,11 @@ class Outcome:
     seconds: float
 
 
-def planted(name: SetName) -> tuple[Planted, ...]:
-    return easy() if name == "easy" else HELD_OUT
+def planted(name: SetName, part: str | None = None) -> tuple[Planted, ...]:
+    """Return the readers of a set, or of one part of the held-out set."""
+    if name == "easy":
+        return easy()
+    return PARTS[part] if part else HELD_OUT
 
 
 def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
@@ -147,9 +150,9 @@ def measure(bug: Planted, engine: EngineName, seed: int, most: int) -> Outcome:
     )
 
 
-def _one(row: tuple[SetName, int, EngineName, int, int]) -> Outcome:
-    name, place, engine, seed, most = row
-    return measure(planted(name)[place], engine, seed, most)
+def _one(row: tuple[SetName, str | None, int, EngineName, int, int]) -> Outcome:
+    name, part, place, engine, seed, most = row
+    return measure(planted(name, part)[place], engine, seed, most)
 
 
 def run_bench(
@@ -157,17 +160,21 @@ def run_bench(
     engines: Sequence[EngineName],
     seeds: Iterable[int],
     *,
+    part: str | None = None,
     most: int | None = None,
     jobs: int = 1,
     progress: Callable[[Outcome], None] = lambda _: None,
 ) -> list[Outcome]:
-    """Measure engines on a set with ``jobs`` processes. ``progress`` is called with each outcome."""
+    """Measure engines on a set, or on a part of it, with ``jobs`` processes.
+
+    ``progress`` is called with each outcome.
+    """
     limit = most or LIMITS[name]
     rows = [
-        (name, place, engine, seed, limit)
+        (name, part, place, engine, seed, limit)
         for seed in seeds
         for engine in engines
-        for place in range(len(planted(name)))
+        for place in range(len(planted(name, part)))
     ]
     out: list[Outcome] = []
     with ProcessPoolExecutor(max_workers=jobs) as pool:

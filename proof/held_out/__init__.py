@@ -11,15 +11,20 @@ from __future__ import annotations
 
 from proof.planted import Planted
 
-from . import entries, header, layout, second, text, values
+from . import entries, header, layout, second, text, third, values
 
-HELD_OUT: tuple[Planted, ...] = (
-    *header.PLANTED,
-    *text.PLANTED,
-    *entries.PLANTED,
-    *layout.PLANTED,
-    *values.PLANTED,
-    *second.PLANTED,
-)
+PARTS: dict[str, tuple[Planted, ...]] = {
+    "first": (
+        *header.PLANTED,
+        *text.PLANTED,
+        *entries.PLANTED,
+        *layout.PLANTED,
+        *values.PLANTED,
+    ),
+    "second": second.PLANTED,
+    "third": third.PLANTED,
+}
+"""The parts of the set, which were written one after another, by name."""
+HELD_OUT: tuple[Planted, ...] = tuple(planted for part in PARTS.values() for planted in part)
 TWO_CONDITIONS = second.TWO_CONDITIONS
-"""Names of the readers whose bug shows only if two independent conditions are met."""
+"""Names of the readers of the second part whose bug shows only if two independent conditions are met."""

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from benchmarks import corpus as bench
 from proof.broken.correct.reader import READER
+from proof.held_out import PARTS
 from proof.planted import Planted
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.judging.answer import Refused
@@ -74,3 +75,17 @@ def test_the_summary_tells_thin_ice(monkeypatch: pytest.MonkeyPatch, manifest: M
     assert result.output.endswith("unseen: right\n")
     # The set is held out: names appear on demand only.
     assert CliRunner().invoke(bench.corpus, []).output.endswith("unseen: 1\n")
+
+
+def test_a_part_of_the_set_can_be_measured(monkeypatch: pytest.MonkeyPatch, manifest: Manifest) -> None:
+    monkeypatch.setattr(bench, "cases_for", lambda *_: [manifest.by_id[SEEN[0]]])
+    monkeypatch.setattr(bench, "HELD_OUT", [planted("right", READER.content)])
+    monkeypatch.setitem(PARTS, "third", (planted("crash", crash), planted("other", other_metadata)))
+    result = CliRunner().invoke(bench.corpus, ["--part", "third"])
+    assert "2 held-out readers, 1 cases" in result.output
+    assert "single cases           caught 2 (100 %)" in result.output
+
+
+def test_a_reader_is_read_until_enough_cases_fail(manifest: Manifest) -> None:
+    cases = [(case, case.read_input()) for case in manifest.reading[:10]]
+    assert bench.caught(planted("x", crash), cases) == [case.id for case, _ in cases[: bench.FEW]]

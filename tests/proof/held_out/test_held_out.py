@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from proof.broken.correct.reader import READER
-from proof.held_out import HELD_OUT, second
+from proof.held_out import HELD_OUT, PARTS
 from proof.planted import Planted, Probe
 from safetensors_corpus import load_manifest
 from safetensors_corpus.author.file import FileBuilder
@@ -22,7 +22,7 @@ from safetensors_reference.rules.book import rule_book
 
 from .witnesses import WITNESSES, made
 
-HARD = [planted for planted in HELD_OUT if planted not in second.PLANTED]
+HARD = PARTS["first"]
 AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT")
 REFUSED, CRASHED = "refused", "crashed"
 SMALL = 2048
@@ -152,6 +152,11 @@ def test_the_plain_files_are_valid_and_invalid() -> None:
     assert all(
         right_answer(simple_files()[name].render()) == simple_files()[name].content() for name in valid
     )
+
+
+def test_the_parts_are_the_whole_set_and_share_no_names() -> None:
+    assert {name: len(part) for name, part in PARTS.items()} == {"first": 68, "second": 40, "third": 60}
+    assert len({planted.name for planted in HELD_OUT}) == len(HELD_OUT) == 168
 
 
 def test_names_and_rules() -> None:
