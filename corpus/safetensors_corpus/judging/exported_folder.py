@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors_reference.rules.faults import quote, shorten
+from safetensors_reference.source import read_whole
 
 from ..manifest import ROOT_MARK, Case
 from .answer import Flaw
-from .written_file import bytes_of
 
 TARGET = "one/two/three/export"
 """Folder of the export. Names with up to three ``..`` remain inside the directory of the case."""
@@ -26,6 +28,8 @@ EXPORT_PROPERTIES = {
     PORTABLE: ("EXP-03", "every system can store the names of exported files"),
 }
 """Maps each property of an export to the rule that requires it and to its description."""
+MAX_ENTRIES, MAX_BYTES = 20_000, 64 << 20
+"""Maximum number of files and folders that are examined, and of bytes. Programs may write endlessly."""
 _UNPORTABLE = re.compile(r'[\x00-\x1f<>:"|?*\\]|[. ]\Z')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]) *(\..*)?", re.IGNORECASE | re.DOTALL)
 
@@ -52,9 +56,16 @@ def set_up_export(case: Case, folder: Path) -> tuple[Path, Path]:
 
 
 def entries(root: Path) -> Entries:
-    """Return everything below a directory. Raises OSError."""
+    """Return everything below a directory, and below the folder of the export in it. Raises OSError."""
+    return {**_below(root, root), **_below(root, root / TARGET)}
+
+
+def _below(root: Path, top: Path) -> Entries:
+    """Return everything below ``top``, except below the folder of the export if ``top`` contains that."""
+    if not stat.S_ISDIR(top.lstat().st_mode):  # a program may have replaced it by a link to any folder
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(top))
     out: dict[str, bytes] = {}
-    waiting = [root]
+    waiting, left = [top], MAX_BYTES
     while waiting:  # a program may nest folders too deeply for recursion
         with os.scandir(waiting.pop()) as found:
             for entry in found:
@@ -63,31 +74,46 @@ def entries(root: Path) -> Entries:
                     value = b"link " + os.fsencode(path.readlink())
                 elif entry.is_dir():
                     value = b"folder"
-                    waiting.append(path)
+                    if path != root / TARGET:
+                        waiting.append(path)
+                elif entry.is_file():
+                    left -= entry.stat(follow_symlinks=False).st_size
+                    if left < 0:
+                        raise OSError(f"the files have more than {MAX_BYTES:,} bytes")
+                    value = b"file " + read_whole(path, MAX_BYTES)
                 else:
-                    value = b"file " + bytes_of(path)
+                    value = b"neither a file nor a folder"
                 out[path.relative_to(root).as_posix()] = value
+                if len(out) > MAX_ENTRIES:
+                    raise OSError(f"there are more than {MAX_ENTRIES:,} files and folders")
     return out
 
 
 def flaws_of_export(root: Path, before: Entries, action: Mapping[str, Any], *, refused: bool) -> list[Flaw]:
     """Return at most one flaw for each rule on exports."""
     try:
-        now = entries(root)
-    except OSError as err:
-        text = shorten(str(err).replace(str(root), "@ROOT@"), 200)
-        return [_flaw(COMPLETE, f"what it writes cannot be read: {text}")]
-    if outside := _outside(before, now):
+        around = _below(root, root)
+    except OSError as err:  # before the export, everything around its folder could be read
+        return [_flaw(OUTSIDE, f"it changes what surrounds the folder of the export: {_why(err, root)}")]
+    if outside := _outside(before, around):
         return [outside]  # tensors that are missing from the folder may be a consequence
+    try:
+        now = _below(root, root / TARGET) if TARGET in around else {}
+    except OSError as err:
+        return [_flaw(COMPLETE, f"what it writes cannot be read: {_why(err, root)}")]
     if refused:
         return []
     files = {
         path.removeprefix(f"{TARGET}/"): value
         for path, value in now.items()
-        if path.startswith(f"{TARGET}/") and before.get(path) != value and value.startswith(b"file ")
+        if before.get(path) != value and value.startswith(b"file ")
     }
     flaws = (_complete(files, action["contents"]), next(_unportable(files), None))
     return [flaw for flaw in flaws if flaw is not None]
+
+
+def _why(err: OSError, root: Path) -> str:
+    return shorten(str(err).replace(str(root), "@ROOT@"), 200)
 
 
 def _flaw(of: str, text: str) -> Flaw:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..rules.book import HEADER_CAP
 from ..rules.faults import Likeness, quote
+from ..source import UnreadableError
 from ..text import visible
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _MAX_TEXT = 4096
 _MIN_ZEROS = 16
 _MIN_NEWLINES = 4
 _MIN_WIDE = 8
+_TAIL = 64
 _BOM = b"\xef\xbb\xbf"
 _PICKLE = "loading it can run code"
 _LATER = "decompress it first"
@@ -101,16 +103,18 @@ _FORMS = (
 """Name, pattern of the first bytes and description of each kind of file."""
 
 
-def likeness(head: bytes, size: int) -> Likeness | None:
+def likeness(head: bytes, size: int, extra: int | None = None) -> Likeness | None:
     """Return what an invalid file of ``size`` bytes looks like, or None if it resembles nothing known.
 
-    ``head`` contains the first bytes of the file, ``SAMPLE`` bytes or all of them.
+    ``head`` contains the first bytes of the file, ``SAMPLE`` bytes or all of them. ``extra`` is the number of
+    bytes after the data, or None if the header does not tell.
     """
     if not size:
         return Likeness("empty", "this file is empty")
-    found = _damaged_data(head) if _has_header(head) else _damaged_length(head, size) or _zeros(head, size)
-    if found is None and not _has_header(head):
-        found = _form(head) or _plain_text(head, size)
+    if _has_header(head):
+        found = _damaged_data(head, size, extra)
+    else:
+        found = _damaged_length(head, size) or _zeros(head, size) or _form(head) or _plain_text(head, size)
     return None if found is None else Likeness(found[0], visible(f"this looks like {found[1]}"))
 
 
@@ -120,12 +124,13 @@ def find_likeness(
     """Return what the file of an explanation with faults looks like, or how much of it is missing."""
     head = source.read(0, min(SAMPLE, source.size))
     codes = {fault.code for fault in faults}
+    end = None if data_start is None else data_start + max((item.end for item in ranges), default=0)
     needed = missing = 0
     what = ""
-    if codes == {"OFF_OUT_OF_BOUNDS"} and data_start is not None:
-        needed = data_start + max(item.end for item in ranges)
+    if codes == {"OFF_OUT_OF_BOUNDS"} and end is not None:
+        needed = end
         missing = needed - source.size
-    elif codes == {"FRM_HEADER_PAST_EOF"} and _has_header(head) and head.count(b"{") > head.count(b"}"):
+    elif codes == {"FRM_HEADER_PAST_EOF"} and _has_header(head) and _ends_in_header(source, head):
         needed = int.from_bytes(head[:8], "little")
         missing = needed + 8 - source.size
         what = " of the header"
@@ -135,13 +140,32 @@ def find_likeness(
         return Likeness(
             CUT_SHORT, f"cut short: {missing:,} of {needed:,} bytes{what} {are} missing ({share} %)"
         )
-    if data_start is not None and "OFF_TRAILING" not in codes:
+    if end is not None and "OFF_TRAILING" not in codes:
         return None  # damage in text mode only ever makes a file longer
-    return likeness(head, source.size)
+    return likeness(head, source.size, None if end is None else source.size - end)
 
 
 def _has_header(head: bytes) -> bool:
     return 2 <= int.from_bytes(head[:8], "little") <= HEADER_CAP and head[8:9] == b"{"
+
+
+def _ends_in_header(source: Source, head: bytes) -> bool:
+    """Return whether a file ends within its header. If not, the header length is wrong.
+
+    An audit has not read the end of the file, so it finds no long headers that are cut short.
+    """
+    depth = 0
+    for found in re.finditer(rb'"(?:[^"\\]|\\.)*"?|[{}]', head[8:], re.DOTALL):
+        depth += {b"{": 1, b"}": -1}.get(found[0], 0)
+        if not depth:
+            return False
+    if source.size == len(head):
+        return True
+    try:
+        tail = source.read(source.size - _TAIL, _TAIL)
+    except UnreadableError:
+        return False
+    return tail.isascii() and tail.decode().isprintable()  # unlike data
 
 
 def _is_object(text: bytes, length: int, size: int) -> bool:
@@ -150,14 +174,27 @@ def _is_object(text: bytes, length: int, size: int) -> bool:
     return 2 <= length <= min(HEADER_CAP, size) and text[:1] == b"{" and ends
 
 
-def _damaged_data(head: bytes) -> tuple[str, str] | None:
-    data = head[8 + int.from_bytes(head[:8], "little") :]
+def _damaged_data(head: bytes, size: int, extra: int | None) -> tuple[str, str] | None:
+    end = 8 + int.from_bytes(head[:8], "little")
+    header, data = head[8:end], head[end:]
+
+    def explains(growth: int) -> bool:
+        """Return whether bytes that were added to ``data`` may be all those after the data of the tensors."""
+        return extra is None or (growth == extra if len(head) == size else growth <= extra)
+
     lines = data.count(b"\n")
-    if lines >= _MIN_NEWLINES and data.count(b"\r\n") == lines:
+    # If the header is damaged as well, then by the same cause.
+    in_header = extra is not None or 0 < header.count(b"\n") == header.count(b"\r\n")
+    if in_header and lines >= _MIN_NEWLINES and data.count(b"\r\n") == lines and explains(lines):
         return _CRLF
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(data)  # the last character may be cut off
     except UnicodeDecodeError:
+        return None
+    # A replacement character stands for bytes that were lost.
+    if "\ufffd" not in text and not explains(len(data) - len(text)):
+        return None
+    if extra is None and header.isascii():
         return None
     return _UTF8 if sum(char > "\x7f" for char in text) >= _MIN_WIDE else None
 

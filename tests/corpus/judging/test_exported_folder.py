@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from safetensors_corpus.document import action_faults
+from safetensors_corpus.judging import exported_folder
 from safetensors_corpus.judging.exported_folder import KEPT, TARGET, entries, flaws_of_export
 
 A, B = b"first tensor", b"second tensor"
@@ -45,6 +46,23 @@ def deep(folder: Path) -> None:
     os.close(here)
 
 
+def sparse(folder: Path) -> None:
+    with (folder / "a").open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def many(folder: Path) -> None:
+    for number in range(exported_folder.MAX_ENTRIES):
+        (folder / f"{number}").touch()
+
+
+def elsewhere(folder: Path) -> None:
+    """Replace the directory of the case by a link to another directory."""
+    root = folder.parents[3]
+    root.rename(root.with_name("moved"))
+    root.symlink_to("moved")
+
+
 @pytest.mark.parametrize(
     ("export", "expected"),
     [
@@ -63,22 +81,41 @@ def deep(folder: Path) -> None:
         (Path.rmdir, ["complete"]),
         (then(Path.rmdir, Path.mkdir, COMPLETE), []),
         (deep, ["complete"]),
+        (then(deep, lambda folder: (folder.parent / "x").mkdir()), ["outside"]),
+        (sparse, ["complete"]),
+        (then(COMPLETE, many), ["complete"]),
+        (lambda folder: os.mkfifo(folder / "pipe"), ["complete"]),
+        (elsewhere, ["outside"]),
         *((beside(name), ["portable"]) for name in ("a:b", "CON", "nul.bin", "x.", "x ")),
         pytest.param(beside("A"), ["portable"], marks=DISTINGUISHES),
         pytest.param(beside("\u00e9", "e\u0301"), ["portable"], marks=DISTINGUISHES),
         (beside(".hidden", "-x", "console", "\u00e9"), []),
     ],
 )  # fmt: skip
-def test_what_an_export_leaves(export: Export, expected: list[str], tmp_path: Path) -> None:
-    folder = tmp_path / TARGET
+def test_what_an_export_leaves(
+    export: Export, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exported_folder, "MAX_ENTRIES", 50)
+    root = tmp_path / "root"
+    folder = root / TARGET
     folder.mkdir(parents=True)
-    (tmp_path / KEPT).parent.mkdir()
-    (tmp_path / KEPT).write_bytes(b"kept")
-    before = entries(tmp_path)
+    (root / KEPT).parent.mkdir()
+    (root / KEPT).write_bytes(b"kept")
+    before = entries(root)
     export(folder)
-    assert [f.property for f in flaws_of_export(tmp_path, before, ACTION, refused=False)] == expected
-    outside = [name for name in expected if name == "outside" or export is deep]
-    assert [f.property for f in flaws_of_export(tmp_path, before, ACTION, refused=True)] == outside
+    assert [f.property for f in flaws_of_export(root, before, ACTION, refused=False)] == expected
+    unread = expected == ["complete"] and not readable(root)
+    outside = expected if unread else [name for name in expected if name == "outside"]
+    assert [f.property for f in flaws_of_export(root, before, ACTION, refused=True)] == outside
+
+
+def readable(root: Path) -> bool:
+    try:
+        return bool(entries(root))
+    except FileNotFoundError:  # the export removed its folder
+        return True
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize(

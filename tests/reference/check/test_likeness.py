@@ -161,6 +161,13 @@ FILES = {
     "no header": (bytes(8) + NOISE, None),
     "huge length": (make(HEADER, ABCD, length=1 << 32), None),
     "long length": (make(HEADER, ABCD, length=len(HEADER) + 100), None),
+    "long length brace": (make('{"__metadata__":{"a":"{"}}', ABCD, length=1000), None),
+    "long length big": (make("{" + " " * SAMPLE + "}", NOISE, length=1 << 16), None),
+    "text after data": (noisy().replace(NOISE, bytes(4096) + "no damage: \u6743\u91cd".encode() * 9), None),
+    "lines after data": (noisy().replace(NOISE, b"\r\n" * 2048 + b"x"), None),
+    "text and no json": (make('{"w":}', "\u00e9".encode() * 20), None),
+    "lines and no json": (make('{"w":}', b"a\r\n" * 20), None),
+    "crlf header": (in_text_mode(make('{\n"w":}', b"a\n" * 20)), CRLF),
 }
 
 
@@ -180,6 +187,13 @@ def test_each_kind_is_named_on_the_first_line_of_the_file(folder: Path) -> None:
             name = title.removeprefix(f"{folder}/").partition(".")[0]
             text = FILES[name][1]
             assert title.partition("; ")[2] == (text or ""), name
+
+
+def test_a_long_header_that_is_cut_short_is_recognised_by_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "cut.safetensors"
+    path.write_bytes(make("{" + " " * SAMPLE, b"", length=2 * SAMPLE))
+    text = f"cut short: {SAMPLE - 1:,} of {2 * SAMPLE:,} bytes of the header are missing (50 %)"
+    assert run("--quiet", path).stdout == f"{path}: 1 fault: FRM_HEADER_PAST_EOF; {text}\n"
 
 
 def test_json_sarif_and_rows_name_it_too(folder: Path, tmp_path: Path) -> None:
