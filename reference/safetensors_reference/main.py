@@ -196,5 +196,6 @@ def main() -> None:
     stc trend NAME VERSION...          show what each release fixed or broke
     stc impl list                      list the known implementations
     stc corpus show CASE               show the purpose and bytes of a case
-    pytest conformance --impl=NAME     run an implementation as a test suite
+    pytest --pyargs safetensors_conformance --impl=NAME
+                                       run an implementation as a test suite
     """

@@ -138,7 +138,7 @@ def diff(
 
     Each disagreement has a signature. It combines what is wrong with the input (the fault codes of the strict
     reference or, if there are none, the case's rule) with each implementation's answer, without versions.
-    Signatures in the triage file are silenced until their review_by date.
+    Signatures in the triage file do not count until their review_by date.
 
     \b
     Exit status: 0 if there is no new disagreement, 1 if a signature is new or overdue

@@ -244,7 +244,7 @@ class Suite:
         if self._is_worker or "driver" not in vars(self):
             return []
         left_out = (
-            f"{plural(hidden, 'failure')} with a likely cause below: not listed above without --full-failures"
+            f"{plural(hidden, 'failure')} with a likely cause below; --full-failures lists them one by one"
         )
         return ["", *([left_out, ""] if hidden else []), *self.driver.summary(), *self._notes]
 

@@ -81,10 +81,7 @@ def test_what_a_server_sent_is_told_and_its_address_is_not() -> None:
     cases = [committed().by_id[f"remote/{name}"] for name in ("one-tensor", "server-not-found")]
     accepted, refused = judged(small("TellsTheAddress"), cases)
     size = cases[0].size
-    assert (
-        accepted.final.result.message
-        == f"3 requests; the server sent {size} of {size} bytes"
-    )
+    assert accepted.final.result.message == f"3 requests; the server sent {size} of {size} bytes"
     assert refused.verdict == "pass"
     assert refused.final.result.message == f"RuntimeError: status 404 of {SHOWN_URL}"
 
