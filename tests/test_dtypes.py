@@ -83,7 +83,8 @@ def test_the_page_lists_every_place_that_has_a_dtype() -> None:
         str(path.relative_to(ROOT))
         for folder in (*FOLDERS, *OTHER_FOLDERS)
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in SUFFIXES and RARE in path.read_text(encoding="utf-8")
+        # What held-out readers know must not be listed.
+        if path.suffix in SUFFIXES and "held_out" not in path.parts and RARE in path.read_text("utf-8")
     } - {str(Path(__file__).relative_to(ROOT))}
     assert {place for place in places if not any(fnmatch.fnmatch(place, path) for path in listed)} == set()
     assert {path for path in listed if not fnmatch.filter(places, path)} == set()

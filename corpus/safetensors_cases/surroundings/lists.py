@@ -114,6 +114,7 @@ BYTES: Levels = {"others": ("full",)}
 ONCE: Levels = {"times": ("once",)}
 BEHIND: Levels = {"at": ("second", "middle", "nextlast", "last")}
 LONG: Levels = {"count": ("n16", "n17", "n64", "n65", "n256", "n257", "n1024")}
+ANY: Levels = {"count": ("n2", "n3", *LONG["count"])}
 LEVELS = {
     "voids": "a tensor of zero bytes",
     "halves": "entries in a different order than the data",
@@ -149,9 +150,7 @@ LISTS = Model(
             ONCE,
             BEHIND,
         ),
-        "list-size": _topic(
-            "a tensor with one byte too few in a list", SIZE, lambda *_: {"shape": [2]}, LONG
-        ),
+        "list-size": _topic("a tensor with one byte too few in a list", SIZE, lambda *_: {"shape": [2]}, ANY),
         "list-other-shape": _topic(
             "a tensor with another shape than the others, and with one byte too few",
             SIZE,

@@ -152,10 +152,10 @@ def test_expected_failures_of_the_step_can_be_of_one_kind_of_device(tmp_path: Pa
     assert entry is not None
     assert entry.steps["device"] == "wrong-reject"
     path.write_text(text + 'on = "gpu"\n', "utf-8")
-    with pytest.raises(KnownError, match="on = 'gpu' must be"):
+    with pytest.raises(KnownError, match="on = 'gpu': this must be"):
         load_baseline(path, "1", None, None)
     path.write_text('[[expected]]\ncase = "layout/two-dtypes"\nread = "wrong-reject"\non = "cpu"\n', "utf-8")
-    with pytest.raises(KnownError, match="requires a verdict for device"):
+    with pytest.raises(KnownError, match="needs a verdict for device"):
         load_baseline(path, "1", None, None)
 
 

@@ -49,7 +49,7 @@ def test_findings_are_listed_written_and_exit_with_1(tmp_path: Path) -> None:
 
 def test_what_was_found_can_be_replayed(tmp_path: Path) -> None:
     selector = OTHER_METADATA
-    run("--impl", selector, "--max-execs", "12", "-o", tmp_path)
+    run("--impl", selector, "--max-execs", "24", "-o", tmp_path)
     (place,) = tmp_path.iterdir()
     unasked = run("replay", place)
     assert unasked.exit_code == 2
@@ -96,9 +96,9 @@ def test_a_finding_that_cannot_be_written_ends_no_run(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    result = run("--impl", OTHER_METADATA, "--max-execs", "12", "-o", tmp_path)
+    result = run("--impl", OTHER_METADATA, "--max-execs", "24", "-o", tmp_path)
     assert result.exit_code == 1
-    assert "12 inputs in" in result.stdout
+    assert "24 inputs in" in result.stdout
     assert "1 finding\n" in result.stdout
     assert re.search(r"Error: cannot write met-\S+: .*No space left", result.stderr)
 
@@ -121,7 +121,7 @@ def test_known_signatures_stay_quiet(tmp_path: Path) -> None:
         'issue = "https://example.org/1"\nreview_by = 2999-01-01\n',
         encoding="utf-8",
     )
-    result = run("--impl", OTHER_METADATA, "--max-execs", "12", "--triage", triage)
+    result = run("--impl", OTHER_METADATA, "--max-execs", "24", "--triage", triage)
     assert result.exit_code == 0, result.stdout
     assert "0 findings, 1 known omitted" in result.stdout
 

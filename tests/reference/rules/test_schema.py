@@ -96,6 +96,7 @@ SPELLINGS = {
         for end in ("begin", "end")
         for place in ("first", "middle", "last")
     ),
+    "header/offsets-of-empty-tensor-minus-zero",
 }  # fmt: skip
 """Integers to a schema, since they have an integral value; to the format only digits are."""
 
@@ -103,6 +104,8 @@ HIDDEN_BY_A_DUPLICATE = {
     "metadata/reserved-key-twice-null-first",
     "metadata/key-twice-first-a-number",
     *(f"entry/no-entry-and-then-again-{slug}" for slug in ("null", "number", "string")),
+    *(f"header/field-twice-and-first-empty-{slug}" for slug in ("dtype", "shape-null", "offsets")),
+    *(f"header/name-twice-and-first-empty-{slug}" for slug in ("null", "object")),
 }
 """The parser keeps the last value, so the schema never sees the first one, which is at fault."""
 
