@@ -7,6 +7,7 @@ requests, block after block.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,9 @@ WARM = 30
 """Number of requests before the first measurement."""
 SHARE = 0.25
 """Growth per request that counts, in descriptors, mappings, threads or multiples of the size of the file."""
+
+PATIENCE = 120.0
+"""Maximum number of seconds for all requests. A program may answer each one just within its time limit."""
 
 
 class Usage(NamedTuple):
@@ -53,16 +57,23 @@ def usage_of(pid: int | str = "self") -> Usage:
 def what_stays(run: Callable[[], None], times: int, size: int, usage: Callable[[], Usage]) -> str:
     """Run a request ``times``, and longer while the usage grows. Returns what stays behind, or "".
 
-    ``size`` is the size in bytes of the file that each request reads. Raises NotImplementedError.
+    ``size`` is the size in bytes of the file that each request reads. Raises NotImplementedError if the
+    process cannot be inspected, or if the requests take too long.
     """
-    for _ in range(WARM):
-        run()
+    ends = time.monotonic() + PATIENCE
+
+    def repeat(count: int) -> None:
+        for _ in range(count):
+            if time.monotonic() > ends:
+                raise NotImplementedError(f"the requests took more than {PATIENCE:.0f} seconds")
+            run()
+
+    repeat(WARM)
     count = times - WARM
     first = last = usage()
     growing = dict(zip(Usage._fields, (1, 1, 1, size), strict=True))
     for block in range(1, max(BLOCKS) + 1):
-        for _ in range(count):
-            run()
+        repeat(count)
         now = usage()
         for name, unit in list(growing.items()):
             if getattr(now, name) - getattr(last, name) < SHARE * unit * count:

@@ -15,12 +15,12 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from proof.broken.correct.json import Grammar, Number, Pairs
+from proof.broken.correct.json import Number, Pairs
 from proof.broken.correct.reader import FIELDS, READER, Tensor, by_offset, exact_bits
 from proof.planted import Planted
 from safetensors_corpus.judging.answer import Refused
 
-from .watched import SPELLING, Watched, WatchedGrammar, plant, plant_grammar, raw
+from .watched import SPELLING, Watched, WatchedGrammar, planted, raw
 
 WORD = 2**64
 PAGE = 4096
@@ -704,56 +704,47 @@ class ValueByPrefix(Watched):
         return found
 
 
-def _planted(
-    name: str, rules: str, reader: type[Watched | WatchedGrammar], grammar: Grammar = READER.grammar
-) -> Planted:
-    about = " ".join((reader.__doc__ or "").split())
-    if issubclass(reader, WatchedGrammar):
-        return plant_grammar(name, about, rules, reader)
-    return plant(name, about, rules, reader, grammar)
-
-
 PLANTED: tuple[Planted, ...] = (
-    _planted("short-read-behind-first-block", "FRM-04", ShortReadBehindFirstBlock),
-    _planted("halves-ored", "FRM-02 FRM-06", HalvesOred),
-    _planted("zero-length-map", "FRM-01 FRM-09 SHP-04", ZeroLengthMap),
-    _planted("brace-sought-in-the-tail", "HDR-03", BraceSoughtInTheTail),
-    _planted("padding-behind-eight-spaces", "HDR-03", PaddingBehindEightSpaces),
-    _planted("second-byte-across-chunks", "HDR-01", SecondByteAcrossChunks),
-    _planted("mark-before-string", "HDR-19", MarkBeforeString),
-    _planted("last-high-half", "HDR-15", LastHighHalf),
-    _planted("backslash-across-blocks", "HDR-07 HDR-15", BackslashAcrossBlocks),
-    _planted("first-escape-checked", "HDR-15", FirstEscapeChecked),
-    _planted("encoder-off-by-one", "HDR-15 HDR-19", EncoderOffByOne),
-    _planted("return-behind-number", "HDR-08", ReturnBehindNumber),
-    _planted("number-across-chunks", "HDR-07", NumberAcrossChunks),
-    _planted("wrap-compared-with-before", "SHP-07", WrapComparedWithBefore),
-    _planted("sorted-by-spelling", "HDR-09 HDR-10", SortedBySpelling, SPELLING),
-    _planted("unset-looks-empty", "HDR-12", UnsetLooksEmpty),
-    _planted("field-by-length-and-letter", "ENT-03 ENT-05", FieldByLengthAndLetter),
-    _planted("compared-as-c-strings", "HDR-09 HDR-14", ComparedAsCStrings),
-    _planted("name-length-in-a-byte", "ENT-01", NameLengthInAByte),
-    _planted("full-table-without-metadata", "ENT-01 MET-01", FullTableWithoutMetadata),
-    _planted("two-orders-of-names", "ENT-01 HDR-19", TwoOrdersOfNames),
-    _planted("cut-at-longest-code", "DTY-01", CutAtLongestCode),
-    _planted("four-letters-cached", "DTY-01 DTY-14", FourLettersCached),
-    _planted("eighths-first", "DTY-05 DTY-10 DAT-06", EighthsFirst),
-    _planted("comma-behind-spilled-shape", "HDR-07", CommaBehindSpilledShape),
-    _planted("unrolled-product", "SHP-05", UnrolledProduct),
-    _planted("grid-limit", "SHP-01", GridLimit),
-    _planted("row-of-no-bytes", "SHP-04", RowOfNoBytes),
-    _planted("leading-dimensions-folded", "SHP-11", LeadingDimensionsFolded),
-    _planted("empty-ones-vouch", "OFF-06 OFF-09", EmptyOnesVouch),
-    _planted("zeros-before-aligned", "OFF-07 OFF-12", ZerosBeforeAligned),
-    _planted("chain-followed", "OFF-06", ChainFollowed),
-    _planted("ties-by-name", "OFF-09 HDR-17", TiesByName),
-    _planted("direct-second-block", "DAT-06 OFF-11", DirectSecondBlock),
-    _planted("batched-in-header-order", "HDR-17 DAT-06", BatchedInHeaderOrder),
-    _planted("tail-without-pair", "DAT-06", TailWithoutPair),
-    _planted("last-full-chunk-not-flushed", "DAT-06", LastFullChunkNotFlushed),
-    _planted("empty-value-looks-absent", "HDR-13", EmptyValueLooksAbsent),
-    _planted("long-value-cut-by-characters", "MET-04", LongValueCutByCharacters),
-    _planted("value-by-prefix", "MET-01 MET-04", ValueByPrefix),
+    planted("short-read-behind-first-block", "FRM-04", ShortReadBehindFirstBlock),
+    planted("halves-ored", "FRM-02 FRM-06", HalvesOred),
+    planted("zero-length-map", "FRM-01 FRM-09 SHP-04", ZeroLengthMap),
+    planted("brace-sought-in-the-tail", "HDR-03", BraceSoughtInTheTail),
+    planted("padding-behind-eight-spaces", "HDR-03", PaddingBehindEightSpaces),
+    planted("second-byte-across-chunks", "HDR-01", SecondByteAcrossChunks),
+    planted("mark-before-string", "HDR-19", MarkBeforeString),
+    planted("last-high-half", "HDR-15", LastHighHalf),
+    planted("backslash-across-blocks", "HDR-07 HDR-15", BackslashAcrossBlocks),
+    planted("first-escape-checked", "HDR-15", FirstEscapeChecked),
+    planted("encoder-off-by-one", "HDR-15 HDR-19", EncoderOffByOne),
+    planted("return-behind-number", "HDR-08", ReturnBehindNumber),
+    planted("number-across-chunks", "HDR-07", NumberAcrossChunks),
+    planted("wrap-compared-with-before", "SHP-07", WrapComparedWithBefore),
+    planted("sorted-by-spelling", "HDR-09 HDR-10", SortedBySpelling, SPELLING),
+    planted("unset-looks-empty", "HDR-12", UnsetLooksEmpty),
+    planted("field-by-length-and-letter", "ENT-03 ENT-05", FieldByLengthAndLetter),
+    planted("compared-as-c-strings", "HDR-09 HDR-14", ComparedAsCStrings),
+    planted("name-length-in-a-byte", "ENT-01", NameLengthInAByte),
+    planted("full-table-without-metadata", "ENT-01 MET-01", FullTableWithoutMetadata),
+    planted("two-orders-of-names", "ENT-01 HDR-19", TwoOrdersOfNames),
+    planted("cut-at-longest-code", "DTY-01", CutAtLongestCode),
+    planted("four-letters-cached", "DTY-01 DTY-14", FourLettersCached),
+    planted("eighths-first", "DTY-05 DTY-10 DAT-06", EighthsFirst),
+    planted("comma-behind-spilled-shape", "HDR-07", CommaBehindSpilledShape),
+    planted("unrolled-product", "SHP-05", UnrolledProduct),
+    planted("grid-limit", "SHP-01", GridLimit),
+    planted("row-of-no-bytes", "SHP-04", RowOfNoBytes),
+    planted("leading-dimensions-folded", "SHP-11", LeadingDimensionsFolded),
+    planted("empty-ones-vouch", "OFF-06 OFF-09", EmptyOnesVouch),
+    planted("zeros-before-aligned", "OFF-07 OFF-12", ZerosBeforeAligned),
+    planted("chain-followed", "OFF-06", ChainFollowed),
+    planted("ties-by-name", "OFF-09 HDR-17", TiesByName),
+    planted("direct-second-block", "DAT-06 OFF-11", DirectSecondBlock),
+    planted("batched-in-header-order", "HDR-17 DAT-06", BatchedInHeaderOrder),
+    planted("tail-without-pair", "DAT-06", TailWithoutPair),
+    planted("last-full-chunk-not-flushed", "DAT-06", LastFullChunkNotFlushed),
+    planted("empty-value-looks-absent", "HDR-13", EmptyValueLooksAbsent),
+    planted("long-value-cut-by-characters", "MET-04", LongValueCutByCharacters),
+    planted("value-by-prefix", "MET-01 MET-04", ValueByPrefix),
 )
 """The readers."""
 TWO_CONDITIONS = frozenset(

@@ -17,12 +17,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from proof.broken.correct.json import Grammar, Number, Pairs
+from proof.broken.correct.json import Number, Pairs
 from proof.broken.correct.reader import PLAIN, READER, RESERVED, Tensor, by_offset, exact_bits
 from proof.planted import Planted
 from safetensors_corpus.judging.answer import Refused
 
-from .watched import SPELLING, Watched, WatchedGrammar, plant, plant_grammar, product, raw
+from .watched import SPELLING, Watched, WatchedGrammar, planted, product, raw
 
 HEX4 = re.compile("[0-9a-fA-F]{4}")
 STRING_BODY = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
@@ -894,75 +894,66 @@ class LongsAsDoubles(Copying):
         return copy
 
 
-def _planted(
-    name: str, rules: str, reader: type[Watched | WatchedGrammar], grammar: Grammar = READER.grammar
-) -> Planted:
-    about = " ".join((reader.__doc__ or "").split())
-    if issubclass(reader, WatchedGrammar):
-        return plant_grammar(name, about, rules, reader)
-    return plant(name, about, rules, reader, grammar)
-
-
 PLANTED: tuple[Planted, ...] = (
-    _planted("third-shift-by-32", "FRM-02 FRM-06", ShiftBy32),
-    _planted("third-second-byte-signed", "FRM-02 FRM-05", SecondByteSigned),
-    _planted("third-next-block-needed", "FRM-01", NextBlockNeeded),
-    _planted("third-past-end-forgets-prefix", "FRM-04", PastEndForgetsPrefix),
-    _planted("third-header-as-c-string", "HDR-03", HeaderAsCString),
-    _planted("third-padding-last-byte", "HDR-03 HDR-06", PaddingLastByte),
-    _planted("third-decoder-drops-bom", "HDR-05", DecoderDropsBom),
-    _planted("third-second-request-short", "LIM-10", SecondRequestShort),
-    _planted("third-hex-by-int", "HDR-15", HexByInt),
-    _planted("third-low-half-unchecked", "HDR-15", LowHalfUnchecked),
-    _planted("third-control-in-tail", "HDR-14", ControlInTail),
-    _planted("third-c-space-after-comma", "HDR-07 HDR-08", CSpaceAfterComma),
-    _planted("third-leading-zeros", "HDR-07 SHP-02 OFF-02", LeadingZeros),
-    _planted("third-spaced-trailing-comma", "HDR-07", SpacedTrailingComma),
-    _planted("third-depth-leaks", "HDR-16 SHP-03 ENT-11", DepthLeaks),
-    _planted("third-scratch-buffer", "HDR-15 ENT-10", ScratchBuffer),
-    _planted("third-rare-escapes", "HDR-15", RareEscapes),
-    _planted("third-number-across-chunks", "HDR-07", NumberAcrossChunks),
-    _planted("third-duplicates-by-spelling", "HDR-09 HDR-10", DuplicatesBySpelling, SPELLING),
-    _planted("third-canonical-equality", "HDR-19", CanonicalEquality),
-    _planted("third-name-cut-at-nul", "ENT-08 HDR-14", NameCutAtNul),
-    _planted("third-name-63", "ENT-10", Name63),
-    _planted("third-metadata-first-value", "MET-01", MetadataFirstValue),
-    _planted("third-metadata-neighbours", "HDR-13", MetadataNeighbours),
-    _planted("third-reserved-by-prefix", "MET-05", ReservedByPrefix),
-    _planted("third-metadata-truthy", "MET-04", MetadataTruthy),
-    _planted("third-second-metadata", "HDR-11", SecondMetadata),
-    _planted("third-duplicate-of-empty", "HDR-09", DuplicateOfEmpty),
-    _planted("third-dtype-by-prefix", "DTY-01", DtypeByPrefix),
-    _planted("third-six-bit-rounds-up", "DTY-09", SixBitRoundsUp),
-    _planted("third-packed-rows", "DTY-12 DTY-09", PackedRows),
-    _planted("third-unknown-dtype-keeps-width", "DTY-01 DTY-06", UnknownDtypeKeepsWidth),
-    _planted("third-bool-normalised", "DAT-05 DAT-06", BoolNormalised),
-    _planted("third-fnuz-dropped", "DTY-01 DTY-13", FnuzDropped),
-    _planted("third-bytes-unchecked", "SHP-05", BytesUnchecked),
-    _planted("third-wrap-by-comparison", "SHP-05", WrapByComparison),
-    _planted("third-dims-after-zero", "SHP-01 SHP-02", DimsAfterZero),
-    _planted("third-rank-above-eight", "SHP-10", RankAboveEight),
-    _planted("third-leading-ones-dropped", "SHP-11", LeadingOnesDropped),
-    _planted("third-dimension-as-double", "SHP-08", DimensionAsDouble),
-    _planted("third-dimension-int32", "SHP-08", DimensionInt32),
-    _planted("third-missing-shape-kept", "ENT-03", MissingShapeKept),
-    _planted("third-sum-of-sizes", "OFF-06 OFF-07", SumOfSizes),
-    _planted("third-empty-skipped", "OFF-09", EmptySkipped),
-    _planted("third-sort-by-begin", "OFF-09 OFF-10", SortByBegin),
-    _planted("third-text-sort", "HDR-17", TextSort),
-    _planted("third-trailing-zeros", "OFF-08", TrailingZeros),
-    _planted("third-chain-from-first", "OFF-07", ChainFromFirst),
-    _planted("third-offset-by-float", "OFF-02", OffsetByFloat),
-    _planted("third-offsets-32", "OFF-04 OFF-14", Offsets32),
-    _planted("third-sorted-test-short", "HDR-17", SortedTestShort),
-    _planted("third-unaligned-doubles", "OFF-11", UnalignedDoubles),
-    _planted("third-empty-at-end", "OFF-09", EmptyAtEnd),
-    _planted("third-last-entry-bound", "OFF-04 HDR-17", LastEntryBound),
-    _planted("third-last-block-lost", "DAT-06", LastBlockLost),
-    _planted("third-cache-by-head", "DAT-06", CacheByHead),
-    _planted("third-cache-by-begin", "DAT-06 OFF-09", CacheByBegin),
-    _planted("third-nan-quieted", "DAT-04", NanQuieted),
-    _planted("third-window-edge", "DAT-06", WindowEdge),
-    _planted("third-longs-as-doubles", "DAT-06", LongsAsDoubles),
+    planted("third-shift-by-32", "FRM-02 FRM-06", ShiftBy32),
+    planted("third-second-byte-signed", "FRM-02 FRM-05", SecondByteSigned),
+    planted("third-next-block-needed", "FRM-01", NextBlockNeeded),
+    planted("third-past-end-forgets-prefix", "FRM-04", PastEndForgetsPrefix),
+    planted("third-header-as-c-string", "HDR-03", HeaderAsCString),
+    planted("third-padding-last-byte", "HDR-03 HDR-06", PaddingLastByte),
+    planted("third-decoder-drops-bom", "HDR-05", DecoderDropsBom),
+    planted("third-second-request-short", "LIM-10", SecondRequestShort),
+    planted("third-hex-by-int", "HDR-15", HexByInt),
+    planted("third-low-half-unchecked", "HDR-15", LowHalfUnchecked),
+    planted("third-control-in-tail", "HDR-14", ControlInTail),
+    planted("third-c-space-after-comma", "HDR-07 HDR-08", CSpaceAfterComma),
+    planted("third-leading-zeros", "HDR-07 SHP-02 OFF-02", LeadingZeros),
+    planted("third-spaced-trailing-comma", "HDR-07", SpacedTrailingComma),
+    planted("third-depth-leaks", "HDR-16 SHP-03 ENT-11", DepthLeaks),
+    planted("third-scratch-buffer", "HDR-15 ENT-10", ScratchBuffer),
+    planted("third-rare-escapes", "HDR-15", RareEscapes),
+    planted("third-number-across-chunks", "HDR-07", NumberAcrossChunks),
+    planted("third-duplicates-by-spelling", "HDR-09 HDR-10", DuplicatesBySpelling, SPELLING),
+    planted("third-canonical-equality", "HDR-19", CanonicalEquality),
+    planted("third-name-cut-at-nul", "ENT-08 HDR-14", NameCutAtNul),
+    planted("third-name-63", "ENT-10", Name63),
+    planted("third-metadata-first-value", "MET-01", MetadataFirstValue),
+    planted("third-metadata-neighbours", "HDR-13", MetadataNeighbours),
+    planted("third-reserved-by-prefix", "MET-05", ReservedByPrefix),
+    planted("third-metadata-truthy", "MET-04", MetadataTruthy),
+    planted("third-second-metadata", "HDR-11", SecondMetadata),
+    planted("third-duplicate-of-empty", "HDR-09", DuplicateOfEmpty),
+    planted("third-dtype-by-prefix", "DTY-01", DtypeByPrefix),
+    planted("third-six-bit-rounds-up", "DTY-09", SixBitRoundsUp),
+    planted("third-packed-rows", "DTY-12 DTY-09", PackedRows),
+    planted("third-unknown-dtype-keeps-width", "DTY-01 DTY-06", UnknownDtypeKeepsWidth),
+    planted("third-bool-normalised", "DAT-05 DAT-06", BoolNormalised),
+    planted("third-fnuz-dropped", "DTY-01 DTY-13", FnuzDropped),
+    planted("third-bytes-unchecked", "SHP-05", BytesUnchecked),
+    planted("third-wrap-by-comparison", "SHP-05", WrapByComparison),
+    planted("third-dims-after-zero", "SHP-01 SHP-02", DimsAfterZero),
+    planted("third-rank-above-eight", "SHP-10", RankAboveEight),
+    planted("third-leading-ones-dropped", "SHP-11", LeadingOnesDropped),
+    planted("third-dimension-as-double", "SHP-08", DimensionAsDouble),
+    planted("third-dimension-int32", "SHP-08", DimensionInt32),
+    planted("third-missing-shape-kept", "ENT-03", MissingShapeKept),
+    planted("third-sum-of-sizes", "OFF-06 OFF-07", SumOfSizes),
+    planted("third-empty-skipped", "OFF-09", EmptySkipped),
+    planted("third-sort-by-begin", "OFF-09 OFF-10", SortByBegin),
+    planted("third-text-sort", "HDR-17", TextSort),
+    planted("third-trailing-zeros", "OFF-08", TrailingZeros),
+    planted("third-chain-from-first", "OFF-07", ChainFromFirst),
+    planted("third-offset-by-float", "OFF-02", OffsetByFloat),
+    planted("third-offsets-32", "OFF-04 OFF-14", Offsets32),
+    planted("third-sorted-test-short", "HDR-17", SortedTestShort),
+    planted("third-unaligned-doubles", "OFF-11", UnalignedDoubles),
+    planted("third-empty-at-end", "OFF-09", EmptyAtEnd),
+    planted("third-last-entry-bound", "OFF-04 HDR-17", LastEntryBound),
+    planted("third-last-block-lost", "DAT-06", LastBlockLost),
+    planted("third-cache-by-head", "DAT-06", CacheByHead),
+    planted("third-cache-by-begin", "DAT-06 OFF-09", CacheByBegin),
+    planted("third-nan-quieted", "DAT-04", NanQuieted),
+    planted("third-window-edge", "DAT-06", WindowEdge),
+    planted("third-longs-as-doubles", "DAT-06", LongsAsDoubles),
 )
 """The readers."""

@@ -120,6 +120,16 @@ def plant(
     return Planted(name, about, "read", make, tuple(rules.split()))
 
 
+def planted(
+    name: str, rules: str, reader: type[Watched | WatchedGrammar], grammar: Grammar = READER.grammar
+) -> Planted:
+    """Return a planted reader that the docstring of ``reader`` describes."""
+    about = " ".join((reader.__doc__ or "").split())
+    if issubclass(reader, WatchedGrammar):
+        return plant_grammar(name, about, rules, reader)
+    return plant(name, about, rules, reader, grammar)
+
+
 def plant_grammar(name: str, about: str, rules: str, grammar: type[WatchedGrammar]) -> Planted:
     """Return a planted reader whose bug is in its JSON grammar. ``rules`` are ids separated by spaces."""
 

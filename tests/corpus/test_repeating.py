@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from safetensors_corpus import repeating
 from safetensors_corpus.repeating import SHARE, Usage, usage_of, what_stays
 
 SIZE = 1000
@@ -55,3 +57,13 @@ def test_usage_counts_an_open_descriptor() -> None:
     assert before.memory > 1 << 20
     with pytest.raises(NotImplementedError, match="cannot be inspected"):
         usage_of(0)
+
+
+def test_slow_requests_do_not_last_for_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(repeating, "PATIENCE", 20.0)
+    answered: list[None] = []
+    with pytest.raises(NotImplementedError, match="more than 20 seconds"):
+        what_stays(lambda: answered.append(None), 300, SIZE, usage_of)
+    assert len(answered) == 20

@@ -297,11 +297,8 @@ def _content(demand: Case | Demand, difference: Difference) -> Failure:
     rules = rule_book().rules
     if demand.kind in ("concurrent", "contended"):
         rule = first
-        if of in (
-            "missing",
-            "reported",
-            "count",
-        ):  # other differences break a must-rule, as the file is valid
+        # Other differences break a must-rule, because the file is valid.
+        if of in ("missing", "reported") or (of == "count" and demand.kind == "contended"):
             level = demand.level
     elif demand.kind in _SAVING:
         if demand.kind == "sharded" and of in _NAMES:

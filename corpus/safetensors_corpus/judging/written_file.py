@@ -6,7 +6,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -80,16 +80,21 @@ def flaws_of_file(wanted: Sequence[str], saved: SavedFile) -> tuple[Flaw, ...]:
 def snapshot(folder: Path) -> dict[str, bytes]:
     if not folder.exists():
         return {}
-    return {p.name: bytes_of(p) for p in sorted(folder.iterdir()) if p.is_file()}
+    return {path.name: data for path, data in read_files(p for p in sorted(folder.iterdir()) if p.is_file())}
 
 
-def bytes_of(path: Path) -> bytes:
-    try:
-        return read_whole(path, LARGEST_IN_MEMORY)
-    # The file is too large or no longer regular. Return the message in place of its bytes, so that the file
-    # differs from every earlier one.
-    except OSError as err:
-        return str(err).encode()
+def read_files(paths: Iterable[Path]) -> Iterator[tuple[Path, bytes]]:
+    """Yield files with their bytes, at most ``LARGEST_IN_MEMORY`` in total: programs may write many files."""
+    left = LARGEST_IN_MEMORY
+    for path in paths:
+        try:
+            data = read_whole(path, left)
+        # The file is too large or no longer regular. Yield the message in place of its bytes, so that the
+        # file differs from every earlier one.
+        except OSError as err:
+            data = str(err).encode()
+        left = max(left - len(data), 0)
+        yield path, data
 
 
 def _target_unchanged(saved: SavedFile) -> str | None:

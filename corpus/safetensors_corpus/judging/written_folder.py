@@ -21,7 +21,7 @@ from safetensors_reference.rules.faults import quote, shorten
 from ..author.index import INDEX_NAME, MODEL, numbered
 from .answer import Answer, Flaw
 from .exported_folder import EXPORT_PROPERTIES
-from .written_file import PROPERTIES, bytes_of
+from .written_file import PROPERTIES, read_files
 
 SINGLE = "model.safetensors"
 SUFFIX = ".safetensors"
@@ -61,15 +61,12 @@ def aged_snapshot(root: Path) -> dict[str, _File]:
 
 
 def _files(root: Path) -> dict[str, _File]:
-    out = {}
-    for path in sorted(root.rglob("*")):
-        if path.is_symlink():
-            out[path.relative_to(root).as_posix()] = _File(os.fsencode(path.readlink()), (0, 0))
-        elif path.is_file():
-            stat = path.stat()
-            stamp = (stat.st_mtime_ns, stat.st_ino)
-            out[path.relative_to(root).as_posix()] = _File(bytes_of(path), stamp)
-    return out
+    paths = sorted(root.rglob("*"))
+    found = {p: _File(os.fsencode(p.readlink()), (0, 0)) for p in paths if p.is_symlink()}
+    for path, data in read_files(p for p in paths if p not in found and p.is_file()):
+        stat = path.stat()
+        found[path] = _File(data, (stat.st_mtime_ns, stat.st_ino))
+    return {path.relative_to(root).as_posix(): found[path] for path in sorted(found)}
 
 
 @dataclass(frozen=True)

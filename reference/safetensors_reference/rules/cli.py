@@ -71,16 +71,29 @@ def build(check: bool, output: Path | None) -> None:
     raise SystemExit(1 if check and stale else 0)
 
 
+SHOWN_RULES = 10
+"""Maximum number of rules to list for a word."""
+
+
 @rules.command()
 @click.argument("identifier", metavar="ID")
 def show(identifier: str) -> None:
-    """Show one rule (such as OFF-07), choice (such as metadata-null) or fault code (such as OFF_HOLE)."""
+    """Show one rule (such as OFF-07), choice (such as metadata-null) or fault code (such as OFF_HOLE).
+
+    For any other word, the error lists the rules that contain it.
+    """
     book = rule_book()
     everything = {key.lower(): key for key in (*book.rules, *book.choices, *book.codes)}
     key = everything.get(identifier.lower())
     if key is None:
         near = difflib.get_close_matches(identifier.lower(), everything, n=3)
         hint = f"; did you mean {', '.join(everything[n] for n in near)}?" if near else ""
+        word = identifier.lower()
+        rules = [r for r in book.rules.values() if word in f"{r.title} {r.statement}".lower()]
+        if rules:
+            some = "".join(f"\n  {rule.id}  {rule.title}" for rule in rules[:SHOWN_RULES])
+            more = len(rules) - SHOWN_RULES
+            hint += f"\nRules that contain it:{some}" + (f"\n  … {more:,} more" if more > 0 else "")
         raise click.UsageError(f"there is no rule, choice or code {identifier!r}{hint}")
     if key in book.rules:
         lines = _rule(book.rules[key])

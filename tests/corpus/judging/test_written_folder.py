@@ -12,6 +12,7 @@ import pytest
 
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.in_process import written_file
+from safetensors_corpus.judging import written_file as judged
 from safetensors_corpus.judging.written_folder import (
     FOLDER_PROPERTIES,
     SavedFolder,
@@ -197,3 +198,16 @@ def test_a_link_is_not_followed(save: Callable[..., SavedFolder], tmp_path: Path
     saved = save(dict(GOOD))
     (tmp_path / "model" / "link.safetensors").symlink_to(os.devnull)
     assert told(saved)[1] == [("valid", "IDX-17")]
+
+
+@pytest.mark.parametrize("take", [aged_snapshot, judged.snapshot])
+def test_many_large_files_are_not_all_read(
+    take: Callable[[Path], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program may write more files of a permitted size than fit in memory."""
+    monkeypatch.setattr(judged, "LARGEST_IN_MEMORY", 250)
+    for name in "abcd":
+        (tmp_path / name).write_bytes(name.encode() * 100)
+    found = [getattr(file, "data", file) for file in take(tmp_path).values()]
+    assert [file[:1] * 100 == file for file in found] == [True, True, False, False]
+    assert all(file for file in found)

@@ -303,5 +303,13 @@ def test_show_helps_with_a_slip() -> None:
     assert "OFF-07" in result.stderr
 
 
+def test_show_finds_rules_by_a_word() -> None:
+    result = run("show", "Overlap")
+    assert result.exit_code == 2
+    assert "OFF-06  ranges do not overlap\n" in result.stderr
+    assert f"\n  … {len(BOOK.rules) - 10:,} more\n" in run("show", "a").stderr
+    assert "Rules" not in run("show", "zzz").stderr
+
+
 def test_stc_offers_the_command() -> None:
     assert CliRunner().invoke(main, ["rules", "show", "FRM-01"]).stdout.startswith("FRM-01 (must)")
