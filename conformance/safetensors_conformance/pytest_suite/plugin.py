@@ -109,6 +109,10 @@ def pytest_terminal_summary(
     """Print the results, which end with the likely causes, after the summary of pytest."""
     stats, stash = terminalreporter.stats, terminalreporter.config.stash
     failed = stats.get("failed", [])
+    if SUITE_KEY in stash and failed:
+        explained = stash[SUITE_KEY].is_explained
+        messages = zip(failed, map(_message, failed), strict=True)
+        stats["failed"] = [one for one, text in messages if not (text.get("repeats") and explained(text))]
     yield
     hidden = len(failed) - len(stats.get("failed", []))
     if hidden:

@@ -183,14 +183,16 @@ class Suite:
             verdict = run.verdict(case)
         assessment = run.assess(verdict, step)
         judged = verdict.steps[step].verdict
-        self._attach(item, run, {"result": assessment.row})
+        failed = assessment.status == "failed"
+        text = run.failure_text(assessment) if failed else assessment.text
+        self._attach(item, run, {"result": assessment.row, "repeats": text != assessment.text})
         item.user_properties.append(("verdict", fit(judged)))
         if assessment.status == "expected":
-            pytest.xfail(assessment.text)
-        if assessment.status == "failed":
+            pytest.xfail(text)
+        if failed:
             if self.option("--update-baseline") and judged != "harness-error":
                 pytest.xfail(f"{judged}: will be added to the baseline")
-            pytest.fail(run.failure_text(assessment), pytrace=False)
+            pytest.fail(text, pytrace=False)
 
     def run_choice(self, selector: str, choice: str, item: pytest.Item) -> None:
         run = self._runnable(selector, item)

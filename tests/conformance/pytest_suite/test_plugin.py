@@ -89,7 +89,7 @@ def test_the_official_library_is_green_with_its_baseline_and_red_without(every: 
     with_baseline = run("--impl=safetensors")
     assert with_baseline.returncode == 0, with_baseline.stdout
     assert "xfailed" in with_baseline.stdout
-    without = run("--impl=safetensors", "--no-baseline")
+    without = run("--impl=safetensors", "--no-baseline", "--full-failures")
     assert without.returncode == 1
     assert "header/name-twice-last-fits" in without.stdout
     assert "WRONG-ACCEPT" in without.stdout
