@@ -82,6 +82,11 @@ _FORMS = (
         rb"\x80[\x02-\x05][]\x95\x8a}(c)XKJMGq\x8c\x89\x88N]",
         f"a Python pickle, such as a PyTorch checkpoint: {_PICKLE}",
     ),
+    (
+        "pickle",  # the protocols 0 and 1 have no mark of their own
+        rb"\((?:dp|lp)\d+\n|c(?:collections|copy_?reg|_codecs|numpy[\w.]*|torch[\w.]*)\n\w+\n|[]}]q\0[(X]",
+        f"a Python pickle, such as a PyTorch checkpoint: {_PICKLE}",
+    ),
     ("gguf", rb"GGUF|FUGG", "a GGUF file"),
     ("ggml", rb"lmgg|tjgg|fmgg|algg", "a GGML file, the predecessor of GGUF"),
     ("npy", rb"\x93NUMPY", "a NumPy .npy file"),
@@ -91,6 +96,9 @@ _FORMS = (
         rb"\x08[\x01-\x14]\x12[\x02-\x40][ -~]{2,64}[\x1a\x22\x3a\x42]",
         "an ONNX model",
     ),
+    ("parquet", rb"PAR1[\x15\x1c]", "a Parquet file"),
+    ("pdf", rb"%PDF-\d\.\d", "a PDF document"),
+    ("utf-16", rb"\xff\xfe(?:[\t\r\n -~]\0){4}|\xfe\xff(?:\0[\t\r\n -~]){4}", "text in UTF-16"),
     ("png", rb"\x89PNG\r\n\x1a\n", "a PNG image"),
     ("elf", rb"\x7fELF", "an ELF program or library"),
     ("gzip", rb"\x1f\x8b\x08", f"a gzip file: {_LATER}"),

@@ -12,6 +12,7 @@ import pickle
 import random
 import tarfile
 import zipfile
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,9 @@ FILES = {
         zipped("archive/data.pkl", pickle.dumps({})),
         "this looks like a zip file that torch.save wrote, which contains a pickle: loading it can run code",
     ),
+    "pickle zero": (pickle.dumps({"w": [1]}, 0), PICKLE),
+    "pickle one": (pickle.dumps({"w": [1]}, 1), PICKLE),
+    "pickle object": (pickle.dumps(OrderedDict(w=1), 0), PICKLE),
     "pickle 2": (pickle.dumps({"w": [1]}, 2), PICKLE),
     "pickle 5": (pickle.dumps({"w": [1]}, 5), PICKLE),
     "zip": (zipped("m.safetensors", VALID), "this looks like a zip archive: unpack it first"),
@@ -114,6 +118,10 @@ FILES = {
     "gguf": (b"GGUF\3\0\0\0" + bytes(40), "this looks like a GGUF file"),
     "ggml": (b"tjgg\3\0\0\0" + bytes(40), "this looks like a GGML file, the predecessor of GGUF"),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "this looks like an HDF5 file"),
+    "parquet": (b"PAR1\x15\x04\x15\x10" + bytes(40), "this looks like a Parquet file"),
+    "pdf": (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "this looks like a PDF document"),
+    "utf-16": ("[info] done\r\n".encode("utf-16"), "this looks like text in UTF-16"),
+    "utf-16 big": (b"\xfe\xff" + "<html>".encode("utf-16-be"), "this looks like text in UTF-16"),
     "onnx": (b"\x08\x08\x12\x07pytorch\x1a\x052.1.0:\xff", "this looks like an ONNX model"),
     "png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "this looks like a PNG image"),
     "elf": (b"\x7fELF\2\1\1" + bytes(40), "this looks like an ELF program or library"),
