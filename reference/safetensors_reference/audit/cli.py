@@ -192,7 +192,10 @@ def audit(
         click.echo(
             f"{shown_name(output)}: skipped because they already have a row: {final_line(left)}", err=True
         )
-    click.echo(final_line(audit_run.counts, interrupted=audit_run.interrupted), err=True)
+    if left and not audit_run.counts and not audit_run.interrupted:
+        click.echo("no other files", err=True)
+    else:
+        click.echo(final_line(audit_run.counts, interrupted=audit_run.interrupted), err=True)
     raise SystemExit(INTERRUPTED if audit_run.interrupted else status(audit_run.counts + left))
 
 

@@ -134,7 +134,7 @@ class Section(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """Number of audited files and models, and the tables of the summary.
 
-    Without DuckDB, the summary is not ``complete``: it contains only the tables of verdicts and faults.
+    Without DuckDB, the summary is not ``complete``: it contains only the tables of verdicts, faults and likenesses.
     """
 
     name: str
@@ -149,6 +149,12 @@ class _CountedRow(msgspec.Struct):
     verdict: str
     kind: str | None = "file"  # older rows of files have no kind
     codes: tuple[str, ...] = ()
+    looks_like: str | None = None
+
+    def values(self, column: str) -> tuple[str, ...]:
+        """Return the values that a table with this first column counts."""
+        likeness = (self.looks_like,) if self.looks_like else ()
+        return {"verdict": (self.verdict,), "code": self.codes, "kind": likeness}[column]
 
 
 def summarize(path: Path) -> Summary:
@@ -182,12 +188,12 @@ def _summarize_counts(path: Path) -> Summary:
     except (OSError, ValueError, RecursionError) as err:
         raise _not_a_result(path, err) from err
     sections = []
-    for query in _QUERIES[:4]:
+    for query in _QUERIES[:5]:
         kind = query.columns[1].removesuffix("s")
         found: dict[str, list[str]] = {}
         for row in newest.values():
             if (row.kind or "file") == kind:
-                for what in (row.verdict,) if query.columns[0] == "verdict" else row.codes:
+                for what in row.values(query.columns[0]):
                     found.setdefault(what, []).append(row.address)
         ranked = sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0]))
         rows = [(what, len(names), min(names)) for what, names in ranked]

@@ -112,8 +112,9 @@ def test_the_command(results: Path, tmp_path: Path) -> None:
 def test_without_duckdb_the_counts_are_the_same(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stc_audit(results.parent / "tree/b", "-o", results, "--retry")
-    counted = ("Verdicts", "Models", "Faults", "Faults of models")
+    other = write_tree(tmp_path / "other", {"gguf.safetensors": b"GGUF" + bytes(40)})
+    stc_audit(results.parent / "tree/b", other, "-o", results, "--retry")
+    counted = ("Verdicts", "Models", "Faults", "Faults of models", "What invalid files look like")
     full = summarize(results)
     monkeypatch.setitem(sys.modules, "duckdb", None)
     run = CliRunner().invoke(audit, ["summary", str(results), "--json"])
@@ -122,6 +123,7 @@ def test_without_duckdb_the_counts_are_the_same(
         assert (run.exit_code, run.stdout) == (2, "")
         return
     wanted = [section for section in full.sections if section.title in counted]
+    assert [section.title for section in wanted] == list(counted)
     found = msgspec.json.decode(run.stdout, type=Summary)
     run = CliRunner().invoke(audit, ["summary", str(results), "-o", str(tmp_path / "page.html")])
     assert (run.exit_code, run.stderr.count("the fleet extra")) == (2, 1)
