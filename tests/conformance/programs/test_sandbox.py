@@ -177,7 +177,7 @@ def test_costs_are_those_of_the_program(boxed: Confinement, name: str, cost: str
     assert [excess.used >= BYTES * 0.9 for excess in result.over_budget] == [True]
 
 
-SAMPLE_OF_EACH = 5
+SAMPLE_OF_EACH = 3
 """Cases of each kind that are run both ways."""
 
 

@@ -370,7 +370,7 @@ def alone_and_parallel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
 
     Most cases are of files that must be refused: each wrong content would be looked into by three starts.
     """
-    wanted = (*BASICS, "header/name-bytes", "header/leading-whitespace", "metadata/map-text")
+    wanted = ("header/name-bytes", "header/leading-whitespace", "metadata/map-text")
     corpus = corpus_of(tmp_path_factory.mktemp("corpus"), *wanted)
     folders = {}
     options = [f"--corpus={corpus}", "--no-smoke", "--full-failures"]

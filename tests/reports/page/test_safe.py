@@ -14,6 +14,7 @@ from .browser import NARROW, WIDE, open_all, opened, written
 from .samples import ALL, HOSTILE, hostile, many, one
 
 
+@pytest.mark.by_day(5)
 @pytest.mark.parametrize("name", ALL)
 def test_a_page_asks_for_nothing_says_nothing_and_fits_its_window(
     browser: Browser, tmp_path: Path, name: str

@@ -20,7 +20,7 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-@pytest.mark.by_day(6)
+@pytest.mark.by_day(4)
 @pytest.mark.parametrize(
     ("page", "width", "scheme"),
     [
