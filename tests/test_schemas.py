@@ -17,6 +17,7 @@ from safetensors_corpus.typed import json_schema
 from safetensors_reference.audit.row import Row
 from safetensors_reports.audit.report import Report
 from safetensors_reports.differences.report import DiffDocument
+from safetensors_reports.features.document import FeatureDocument
 from safetensors_reports.fuzz_finding import FindingDocument
 from safetensors_reports.history.directory import DirectoryDocument
 from safetensors_reports.history.ledger import Line
@@ -52,6 +53,7 @@ SCHEMAS: list[tuple[Path, str, Any]] = [
     (REPORTS / "report.schema.json", "Audit report, version 1", Report),
     (REPORTS / "trend.schema.json", "Trend over versions, version 1", TrendDocument),
     (REPORTS / "history.schema.json", "History of a program, version 1: one line", Line),
+    (REPORTS / "features.schema.json", "Features by version, version 1", FeatureDocument),
     (
         REPORTS / "implementations.schema.json",
         "Programs with published reports, version 1",
@@ -69,6 +71,12 @@ def test_a_published_schema_is_that_of_its_model(path: Path, title: str, model: 
 @pytest.mark.parametrize("made", [corpus_schema(), changes_schema()], ids=["corpus", "changes"])
 def test_the_schemas_of_the_corpus_are_those_of_its_models(made: dict[str, Any]) -> None:
     compare(ROOT / "corpus" / "schema" / made["$id"].rpartition("/")[2], made)
+
+
+def test_the_published_table_of_features_fits_its_schema() -> None:
+    schema = json.loads((REPORTS / "features.schema.json").read_text(encoding="utf-8"))
+    published = (ROOT / "reports" / "published" / "features.json").read_text(encoding="utf-8")
+    Draft202012Validator(schema).validate(json.loads(published))
 
 
 def compare(path: Path, made: dict[str, Any]) -> None:
