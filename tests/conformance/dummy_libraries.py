@@ -379,6 +379,25 @@ def openvino_genai(lib: Library) -> Modules:
     return {"openvino_genai": {"Adapter": lib.function(object())}}
 
 
+def onnx(lib: Library) -> Modules:
+    make = lambda *_: None  # noqa: E731
+    helpers = {"helper": SimpleNamespace(make_graph=make, make_model=make)}
+    helpers["numpy_helper"] = SimpleNamespace(from_array=make)
+    return {"onnx": {"save_model": lib.function(), **helpers}, **_loaded(lib)}
+
+
+def numpy(lib: Library) -> Modules:
+    return {"numpy": {"savez": lib.function()}, **_loaded(lib)}
+
+
+def zarr(lib: Library) -> Modules:
+    return {"zarr": {"save_group": lib.function()}, **_loaded(lib)}
+
+
+def _loaded(lib: Library) -> Modules:
+    return {"safetensors.numpy": {"load_file": lib.function({"w": None})}}
+
+
 def orbax(lib: Library) -> Modules:
     names = {
         "options": SimpleNamespace(CheckpointLayout=SimpleNamespace(SAFETENSORS=1)),

@@ -30,13 +30,14 @@ OFFICIAL = "safetensors"
 OUTSIDE = "STC_IMPLEMENTATIONS"
 """Environment variable that lists folders with your own descriptors, in the format of ``PATH``."""
 
-Kind = Literal["reader", "header", "validator", "scanner", "device"]
+Kind = Literal["reader", "header", "validator", "scanner", "device", "exporter"]
 KINDS: dict[Kind, str] = {
     "reader": "returns tensors",
     "header": "lists the content of a header, without data",
     "validator": "reports whether a file is valid",
     "scanner": "looks for dangerous content in a file",
     "device": "only loads tensors onto a device",
+    "exporter": "only writes tensors to files in other formats",
 }
 """Maps each kind of implementation to what it does. An implementation is judged only on what it claims."""
 Name = Annotated[str, Meta(pattern="^[a-z0-9]+(-[a-z0-9]+)*$")]

@@ -31,8 +31,9 @@ ROLE_OF_KIND = {
     "validator": "checker",
     "scanner": "checker",
     "device": "device",
+    "exporter": "exporter",
 }
-_ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device"}
+_ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device", "export": "exporter"}
 _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
 """Effect of a failure -> required outcome."""
 TWICE = "duplicate-tensor-names"

@@ -26,7 +26,7 @@ from ..dummy_libraries import DUMMIES, Library, OwnError, module
 Load = Callable[..., tuple[Any, Library]]
 LOADED = ("given", "header_rows", "lacking", "torch_given", "torch_rows", "weight_iterators", "stc_adapter")
 READING = ("open", "read", "slice", "index", "check", "device", "lifecycle", "remote", "concurrent")
-WRITING = ("write", "resave", "sharded")
+WRITING = ("write", "resave", "sharded", "export")
 
 METHODS = {"lifecycle": "hold", "sharded": "save_sharded", "concurrent": "share"}
 """Step -> method of an adapter, where that has another name."""
@@ -99,6 +99,8 @@ def ask(adapter: Any, step: str, library: Library) -> dict[str, Any]:
         request["action"] = {"do": "concurrent", "by": "threads", "readers": readers, **more}
     if step == "slice":
         request |= {"tensor": "w", "index": [{"start": 0, "stop": 1, "step": None}]}
+    if step == "export":
+        request["folder"] = str(Path(library.path).parent)
     if step in ("write", "sharded"):
         tensor = {"name": "w", "dtype": "F32", "shape": [2], "storage": "s", "offset": 0, "strides": None}
         request |= {"storages": {"s": [{"zeros": 8}]}, "tensors": [tensor | {"byteorder": "little"}]}

@@ -30,7 +30,7 @@ from safetensors_corpus.manifest import AREA_OF_RULES
 FILES = sorted(HERE.glob(f"*/{DOCUMENT}"))
 KNOWN = sorted(descriptors().values(), key=lambda d: d.name)
 ENTRIES = [(d, e) for d in KNOWN for e in d.entries]
-METHODS = {"open", "read", "slice", "write", "index", "hold", "check", "device", "remote"}
+METHODS = {"open", "read", "slice", "write", "index", "hold", "check", "device", "remote", "export"}
 UNPINNED = {"safetensors": {"numpy"}}
 """The old releases of the official library are run with whatever NumPy suits the interpreter."""
 
@@ -109,7 +109,7 @@ def test_areas_are_those_of_the_corpus_and_follow_from_the_documentation() -> No
         kind = descriptor.kind_of(entry)
         assert set(entry.areas) <= set(AREAS), entry.adapter
         assert len(set(entry.areas)) == len(entry.areas), entry.adapter
-        assert entry.areas or kind in ("reader", "device"), entry.adapter
+        assert entry.areas or kind in ("reader", "device", "exporter"), entry.adapter
         assert entry.claim or not entry.areas or kind in ("reader", "device"), entry.adapter
         assert len(entry.claim) <= 250, entry.adapter
 

@@ -1,0 +1,17 @@
+"""Adapter for ``numpy.savez``."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from safetensors.numpy import load_file
+from stc_host.library import call, marked
+
+
+@marked
+class Savez:
+    """Exports the tensors as members of an archive."""
+
+    def export(self, path: str, folder: str) -> None:
+        call(np.savez, os.path.join(folder, "model.npz"), **call(load_file, path))
