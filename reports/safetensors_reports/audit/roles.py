@@ -33,7 +33,13 @@ ROLE_OF_KIND = {
     "device": "device",
     "exporter": "exporter",
 }
-_ROLE_OF_STEP = {"write": "writer", "sharded": "writer", "index": "index", "device": "device", "export": "exporter"}
+_ROLE_OF_STEP = {
+    "write": "writer",
+    "sharded": "writer",
+    "index": "index",
+    "device": "device",
+    "export": "exporter",
+}
 _ANSWERED = {"accept": "reject", "late-reject": "reject", "content": "accept", "reject": "accept"}
 """Effect of a failure -> required outcome."""
 TWICE = "duplicate-tensor-names"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 from safetensors.numpy import load_file
 from stc_host.library import call, marked
@@ -14,4 +12,4 @@ class Savez:
     """Exports the tensors as members of an archive."""
 
     def export(self, path: str, folder: str) -> None:
-        call(np.savez, os.path.join(folder, "model.npz"), **call(load_file, path))
+        call(np.savez, f"{folder}/model.npz", **call(load_file, path))

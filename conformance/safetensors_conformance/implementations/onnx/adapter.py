@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import onnx
 from onnx import helper, numpy_helper
 from safetensors.numpy import load_file
@@ -20,7 +18,7 @@ class ExternalData:
         call(
             onnx.save_model,
             helper.make_model(helper.make_graph([], "graph", [], [], initializers)),
-            os.path.join(folder, "model.onnx"),
+            f"{folder}/model.onnx",
             save_as_external_data=True,
             all_tensors_to_one_file=False,
             size_threshold=0,
