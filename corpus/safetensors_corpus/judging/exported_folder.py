@@ -97,12 +97,12 @@ def flaws_of_export(root: Path, before: Entries, action: Mapping[str, Any], *, r
         return [_flaw(OUTSIDE, f"it changes what surrounds the folder of the export: {_why(err, root)}")]
     if outside := _outside(before, around):
         return [outside]  # tensors that are missing from the folder may be a consequence
+    if refused:
+        return []  # threads of the program may still create and remove files in the folder
     try:
         now = _below(root, root / TARGET) if TARGET in around else {}
     except OSError as err:
         return [_flaw(COMPLETE, f"what it writes cannot be read: {_why(err, root)}")]
-    if refused:
-        return []
     files = {
         path.removeprefix(f"{TARGET}/"): value
         for path, value in now.items()

@@ -134,8 +134,8 @@ class Section(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """Number of audited files and models, and the tables of the summary.
 
-    Without DuckDB, the summary is not ``complete``: it contains only the tables of verdicts, faults and kinds of
-    invalid file.
+    Without DuckDB, the summary is not ``complete``: it contains only the tables of verdicts, faults and kinds
+    of invalid file.
     """
 
     name: str
