@@ -268,7 +268,7 @@ def _verdict(role: RoleRow, *, whole: bool) -> tuple[str, str]:
     if taken:
         other = next((row for row in role.answers if row.question == "values"), None)
         silent = sum(failing_cases(other, basis) for basis in BASES) if other is not None else 0
-        text = f"It {verb} what the text forbids ({_named(taken)})"
+        text = f"With care: it {verb} what the text forbids ({_named(taken)})"
         if not whole:
             return f"{text}.", "mild"
         text += ", but no failure with a broken layout"

@@ -108,7 +108,7 @@ def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout(
 ) -> None:
     found = of_rules(*rules)
     assert (role_part(found, {}).tone, table_word(found, "text")) == (tone, said)
-    start = "Only after a strict check" if tone == "bad" else "It accepts what the text forbids"
+    start = "Only after a strict check" if tone == "bad" else "With care: it accepts what the text forbids"
     assert role_part(found, {}).answer.startswith(start)
 
 
