@@ -48,7 +48,7 @@ WHITESPACE = (
     "The text requires that a header begin with an opening brace (HDR-02) and be padded only with spaces "
     "(HDR-03). For JSON whitespace, both requirements are open choices: a reader may accept or reject it. "
     "Any other byte in these places is a fault. The official library accepts any JSON whitespace in both "
-    "places and has a test for each. In pull request 686, its project calls leading whitespace "
+    "places and has a test for each. Pull request 686 of its repository calls leading whitespace "
     "intentional. A reader may therefore follow either the text or the project that wrote it. The "
     "whitespace does not change any tensor. The official library also accepts repeated keys, an entry "
     "written as an array, and a dtype written as an object. We do not know of any test or decision of "
