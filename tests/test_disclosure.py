@@ -32,7 +32,7 @@ NUMBER = re.compile(
 REPORT = re.compile(r"https://\S+/(issues|pull|advisories)/|[\w.-]+/[\w.-]+#\d+|#\d{2,}")
 ALLOWED = {
     ("docs/corpus.md", "| CODE | CODE: open the file CODE, or once"): "what a step requests",
-    ("docs/decisions/0003-worker-protocol.md", "**Question.** How is"): "the time that a case may take",
+    ("docs/decisions/0003-worker-protocol.md", "**Question.** How can"): "the time that a case may take",
     ("docs/device.md", "| a rank ends or hangs |"): "what our own loader does, and its time limit",
     ("docs/disclosure.md", "| *unsafe* (crash, hang, endless memory use, writing outside"): "90 days",
     ("docs/field-bugs.md", "| Crashes and panics |"): "counts entries, each of which has its report below",

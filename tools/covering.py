@@ -21,14 +21,15 @@ _HEAD = """\
 <!-- Made by python -m tools.covering; do not edit. -->
 # Covering sets
 
-A reader may have a special code path for an ordinary property of a file, e.g. for its first tensor, an empty
-tensor, a header without padding, metadata after the tensors, or a string of more than 4,096 bytes. A file
-that isolates a fault does not reveal a bug on such a path. These sets therefore combine ordinary properties.
-A model lists properties of a file and the levels of each property. A topic is a valid file or a single
-fault, and each topic has a set of files. Every possible pair of levels of different properties occurs in
-some file of the set. In the sets of valid files, every triple of the most important properties also occurs.
+A reader may have a special code path for something ordinary, such as the first tensor, an empty tensor, a
+header without padding, metadata after the tensors, or a string of more than 4,096 bytes. A file that
+isolates a fault does not reveal a bug on such a path. The covering sets therefore combine ordinary
+properties. A model lists properties of a file and the levels of each property. A topic is a valid file or a
+single fault, and each topic has a set of files. Every possible pair of levels of different properties occurs
+in some file of the set. In the sets of valid files, every triple of the most important properties also
+occurs.
 
-The id of a case consists of the topic and the unusual levels. For example, the file of
+The id of a case consists of the topic and the unusual levels. For example, the file of the case
 `surroundings/hole-of-one-last-r3-u8-tight` has a hole of one byte before the last tensor, which has three
 dimensions and dtype U8, and its header is not padded. A search with
 [covertable](https://pypi.org/project/covertable/) produces the sets. They are committed in `covering.txt`
@@ -121,9 +122,9 @@ def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterat
         if any(prop.around_faults for prop in model.properties.values()):
             yield from ("", "¹ Only in valid files.")
         if model.exclusions:
-            excluded = dict.fromkeys(f"{' and '.join(e.properties)} ({e.why})" for e in model.exclusions)
-            reason = "These combinations are excluded because they are impossible or depend on a choice"
-            yield from ("", f"{reason}: {'; '.join(excluded)}.")
+            excluded = dict.fromkeys(f"{', '.join(e.properties)}: {e.why}" for e in model.exclusions)
+            yield from ("", "The model excludes these combinations of levels, each for the reason given:", "")
+            yield from (f"- {combination}" for combination in excluded)
         yield from ("", "| topic | files | about | rule |", "| --- | --: | --- | --- |")
         for topic, about in model.topics.items():
             rules = dict.fromkeys(about.rules_of(row)[0] for row in found[topic])

@@ -15,7 +15,7 @@ PROPERTIES = {
     "count": Property(
         "number of tensors",
         {"n2": ""} | {f"n{count}": f"{count:,} tensors" for count in COUNTS[1:]},
-        # Readers in Python need much time for a thousand tensors, so only some faults have that many.
+        # Readers in Python are slow with a thousand tensors, so only some faults occur among that many.
         tuple(f"n{count}" for count in COUNTS if count not in (100, 101, 1024)),
     ),
     "at": Property(
@@ -49,13 +49,19 @@ PROPERTIES = {
 _AHEAD = {"m4k": 4096, "m8k": 8192, "m64k": 65_536}
 EXCLUSIONS = (
     excludes("two tensors have no middle", count="n2", at="second middle nextlast"),
-    excludes("the second of three tensors is the middle one", count="n3", at="second nextlast"),
+    excludes("in a list of three tensors, these positions are the middle", count="n3", at="second nextlast"),
     excludes(
-        "a long header in reverse order has no short recipe", count="n100 n101 n256 n257 n1024", order="rev"
+        "no short recipe can describe a long header in reverse order",
+        count="n100 n101 n256 n257 n1024",
+        order="rev",
     ),
-    excludes("two tensors in two halves are in reverse order", count="n2", order="halves"),
-    excludes("lists with one tensor more have these", count="n16 n64 n100 n256", at="second middle"),
-    excludes("the middle tensor is as far from both ends", at="middle", times="twice"),
+    excludes("with two tensors, swapped halves are the same as reverse order", count="n2", order="halves"),
+    excludes(
+        "the lists with one more tensor cover these positions",
+        count="n16 n64 n100 n256",
+        at="second middle",
+    ),
+    excludes("the middle tensor is equally far from both ends", at="middle", times="twice"),
 )
 
 

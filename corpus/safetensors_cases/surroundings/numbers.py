@@ -39,9 +39,12 @@ PROPERTIES = {
     "padding": Property("where the header ends", {"pad8": "", "tight": "unpadded header"}),
 }
 EXCLUSIONS = (
-    excludes("only the first begin is zero", number="abegin", tensor="lasttensor", digits="zero"),
+    excludes("only the first tensor begins at zero", number="abegin", tensor="lasttensor", digits="zero"),
     excludes(
-        "only the first begin is zero", number="abegin", tensor="onetensor firsttensor", digits="few five"
+        "only the first tensor begins at zero",
+        number="abegin",
+        tensor="onetensor firsttensor",
+        digits="few five",
     ),
 )
 _SPACES = {"nospace": "", "blanks": "  ", "lines": "\n"}

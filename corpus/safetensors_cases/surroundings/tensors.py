@@ -152,13 +152,13 @@ EXCLUSIONS = (
         content="spaces braces archives nans",
     ),
     excludes(
-        "a name of six-byte escapes cannot fill the header exactly",
+        "a name of six-byte escapes cannot fill the header to the exact size",
         padding="text4096",
         names="escaped astral",
     ),
     excludes("there is no metadata", metadata="bare", map="emptymap manykeys"),
     excludes("a single tensor has no order", place="only", order="rev"),
-    excludes("there is no second name", place="only", names="twins"),
+    excludes("there is only one name", place="only", names="twins"),
     excludes("metadata between tensors requires two tensors", place="only", metadata="mmid"),
 )
 

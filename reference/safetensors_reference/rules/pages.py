@@ -48,13 +48,14 @@ WHITESPACE = (
     "The text requires that a header begin with an opening brace (HDR-02) and be padded only with spaces "
     "(HDR-03). For JSON whitespace, both requirements are open choices: a reader may accept or reject it. "
     "Any other byte in these places is a fault. The official library accepts any JSON whitespace in both "
-    "places, has a test for each, and calls leading whitespace intentional in pull request 686 of its "
-    "repository. A reader may therefore follow either the text or the project that wrote it, and the "
+    "places and has a test for each. Pull request 686 of its repository calls leading whitespace "
+    "intentional. A reader may therefore follow either the text or the project that wrote it. The "
     "whitespace does not change any tensor. The official library also accepts repeated keys, an entry "
     "written as an array, and a dtype written as an object. We do not know of any test or decision of "
-    "that project about these, so a reader must reject them. The text forbids repeated keys. It shows an "
-    "object and a string only as examples, so accepting another form is called a deviation. A run with "
-    "--profile text also requires a reader to reject the whitespace."
+    "that project about these three forms, so a reader must reject them. The text forbids repeated keys. "
+    "For entries and dtypes, it only shows an object and a string as examples, so the suite calls it a "
+    "deviation if a reader accepts another form. A run with --profile text also requires a reader to "
+    "reject the whitespace."
 )
 """Explains why two requirements of the text are open choices, whereas weaker statements count as
 requirements.

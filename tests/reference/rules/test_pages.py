@@ -175,7 +175,7 @@ def test_a_disputed_point_shows_its_choices_with_options_positions_and_rules() -
             for option in choice.options:
                 assert f"| `{option}`" in body, number
             left_open = choice.required is None and None in choice.positions.values()
-            assert ("Left open by" in body) == left_open, number
+            assert ("leave the choice open" in body) == left_open, number
 
 
 def test_links_to_the_page_of_the_rules_lead_somewhere() -> None:
