@@ -1,7 +1,7 @@
 """Contended: several processes save to one path at the same time.
 
-Known failures: all processes use the same temporary name (unslothai/unsloth-zoo#1078), or they write into the
-target itself.
+Known failures: all processes use the same temporary file name (unslothai/unsloth-zoo#1078), or they write
+into the target itself.
 """
 
 from __future__ import annotations
