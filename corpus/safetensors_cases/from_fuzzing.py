@@ -1,4 +1,4 @@
-"""Cases that fuzzing found. Their data is in ``found.toml``, and they are registered like hand-written cases.
+"""Cases that fuzzing found. Their data is in ``found.toml``. They are registered like hand-written cases.
 
 The table contains the bytes of each file and everything that a reader must report about it. Expectations are
 never copied from the output of a reader.
