@@ -1,4 +1,4 @@
-"""Header: its strings, with control characters and escapes that are valid or almost valid."""
+"""Header: strings that contain control characters, or escapes that are valid or almost valid."""
 
 from __future__ import annotations
 
