@@ -130,7 +130,7 @@ def position_in_file(f: FileBuilder, value: int) -> None:
 def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
     """Nine ranges follow one another without a hole up to 2^64 - 1, but the file has no data.
 
-    Adding the header length to the last end overflows.
+    Adding the header length to the end of the last range overflows.
     """
     begin = 0
     for index, size in enumerate([2**61 - 1] * 8 + [7]):

@@ -61,7 +61,7 @@ def data_at_odd_position(f: FileBuilder, value: str) -> None:
 def empty_tensor(f: FileBuilder, value: int) -> None:
     """An empty tensor with an empty range has this position among four tensors: $slug.
 
-    It begins where the next tensor begins, or at the end of the file.
+    The empty tensor begins where the next tensor begins, or at the end of the file.
     """
     for index in range(4):
         if index == value:
@@ -74,8 +74,8 @@ def empty_tensor(f: FileBuilder, value: int) -> None:
 def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     """The header lists an empty tensor last, although its range is [$value, $value].
 
-    A reader that sorts only by begin may put the empty tensor after one that begins at the same offset. This
-    order looks like an overlap.
+    A reader that sorts only by begin offset may put the empty tensor after one that begins at the same
+    offset. This order looks like an overlap.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2])
@@ -96,7 +96,8 @@ def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
 def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
     """The header lists an empty tensor before the tensor at whose end it is stored ($slug).
 
-    If a reader sorts only by end, the two keep their order, and the empty tensor appears to follow a hole.
+    If a reader sorts only by end offset, the two tensors keep their order, and the empty tensor appears to
+    follow a hole.
     """
     f.tensor("a", "F32", [2])
     f.tensor("empty", "F32", [0], at=0)
@@ -108,7 +109,7 @@ def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
 def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
     """Empty ranges alternate with ranges of one byte.
 
-    A reader that requires every end to be greater than the begin rejects this file.
+    A reader that requires every range to end after it begins rejects this file.
     """
     for index in range(6):
         f.tensor(f"t{index}", "U8", [index % 2])

@@ -151,7 +151,7 @@ def _resize(f: FileBuilder, more: int) -> None:
 
 
 def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
-    """Combine every value with every position (or all but the last), under slugs such as larger-first."""
+    """Pair every value with every position (or all but the last), with slugs such as larger-first."""
     places = {slug: index for slug, index in PLACES.items() if last or index < 2}
     return {
         f"{name}-{place}": (value, index) for name, value in values.items() for place, index in places.items()
@@ -345,6 +345,6 @@ def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
 def quarter_of_shape(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """Range and file contain a quarter of the bytes that the shape requires: $slug.
 
-    In code that assumes a fixed element width, the size seems right because it fits another dtype.
+    To code that assumes a fixed element width, the size seems right because it fits another dtype.
     """
     sized(f, *value)
