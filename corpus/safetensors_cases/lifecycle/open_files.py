@@ -193,7 +193,8 @@ def data_start(file: bytes) -> int:
 def appended(f: LifecycleBuilder, data: bytes) -> None:
     """Bytes are appended to the open file ($slug).
 
-    If a reader counts from the end, or extends the last tensor to the end, it now returns other bytes.
+    A reader that counts from the end of the file, or extends the last tensor to the end, now returns other
+    bytes.
     """
     open_pair(f)
     f.append(data)
@@ -293,7 +294,7 @@ def replaced_by_other_values(f: LifecycleBuilder) -> None:
 
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_another_order(f: LifecycleBuilder) -> None:
-    """The new file has the tensors in the other order, so the old offsets point to the wrong tensor."""
+    """The new file has the tensors in the opposite order, so the old offsets point to the wrong tensor."""
     open_pair(f)
     f.replace(pair(FileBuilder(), NEW, b"\x44" * 8, "ba"))
     f.read("b")
