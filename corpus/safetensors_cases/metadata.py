@@ -1,7 +1,7 @@
 """Metadata: the map and its text, the reserved key and similar keys, and effects that the map must not have.
 
 The map varies in position, size and values, or is null. Its text may be invalid JSON, keys may be repeated,
-and values may announce features that the format does not have.
+and values may describe features that the format does not have.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def without_tensors(f: FileBuilder) -> None:
 def empty_map(f: FileBuilder) -> None:
     """The file has an empty metadata map and a tensor.
 
-    Code that tests whether the map is empty, instead of whether it exists, treats it as a tensor entry.
+    Code that tests whether the map is empty, instead of whether it exists, treats the map as a tensor entry.
     """
     _with_tensor(f, {})
 
@@ -183,7 +183,7 @@ def null_behind_tensors(f: FileBuilder) -> None:
 def null_under_escaped_key(f: FileBuilder) -> None:
     """The value of the metadata key is null, and the key is written with an escape.
 
-    A reader that recognises only the plain spelling treats it as a tensor without an entry.
+    A reader that recognises only the plain spelling treats the key as a tensor name without an entry.
     """
     _with_tensor(f, None, raw="null", key='"__meta\\u0064ata__"')
 
@@ -321,7 +321,7 @@ def map_form(f: FileBuilder, value: bytes) -> None:
 def text_of(f: FileBuilder, value: dict[str, str]) -> None:
     """Metadata keys and values consist of unusual but permitted characters: $slug.
 
-    A reader must return every key, and the exact characters of the map.
+    A reader must return every key and value, character for character.
     """
     _with_tensor(f, value)
 
@@ -461,7 +461,7 @@ def hole_announced(f: FileBuilder) -> None:
 
 @rejects("OFF-08 MET-08", codes="OFF_TRAILING", importance="high")
 def trailer_announced(f: FileBuilder) -> None:
-    """The metadata declares a four-byte checksum after the last tensor, and the file contains it."""
+    """The metadata declares a four-byte checksum after the last tensor, where the file contains one."""
     _with_tensor(f, {"checksum": "crc32", "trailer": "4"})
     f.trailer = b"\x12\x34\x56\x78"
 
@@ -564,7 +564,7 @@ PROGRAMS = {
 def value_holds(f: FileBuilder, value: str) -> None:
     """A metadata value contains text that other programs run or parse: $slug.
 
-    A reader must treat the value as text, whatever other programs make of it.
+    A reader must treat the value as text, whatever other programs do with it.
     """
     _with_tensor(f, {"description": value})
 
