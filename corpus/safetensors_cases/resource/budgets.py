@@ -36,7 +36,7 @@ FAR = pattern("far", 8)
 def constant_cost(f: RecipeBuilder) -> None:
     """Set the budget for a file that can be rejected, or opened, without reading a large part of it.
 
-    Such a rejection takes microseconds. The two seconds allow for the start of a process.
+    Such a rejection takes microseconds. The two seconds allow for starting a process.
     """
     f.budget = {"seconds": 2, "peak_bytes": SLACK, "read_bytes": PREFETCH}
 
@@ -68,7 +68,7 @@ def entry(name: str, dtype: str, shape: list[int], begin: int, end: int) -> str:
     over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63},
 )
 def claimed_header(f: RecipeBuilder, value: int) -> None:
-    """A file of sixteen bytes claims a header of $value bytes, but must cost no more than sixteen bytes.
+    """A file of sixteen bytes claims a header of $value bytes, but must not cost more than its real size.
 
     A reader that allocates the claimed size before it checks the cap and the file size can run out of memory.
     """
@@ -228,7 +228,7 @@ def unaligned_behind_2p32(f: RecipeBuilder) -> None:
 def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     """The end of the range is exactly 2^32 bytes past the end of the data.
 
-    In 32 bits the two are equal, so the reader continues far past the end of the file.
+    To a reader that uses 32 bits, the two ends are equal, so it continues far past the end of the file.
     """
     f.header("{", entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), "}")
     f.data(FAR)
@@ -239,7 +239,8 @@ def data_shorter_by_2p32(f: RecipeBuilder) -> None:
 def data_longer_by_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes follow the last tensor.
 
-    In 32 bits, the file seems to end where it should, and four gigabytes can be hidden after the last tensor.
+    To a reader that uses 32 bits, the file seems to end where it should, so four gigabytes can be hidden
+    after the last tensor.
     """
     f.header("{", entry("w", "F32", [2], 0, 8), "}")
     f.data(FAR, {"zeros": 2**32})
@@ -258,7 +259,7 @@ def hole_of_2p32(f: RecipeBuilder) -> None:
 def one_byte_short(f: RecipeBuilder, value: int) -> None:
     """The last byte is missing from a file with a tensor of $value bytes.
 
-    A size that is stored as a single-precision float does not show the fault.
+    A reader that stores the size as a single-precision float does not find the fault.
     """
     f.header("{", entry("w", "U8", [value], 0, value), "}")
     f.data({"zeros": value - 1})
@@ -338,8 +339,8 @@ def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """The header is large and valid: $slug.
 
     Its cost must grow in proportion to its size. The cost grows faster if a reader looks up each name in a
-    list of all others or copies the rest of the text for each token. It is too high if a reader keeps an
-    object of a kilobyte for each entry.
+    list of all others or copies the rest of the text for each token. The cost is too high if a reader keeps
+    an object of a kilobyte for each entry.
     """
     _filled(f, *value)
 
@@ -358,8 +359,8 @@ def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
 def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """The header is larger than what every reader must accept, but within the official cap: $slug.
 
-    Rejecting it by its length costs nothing. Reading it must not cost more per byte than reading a smaller
-    header.
+    Rejecting this header because of its length costs nothing. Reading the header must not cost more per byte
+    than reading a smaller one.
     """
     _filled(f, *value)
 
@@ -376,8 +377,8 @@ OVER_CAP = {
 def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """A complete and valid header exceeds the cap: $slug.
 
-    The reader must reject the file by its header length, without reading the header or allocating memory for
-    it.
+    The reader must reject the file because of its header length, without reading the header or allocating
+    memory for it.
     """
     fill, size = value
     f.expect_count(0)

@@ -143,8 +143,8 @@ def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
 def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """A number in an unknown field has $value zeros between its decimal point and its last digit.
 
-    The number is close to zero, so its range is no reason to reject it. Rounding it correctly requires all
-    digits.
+    The number is close to zero, so a reader must not reject it as out of range. Rounding it correctly
+    requires all digits.
     """
     f.header(OPEN_ENTRY + "0.")
     _repeated(f, "0", value)
@@ -194,7 +194,7 @@ def string_without_end(f: RecipeBuilder, value: int) -> None:
 def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
     """Different unknown fields of one entry fill a header of $value bytes.
 
-    A reader must compare each of them with the previous ones, since a duplicate field is an error.
+    A reader must compare each field with the previous fields, since a duplicate field is an error.
     """
     f.header('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],')
     f.fill_header(value, '"x{i}":0', "}}", ",")

@@ -69,7 +69,7 @@ def thirty_two_dimensions(f: FileBuilder) -> None:
     "SHP-10 SHP-11", importance="low", over={"two-in-front": [2, *[1] * 31], "sixteen-twos": [1, 2] * 16}
 )
 def thirty_two_dimensions_of(f: FileBuilder, value: list[int]) -> None:
-    """A tensor of U8 has 32 dimensions: $slug."""
+    """A U8 tensor has 32 dimensions: $slug."""
     f.tensor("w", "U8", value, b"\1" * prod(value))
 
 
