@@ -201,14 +201,14 @@ WIDTHS = ("U8", "F8_E4M3", "BF16", "F32", "I64", "C64")
 
 @accepts("API-05", importance="high", over=WIDTHS, ahead=rare(WIDTHS))
 def elements(f: SliceBuilder, dtype: str) -> None:
-    """The request selects a slice across both dimensions of a tensor of $value."""
+    """The request selects a slice across both dimensions of a tensor of dtype $value."""
     numbers(f, [4, 5], dtype=dtype, beside=3)
     f.ask("t", S(1, 4), S(2, 4))
 
 
 @accepts("API-05")
 def elements_bool(f: SliceBuilder) -> None:
-    """The request selects a slice across both dimensions of a tensor of BOOL."""
+    """The request selects a slice across both dimensions of a BOOL tensor."""
     f.tensor("before", "BOOL", [3], b"\1\1\1")
     f.tensor("t", "BOOL", [3, 4], bytes([0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0]))
     f.tensor("after", "BOOL", [3], b"\0\0\0")
@@ -299,9 +299,7 @@ for _what, (_rule, _code) in BROKEN.items():
 
 @dataclass(frozen=True)
 class Part:
-    """Slice of a packed tensor. ``gives`` is the shape of the slice, and ``pieces`` selects its bytes from
-    those of the tensor.
-    """
+    """Slice of a packed tensor: ``gives`` is its shape, and ``pieces`` selects its bytes."""
 
     dtype: str
     shape: list[int]
@@ -447,8 +445,7 @@ MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
 def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], int]) -> None:
     """The header lists a tensor before the three-byte tensor that precedes it in the data: $slug.
 
-    The index and the start of the data buffer are ordinary too. The case tests the combination of these
-    properties.
+    The index and the start of the data buffer are also ordinary. The case tests them in combination.
     """
     dtype, shape, index, behind = value
     f.tensor("before", "U8", [3])
