@@ -74,7 +74,7 @@ def _indexes(row: Row, count: int) -> list[int]:
 
 
 def _write(row: Row, f: FileBuilder, fault: Fault | None = None) -> None:
-    """Write a list. Its recipe counts the tensors, so their numbers are those of their bytes."""
+    """Write a list. The recipe numbers its tensors consecutively, by the position of their bytes."""
     f.numbered = True
     count = int(row["count"][1:])
     half = count // 2

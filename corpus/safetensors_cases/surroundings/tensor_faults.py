@@ -92,7 +92,7 @@ def _at_end(finish: Callable[[FileBuilder], None]) -> Act:
 
 
 def _range(form: Callable[[int, int], tuple[int, int]]) -> Act:
-    """Declare the range that ``form`` computes from the true one."""
+    """Declare the range that ``form`` computes from the true range."""
 
     def change(f: FileBuilder, tensor: Tensor) -> None:
         tensor.begin, tensor.end = form(f.position, f.position + len(tensor.data))
