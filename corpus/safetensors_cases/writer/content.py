@@ -148,7 +148,7 @@ def element_type(f: WriteBuilder, code: str) -> None:
 def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     """The last of three tensors has elements of the type $slug, for which the format has no code.
 
-    The writer must detect this before it writes anything.
+    The writer must detect the unsupported type before it writes anything.
     """
     f.tensor("a")
     f.tensor("b")

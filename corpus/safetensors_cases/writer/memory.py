@@ -63,8 +63,8 @@ VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
 def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> None:
     """The elements of a view are not contiguous in memory: $slug.
 
-    A writer that copies the memory as it is stores wrong values. A writer that copies as many bytes as the
-    shape requires, beginning with the first element, stores memory that belongs to other objects.
+    A writer that copies the memory unchanged stores wrong values. Starting at the first element and copying
+    as many bytes as the shape requires stores memory that belongs to other objects.
     """
     code, size, shape, offset, strides = value
     begin = surrounded(f, size)
