@@ -316,7 +316,7 @@ def processes_opening_each_large(f: ConcurrentBuilder) -> None:
 
 @accepts(PROCESSES)
 def processes_opening_each_beside_the_parent(f: ConcurrentBuilder) -> None:
-    """The parent has opened the file and read a tensor. Its children open the file again."""
+    """The parent has opened the file and read a tensor, and its children open the file again."""
     small(f)
     f.by = "processes"
     f.opened = "each"

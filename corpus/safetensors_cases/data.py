@@ -93,7 +93,7 @@ def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("DAT-03 DAT-02")
 def rows_without_padding(f: FileBuilder) -> None:
-    """Five rows of three bytes follow one another without gaps.
+    """Five rows of three bytes are stored without gaps.
 
     Image and graphics code often aligns rows to four bytes.
     """
@@ -102,7 +102,7 @@ def rows_without_padding(f: FileBuilder) -> None:
 
 @accepts("DAT-04", importance="high", over=FLOATS)
 def nan_payloads(f: FileBuilder, value: str) -> None:
-    """A tensor contains quiet and signalling $value NaNs with payloads and with both signs.
+    """A tensor contains quiet and signalling $value NaNs with payloads and both signs.
 
     Passing a NaN through a floating-point register, or converting it to another width, may change its bits.
     """

@@ -364,7 +364,7 @@ def escaped_text(f: FileBuilder, value: str) -> None:
 
 @accepts("ENT-09 DTY-02 DTY-03")
 def names_like_dtype_forms(f: FileBuilder) -> None:
-    """Tensor names look like invalid dtypes, but the dtypes are plain strings."""
+    """Tensor names look like invalid dtypes, but the actual dtypes are valid strings."""
     for name in ('{"U8":null}', '["F32"]', "null", "32", "F32|F16", "float32"):
         f.tensor(name, "U8", [2], fields={"dtype": ' "U8" '})
 

@@ -63,7 +63,7 @@ def array_alone(f: FileBuilder) -> None:
 
 @chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
 def array_beside_objects(f: FileBuilder) -> None:
-    """One of three tensors is written as an array, and the others are written as objects."""
+    """One of three tensors is written as an array, and the other two are written as objects."""
     three_tensors(f, 1, usual=ONE, value='["F32",[1],[4,8]]')
 
 
@@ -153,13 +153,13 @@ def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
     },
 )
 def unknown_field(f: FileBuilder, value: dict[str, str]) -> None:
-    """An entry has an unknown field after the three known ones: $slug."""
+    """An entry has an unknown field after the three known fields: $slug."""
     f.tensor("w", "F32", [2], fields=value)
 
 
 @chooses("rare-ignored-values", options=RARE)
 def unknown_field_in_front(f: FileBuilder) -> None:
-    """An entry begins with an unknown field that quotes the three known ones in a string.
+    """An entry begins with an unknown field whose string value contains the text of the three known fields.
 
     A reader that searches the text for field names finds the quoted names first.
     """
@@ -366,7 +366,7 @@ def dtype_missing(f: FileBuilder, value: int) -> None:
 def shape_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no shape.
 
-    A missing shape does not mean a scalar, although the range would match one.
+    A missing shape does not mean a scalar, although the range would match a scalar.
     """
     three_tensors(f, value, usual=ONE, fields={"shape": None})
 

@@ -1,7 +1,7 @@
 """Framing: the length prefix, the sizes of files and headers, and files of other formats.
 
-In some cases, the prefix is missing or misplaced, or contradicts the header or the file. In others, the file
-or the header is tiny, or its size is at the limit of an integer type or of the first read. A reader that
+In some cases, the prefix is missing or misplaced, or contradicts the header or the file. In other cases, the
+file or the header is tiny, or its size is at the limit of an integer type or of the first read. A reader that
 fetches a file over a network first requests its beginning, and requests the rest of the header only if the
 header is longer. The prefix takes up eight bytes of that first read. A reader that does not allow for the
 prefix loses the end of headers of certain lengths.
@@ -422,7 +422,7 @@ def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
 def padded_header_of(f: FileBuilder, value: int) -> None:
     """The header has $value bytes, most of which are spaces after the object.
 
-    A reader that loses the end of such a header may not notice, and then its data begins too early.
+    A reader that loses the end of such a header may not notice, and may start reading the data too early.
     """
     _byte_tensor(f, value)
 

@@ -57,7 +57,7 @@ def amount(f: FileBuilder, value: dict[str, str]) -> None:
     bugs={"first": ("FB-50",)},
 )
 def place(f: FileBuilder, value: int) -> None:
-    """The metadata is the $slug of three members of the header, beside two tensors.
+    """The header has three members: two tensors, and the metadata, which is the $slug member.
 
     A hand-written parser that looks for the end of the object may stop at the end of the map.
     """
@@ -151,7 +151,7 @@ def value_type_place(f: FileBuilder, value: int) -> None:
 def value_nested(f: FileBuilder) -> None:
     """A metadata value consists of twenty thousand nested arrays.
 
-    Parsing the whole header before checking types can overflow the stack.
+    A reader that parses the whole header before it checks types can overflow the stack.
     """
     _with_tensor(f, None, raw='{"key":' + "[" * 20_000 + "]" * 20_000 + "}")
 
@@ -173,7 +173,7 @@ def null_without_tensors(f: FileBuilder) -> None:
 
 @chooses("metadata-null", "HDR-17", options=ABSENT_OR_REFUSED)
 def null_behind_tensors(f: FileBuilder) -> None:
-    """Null metadata appears last, after two tensors."""
+    """Metadata with the value null appears last, after two tensors."""
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [3])
     f.metadata(None, raw="null")
@@ -206,7 +206,7 @@ def null_under_escaped_key(f: FileBuilder) -> None:
 def text(f: FileBuilder, value: dict[str, str]) -> None:
     """Metadata keys and values contain unusual but permitted text ($slug).
 
-    Truncating at a NUL, trimming or normalising changes the strings.
+    A reader that trims, normalises or truncates the strings at a NUL changes them.
     """
     _with_tensor(f, value)
 
@@ -394,7 +394,7 @@ def tensor_under_key(f: FileBuilder) -> None:
 
 @rejects("MET-07", codes="MET_VALUE_NOT_STRING")
 def empty_tensor_under_key(f: FileBuilder) -> None:
-    """An empty tensor is saved under the reserved key, beside an ordinary tensor."""
+    """An empty tensor is saved under the reserved key, together with an ordinary tensor."""
     f.tensor("w", "F32", [2])
     f.tensor("__metadata__", "F32", [0])
 

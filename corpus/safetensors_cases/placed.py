@@ -1,6 +1,6 @@
 """Placed: valid files and models at unusual paths, behind links, and near files with the same names.
 
-Known failures: paths outside ASCII (ggml-org/llama.cpp#18571), links into a cache
+Known failures: non-ASCII paths (ggml-org/llama.cpp#18571), links into a cache
 (huggingface/transformers#22228), and loaders that also read shards in folders below the model.
 """
 

@@ -1,8 +1,8 @@
 """Remote: a file behind a server that sends the requested ranges or misbehaves.
 
-A reader that first requests the beginning of a file receives the whole of a short file in one request.
-Therefore, the cases with unusual responses use both a file of a few hundred bytes and a file with a header of
-140,000 bytes. Readers that return only headers do not have to read the data.
+A reader that first requests the beginning of a file receives a short file in a single response. Therefore,
+the cases with unusual responses use both a file of a few hundred bytes and a file with a header of 140,000
+bytes. Readers that return only headers do not have to read the data.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def metadata(f: RemoteBuilder) -> None:
 def empty_tensor(f: RemoteBuilder, place: int) -> None:
     """One of three tensors is empty; its position: $slug.
 
-    Its range has no bytes, so an HTTP range request for it would end before it begins. Servers ignore such a
-    request and send the whole file.
+    The range of the empty tensor has no bytes, so an HTTP range request for it would end before it begins.
+    Servers ignore such a request and send the whole file.
     """
     for number, name in enumerate("abc"):
         f.tensor(name, "F32", [0, 4] if number == place else [2])

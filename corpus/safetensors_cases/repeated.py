@@ -10,7 +10,7 @@ from safetensors_corpus.author.actions import RepeatedBuilder
 from safetensors_corpus.author.case import accepts, rejects
 
 SIZE = 64 * 1024
-"""Size of the data in bytes. A copy of it for each request is far above what an allocator keeps."""
+"""Size of the data in bytes. A leaked copy per request adds up to far more than an allocator retains."""
 
 
 def large(f: RepeatedBuilder) -> None:

@@ -171,7 +171,7 @@ def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
     over={"one-file": 1 << 20, "two-shards": 32},
 )
 def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
-    """The state of the model contains a string beside the tensors, as in some quantised models: $slug.
+    """The state of the model contains tensors and a string, as in some quantised models: $slug.
 
     The writer cannot save the string. A writer that omits the string must omit it from the index too.
     """

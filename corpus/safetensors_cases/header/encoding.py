@@ -186,7 +186,7 @@ def digits_of_pair(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("HDR-15 HDR-19", over={"last-before": ("\ud7ff", r"\ud7ff"), "first-behind": ("\ue000", r"\ue000")})
 def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A tensor name is the escaped character just before or after the surrogates ($slug).
+    """A tensor name is the escaped character just before or after the range of surrogates ($slug).
 
     A range check that is off by one rejects a valid name.
     """

@@ -241,7 +241,7 @@ def similar_metadata_keys(f: FileBuilder) -> None:
 
 @accepts("MET-05 HDR-11")
 def one_metadata_key_among_similar(f: FileBuilder) -> None:
-    """The metadata key appears beside tensor names that resemble it.
+    """The header contains the metadata key and tensor names that resemble it.
 
     Similar names do not count as a second metadata key.
     """

@@ -231,12 +231,12 @@ def name_of_reversed_surrogates(f: FileBuilder) -> None:
 
 @accepts("HDR-01 ENT-08 ENT-10")
 def name_across_pages(f: FileBuilder) -> None:
-    """A name has characters of two bytes that cross byte 4,096 of the header and of the file."""
+    """A name contains two-byte characters around byte 4,096 of the header and of the file."""
     f.tensor("a" + "é" * 2100, "F32", [2])
 
 
 @accepts("HDR-01 MET-04 MET-10")
 def metadata_across_pages(f: FileBuilder) -> None:
-    """A metadata value has characters of two bytes that cross byte 4,096 of the header and of the file."""
+    """A metadata value contains two-byte characters around byte 4,096 of the header and of the file."""
     f.metadata({"a": "a" + "é" * 2100})
     f.tensor("w", "F32", [2])

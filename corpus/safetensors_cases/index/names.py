@@ -1,7 +1,7 @@
 """Index: shard names that lead outside the folder.
 
-Where possible, the name leads to a shard that contains the same tensor with other bytes. The case can then
-detect a loader that follows the name. Without that shard, the loader would only fail to find a file.
+Where possible, the name leads to a shard that contains the same tensor with different bytes. The case can
+then detect a loader that follows the name. Without that shard, the loader would only fail to find a file.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ WINDOWS = {
 def shard_windows_path(f: IndexBuilder, name: str) -> None:
     """A shard name is a Windows path: $slug.
 
-    On other systems a backslash is an ordinary character. A checkpoint must mean the same on every system.
+    On other systems, a backslash is an ordinary character. A checkpoint must mean the same on every system.
     """
     _map_to(f, name)
 

@@ -232,7 +232,7 @@ def tensor_in_other_shard(f: IndexBuilder) -> None:
 
 @rejects("IDX-09", codes="IDX_TENSOR_MISSING", importance="high")
 def tensors_exchanged(f: IndexBuilder) -> None:
-    """The index maps each of two tensors to the shard of the other one."""
+    """The index maps each of two tensors to the shard of the other tensor."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.index({"a": B, "b": A}, metadata={"total_size": 16})
@@ -331,7 +331,7 @@ def second_index(f: IndexBuilder, name: str) -> None:
 
 
 def broken_shard(f: IndexBuilder, fault: str) -> None:
-    """One of three shards is broken, if possible in a tensor that the case does not read: $slug.
+    """One of three shards is broken, where possible in a tensor that the case does not read: $slug.
 
     A loader that has already loaded the good shards must not return half a model.
     """

@@ -209,7 +209,7 @@ def metadata_with_more(f: IndexBuilder) -> None:
     over={"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'},
 )
 def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
-    """The metadata of the index contains an integer of 5,000 digits beside the total size: $slug.
+    """The metadata of the index contains the total size and an integer of 5,000 digits: $slug.
 
     Python refuses to convert more than 4,300 digits and raises its own error.
     """

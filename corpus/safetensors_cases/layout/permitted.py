@@ -51,7 +51,7 @@ def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
 
 @accepts("OFF-11 FRM-08", importance="high", over=("F16", "F32", "F64"), bugs=("FB-70", "FB-75"))
 def data_at_odd_position(f: FileBuilder, value: str) -> None:
-    """The header has an odd length, so $value data starts at an odd position of the file."""
+    """The header has an odd length, so $value data starts at an odd position in the file."""
     f.padding = b""
     f.tensor("w", value, [4])
     f.padding = b" " * (1 - len(f.render()) % 2)
@@ -75,7 +75,7 @@ def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     """The header lists an empty tensor last, although its range is [$value, $value].
 
     A reader that sorts only by begin offset may put the empty tensor after one that begins at the same
-    offset. This order looks like an overlap.
+    offset. The resulting order looks like an overlap.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2])
@@ -94,7 +94,7 @@ def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
 
 @accepts("OFF-09 HDR-17", over={"at-end": False, "between": True})
 def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
-    """The header lists an empty tensor before the tensor at whose end it is stored ($slug).
+    """The header lists an empty tensor before the tensor that it follows in the data ($slug).
 
     If a reader sorts only by end offset, the two tensors keep their order, and the empty tensor appears to
     follow a hole.
@@ -139,7 +139,7 @@ def ranges_touch(f: FileBuilder) -> None:
 def tensor_as_padding(f: FileBuilder) -> None:
     """A tensor of seven bytes serves as the padding that aligns the next tensor.
 
-    Alignment bytes are permitted if they belong to a tensor.
+    Bytes for alignment are permitted if they belong to a tensor.
     """
     f.tensor("a", "U8", [1])
     f.tensor("padding", "U8", [7], bytes(7))
@@ -156,9 +156,9 @@ def offsets_around_2p15(f: FileBuilder) -> None:
 
 @accepts("OFF-09 SHP-04 OFF-10 ENT-11")
 def many_names_with_empty_ranges(f: FileBuilder) -> None:
-    """Four hundred empty tensors share one offset, beside a tensor of sixteen bytes.
+    """Four hundred empty tensors share one offset, next to a tensor of sixteen bytes.
 
-    Several names for one range are invalid only if the range is not empty. Empty tensors do not use memory.
+    Several tensors may share a range only if the range is empty. Empty tensors do not use memory.
     """
     f.tensor("w", "U8", [16])
     for index in range(400):

@@ -166,7 +166,7 @@ def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
     over=_places(larger=3, smaller=1),
 )
 def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
-    """Only the shape of one of three tensors is wrong ($slug). Its range and the file agree."""
+    """Only the shape of one of three tensors is wrong ($slug). The range and the file agree."""
     three_tensors(f, value[1], shape=[value[0]], size=8)
 
 
@@ -205,7 +205,7 @@ def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
     over=_places(larger=4, smaller=-4),
 )
 def range_alone(f: FileBuilder, value: tuple[int, int]) -> None:
-    """Only the range of one of three tensors is wrong ($slug). Its shape and the file agree."""
+    """Only the range of one of three tensors is wrong ($slug). The shape and the file agree."""
     three_tensors(f, value[1], end=8 * value[1] + 8 + value[0])
 
 

@@ -294,7 +294,7 @@ def replaced_by_other_values(f: LifecycleBuilder) -> None:
 
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_another_order(f: LifecycleBuilder) -> None:
-    """The new file has the tensors in the opposite order, so the old offsets point to the wrong tensor."""
+    """The new file has its tensors in the opposite order, so the old offsets point to the wrong tensor."""
     open_pair(f)
     f.replace(pair(FileBuilder(), NEW, b"\x44" * 8, "ba"))
     f.read("b")

@@ -1,9 +1,10 @@
 """Cost: limits on memory, time and bytes read, false claims, and sparse files.
 
-The budgets are generous and suit a small machine with two slow cores. They distinguish costs that grow with
-the file from constant costs, and quadratic costs from linear ones. Sparse files have offsets beyond 32 bits,
-and contain tensors that a reader can read without reading the others. Headers of 1, 5, 25 and 100 megabytes
-contain whatever is most expensive to read, to show whether time and memory grow in proportion to the size.
+The budgets are generous and suit a small machine with two slow cores. The budgets distinguish costs that grow
+with the file from constant costs, and quadratic costs from linear costs. Sparse files have offsets beyond 32
+bits, and contain tensors that a reader can read without reading the others. Headers of 1, 5, 25 and 100
+megabytes contain whatever is most expensive to read, to show whether time and memory grow in proportion to
+the size.
 """
 
 from __future__ import annotations
@@ -338,9 +339,9 @@ def _filled(f: RecipeBuilder, fill: Filling, size: int) -> None:
 def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """The header is large and valid: $slug.
 
-    Its cost must grow in proportion to its size. The cost grows faster if a reader looks up each name in a
-    list of all others or copies the rest of the text for each token. The cost is too high if a reader keeps
-    an object of a kilobyte for each entry.
+    The cost of reading such a header must grow in proportion to its size. The cost grows faster if a reader
+    looks up each name in a list of all others or copies the rest of the text for each token. The cost is too
+    high if a reader keeps an object of a kilobyte for each entry.
     """
     _filled(f, *value)
 

@@ -243,7 +243,7 @@ def every_entry_broken(f: RecipeBuilder, value: int) -> None:
 def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
     """Names that share their first thousand characters fill a header of $value bytes.
 
-    Hashes of only the first characters collide, and every comparison scans the whole prefix.
+    Hashes that cover only the first characters collide, and every comparison scans the whole shared prefix.
     """
     f.header("{")
     text = '"' + "layer." * 166 + '{i}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
@@ -283,7 +283,7 @@ def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     over=COUNTS,
 )
 def metadata_keys(f: RecipeBuilder, value: int) -> None:
-    """The metadata map has $value keys, beside one tensor."""
+    """The header has one tensor and a metadata map with $value keys."""
     f.header('{"__metadata__":{', {"each": '"key{i}":"value"', "count": value, "separator": ","}, "},")
     f.header(entry("w", "U8", [1], 0, 1), "}")
     f.align_header()

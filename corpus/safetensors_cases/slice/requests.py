@@ -176,7 +176,7 @@ NOTHING: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @chooses("slice-zero-dimension", "API-09", options=EMPTY, over=NOTHING)
 def dimension_of_0(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """The request has a range over a dimension of 0: $slug."""
+    """The request has a range over a dimension of length 0: $slug."""
     shape, index = value
     ask_numbers(f, *index, shape=shape)
 

@@ -137,7 +137,7 @@ INNER: Indices = {
 
 @accepts("API-05", importance="high", over=INNER, bugs=("FB-114",))
 def middle_dimension(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """The request selects a part of the middle one of three dimensions: $slug.
+    """The request selects a part of the middle dimension of three: $slug.
 
     The slice consists of several pieces of the file.
     """

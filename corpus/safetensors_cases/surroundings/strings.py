@@ -1,4 +1,4 @@
-"""Model of strings: one string in the header, its content, its position and the strings beside it."""
+"""Model of strings: one string in the header, its content, its position and the other strings."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _moved(begin: int, end: int) -> Act:
 
 
 def _overlap_of_one(f: FileBuilder, tensor: Tensor) -> None:
-    """Begin on the last byte of the previous tensor, without leaving any byte uncovered."""
+    """Begin the range on the last byte of the previous tensor, without leaving any byte uncovered."""
     tensor.begin, tensor.end = f.position - 1, f.position - 1 + len(tensor.data)
     tensor.data = tensor.data[1:]
 

@@ -105,7 +105,7 @@ def reserved_name_without_elements(f: WriteBuilder) -> None:
 def name_of_another_type(f: WriteBuilder, value: Any) -> None:
     """A tensor name is not a string ($slug), and must not be converted to one.
 
-    After a conversion, two keys that differ only in type would become one name.
+    After such a conversion, two keys that differ only in type would become the same name.
     """
     f.tensor(value)
 
