@@ -19,13 +19,13 @@ PROPERTIES = {
         tuple(f"n{count}" for count in COUNTS if count not in (100, 101, 1024)),
     ),
     "at": Property(
-        "position of the fault",
+        "tensor with the fault",
         {
             "first": "",
-            "second": "at the second",
-            "middle": "at the middle one",
-            "nextlast": "at the last but one",
-            "last": "at the last",
+            "second": "at the second tensor",
+            "middle": "at the middle tensor",
+            "nextlast": "at the second-to-last tensor",
+            "last": "at the last tensor",
         },
     ),
     "order": Property(
@@ -49,13 +49,13 @@ PROPERTIES = {
 _AHEAD = {"m4k": 4096, "m8k": 8192, "m64k": 65_536}
 EXCLUSIONS = (
     excludes("two tensors have no middle", count="n2", at="second middle nextlast"),
-    excludes("the second of three tensors is the middle one", count="n3", at="second nextlast"),
+    excludes("the second of three tensors is the middle tensor", count="n3", at="second nextlast"),
     excludes(
         "a long header in reverse order has no short recipe", count="n100 n101 n256 n257 n1024", order="rev"
     ),
     excludes("two tensors in two halves are in reverse order", count="n2", order="halves"),
-    excludes("lists with one tensor more have these", count="n16 n64 n100 n256", at="second middle"),
-    excludes("the middle tensor is as far from both ends", at="middle", times="twice"),
+    excludes("lists with one more tensor have these levels", count="n16 n64 n100 n256", at="second middle"),
+    excludes("the middle tensor is equally far from both ends", at="middle", times="twice"),
 )
 
 
@@ -144,7 +144,7 @@ LISTS = Model(
             {"count": ("n2", "n3", *LONG["count"])},
         ),
         "list-overlap": _topic(
-            "a tensor with the same byte as the previous one in a list",
+            "a tensor that shares a byte with the previous tensor in a list",
             OVERLAP,
             lambda p, *_: {"data": b"", "begin": p - 1, "end": p},
             ONCE,
@@ -152,7 +152,7 @@ LISTS = Model(
         ),
         "list-size": _topic("a tensor with one byte too few in a list", SIZE, lambda *_: {"shape": [2]}, ANY),
         "list-other-shape": _topic(
-            "a tensor with another shape than the others, and with one byte too few",
+            "a tensor with a different shape and one byte too few in a list",
             SIZE,
             lambda *_: {"dtype": "U16", "shape": [1, 2], "data": b"\1\2\3"},
         ),
