@@ -80,7 +80,7 @@ def threads_large_tensors(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
-    """One thread reads a large tensor while three read small ones many times."""
+    """One thread reads a large tensor while three threads read small tensors many times."""
     large(f, "a")
     small(f, "bcd")
     f.reader("a")

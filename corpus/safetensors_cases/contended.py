@@ -10,7 +10,7 @@ from safetensors_corpus.author.case import accepts
 from safetensors_corpus.author.write import ContendedBuilder
 
 SIZE = 512 * 1024
-"""Size in bytes of a large tensor, so that saving takes long enough for saves to overlap."""
+"""Size of a large tensor in bytes. Saving the tensor takes long enough for saves to overlap."""
 
 
 def saver(f: ContendedBuilder, number: int, size: int) -> None:

@@ -118,7 +118,7 @@ def infinities_and_zeros(f: FileBuilder, value: str) -> None:
 
 @accepts("DAT-04", over=FLOATS)
 def subnormals(f: FileBuilder, value: str) -> None:
-    """A tensor contains the smallest and largest subnormal $value numbers and the smallest normal one.
+    """A tensor contains the smallest and largest subnormal $value numbers and the smallest normal number.
 
     Code compiled with fast-math options flushes subnormal numbers to zero.
     """

@@ -107,7 +107,8 @@ def field_missing(f: FileBuilder, value: str) -> None:
 def data_offsets_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is empty and has no data_offsets.
 
-    Readers that index the missing pair crash. Readers that use 0 instead make the tensor alias another one.
+    Readers that index the missing pair crash. Readers that use 0 instead make the tensor alias another
+    tensor.
     """
     _beside_two(f, value, '{"dtype":"F32","shape":[0]}')
 

@@ -332,7 +332,7 @@ def no_bytes(f: FileBuilder) -> None:
 def short_file(f: FileBuilder, value: int) -> None:
     """A file of $value bytes ends inside the length prefix.
 
-    If a reader does not check how many bytes it got, zeros or stale memory fill the rest of the prefix.
+    If a reader does not check how many bytes it received, zeros or stale memory fill the rest of the prefix.
     """
     f.header = b""
     f.length = 2

@@ -1,7 +1,7 @@
 """Metadata: the map and its text, the reserved key and similar keys, and effects that the map must not have.
 
-The map varies in position, size and values, or is null. Its text may be invalid JSON, keys may be repeated,
-and values may describe features that the format does not have.
+The map varies in position, size and values, or is null. The text of the map may be invalid JSON, keys may be
+repeated, and values may describe features that the format does not have.
 """
 
 from __future__ import annotations
@@ -377,7 +377,7 @@ def similar_key(f: FileBuilder, value: str) -> None:
     over={"upper-case": "__METADATA__", "one-underscore-more": "__metadata___"},
 )
 def map_under_similar_key(f: FileBuilder, value: str) -> None:
-    """A map of strings appears under a key that only resembles the reserved one ($slug)."""
+    """A map of strings appears under a key that only resembles the reserved key ($slug)."""
     f.tensor("w", "F32", [2])
     f.metadata(None, raw='{"format":"pt"}', key=f'"{value}"')
 
@@ -573,7 +573,7 @@ def value_holds(f: FileBuilder, value: str) -> None:
 def key_twice_first_a_number(f: FileBuilder) -> None:
     """A metadata key appears twice, first with a number and then with a string.
 
-    A parser that keeps the last value drops the invalid one before any check.
+    A parser that keeps the last value drops the invalid value before any check.
     """
     _with_tensor(f, None, raw='{"k":1,"k":"a"}')
 

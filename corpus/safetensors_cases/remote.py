@@ -21,7 +21,7 @@ CHANGED_TO_NONE: Options = {
     "error": reject("IO_ERROR", "API_TRUNCATED"),
 }
 LONG = 140_000
-"""Header size in bytes that is larger than a usual first request."""
+"""Header size in bytes that is larger than a typical first request."""
 SIZES = ("short", "long")
 
 

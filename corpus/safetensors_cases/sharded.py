@@ -219,7 +219,7 @@ def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     over={"more": ("ab", "c", "d", "e"), "fewer": ("abcd",)},
 )
 def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
-    """An earlier model has $slug shards than the new one, so the save does not reuse any file name."""
+    """An earlier model has $slug shards than the new model, so the save does not reuse any file name."""
     f.earlier(*shards)
     f.tensors("abcd")
     _either(f)
@@ -311,13 +311,13 @@ BROKEN = {"empty": b"", "cut-off": b'{"weight_map":{"a":', "no-text": b"\xff\xfe
 
 @accepts("IDX-17", over=BROKEN)
 def index_before_is_broken(f: ShardedBuilder, data: bytes) -> None:
-    """The new index replaces a broken one: $slug."""
+    """The new index replaces a broken index: $slug."""
     f.folder.file(INDEX_NAME, data)
     f.tensors("abcd")
 
 
 def _too_much(f: ShardedBuilder) -> None:
-    """Save a small shard, and then one that does not fit on the disk."""
+    """Save a small shard, and then a shard that does not fit on the disk."""
     f.tensors("ab")
     f.tensor("c", "U8", [PAGES], b"\x07" * PAGES)
     f.max_shard_size = PAGES

@@ -283,7 +283,7 @@ def reversed_order_with_hole(f: FileBuilder) -> None:
 
 @rejects("OFF-06 HDR-17", codes="OFF_OVERLAP", importance="high")
 def reversed_order_with_overlap(f: FileBuilder) -> None:
-    """Three entries appear in reverse order, and the last range begins inside the one before it."""
+    """Three entries appear in reverse order, and the last range begins inside the previous range."""
     f.tensor("a", "U8", [8], at=0)
     f.tensor("b", "U8", [8], at=0)
     f.tensor("c", "U8", [8], b"tail", begin=12, end=20, at=0)
@@ -357,5 +357,5 @@ def metadata_twice_and_first_empty(f: FileBuilder) -> None:
     over={"dtype": {"DTYPE": '"I32"'}, "both": {"Dtype": '"U8"', "Shape": "[8]"}},
 )
 def field_in_other_case(f: FileBuilder, value: dict[str, str]) -> None:
-    """An entry has an unknown field that differs from a known one only in case ($slug)."""
+    """An entry has an unknown field that differs from a known field only in case ($slug)."""
     f.tensor("w", "F32", [2], fields=value)

@@ -175,7 +175,7 @@ def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
 def five_thousand_escapes(f: FileBuilder) -> None:
     """A tensor name has five thousand escaped characters.
 
-    A buffer sized for the decoded name is too small for the escaped one.
+    A buffer sized for the decoded name is too small for the escaped name.
     """
     f.tensor("w" * 5000, "F32", [2], key='"' + r"\u0077" * 5000 + '"')
 

@@ -51,7 +51,7 @@ def _map_to(f: IndexBuilder, name: str) -> None:
 def shard_path(f: IndexBuilder, name: str) -> None:
     """A shard name with separators leads out of the folder or takes a detour: $slug.
 
-    A loader that follows the name reads a file of the attacker's choice as a weight.
+    A loader that follows the name reads a weight from a file that the attacker chose.
     """
     _map_to(f, name)
 
@@ -90,7 +90,7 @@ def shard_windows_path(f: IndexBuilder, name: str) -> None:
     },
 )
 def shard_spelling(f: IndexBuilder, name: str) -> None:
-    """A shard name turns into another one when it is decoded, normalised, expanded or truncated: $slug."""
+    """Decoding, normalising, expanding or truncating a shard name turns it into a different name: $slug."""
     _map_to(f, name)
 
 

@@ -96,7 +96,7 @@ TENSORS = {
 
 @accepts("IDX-01 IDX-12 ENT-09", importance="high", over=TENSORS)
 def tensor_name(f: IndexBuilder, name: str) -> None:
-    """A tensor has a name that looks like something else: $slug.
+    """A tensor has a name that looks like something other than a tensor name: $slug.
 
     Tensor names are only data. A loader opens files by their shard names.
     """
@@ -149,7 +149,7 @@ def stray_shard(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 IDX-15")
 def broken_file_beside_shards(f: IndexBuilder) -> None:
-    """An invalid file with a safetensors name is in the same folder as the shards."""
+    """An invalid file whose name ends in .safetensors is in the same folder as the shards."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.file("extra.safetensors", b"no safetensors file")

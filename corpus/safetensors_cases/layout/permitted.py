@@ -43,7 +43,8 @@ UNALIGNED: dict[str, tuple[int, str]] = {
 def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
     """A tensor begins at an offset that is not aligned to the width of its elements: $slug.
 
-    Reading through a pointer to the element type is undefined behaviour in C, and faults on some processors.
+    Reading such a tensor through a pointer to the element type is undefined behaviour in C, and faults on
+    some processors.
     """
     f.tensor("a", "U8", [value[0]])
     f.tensor("b", value[1], [3])
@@ -74,7 +75,7 @@ def empty_tensor(f: FileBuilder, value: int) -> None:
 def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     """The header lists an empty tensor last, although its range is [$value, $value].
 
-    A reader that sorts only by begin offset may put the empty tensor after one that begins at the same
+    A reader that sorts only by begin offset may put the empty tensor after a tensor that begins at the same
     offset. The resulting order looks like an overlap.
     """
     f.tensor("a", "F32", [2])
@@ -186,7 +187,7 @@ def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
 def rows_padded(f: FileBuilder) -> None:
     """Each of five rows of three bytes is padded to four bytes, as in image code.
 
-    The format does not have strides. The range is larger than shape and dtype require.
+    The format does not have strides. The range is larger than the shape and the dtype require.
     """
     f.tensor("w", "U8", [5, 3], pattern("w", 20))
 

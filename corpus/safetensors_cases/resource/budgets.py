@@ -26,8 +26,8 @@ PREFETCH = (1 << 20) + (64 << 10)
 Buffered readers read 4 KiB to 1 MiB at a time, however little they need: 8 KiB in Rust and Java, 128 KiB in
 recent Python. Of 38 readers, most read 8 to 4,096 bytes before they reject a file, and scanners read up to
 86,016. A reader with a buffer of 1 MiB also reads the length prefix first, and perhaps a page of a system
-file. These extra bytes must not make it fail. A reader that reads a large header instead of rejecting the
-file by its length exceeds the limit a hundredfold.
+file. These extra bytes must not make such a reader fail. A reader that reads a large header instead of
+rejecting the file because of its length exceeds the limit a hundredfold.
 """
 BYTES_MISSING = ("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH")
 SIXTEEN = bytes(range(1, 17))
@@ -47,8 +47,8 @@ def linear_cost(f: RecipeBuilder) -> None:
 
     Memory: LIM-03 suggests less than twenty times the header size. Time: the official library needs about 0.4
     s per megabyte for the most expensive headers. With a budget of 0.8 s, a reader that takes twice as long
-    passes, and a quadratic one fails for headers of a few megabytes or more. Bytes read: only the header
-    (API-01), but twice, because some readers read it again to determine why they reject the file.
+    passes, and a reader with quadratic cost fails for headers of a few megabytes or more. Bytes read: only
+    the header (API-01), but twice, because some readers read it again to determine why they reject the file.
     """
     size = f.header_size
     f.budget = {
@@ -202,7 +202,7 @@ def opened_only(f: RecipeBuilder, value: int) -> None:
 
 @accepts("LIM-07 OFF-14 API-01", steps=("slice",), importance="high")
 def element_count_beyond_32_bits(f: RecipeBuilder) -> None:
-    """A tensor of 2^32 + 2 elements precedes the requested one."""
+    """A tensor of 2^32 + 2 elements precedes the requested tensor."""
     count = 2**32 + 2
     f.header(
         "{",
@@ -229,7 +229,8 @@ def unaligned_behind_2p32(f: RecipeBuilder) -> None:
 def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     """The end of the range is exactly 2^32 bytes past the end of the data.
 
-    To a reader that uses 32 bits, the two ends are equal, so it continues far past the end of the file.
+    To a reader that uses 32-bit integers, the two ends are equal, so the reader continues far past the end of
+    the file.
     """
     f.header("{", entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), "}")
     f.data(FAR)
@@ -240,8 +241,8 @@ def data_shorter_by_2p32(f: RecipeBuilder) -> None:
 def data_longer_by_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes follow the last tensor.
 
-    To a reader that uses 32 bits, the file seems to end where it should, so four gigabytes can be hidden
-    after the last tensor.
+    To a reader that uses 32-bit integers, the file seems to end where it should, so four gigabytes can be
+    hidden after the last tensor.
     """
     f.header("{", entry("w", "F32", [2], 0, 8), "}")
     f.data(FAR, {"zeros": 2**32})

@@ -82,7 +82,7 @@ def thirty_two_dimensions_of(f: FileBuilder, value: list[int]) -> None:
     bugs={"30000": ("FB-202",)},
 )
 def rank(f: FileBuilder, value: int) -> None:
-    """A tensor has $value dimensions, and all except the last one are 1.
+    """A tensor has $value dimensions, and all except the last are 1.
 
     A reader that copies the shape into a fixed-size array writes past the end of the array.
     """
@@ -313,7 +313,7 @@ def beyond_64_bits_beside_zero(f: FileBuilder, value: str) -> None:
 def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
     """A dimension is written as -0, and the name of the tensor is an escaped minus sign.
 
-    A reader that only counts minus signs before and after decoding finds one each time.
+    A reader that only counts minus signs finds one before decoding and one after decoding.
     """
     f.tensor("-", "U8", [0], b"", key=r'"\u002d"', fields={"shape": "[-0]"})
 
@@ -412,7 +412,7 @@ def minus_in_one_of_three(f: FileBuilder, value: int) -> None:
 def zeros_at_end_of_numbers(f: FileBuilder) -> None:
     """The dimensions include 10, 100, 20 and 0.
 
-    A check for leading zeros must not reject them.
+    A check for leading zeros must not reject these numbers.
     """
     f.tensor("a", "U8", [10, 100])
     f.tensor("b", "U8", [0])

@@ -80,7 +80,7 @@ EMPTY_OR_NOT = {
 
 @rejects("SHP-04 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=EMPTY_OR_NOT)
 def empty_or_not(f: FileBuilder, value: Sized) -> None:
-    """Shape and range disagree about whether the tensor is empty: $slug."""
+    """The shape and the range disagree about whether the tensor is empty: $slug."""
     sized(f, *value)
 
 
@@ -193,7 +193,7 @@ PRODUCT_NEAR = {
 def product_near(f: FileBuilder, value: list[int]) -> None:
     """The number of U8 elements is $slug, but there are only eight bytes of data.
 
-    The count fits into an unsigned 64-bit integer. As a signed integer, it is negative or the largest
+    The count fits into an unsigned 64-bit integer. As a signed integer, the count is negative or the largest
     possible.
     """
     sized(f, "U8", value, 8)
@@ -269,7 +269,7 @@ def product_wraps_to_size_in_one_of_three(f: FileBuilder, value: int) -> None:
     "SHP-05", codes=WRAPPED, importance="critical", over={"front": [2, 2**63 + 1], "back": [2**63 + 1, 2]}
 )
 def product_wraps_to_two_and_back(f: FileBuilder, value: list[int]) -> None:
-    """The product of the first two dimensions wraps around to two; the large one is at the $slug.
+    """The product of the first two dimensions wraps around to two; position of the large dimension: $slug.
 
     The third dimension is 3. A reader that checks only the last multiplication sees two times three.
     """
@@ -293,7 +293,7 @@ def product_wraps_twice(f: FileBuilder) -> None:
     over={"one-byte": 1, "eight-bytes": 8},
 )
 def zero_and_overflow_over_data(f: FileBuilder, value: int) -> None:
-    """A zero dimension precedes others that overflow, and the range is not empty ($slug).
+    """A zero dimension precedes other dimensions that overflow, and the range is not empty ($slug).
 
     A reader may treat the tensor as empty or reject the overflow. In either case, the tensor cannot contain
     data.

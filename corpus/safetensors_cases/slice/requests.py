@@ -63,7 +63,7 @@ HUGE: dict[str, slice] = {
 def bound(f: SliceBuilder, value: slice) -> None:
     """A bound does not fit into a machine register: $slug.
 
-    Truncated to its low bits or read as a negative number, it becomes a bound inside the tensor.
+    Truncated to its low bits or read as a negative number, the bound may be inside the tensor.
     """
     ask_numbers(f, value)
 
@@ -83,7 +83,7 @@ ANSWERED: Options = {"answer": ACCEPT, "refuse": OUT}
 def number_beyond_64_bits(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A number in the request exceeds 64 bits, but its meaning is clear: $slug.
 
-    A language that converts it to a machine integer may raise its own error.
+    A language that converts the number to a machine integer may raise its own error.
     """
     ask_numbers(f, *index)
 

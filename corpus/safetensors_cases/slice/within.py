@@ -245,14 +245,14 @@ ZERO: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @accepts("SHP-04 API-05", over=ZERO)
 def no_bytes(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """An empty tensor is sliced along dimensions that are not 0: $slug."""
+    """An empty tensor is sliced along dimensions whose length is not 0: $slug."""
     shape, index = value
     ask_numbers(f, *index, shape=shape, beside=2)
 
 
 @accepts("API-04 API-05", over=("F4", "F6_E2M3", "F8_E8M0", "F8_E4M3FNUZ"))
 def beside(f: SliceBuilder, dtype: str) -> None:
-    """The tensor next to the requested one has the dtype $value, which few frameworks support."""
+    """The tensor next to the requested tensor has the dtype $value, which few frameworks support."""
     f.tensor("rare", dtype, [4])
     f.tensor("t", "F32", [3, 2])
     f.ask("t", S(1, 3))
@@ -458,7 +458,7 @@ def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], 
 
 @rejects("OFF-05", codes="OFF_SIZE_MISMATCH", importance="high")
 def other_size_of_the_tensor_before(f: SliceBuilder) -> None:
-    """The range of the tensor before the requested one is a byte longer than dtype and shape require."""
+    """The range of the tensor before the requested tensor is one byte longer than its shape requires."""
     f.tensor("before", "U8", [3], pattern("before", 4))
     f.tensor("t", "BF16", [2, 3])
     f.metadata({"format": "pt"})

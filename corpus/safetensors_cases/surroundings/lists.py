@@ -15,7 +15,7 @@ PROPERTIES = {
     "count": Property(
         "number of tensors",
         {"n2": ""} | {f"n{count}": f"{count:,} tensors" for count in COUNTS[1:]},
-        # Readers in Python need much time for a thousand tensors, so only some faults have that many.
+        # Python readers take a long time to read a thousand tensors, so only some faults use that many.
         tuple(f"n{count}" for count in COUNTS if count not in (100, 101, 1024)),
     ),
     "at": Property(
@@ -62,7 +62,7 @@ EXCLUSIONS = (
 Fault = Callable[[int, int, int], dict[str, Any]]
 """Function of the position in the buffer, the position in the list, and the number of tensors.
 
-It returns the arguments that describe the faulty tensor, which is a valid tensor of one byte otherwise.
+It returns the arguments that describe the faulty tensor, which is otherwise a valid tensor of one byte.
 """
 
 

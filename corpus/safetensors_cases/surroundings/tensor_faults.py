@@ -205,7 +205,7 @@ def _field(name: str, text: str | Callable[[Tensor], str] | None) -> Act:
 
 
 def _offsets(form: Callable[[int, int], str], name: str = "data_offsets") -> Act:
-    """Write the range as ``form`` of its begin and end, in a field called ``name``."""
+    """Write the two offsets as ``form`` spells them, in a field called ``name``."""
 
     def change(f: FileBuilder, tensor: Tensor) -> None:
         text = form(f.position, f.position + len(tensor.data))

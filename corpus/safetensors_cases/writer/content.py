@@ -183,7 +183,7 @@ SIZES: dict[str, tuple[str, list[int], int]] = {
 
 @rejects("WRT-17", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"), importance="high", over=SIZES)
 def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
-    """The size of the buffer does not match dtype and shape: $slug.
+    """The size of the buffer does not match the dtype and the shape: $slug.
 
     If the writer saves the tensor, the file breaks OFF-05, or the writer reads past the end of the buffer.
     """
