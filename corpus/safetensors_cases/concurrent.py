@@ -1,7 +1,7 @@
 """Concurrent: several threads or processes read one file at the same time.
 
-Each of them must get the same bytes as if it were the only one. Known failures: readers share the position in
-one open file (ooples/AiDotNet.Tensors#258), a second reader sees half-initialised state, a lock is never
+Each reader must get the same bytes that it would get on its own. Known failures: readers share the position
+in one open file (ooples/AiDotNet.Tensors#258), a second reader sees half-initialised state, a lock is never
 released, or a forked process shares state with its parent unintentionally.
 """
 
@@ -50,7 +50,7 @@ def pages(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, importance="high", over={**FEW, "thirty-two": 32, "forty": 40, "sixty-four": 64})
 def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
-    """Threads ($slug) read the same tensor from a file that has only just been opened.
+    """Threads ($slug) read the same tensor from a file that has just been opened.
 
     All threads race to create whatever the reader initialises on first use.
     """
@@ -63,7 +63,7 @@ def threads_same_tensor(f: ConcurrentBuilder, count: int) -> None:
 def threads_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
     """Threads ($slug) each read a different tensor.
 
-    If seeking and reading are two steps, a thread may read at the position that another thread has set.
+    If seeking and reading are separate steps, a thread may read from a position that another thread has set.
     """
     small(f)
     for name in NAMES[:count]:
@@ -80,7 +80,7 @@ def threads_large_tensors(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
-    """One thread reads a large tensor while three read small ones many times."""
+    """One thread reads a large tensor while three threads read small tensors many times."""
     large(f, "a")
     small(f, "bcd")
     f.reader("a")
@@ -90,9 +90,9 @@ def threads_large_tensor_beside_small_ones(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS, over={"by-one": "a", "by-all": "h"})
 def threads_after_a_tensor_was_taken(f: ConcurrentBuilder, first: str) -> None:
-    """A tensor that was read before the threads start is requested again: $slug.
+    """A tensor that was read before the threads started is requested again: $slug.
 
-    A reader must not return a cached tensor when another one is requested.
+    A reader must not return a cached tensor when a different tensor is requested.
     """
     small(f)
     f.taken_before = (first,)
@@ -147,7 +147,7 @@ def threads_same_shape_and_dtype(f: ConcurrentBuilder) -> None:
 
 @accepts(THREADS)
 def threads_many_rounds(f: ConcurrentBuilder) -> None:
-    """Four threads read two tensors each, a hundred times over."""
+    """Four threads each read two tensors, a hundred times."""
     small(f)
     f.times = 100
     for place in range(4):
@@ -158,7 +158,8 @@ def threads_many_rounds(f: ConcurrentBuilder) -> None:
 def threads_unknown_name(f: ConcurrentBuilder, count: int) -> None:
     """A tensor name that the file does not contain is requested by $slug of four threads.
 
-    The error must affect only that request. If the reader does not release a lock, all other threads block.
+    The error must affect only that request. A reader that does not release its lock after the error blocks
+    all other threads.
     """
     small(f)
     f.times = 4
@@ -205,7 +206,7 @@ def threads_opening_each(f: ConcurrentBuilder, count: int) -> None:
 def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) are forked while the file is open, and all of them read the same tensor.
 
-    If the threads of a library do not survive the fork, the library waits for them forever.
+    A library whose worker threads do not survive the fork may wait for them forever.
     """
     small(f)
     f.by = "processes"
@@ -217,7 +218,7 @@ def forked_same_tensor(f: ConcurrentBuilder, count: int) -> None:
 def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
     """Processes ($slug) are forked while the file is open, and each reads a different tensor.
 
-    The processes share one position in the open file.
+    The processes share the read position of the open file.
     """
     small(f)
     f.by = "processes"
@@ -227,7 +228,7 @@ def forked_another_tensor_each(f: ConcurrentBuilder, count: int) -> None:
 
 @chooses(FORK, options=FORKED, importance="high")
 def forked_large_tensors(f: ConcurrentBuilder) -> None:
-    """Four processes are forked while the file is open, and each reads a tensor of many memory pages."""
+    """Four processes, forked while the file is open, each read a tensor that spans many memory pages."""
     large(f)
     f.by = "processes"
     for name in "abcd":
@@ -272,7 +273,7 @@ def forked_parent_closes_meanwhile(
 ) -> None:
     """The children read $slug tensors once, the parent closes the file, and the children continue reading.
 
-    A process must not release memory that all of them share.
+    A process must not release memory that it shares with the others.
     """
     tensors(f)
     f.by = "processes"
@@ -315,7 +316,7 @@ def processes_opening_each_large(f: ConcurrentBuilder) -> None:
 
 @accepts(PROCESSES)
 def processes_opening_each_beside_the_parent(f: ConcurrentBuilder) -> None:
-    """The parent has opened the file and read a tensor. Its children open the file again."""
+    """The parent has opened the file and read a tensor, and its children open the file again."""
     small(f)
     f.by = "processes"
     f.opened = "each"

@@ -1,7 +1,7 @@
 """Contended: several processes save to one path at the same time.
 
-Known failures: all processes use the same temporary name (unslothai/unsloth-zoo#1078), or they write into the
-target itself.
+Known failures: all processes use the same temporary file name (unslothai/unsloth-zoo#1078), or they write
+into the target itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from safetensors_corpus.author.case import accepts
 from safetensors_corpus.author.write import ContendedBuilder
 
 SIZE = 512 * 1024
-"""Size in bytes of a large tensor, so that saving takes long enough for saves to overlap."""
+"""Size of a large tensor in bytes. Saving the tensor takes long enough for saves to overlap."""
 
 
 def saver(f: ContendedBuilder, number: int, size: int) -> None:

@@ -55,7 +55,7 @@ def _bits(f: FileBuilder, dtype: str, values: list[tuple[int, int, int]]) -> Non
     | {"i32": ("FB-83", "FB-221"), "u32": ("FB-221",)},
 )
 def known_values(f: FileBuilder, value: str) -> None:
-    """A tensor has four known $value elements whose least significant byte comes first.
+    """A tensor has four known $value elements, each stored with its least significant byte first.
 
     No element reads the same in both byte orders, so the case detects swapped bytes.
     """
@@ -73,7 +73,8 @@ def complex_parts(f: FileBuilder) -> None:
 def u16_beside_bf16(f: FileBuilder) -> None:
     """Two tensors contain the same bytes, once as U16 and once as BF16.
 
-    Frameworks that lack one of the two have stored it as the other. Reading must preserve the dtype.
+    Frameworks that lack one of these dtypes have stored its tensors as the other dtype. Reading must preserve
+    the dtype.
     """
     data = struct.pack("<HHH", 0x3F80, 0x4000, 0xBF80)
     f.tensor("a", "U16", [3], data)
@@ -92,7 +93,7 @@ def row_major(f: FileBuilder, value: tuple[str, str]) -> None:
 
 @accepts("DAT-03 DAT-02")
 def rows_without_padding(f: FileBuilder) -> None:
-    """Five rows of three bytes follow one another without gaps.
+    """Five rows of three bytes are stored without gaps.
 
     Image and graphics code often aligns rows to four bytes.
     """
@@ -101,9 +102,9 @@ def rows_without_padding(f: FileBuilder) -> None:
 
 @accepts("DAT-04", importance="high", over=FLOATS)
 def nan_payloads(f: FileBuilder, value: str) -> None:
-    """A tensor contains quiet and signalling $value NaNs with payloads and with both signs.
+    """A tensor contains quiet and signalling $value NaNs with payloads and both signs.
 
-    Passing a NaN through a floating-point register or through another width may change its bits.
+    Passing a NaN through a floating-point register, or converting it to another width, may change its bits.
     """
     top = 1 << (PARTS[value][1] - 1)
     _bits(f, value, [(0, -1, top), (1, -1, top), (0, -1, top | 5), (0, -1, 1), (1, -1, 3), (1, -1, -1)])
@@ -117,7 +118,7 @@ def infinities_and_zeros(f: FileBuilder, value: str) -> None:
 
 @accepts("DAT-04", over=FLOATS)
 def subnormals(f: FileBuilder, value: str) -> None:
-    """A tensor contains the smallest and largest subnormal $value numbers and the smallest normal one.
+    """A tensor contains the smallest and largest subnormal $value numbers and the smallest normal number.
 
     Code compiled with fast-math options flushes subnormal numbers to zero.
     """
@@ -169,7 +170,8 @@ def one_byte_value(f: FileBuilder, value: int) -> None:
 def looks_like_header(f: FileBuilder) -> None:
     """The data begins with another length prefix and header.
 
-    Everything after the first header is data. A reader that searches for braces finds a second file.
+    Everything after the first header is data. A reader that searches for braces finds what looks like a
+    second file.
     """
     inner = FileBuilder()
     inner.tensor("inner", "F32", [2])
@@ -197,8 +199,8 @@ BOOL_BYTES = {
 def bool_bytes(f: FileBuilder, value: bytes) -> None:
     """BOOL elements are stored as bytes other than 0 and 1: $slug.
 
-    In some languages, a boolean has only two valid bit patterns, and a reader must not create one from any
-    other byte.
+    In some languages, a boolean has only two valid bit patterns, so a reader must not create a boolean from
+    any other byte.
     """
     f.tensor("w", "BOOL", [len(value)], value, views={"normalise": bytes(min(b, 1) for b in value)})
 
@@ -259,7 +261,7 @@ def integers_beyond_floats(f: FileBuilder, value: tuple[str, str, tuple[int, ...
     },
 )
 def complex_parts_of(f: FileBuilder, value: tuple[int, int]) -> None:
-    """Two complex numbers have unusual parts, the second with the two parts swapped: $slug.
+    """A complex number has unusual parts, and a second number has the same parts swapped: $slug.
 
     Multiplying a complex number by one, or computing it from its parts, changes some of these values.
     """
@@ -280,7 +282,7 @@ BLOCKS = {"4-kib": 1 << 12, "64-kib": 1 << 16, "128-kib": 1 << 17}
 
 @accepts("OFF-11 DAT-06", importance="high", over=BLOCKS)
 def tensor_across_block_of_data(f: FileBuilder, value: int) -> None:
-    """Two tensors cross the end of a block of $value bytes of the data buffer, one with odd offsets."""
+    """Two tensors cross the end of a $value-byte block of the data buffer, and one has odd offsets."""
     f.tensor("zeros", "U8", [value - 4], bytes(value - 4))
     f.tensor("a", "F32", [2])
     f.tensor("more", "U8", [value - 7], b"\1" * (value - 7))
@@ -289,7 +291,7 @@ def tensor_across_block_of_data(f: FileBuilder, value: int) -> None:
 
 @accepts("OFF-11 DAT-06", importance="high", over=BLOCKS)
 def tensor_across_block_of_file(f: FileBuilder, value: int) -> None:
-    """Two tensors cross the end of a block of $value bytes of the file, one with odd offsets."""
+    """Two tensors cross the end of a $value-byte block of the file, and one has odd offsets."""
     f.padding = b""
     size = 2 * value - 4 - 8
 
@@ -311,10 +313,10 @@ WHOLE_BYTES = [code for code, bits in DTYPE_BITS.items() if bits % 8 == 0 and co
 
 @accepts("DAT-06 DTY-05", ahead=rare(WHOLE_BYTES), over=WHOLE_BYTES)
 def sizes_around_vectors(f: FileBuilder, value: str) -> None:
-    """Tensors of $value have element counts around the widths of vector registers.
+    """Tensors of dtype $value have element counts at or close to the width of a vector register.
 
-    Their bytes are all zeros, all ones, or different. Code that works on vectors treats the remaining
-    elements separately.
+    The bits of a tensor are all zeros, all ones, or mixed. Vectorised code handles the elements that do not
+    fill a register separately.
     """
     for count in REMAINDERS:
         f.tensor(f"w{count}", value, [count])

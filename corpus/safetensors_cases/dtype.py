@@ -77,7 +77,7 @@ def one_byte_more_among_three(f: FileBuilder, value: str) -> None:
 def f64_with_half_the_bytes(f: FileBuilder) -> None:
     """A tensor has four F64 elements in 16 bytes, which is the size of four F32 elements.
 
-    A reader that narrows wide elements while loading may check the size for the narrower type.
+    A reader that narrows wide elements while loading may check the size against the narrower type.
     """
     f.tensor("w", "F64", [4], pattern("w", 16))
 
@@ -143,7 +143,7 @@ PART_OF_A_BYTE = {
 def part_of_a_byte(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """The last packed element ends inside a byte, and the range is rounded: $slug.
 
-    Integer division discards the missing bits, so size and range seem to agree.
+    Integer division discards the missing bits, so the size and the range seem to agree.
     """
     sized(f, *value)
 
@@ -174,8 +174,8 @@ def part_of_a_byte_among_three(f: FileBuilder, value: int) -> None:
 def packed_sized_otherwise(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
     """The range of a packed tensor matches a different way of counting elements: $slug.
 
-    Frameworks store two F4 elements in one byte and show the shape of the storage. Files contain the logical
-    shape.
+    Some frameworks store two F4 elements in one byte and report the shape of that storage. The shape in a
+    file counts the elements themselves.
     """
     sized(f, *value)
 
@@ -364,7 +364,7 @@ def escaped_text(f: FileBuilder, value: str) -> None:
 
 @accepts("ENT-09 DTY-02 DTY-03")
 def names_like_dtype_forms(f: FileBuilder) -> None:
-    """Tensor names look like invalid dtypes, but the dtypes are plain strings."""
+    """Tensor names look like invalid dtypes, but the actual dtypes are valid strings."""
     for name in ('{"U8":null}', '["F32"]', "null", "32", "F32|F16", "float32"):
         f.tensor(name, "U8", [2], fields={"dtype": ' "U8" '})
 
@@ -402,7 +402,7 @@ LONGEST = [code for code in DTYPE_BITS if len(code) == max(map(len, DTYPE_BITS))
 def longer_than_the_longest_code(f: FileBuilder, value: str) -> None:
     """The dtype is $value, which begins with one of the two longest codes.
 
-    A reader that copies a dtype into a buffer for the longest code ignores what follows.
+    A reader that copies a dtype into a buffer sized for the longest code drops the rest of the string.
     """
     f.tensor("w", "F8_E4M3FNUZ", [8], fields={"dtype": f'"{value}"'})
 

@@ -63,7 +63,7 @@ def array_alone(f: FileBuilder) -> None:
 
 @chooses("entry-as-array", "ENT-02", options=AS_ARRAY)
 def array_beside_objects(f: FileBuilder) -> None:
-    """One of three tensors is written as an array, and the others are written as objects."""
+    """One of three tensors is written as an array, and the other two are written as objects."""
     three_tensors(f, 1, usual=ONE, value='["F32",[1],[4,8]]')
 
 
@@ -107,7 +107,8 @@ def field_missing(f: FileBuilder, value: str) -> None:
 def data_offsets_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three tensors is empty and has no data_offsets.
 
-    Readers that index the missing pair crash. Readers that use 0 instead make the tensor alias another one.
+    Readers that index the missing pair crash. Readers that use 0 instead make the tensor alias another
+    tensor.
     """
     _beside_two(f, value, '{"dtype":"F32","shape":[0]}')
 
@@ -153,15 +154,15 @@ def field_name_variant(f: FileBuilder, value: tuple[str, str]) -> None:
     },
 )
 def unknown_field(f: FileBuilder, value: dict[str, str]) -> None:
-    """An entry has an unknown field after the three known ones: $slug."""
+    """An entry has an unknown field after the three known fields: $slug."""
     f.tensor("w", "F32", [2], fields=value)
 
 
 @chooses("rare-ignored-values", options=RARE)
 def unknown_field_in_front(f: FileBuilder) -> None:
-    """An entry begins with an unknown field that quotes the three known ones in a string.
+    """An entry begins with an unknown field whose string value contains the text of the three known fields.
 
-    A reader that searches the text for field names finds the quoted ones first.
+    A reader that searches the text for field names finds the quoted names first.
     """
     quoted = '"x":"\\"dtype\\":\\"I64\\",\\"shape\\":[9],\\"data_offsets\\":[0,72]"'
     f.tensor("w", "F32", [2], value="{" + quoted + ',"dtype":"F32","shape":[2],"data_offsets":[0,8]}')
@@ -171,7 +172,8 @@ def unknown_field_in_front(f: FileBuilder) -> None:
 def field_names_escaped(f: FileBuilder) -> None:
     """The three field names are written with JSON escapes.
 
-    A reader must compare names after decoding them. If it compares the raw text, it does not find the fields.
+    A reader must compare names after decoding them. A reader that compares the raw text does not find the
+    fields.
     """
     value = '{"d\\u0074ype":"F32","\\u0073hape":[2],"data\\u005foffsets":[0,8]}'
     f.tensor("w", "F32", [2], value=value)
@@ -365,7 +367,7 @@ def dtype_missing(f: FileBuilder, value: int) -> None:
 def shape_missing(f: FileBuilder, value: int) -> None:
     """The $slug of three entries has no shape.
 
-    A missing shape does not mean a scalar, although the range would match one.
+    A missing shape does not mean a scalar, although the range would match a scalar.
     """
     three_tensors(f, value, usual=ONE, fields={"shape": None})
 
@@ -410,7 +412,7 @@ def dtype_twice(f: FileBuilder, value: int) -> None:
 def other_order_without(f: FileBuilder, value: str) -> None:
     """The fields are in reverse order, and one of them is missing: $slug.
 
-    The order is free, but all three fields are required.
+    Fields may appear in any order, but all three are required.
     """
     f.tensor("w", "F32", [1], order=FIELDS[::-1], fields={value: None})
 
@@ -426,7 +428,7 @@ def other_order_with_repetition(f: FileBuilder) -> None:
 def names_like_file_properties(f: FileBuilder) -> None:
     """Tensors are named metadata, format, version, header and other words that describe a file.
 
-    Every key except the reserved one is the name of a tensor.
+    Every key except the reserved key is the name of a tensor.
     """
     for name in ("metadata", "format", "version", "$schema", "_comment", "header"):
         f.tensor(name, "F32", [1])
@@ -443,7 +445,7 @@ def names_like_entries(f: FileBuilder) -> None:
 def names_like_misspelled_fields(f: FileBuilder) -> None:
     """Tensors are named Dtype, SHAPE, dataOffsets and offsets.
 
-    These are invalid as field names of an entry, but valid as tensor names.
+    An entry must not use these strings as field names, but they are valid tensor names.
     """
     for name in ("Dtype", "SHAPE", "dataOffsets", "offsets"):
         f.tensor(name, "U8", [3])
@@ -463,7 +465,7 @@ def capital_letter_in_entry(f: FileBuilder, value: int) -> None:
 def no_entry_and_then_again(f: FileBuilder, value: str) -> None:
     """A tensor name appears twice, and its first value is not an entry ($slug).
 
-    A parser that keeps the last value hides the invalid first one.
+    A parser that keeps the last value hides the invalid first value.
     """
     header_text(f, f'{{"w":{value},"w":ENTRY}}')
 
@@ -537,7 +539,7 @@ NAMES_APART = {
 
 @accepts("HDR-19", importance="high", over=NAMES_APART)
 def names_apart(f: FileBuilder, value: tuple[str, str]) -> None:
-    """Cleaning, case folding or normalising would make two names equal: $slug.
+    """Cleaning, case-folding or normalising two names would make them equal: $slug.
 
     The names belong to two tensors with different content.
     """

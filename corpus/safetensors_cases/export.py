@@ -1,7 +1,7 @@
-"""Export: programs that write the tensors of a file to files in a folder, whatever the names are.
+"""Export: programs that write the tensors of a file to separate files in a folder, whatever their names.
 
-A name must not lead to a path that could harm a machine without a sandbox. It may lead at most three folders
-up, and an absolute path begins with ``@ROOT@``, which is the directory of the case.
+The names in these cases must not harm a machine that runs them without a sandbox. A relative path leads at
+most three folders up, and an absolute path begins with ``@ROOT@``, which is the directory of the case.
 """
 
 from __future__ import annotations

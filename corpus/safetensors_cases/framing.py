@@ -1,10 +1,10 @@
 """Framing: the length prefix, the sizes of files and headers, and files of other formats.
 
-In some cases, the prefix is missing or misplaced, or contradicts the header or the file. In others, the file
-or the header is tiny, or its size is at the limit of an integer type or of a first read. A reader that
-fetches a file over a network requests the beginning first, and the rest of the header only if the header is
-longer. The prefix takes up eight bytes of that first read. A reader that ignores this loses the end of
-headers of certain lengths.
+In some cases, the prefix is missing or misplaced, or contradicts the header or the file. In other cases, the
+file or the header is tiny, or its size is at the limit of an integer type or of the first read. A reader that
+fetches a file over a network first requests its beginning, and requests the rest of the header only if the
+header is longer. The prefix takes up eight bytes of that first read. A reader that does not allow for the
+prefix loses the end of headers of certain lengths.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ def length_one_more(f: FileBuilder) -> None:
 def length_one_more_blank(f: FileBuilder) -> None:
     """The length prefix is one too large, and the data byte it includes looks like padding.
 
-    The header is still well-formed. Only the last tensor now ends one byte past the end of the file.
+    The header is still well-formed. The only fault is that the last tensor now ends one byte past the end of
+    the file.
     """
     f.tensor("w", "U8", [8], b" seven..")
     f.length = len(f.render()) - 8 - 8 + 1
@@ -149,7 +150,8 @@ def length_bit_added(f: FileBuilder, value: int) -> None:
 def length_prefix_huge(f: FileBuilder, value: int) -> None:
     """The length prefix claims $value bytes.
 
-    As a signed number, the length is negative or the largest possible. Adding 8 may make it wrap around.
+    As a signed number, the length is negative or the largest possible. Adding 8 to the length may make it
+    wrap around.
     """
     f.tensor("w", "F32", [2])
     f.length = value
@@ -190,7 +192,8 @@ def length_at_cap(f: FileBuilder) -> None:
 def length_zero(f: FileBuilder, value: bytes) -> None:
     """The header length is zero ($slug).
 
-    An empty header is not an empty object. A reader that checks its first byte reads out of bounds.
+    An empty header is not an empty object. A reader that checks the first byte of the header reads out of
+    bounds.
     """
     f.header = b""
     f.trailer = value
@@ -214,9 +217,9 @@ def length_mod_8(f: FileBuilder, value: int) -> None:
 
 @rejects("OFF-08 FRM-01 HDR-04", codes=("OFF_TRAILING", "OFF_HOLE"), importance="high", bugs=("FB-03",))
 def data_start_rounded_up(f: FileBuilder) -> None:
-    """Zeros after the header, which its length does not include, align the data to a multiple of 64.
+    """Zeros after the header align the data to a multiple of 64, but the header length does not include them.
 
-    Offsets count from the end of the header, so readers that do not round find other bytes there.
+    Offsets count from the end of the header, so readers that do not round up return different bytes.
     """
     f.padding = b""
     f.gap(-(8 + len(ONE)) % 64)
@@ -272,7 +275,7 @@ def no_length_prefix(f: FileBuilder) -> None:
     ),
 )
 def length_before_wrap(f: FileBuilder, value: int) -> None:
-    """The length prefix claims a header of $slug bytes. Adding 8 reaches or passes a power of two.
+    """The length prefix claims $slug bytes, and adding 8 to this length reaches or passes a power of two.
 
     The computed end of the header then becomes zero, one, negative or the largest integer.
     """
@@ -329,7 +332,7 @@ def no_bytes(f: FileBuilder) -> None:
 def short_file(f: FileBuilder, value: int) -> None:
     """A file of $value bytes ends inside the length prefix.
 
-    If a reader does not check how many bytes it got, zeros or stale memory fill the rest of the prefix.
+    If a reader does not check how many bytes it received, zeros or stale memory fill the rest of the prefix.
     """
     f.header = b""
     f.length = 2
@@ -359,7 +362,7 @@ SMALL_BROKEN = {
 @rejects("HDR-06 HDR-02", codes=("HDR_NOT_OBJECT", "HDR_BAD_START", "HDR_NOT_JSON"), over={"1-space": b" "})
 @rejects("HDR-02 HDR-06", codes=("HDR_BAD_START", "HDR_NOT_OBJECT", "HDR_NOT_JSON"), over=OTHER_START)
 def small_header_of(f: FileBuilder, value: bytes) -> None:
-    """The header is too short for an object, or is not one: $slug.
+    """The header is too short to be an object, or is something other than an object: $slug.
 
     A reader that checks the last or second byte before it checks the length reads outside the header.
     """
@@ -373,7 +376,7 @@ def small_header_of(f: FileBuilder, value: bytes) -> None:
 def header_size(f: FileBuilder, value: int) -> None:
     """A header of $value bytes precedes one tensor.
 
-    Around these lengths, the top bit of a prefix byte changes, or a prefix byte carries into the next one.
+    Around these lengths, the top bit of a prefix byte changes, or a prefix byte carries into the next byte.
     The data consists of single bytes, which are aligned at any position.
     """
     _byte_tensor(f, value)
@@ -406,9 +409,9 @@ def stretched_header_of(f: FileBuilder, value: int) -> None:
 
 @accepts("LIM-10 FRM-08 MET-04", importance="high")
 def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
-    """The header has 99,997 bytes, as with a long model card in the metadata.
+    """A long model card in the metadata makes the header 99,997 bytes long.
 
-    If it is truncated to 99,993 bytes, it ends inside the entry of the only tensor.
+    The first 99,993 bytes of the header end inside the entry of the only tensor.
     """
     card_header(f, 99_997)
 
@@ -419,7 +422,7 @@ def metadata_up_to_the_first_piece(f: FileBuilder) -> None:
 def padded_header_of(f: FileBuilder, value: int) -> None:
     """The header has $value bytes, most of which are spaces after the object.
 
-    A reader that loses the end of such a header may not notice, and then its data begins too early.
+    A reader that loses the end of such a header may not notice, and may start reading the data too early.
     """
     _byte_tensor(f, value)
 
@@ -431,7 +434,7 @@ def padded_header_of(f: FileBuilder, value: int) -> None:
     over=(65_530, 65_536, 99_993, 99_994, 100_000, 100_001, 131_072),
 )
 def header_cut_by_one_byte_of(f: FileBuilder, value: int) -> None:
-    """The file ends one byte before the end of its header of $value bytes, inside the padding.
+    """The file ends inside the padding, one byte before the end of its header of $value bytes.
 
     A reader that does not check the length of the second response does not notice that the file is too short.
     """
@@ -478,7 +481,7 @@ def length_spells_magic(f: FileBuilder, value: int) -> None:
 def length_is_short_pickle(f: FileBuilder) -> None:
     """The first two bytes of the length prefix are a complete pickle without a protocol opcode.
 
-    A program that tries one format after another stops at the wrong one and scans something else.
+    A program that tries one format after another stops at the wrong format and misreads the file.
     """
     _byte_tensor(f, int.from_bytes(SHORT_PICKLE, "little"))
 
@@ -496,7 +499,7 @@ def length_is_short_pickle(f: FileBuilder) -> None:
 def length_starts_like(f: FileBuilder, value: bytes) -> None:
     """The length prefix begins like a file of another format: $slug.
 
-    A loader that chooses a program by the first bytes passes this file to the wrong one.
+    A loader that selects a parser by the first bytes passes this file to the wrong parser.
     """
     _byte_tensor(f, int.from_bytes(value, "little"))
 

@@ -1,7 +1,7 @@
-"""Cases that fuzzing found. Their data is in ``found.toml``, and they are registered like hand-written cases.
+"""Cases that fuzzing found. Their data is in ``found.toml``. They are registered like hand-written cases.
 
-The table contains the bytes of each file and everything that a reader must report about it. Expectations are
-never copied from the output of a reader.
+For each case, ``found.toml`` contains the bytes of the file and everything that a reader must report about
+it. Expectations are never copied from the output of a reader.
 """
 
 from __future__ import annotations

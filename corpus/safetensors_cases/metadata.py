@@ -1,7 +1,7 @@
 """Metadata: the map and its text, the reserved key and similar keys, and effects that the map must not have.
 
-The map varies in position, size and values, or is null. Its text may be invalid JSON, keys may be repeated,
-and values may announce features that the format does not have.
+The map varies in position, size and values, or is null. The text of the map may be invalid JSON, keys may be
+repeated, and values may describe features that the format does not have.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def amount(f: FileBuilder, value: dict[str, str]) -> None:
     bugs={"first": ("FB-50",)},
 )
 def place(f: FileBuilder, value: int) -> None:
-    """The metadata is the $slug of three members of the header, beside two tensors.
+    """The header has three members: two tensors, and the metadata, which is the $slug member.
 
     A hand-written parser that looks for the end of the object may stop at the end of the map.
     """
@@ -80,7 +80,7 @@ def without_tensors(f: FileBuilder) -> None:
 def empty_map(f: FileBuilder) -> None:
     """The file has an empty metadata map and a tensor.
 
-    Code that tests whether the map is empty, instead of whether it exists, treats it as a tensor entry.
+    Code that tests whether the map is empty, instead of whether it exists, treats the map as a tensor entry.
     """
     _with_tensor(f, {})
 
@@ -151,7 +151,7 @@ def value_type_place(f: FileBuilder, value: int) -> None:
 def value_nested(f: FileBuilder) -> None:
     """A metadata value consists of twenty thousand nested arrays.
 
-    Parsing the whole header before checking types can overflow the stack.
+    A reader that parses the whole header before it checks types can overflow the stack.
     """
     _with_tensor(f, None, raw='{"key":' + "[" * 20_000 + "]" * 20_000 + "}")
 
@@ -173,7 +173,7 @@ def null_without_tensors(f: FileBuilder) -> None:
 
 @chooses("metadata-null", "HDR-17", options=ABSENT_OR_REFUSED)
 def null_behind_tensors(f: FileBuilder) -> None:
-    """Null metadata appears last, after two tensors."""
+    """Metadata with the value null appears last, after two tensors."""
     f.tensor("a", "F32", [2])
     f.tensor("b", "U8", [3])
     f.metadata(None, raw="null")
@@ -183,7 +183,7 @@ def null_behind_tensors(f: FileBuilder) -> None:
 def null_under_escaped_key(f: FileBuilder) -> None:
     """The value of the metadata key is null, and the key is written with an escape.
 
-    A reader that recognises only the plain spelling treats it as a tensor without an entry.
+    A reader that recognises only the plain spelling treats the key as a tensor name without an entry.
     """
     _with_tensor(f, None, raw="null", key='"__meta\\u0064ata__"')
 
@@ -206,7 +206,7 @@ def null_under_escaped_key(f: FileBuilder) -> None:
 def text(f: FileBuilder, value: dict[str, str]) -> None:
     """Metadata keys and values contain unusual but permitted text ($slug).
 
-    Truncating at a NUL, trimming or normalising changes the strings.
+    A reader that trims, normalises or truncates the strings at a NUL changes them.
     """
     _with_tensor(f, value)
 
@@ -321,7 +321,7 @@ def map_form(f: FileBuilder, value: bytes) -> None:
 def text_of(f: FileBuilder, value: dict[str, str]) -> None:
     """Metadata keys and values consist of unusual but permitted characters: $slug.
 
-    A reader must return every key, and the exact characters of the map.
+    A reader must return every key and value, character for character.
     """
     _with_tensor(f, value)
 
@@ -377,7 +377,7 @@ def similar_key(f: FileBuilder, value: str) -> None:
     over={"upper-case": "__METADATA__", "one-underscore-more": "__metadata___"},
 )
 def map_under_similar_key(f: FileBuilder, value: str) -> None:
-    """A map of strings appears under a key that only resembles the reserved one ($slug)."""
+    """A map of strings appears under a key that only resembles the reserved key ($slug)."""
     f.tensor("w", "F32", [2])
     f.metadata(None, raw='{"format":"pt"}', key=f'"{value}"')
 
@@ -394,7 +394,7 @@ def tensor_under_key(f: FileBuilder) -> None:
 
 @rejects("MET-07", codes="MET_VALUE_NOT_STRING")
 def empty_tensor_under_key(f: FileBuilder) -> None:
-    """An empty tensor is saved under the reserved key, beside an ordinary tensor."""
+    """An empty tensor is saved under the reserved key, together with an ordinary tensor."""
     f.tensor("w", "F32", [2])
     f.tensor("__metadata__", "F32", [0])
 
@@ -461,7 +461,7 @@ def hole_announced(f: FileBuilder) -> None:
 
 @rejects("OFF-08 MET-08", codes="OFF_TRAILING", importance="high")
 def trailer_announced(f: FileBuilder) -> None:
-    """The metadata declares a four-byte checksum after the last tensor, and the file contains it."""
+    """The metadata declares a four-byte checksum after the last tensor, where the file contains one."""
     _with_tensor(f, {"checksum": "crc32", "trailer": "4"})
     f.trailer = b"\x12\x34\x56\x78"
 
@@ -564,7 +564,7 @@ PROGRAMS = {
 def value_holds(f: FileBuilder, value: str) -> None:
     """A metadata value contains text that other programs run or parse: $slug.
 
-    A reader must treat the value as text, whatever other programs make of it.
+    A reader must treat the value as text, whatever other programs do with it.
     """
     _with_tensor(f, {"description": value})
 
@@ -573,7 +573,7 @@ def value_holds(f: FileBuilder, value: str) -> None:
 def key_twice_first_a_number(f: FileBuilder) -> None:
     """A metadata key appears twice, first with a number and then with a string.
 
-    A parser that keeps the last value drops the invalid one before any check.
+    A parser that keeps the last value drops the invalid value before any check.
     """
     _with_tensor(f, None, raw='{"k":1,"k":"a"}')
 

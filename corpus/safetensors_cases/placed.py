@@ -1,8 +1,7 @@
-"""Placed: valid files and models under other paths, behind links, and next to files of the same names.
+"""Placed: valid files and models at unusual paths, behind links, and near files with the same names.
 
-Known failures: paths outside ASCII (ggml-org/llama.cpp#18571), links into a cache
-(huggingface/transformers#22228),
-and loaders that also read the shards of folders below the model.
+Known failures: non-ASCII paths (ggml-org/llama.cpp#18571), links into a cache
+(huggingface/transformers#22228), and loaders that also read shards in folders below the model.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ def file(f: PlacedBuilder, place: str) -> None:
     """A valid file has an unusual path ($slug).
 
     Readers fail if they convert the path to another encoding, copy it into a buffer of a fixed size, or pass
-    it to a function that gives some of its characters a meaning.
+    it to a function that interprets some of its characters.
     """
     small(f, place)
 
 
 @accepts("API-21", importance="high", over=SURROUNDINGS)
 def file_behind(f: PlacedBuilder, place: str) -> None:
-    """A valid file is reached through links, or is in a folder that cannot be written to ($slug).
+    """The path of a valid file leads through links, or the file is in a read-only folder ($slug).
 
-    Caches of the Hub consist of links to files without a suffix.
+    A cache of the Hub contains links to files without a suffix.
     """
     small(f, place)
 
@@ -70,20 +69,20 @@ def model_in(f: PlacedBuilder, place: str) -> None:
 
 @accepts("IDX-06 API-21", importance="high", over=("cache", "linked-twice"), steps=("index",))
 def shards_behind(f: PlacedBuilder, place: str) -> None:
-    """The index and the shards of a model are links ($slug), as in caches of the Hub."""
+    """The index and the shards of a model are links ($slug), as in a cache of the Hub."""
     model(f, place)
 
 
 @accepts("API-21", importance="high", over=("read-only", "linked-folder"), steps=("index",))
 def model_behind(f: PlacedBuilder, place: str) -> None:
-    """The folder of a model is a link or cannot be written to ($slug)."""
+    """The folder of a model is a link or is read-only ($slug)."""
     model(f, place)
 
 
 @accepts("IDX-04 IDX-11", importance="high", over=DECOYS, steps=("index",))
 def model_beside(f: PlacedBuilder, place: str) -> None:
-    """Another folder contains shards with the names of the model and other bytes ($slug).
+    """Another folder contains shards with the same names but different bytes ($slug).
 
-    Loaders that search for shards below or above the folder load tensors of another model.
+    Loaders that search for shards below or above the folder of the model load tensors of a different model.
     """
     model(f, place)

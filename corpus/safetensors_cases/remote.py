@@ -1,8 +1,8 @@
 """Remote: a file behind a server that sends the requested ranges or misbehaves.
 
-A reader that first requests the beginning of a file receives the whole of a short file in one request.
-Therefore, the cases with unusual answers use both a file of a few hundred bytes and one with a header of
-140,000 bytes. Readers that return only headers do not have to read the data.
+A reader that first requests the beginning of a file receives a short file in a single response. Therefore,
+the cases with unusual responses use both a file of a few hundred bytes and a file with a header of 140,000
+bytes. Readers that return only headers do not have to read the data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHANGED_TO_NONE: Options = {
     "error": reject("IO_ERROR", "API_TRUNCATED"),
 }
 LONG = 140_000
-"""Header size in bytes that is larger than a usual first request."""
+"""Header size in bytes that is larger than a typical first request."""
 SIZES = ("short", "long")
 
 
@@ -63,8 +63,8 @@ def metadata(f: RemoteBuilder) -> None:
 def empty_tensor(f: RemoteBuilder, place: int) -> None:
     """One of three tensors is empty; its position: $slug.
 
-    Its range has no bytes, so an HTTP range request for it would end before it begins. Servers ignore such a
-    request and send the whole file.
+    The range of the empty tensor has no bytes, so an HTTP range request for it would end before it begins.
+    Servers ignore such a request and send the whole file.
     """
     for number, name in enumerate("abc"):
         f.tensor(name, "F32", [0, 4] if number == place else [2])
@@ -78,7 +78,7 @@ def no_tensors(f: RemoteBuilder) -> None:
 
 @accepts("NET-01 DAT-06")
 def large_tensor(f: RemoteBuilder) -> None:
-    """A tensor of 256 KiB, which is larger than a usual read, is between two small ones."""
+    """A tensor of 256 KiB, which is larger than a typical read, is between two small tensors."""
     f.tensor("a", "U8", [3])
     f.tensor("b", "F32", [256, 256], b"\x01\x02\x03\x04" * (1 << 16))
     f.tensor("c", "U8", [5])
@@ -94,15 +94,15 @@ LENGTHS = sorted({*EDGES, *CUT, 99_992, 99_993, LONG})
 def header_of(f: RemoteBuilder, length: int) -> None:
     """The header has $value bytes and is invalid JSON without its last byte.
 
-    Many readers request a fixed number of bytes first, such as 100 kB, and must check whether these include
-    the prefix and the whole header.
+    Many readers request a fixed number of bytes first, such as 100 kB, and must check whether those bytes
+    include the prefix and the whole header.
     """
     stretched_header(f, length)
 
 
 @accepts("LIM-10 MET-04", importance="high", bugs=("FB-93",))
 def model_card_up_to_the_first_piece(f: RemoteBuilder) -> None:
-    """The header has 99,997 bytes, as with a long model card in the metadata."""
+    """A long model card in the metadata makes the header 99,997 bytes long."""
     card_header(f, 99_997)
 
 
@@ -200,7 +200,7 @@ def failing_later(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
 
 @chooses("remote-file-changed", options=CHANGED, over=SIZES)
 def changed_to_other_values(f: RemoteBuilder, size: str) -> None:
-    """The new file has other values in the same layout, after a $slug header."""
+    """The new file has different values in the same layout, after a $slug header."""
     three(f, size)
     other = FileBuilder()
     three(other, size, b"\x33")
@@ -219,7 +219,7 @@ def changed_to_a_longer_header(f: RemoteBuilder) -> None:
 
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_another_order(f: RemoteBuilder) -> None:
-    """The new file contains two tensors of equal size in the other order."""
+    """The new file contains two tensors of equal size in the opposite order."""
     for name in "ab":
         f.tensor(name, "F32", [4])
     other = FileBuilder()

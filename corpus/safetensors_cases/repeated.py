@@ -1,7 +1,7 @@
-"""Repeated: requests that a process answers hundreds of times, after which it must not hold more than before.
+"""Repeated: requests that a process serves hundreds of times without accumulating memory or other resources.
 
-Known failures: descriptors of handles that are dropped but not closed (sgl-project/sglang#7684), and
-memory that stays after each tensor (vllm-project/vllm-omni#7143).
+Known failures: descriptors of handles that are dropped but not closed (sgl-project/sglang#7684), and memory
+that is not released after each tensor (vllm-project/vllm-omni#7143).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from safetensors_corpus.author.actions import RepeatedBuilder
 from safetensors_corpus.author.case import accepts, rejects
 
 SIZE = 64 * 1024
-"""Size of the data in bytes. A copy of it for each request is far above what an allocator keeps."""
+"""Size of the data in bytes. A leaked copy per request adds up to far more than an allocator retains."""
 
 
 def large(f: RepeatedBuilder) -> None:
@@ -33,7 +33,7 @@ def header_not_json(f: RepeatedBuilder) -> None:
 
 @rejects("OFF-08 API-22", codes="OFF_TRAILING")
 def trailing_bytes(f: RepeatedBuilder) -> None:
-    """A file with bytes behind its data is rejected hundreds of times.
+    """A file with bytes after its data is rejected hundreds of times.
 
     Many readers notice this fault only after they have mapped or read the whole file.
     """
@@ -43,13 +43,13 @@ def trailing_bytes(f: RepeatedBuilder) -> None:
 
 @accepts("API-22", steps=("lifecycle",))
 def closed(f: RepeatedBuilder) -> None:
-    """The same file is opened, a tensor is read, and the file is closed, hundreds of times."""
+    """Hundreds of times, a file is opened, a tensor is read, and the file is closed."""
     held(f, "hold", "tensor", "close")
 
 
 @accepts("API-22", steps=("lifecycle",))
 def dropped(f: RepeatedBuilder) -> None:
-    """The same file is opened and a tensor is read, but the program drops the handle without closing it."""
+    """Hundreds of times, a file is opened, a tensor is read, and the handle is dropped but not closed."""
     held(f, "hold", "tensor")
     f.needs = ("drop",)
 

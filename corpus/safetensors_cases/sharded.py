@@ -122,9 +122,9 @@ def tensor_names(f: ShardedBuilder, names: tuple[str, ...]) -> None:
 
 @accepts("WRT-16 IDX-17", level="should", bugs=("FB-41",))
 def parts_of_one_storage(f: ShardedBuilder) -> None:
-    """Four tensors share a storage but no bytes, like those of a flat buffer.
+    """Four tensors share a storage but no bytes, like the parts of a flat buffer.
 
-    The tensors are independent, and the writer divides the model among shards as usual.
+    The tensors are independent, so the writer divides the model among shards as usual.
     """
     f.storage("memory", pattern("t", 64))
     for number, name in enumerate("abcd"):
@@ -171,9 +171,9 @@ def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
     over={"one-file": 1 << 20, "two-shards": 32},
 )
 def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
-    """The state of the model contains a string beside the tensors, as in some quantised models: $slug.
+    """The state of the model contains tensors and a string, as in some quantised models: $slug.
 
-    The writer cannot save the string. If it omits the string, it must omit it from the index too.
+    The writer cannot save the string. A writer that omits the string must omit it from the index too.
     """
     f.tensors("abc")
     f.tensor("state", "STRING", [1])
@@ -191,14 +191,14 @@ def _either(f: ShardedBuilder) -> None:
 
 @accepts("IDX-17 IDX-19", importance="high")
 def same_names_again(f: ShardedBuilder) -> None:
-    """An earlier model has the same tensors and number of shards, so the save replaces every file."""
+    """An earlier model has the same tensors and as many shards, so the save replaces every file."""
     f.earlier("ab", "cd")
     f.tensors("abcd")
 
 
 @accepts("IDX-17 IDX-19", importance="high")
 def other_tensors_before(f: ShardedBuilder) -> None:
-    """An earlier model has the same number of shards, and tensors that the new index does not name."""
+    """An earlier model has the same number of shards, and has tensors that the new index does not name."""
     f.earlier("xy", "zc")
     f.tensors("abcd")
 
@@ -219,7 +219,7 @@ def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     over={"more": ("ab", "c", "d", "e"), "fewer": ("abcd",)},
 )
 def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
-    """An earlier model has $slug shards than the new one, so the save does not reuse any file name."""
+    """An earlier model has $slug shards than the new model, so the save does not reuse any file name."""
     f.earlier(*shards)
     f.tensors("abcd")
     _either(f)
@@ -229,7 +229,7 @@ def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
 def single_file_before(f: ShardedBuilder) -> None:
     """An earlier model is a single file.
 
-    Loaders that prefer a single file do not see the new model if the old file is left.
+    Loaders that prefer a single file do not see the new model if the old file remains.
     """
     f.folder.shard(SINGLE, "a", "b", "c", "d")
     f.tensors("abcd")
@@ -247,7 +247,7 @@ def single_file_before(f: ShardedBuilder) -> None:
 def single_file_after_shards(f: ShardedBuilder) -> None:
     """The new model fits into one file, and an earlier model has two shards and an index.
 
-    If the index is left without its shards, loaders that prefer an index fail because files are missing.
+    If the index remains without its shards, loaders that prefer an index fail because files are missing.
     """
     f.earlier("ab", "cd")
     f.tensors("abcd")
@@ -285,7 +285,7 @@ LEADS = {
 def index_leads_outside(f: ShardedBuilder, shard: str) -> None:
     """The index of an earlier model maps its tensors to a file outside the folder: $slug.
 
-    The file exists. A save must neither change nor remove it.
+    The file exists. A save must neither change nor remove that file.
     """
     f.folder.shard(OUTSIDE, "a", "b")
     f.folder.shard(numbered(2, 2), "c", "d")
@@ -311,13 +311,13 @@ BROKEN = {"empty": b"", "cut-off": b'{"weight_map":{"a":', "no-text": b"\xff\xfe
 
 @accepts("IDX-17", over=BROKEN)
 def index_before_is_broken(f: ShardedBuilder, data: bytes) -> None:
-    """The new index replaces a broken one: $slug."""
+    """The new index replaces a broken index: $slug."""
     f.folder.file(INDEX_NAME, data)
     f.tensors("abcd")
 
 
 def _too_much(f: ShardedBuilder) -> None:
-    """Save a small shard, and then one that does not fit on the disk."""
+    """Save a small shard, and then a shard that does not fit on the disk."""
     f.tensors("ab")
     f.tensor("c", "U8", [PAGES], b"\x07" * PAGES)
     f.max_shard_size = PAGES
@@ -339,5 +339,5 @@ def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) ->
 
 @rejects("IDX-21 IDX-17", codes="IO_ERROR", importance="high")
 def disk_full_in_a_new_folder(f: ShardedBuilder) -> None:
-    """The disk is full after the first of two shards, so no index may name the second one."""
+    """The disk is full after the first of two shards, so no index may name the second shard."""
     _too_much(f)

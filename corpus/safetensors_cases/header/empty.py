@@ -1,6 +1,6 @@
-"""Header: an object without members, or with few, and something unusual before, inside or after it.
+"""Header: an object with few or no members, and something unusual before, inside or after the object.
 
-A file without tensors often takes another path through a reader than other files.
+Readers often process a file without tensors in a separate code path.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def sequence_cut_at_end(f: FileBuilder) -> None:
 def utf16(f: FileBuilder, value: bytes) -> None:
     """The header text is UTF-16 ($slug).
 
-    Libraries that detect the encoding of JSON accept it.
+    JSON libraries that detect the encoding accept this text.
     """
     big = value in (b"\0", b"\xfe\xff")
     text = f'{{"w":{ENTRY}}}'.encode("utf-16-be" if big else "utf-16-le")
@@ -177,16 +177,16 @@ def name_like_decoding_fault(f: FileBuilder, value: str) -> None:
     },
 )
 def digits_of_pair(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A tensor name is one surrogate pair, written with these digits: $slug.
+    """A tensor name is one surrogate pair, written with these hexadecimal digits: $slug.
 
-    If a table of hexadecimal digits has a gap, a reader rejects the valid name or returns another one.
+    A reader with a gap in its table of hexadecimal digits rejects the valid name or returns a different name.
     """
     f.tensor(value[0], "F32", [2], key=f'"{value[1]}"')
 
 
 @accepts("HDR-15 HDR-19", over={"last-before": ("\ud7ff", r"\ud7ff"), "first-behind": ("\ue000", r"\ue000")})
 def escape_beside_surrogates(f: FileBuilder, value: tuple[str, str]) -> None:
-    """A tensor name is the escaped character just before or after the surrogates ($slug).
+    """A tensor name is the escaped character just before or after the range of surrogates ($slug).
 
     A range check that is off by one rejects a valid name.
     """
@@ -293,9 +293,9 @@ def trailing_whitespace(f: FileBuilder, value: bytes) -> None:
 def trailing_character(f: FileBuilder, value: bytes) -> None:
     """Something that is not padding follows the closing brace ($slug).
 
-    A parser that stops at the end of the first value, or at a NUL, never sees it, so text can be hidden
-    there. Parsers of concatenated values or of JSON lines may even return a second object instead of the
-    first.
+    A parser that stops at the end of the first value, or at a NUL, never sees what follows, so text can be
+    hidden there. Parsers of concatenated values or of JSON lines may even return a second object instead of
+    the first.
     """
     f.padding = value
     f.tensor("w", "F32", [2])
@@ -303,7 +303,7 @@ def trailing_character(f: FileBuilder, value: bytes) -> None:
 
 @rejects("HDR-06", codes=PADDING, issue="https://github.com/safetensors/safetensors/issues/466")
 def metadata_behind_object(f: FileBuilder) -> None:
-    """A comma and the metadata follow an empty object, as in files without tensors from an old writer."""
+    """A comma and the metadata follow an empty object, as in files without tensors from one old writer."""
     f.padding = b',"__metadata__":{"key":"value"}}'
 
 

@@ -168,7 +168,7 @@ def _objects(levels: int) -> str:
     bugs={"1000-arrays": ("FB-121", "FB-202"), "20000-arrays": ("FB-121", "FB-202")},
 )
 def nesting(f: FileBuilder, value: str) -> None:
-    """Nested arrays or objects in an unknown field reach this level of the header: $slug.
+    """Nested arrays or objects in an unknown field reach this nesting depth in the header: $slug.
 
     A parser or destructor that recurses once per level can overflow the stack.
     """

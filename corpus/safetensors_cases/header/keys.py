@@ -21,7 +21,8 @@ LAST_OR_FIRST: Options = {"reject": reject("HDR_DUP_KEY"), "last-wins": ACCEPT, 
 def name_twice(f: FileBuilder, value: int) -> None:
     """The same tensor name appears twice with the same entry, and the two members are $slug.
 
-    This form is harmless, but a reader that does not notice it will not notice the harmful forms either.
+    This duplicate is harmless, but a reader that does not notice it will not notice harmful duplicates
+    either.
     """
     f.tensor("w", "F32", [2])
     f.tensor("x", "F32", [2])
@@ -176,7 +177,7 @@ def entries_shuffled(f: FileBuilder) -> None:
 def long_names_differ_at_end(f: FileBuilder) -> None:
     """Two names of a thousand characters differ only in the last character.
 
-    They look like duplicates if a reader compares only a prefix or a short hash.
+    The names look like duplicates to a reader that compares only a prefix or a short hash.
     """
     f.tensor("n" * 999 + "a", "F32", [1])
     f.tensor("n" * 999 + "b", "F32", [1])
@@ -197,7 +198,7 @@ def name_also_in_metadata(f: FileBuilder) -> None:
 def name_twice_escaped_with_ranges(f: FileBuilder) -> None:
     """One tensor name appears twice, once escaped, and each entry has its own range.
 
-    For a reader that compares names before decoding them, the file looks complete.
+    To a reader that compares names before decoding them, the file looks complete.
     """
     f.tensor("weight", "F32", [2])
     f.tensor("weight", "F32", [2], key=r'"\u0077eight"')
@@ -231,7 +232,7 @@ def field_names_at_every_level(f: FileBuilder) -> None:
 def similar_metadata_keys(f: FileBuilder) -> None:
     """Metadata keys differ only in case, a space, a NUL or their Unicode normal form.
 
-    They are different keys, but folding or trimming makes some of them duplicates.
+    The keys are different, but case folding or trimming makes some of them duplicates.
     """
     keys = ("k", "K", "k ", "k\0", "\ufb01", "fi", "\xe9", "e\u0301")
     f.metadata({key: str(index) for index, key in enumerate(keys)})
@@ -240,7 +241,7 @@ def similar_metadata_keys(f: FileBuilder) -> None:
 
 @accepts("MET-05 HDR-11")
 def one_metadata_key_among_similar(f: FileBuilder) -> None:
-    """The metadata key appears beside tensor names that resemble it.
+    """The header contains the metadata key and tensor names that resemble it.
 
     Similar names do not count as a second metadata key.
     """
@@ -282,7 +283,7 @@ def reversed_order_with_hole(f: FileBuilder) -> None:
 
 @rejects("OFF-06 HDR-17", codes="OFF_OVERLAP", importance="high")
 def reversed_order_with_overlap(f: FileBuilder) -> None:
-    """Three entries appear in reverse order, and the last range begins inside the one before it."""
+    """Three entries appear in reverse order, and the last range begins inside the previous range."""
     f.tensor("a", "U8", [8], at=0)
     f.tensor("b", "U8", [8], at=0)
     f.tensor("c", "U8", [8], b"tail", begin=12, end=20, at=0)
@@ -326,8 +327,7 @@ def metadata_under_wide_low_lines(f: FileBuilder) -> None:
 def field_twice_and_first_empty(f: FileBuilder, value: str) -> None:
     """A tensor entry contains one of its fields twice, and the first value is empty ($slug).
 
-    Many languages treat an empty value like a missing one, so a check that looks for an earlier value misses
-    it.
+    Many languages treat an empty value like a missing value, so a check for an earlier value misses it.
     """
     f.tensor("w", "F32", [2], value="{" + value + "}")
 
@@ -357,5 +357,5 @@ def metadata_twice_and_first_empty(f: FileBuilder) -> None:
     over={"dtype": {"DTYPE": '"I32"'}, "both": {"Dtype": '"U8"', "Shape": "[8]"}},
 )
 def field_in_other_case(f: FileBuilder, value: dict[str, str]) -> None:
-    """An entry has an unknown field that differs from a known one only in case ($slug)."""
+    """An entry has an unknown field that differs from a known field only in case ($slug)."""
     f.tensor("w", "F32", [2], fields=value)

@@ -1,4 +1,4 @@
-"""Header: its strings, with control characters and escapes that are valid or almost valid."""
+"""Header: strings that contain control characters, or escapes that are valid or almost valid."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def escapes(f: FileBuilder, value: tuple[str, str]) -> None:
 def five_thousand_escapes(f: FileBuilder) -> None:
     """A tensor name has five thousand escaped characters.
 
-    A buffer sized for the decoded name is too small for the escaped one.
+    A buffer sized for the decoded name is too small for the escaped name.
     """
     f.tensor("w" * 5000, "F32", [2], key='"' + r"\u0077" * 5000 + '"')
 
@@ -231,12 +231,12 @@ def name_of_reversed_surrogates(f: FileBuilder) -> None:
 
 @accepts("HDR-01 ENT-08 ENT-10")
 def name_across_pages(f: FileBuilder) -> None:
-    """A name has characters of two bytes that cross byte 4,096 of the header and of the file."""
+    """A name contains two-byte characters around byte 4,096 of the header and of the file."""
     f.tensor("a" + "é" * 2100, "F32", [2])
 
 
 @accepts("HDR-01 MET-04 MET-10")
 def metadata_across_pages(f: FileBuilder) -> None:
-    """A metadata value has characters of two bytes that cross byte 4,096 of the header and of the file."""
+    """A metadata value contains two-byte characters around byte 4,096 of the header and of the file."""
     f.metadata({"a": "a" + "é" * 2100})
     f.tensor("w", "F32", [2])

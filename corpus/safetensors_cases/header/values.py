@@ -1,7 +1,7 @@
 """Header: values of unknown fields that are invalid, unusual or long.
 
-Readers that skip unknown values, or that keep only the text of a long one, process such values in a separate
-code path. That path must be as strict as the usual one. In these cases, the mistake comes after a thousand
+Readers that skip unknown values, or that keep only the text of long values, process them in a separate code
+path. That path must be as strict as the usual path. In these cases, the mistake comes after a thousand
 correct bytes.
 """
 

@@ -1,7 +1,7 @@
 """Index: shard names that lead outside the folder.
 
-Where possible, the name leads to a shard that contains the same tensor with other bytes. The case can then
-detect a loader that follows the name. Otherwise, the loader would only fail to find a file.
+Where possible, the name leads to a shard that contains the same tensor with different bytes. The case can
+then detect a loader that follows the name. Without that shard, the loader would only fail to find a file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _map_to(f: IndexBuilder, name: str) -> None:
 def shard_path(f: IndexBuilder, name: str) -> None:
     """A shard name with separators leads out of the folder or takes a detour: $slug.
 
-    A loader that follows the name reads a file of the attacker's choice as a weight.
+    A loader that follows the name reads a weight from a file that the attacker chose.
     """
     _map_to(f, name)
 
@@ -69,7 +69,7 @@ WINDOWS = {
 def shard_windows_path(f: IndexBuilder, name: str) -> None:
     """A shard name is a Windows path: $slug.
 
-    On other systems a backslash is an ordinary character. A checkpoint must mean the same on every system.
+    On other systems, a backslash is an ordinary character. A checkpoint must mean the same on every system.
     """
     _map_to(f, name)
 
@@ -90,7 +90,7 @@ def shard_windows_path(f: IndexBuilder, name: str) -> None:
     },
 )
 def shard_spelling(f: IndexBuilder, name: str) -> None:
-    """A shard name turns into another one when it is decoded, normalised, expanded or truncated: $slug."""
+    """Decoding, normalising, expanding or truncating a shard name turns it into a different name: $slug."""
     _map_to(f, name)
 
 
@@ -138,7 +138,7 @@ SUFFIXES = {"bin": "x.bin", "pt": "x.pt", "safetensors-bin": "x.safetensors.bin"
 
 @rejects("IDX-07", codes=("IDX_BAD_EXTENSION", "FRM_HEADER_OVER_LIMIT"), importance="critical", over=SUFFIXES)
 def pickle_named(f: IndexBuilder, name: str) -> None:
-    """The index of safetensors shards names the pickle file $value.
+    """An index maps one tensor to a safetensors shard and the other to the pickle file $value.
 
     Loading a pickle runs the code in it, so the index would bypass the safety of the format.
     """
@@ -251,7 +251,7 @@ CALLED_LIKE_PICKLES = {"bin-of-three": ("pytorch_model-00003-of-00003.bin", 3), 
 def suffix_of_pickles(f: IndexBuilder, value: tuple[str, int]) -> None:
     """The last shard is a safetensors file that has the name of a pickle file: $slug.
 
-    A loader that chooses the format by the name passes this file to the pickle loader.
+    A loader that chooses the format by the file name passes this file to the pickle loader.
     """
     name, count = value
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}

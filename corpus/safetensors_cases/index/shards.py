@@ -22,7 +22,7 @@ def two_shards(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 IDX-08 IDX-09 IDX-14 IDX-15", over=(1, 3, 5))
 def one_tensor_per_shard(f: IndexBuilder, count: int) -> None:
-    """The number of tensors and the number of shards are both $value."""
+    """Each shard contains one tensor; number of shards: $value."""
     shards = {f"layers.{i}.weight": numbered(i + 1, count) for i in range(count)}
     for tensor, shard in shards.items():
         f.shard(shard, tensor)
@@ -96,7 +96,7 @@ TENSORS = {
 
 @accepts("IDX-01 IDX-12 ENT-09", importance="high", over=TENSORS)
 def tensor_name(f: IndexBuilder, name: str) -> None:
-    """A tensor has a name that looks like something else: $slug.
+    """A tensor has a name that looks like something other than a tensor name: $slug.
 
     Tensor names are only data. A loader opens files by their shard names.
     """
@@ -126,9 +126,10 @@ def text(f: IndexBuilder, value: str) -> None:
 
 @accepts("IDX-01 IDX-15", importance="high", bugs=("FB-103", "FB-223"))
 def consolidated_beside_shards(f: IndexBuilder) -> None:
-    """Files that the index does not name are beside the shards. They contain all tensors and some others.
+    """The folder of the shards also contains weights files that the index does not name.
 
-    A loader that reads every file in the folder loads tensors twice, and may end up with the wrong values.
+    These files contain all tensors of the model and some others. A loader that reads every file in the folder
+    loads tensors twice, and may end up with the wrong values.
     """
     f.shard(A, "a")
     f.shard(B, "b")
@@ -148,7 +149,7 @@ def stray_shard(f: IndexBuilder) -> None:
 
 @accepts("IDX-01 IDX-15")
 def broken_file_beside_shards(f: IndexBuilder) -> None:
-    """An invalid file with a safetensors name is in the same folder as the shards."""
+    """An invalid file whose name ends in .safetensors is in the same folder as the shards."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.file("extra.safetensors", b"no safetensors file")
@@ -231,7 +232,7 @@ def tensor_in_other_shard(f: IndexBuilder) -> None:
 
 @rejects("IDX-09", codes="IDX_TENSOR_MISSING", importance="high")
 def tensors_exchanged(f: IndexBuilder) -> None:
-    """The index maps each of two tensors to the shard of the other one."""
+    """The index maps each of two tensors to the shard of the other tensor."""
     f.shard(A, "a")
     f.shard(B, "b")
     f.index({"a": B, "b": A}, metadata={"total_size": 16})
@@ -281,9 +282,9 @@ def surplus(f: IndexBuilder, place: str) -> None:
     bugs=("FB-61", "FB-102", "FB-206"),
 )
 def tensor_in_two_shards(f: IndexBuilder, mapped: str) -> None:
-    """Two shards contain a tensor with different bytes, and the index maps it to the $slug one.
+    """Two shards contain a tensor with different bytes, and the index maps it to the $slug shard.
 
-    In a loader that reads all tensors of all shards, the last one wins.
+    In a loader that reads all tensors of all shards, the last copy wins.
     """
     f.shard(A, "a", "twice")
     f.shard(B, "b", "twice")
@@ -330,7 +331,7 @@ def second_index(f: IndexBuilder, name: str) -> None:
 
 
 def broken_shard(f: IndexBuilder, fault: str) -> None:
-    """One of three shards is broken, if possible in a tensor that the case does not read: $slug.
+    """One of three shards is broken, where possible in a tensor that the case does not read: $slug.
 
     A loader that has already loaded the good shards must not return half a model.
     """

@@ -179,7 +179,7 @@ MISMATCH: Options = {"accept": ACCEPT, "reject": reject("IDX_SIZE_MISMATCH")}
 def total_size(f: IndexBuilder, value: str) -> None:
     """The total size in the metadata differs from the size of the tensors: $slug.
 
-    A loader must not use the number to allocate memory or to read data.
+    A loader must not use this size to allocate memory or to read data.
     """
     f.budget = {"peak_bytes": 64 << 20}
     files = sum(len(f.shard(shard, tensor).render()) for shard, tensor in ((A, "a"), (B, "b")))
@@ -209,7 +209,7 @@ def metadata_with_more(f: IndexBuilder) -> None:
     over={"in-metadata": f'16,"total_parameters":{"9" * 5000}', "nested": f'16,"by":{{"a":[{"9" * 5000}]}}'},
 )
 def integer_of_5000_digits(f: IndexBuilder, more: str) -> None:
-    """The metadata of the index contains an integer of 5,000 digits beside the total size: $slug.
+    """The metadata of the index contains the total size and an integer of 5,000 digits: $slug.
 
     Python refuses to convert more than 4,300 digits and raises its own error.
     """
@@ -242,8 +242,8 @@ REAL_SIZES = {"13-5-mb": 13_500_000, "20-1-mb": 20_100_000, "23-5-mb": 23_500_00
 def as_large_as_real_ones(f: IndexBuilder, size: int) -> None:
     """The index has $value bytes, most of which are spaces before the map.
 
-    The largest real index has 23.5 MB. A loader that reads a fixed number of bytes, or has a smaller buffer,
-    does not see the map.
+    The largest real index takes up 23.5 MB. A loader that reads a fixed number of bytes, or has a smaller
+    buffer, does not see the map.
     """
     f.shard(A, "a")
     f.shard(B, "b")

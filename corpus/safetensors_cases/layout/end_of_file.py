@@ -78,7 +78,7 @@ SIZES = powers("2p22", "2p31", "2p32", "2p32-plus-8", "2p40", "2p63-less-1", "2p
     over=SIZES,
 )
 def end_far(f: FileBuilder, value: int) -> None:
-    """Shape and range claim $value bytes, but the file contains only eight of them.
+    """The shape and the range claim $value bytes, but the file contains only eight of them.
 
     If the end is truncated to 32 bits, or read as a signed number, it may appear to be inside the file.
     """
@@ -99,7 +99,7 @@ BEGINS = {"just-behind": 8, **powers("2p31-less-8", "2p32", "2p40", "2p63-less-8
 def range_far(f: FileBuilder, value: int) -> None:
     """The range of the second tensor has the right size, but begins outside the file: $slug.
 
-    A reader that checks only the difference between the two offsets reads memory far away.
+    A reader that checks only the difference between the two offsets reads memory far outside the file.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2], b"", begin=value, end=value + 8)
@@ -128,9 +128,9 @@ def position_in_file(f: FileBuilder, value: int) -> None:
     issue="https://github.com/safetensors/safetensors/pull/808",
 )
 def chain_up_to_the_largest_integer(f: FileBuilder) -> None:
-    """Nine ranges follow one another without a hole up to 2^64 - 1, but the file has no data.
+    """Nine contiguous ranges extend to 2^64 - 1, but the file has no data.
 
-    Adding the header length to the last end overflows.
+    Adding the header length to the end of the last range overflows.
     """
     begin = 0
     for index, size in enumerate([2**61 - 1] * 8 + [7]):
@@ -233,7 +233,7 @@ FORMATS = {
 def appended(f: FileBuilder, value: bytes) -> None:
     """Data of another format follows the last tensor: $slug.
 
-    These bytes belong to no tensor, and the file means different things to different programs.
+    These bytes belong to no tensor, and different programs interpret the file differently.
     """
     f.tensor("w", "F32", [2])
     f.trailer = value

@@ -1,4 +1,4 @@
-"""Layout: form, spelling and order of the two offsets of a tensor."""
+"""Layout: the form, the spelling and the order of the two offsets of a tensor."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def offset_type(f: FileBuilder, value: tuple[str, int]) -> None:
 def offset_negative(f: FileBuilder) -> None:
     """The range of a tensor is [-8, 0], which is just before the data.
 
-    The range has the right length. Without a sign check, the end of the header becomes the content.
+    The range has the right length. A reader that does not check the sign returns the end of the header as
+    tensor content.
     """
     f.tensor("w", "F32", [2], b"", fields={"data_offsets": "[-8,0]"})
 
@@ -123,7 +124,7 @@ def offset_outside_json(f: FileBuilder, value: str) -> None:
     over=PLACES,
 )
 def offsets_swapped(f: FileBuilder, value: int) -> None:
-    """The begin and end of the $slug of three tensors are swapped."""
+    """The begin and end offsets of the $slug of three tensors are swapped."""
     three_tensors(f, value, begin=8 * value + 8, end=8 * value)
 
 
@@ -139,9 +140,9 @@ def offsets_swapped(f: FileBuilder, value: int) -> None:
     },
 )
 def reversed_wraps_to_size(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The difference between end and begin wraps around to the size of the tensor: $slug.
+    """Subtracting the begin offset from the end offset wraps around to the size of the tensor: $slug.
 
-    The end is inside the file. As a signed number, the begin is just before the data.
+    The end offset is inside the file. As a signed number, the begin offset is just before the data.
     """
     f.tensor("w", "F32", [2], begin=value[0], end=value[1])
 
@@ -160,7 +161,7 @@ OFFSET_NUMBER = {
 def offset_number(f: FileBuilder, value: str) -> None:
     """An offset is a number that is valid in JSON but not in a range: $slug.
 
-    Converted to a double, it is exactly the right offset.
+    Converted to a double, the number is exactly the right offset.
     """
     f.tensor("w", "F32", [2], fields={"data_offsets": value})
 

@@ -43,7 +43,8 @@ UNALIGNED: dict[str, tuple[int, str]] = {
 def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
     """A tensor begins at an offset that is not aligned to the width of its elements: $slug.
 
-    Reading through a pointer to the element type is undefined behaviour in C, and faults on some processors.
+    Reading such a tensor through a pointer to the element type is undefined behaviour in C, and faults on
+    some processors.
     """
     f.tensor("a", "U8", [value[0]])
     f.tensor("b", value[1], [3])
@@ -51,7 +52,7 @@ def unaligned(f: FileBuilder, value: tuple[int, str]) -> None:
 
 @accepts("OFF-11 FRM-08", importance="high", over=("F16", "F32", "F64"), bugs=("FB-70", "FB-75"))
 def data_at_odd_position(f: FileBuilder, value: str) -> None:
-    """The header has an odd length, so $value data starts at an odd position of the file."""
+    """The header has an odd length, so $value data starts at an odd position in the file."""
     f.padding = b""
     f.tensor("w", value, [4])
     f.padding = b" " * (1 - len(f.render()) % 2)
@@ -61,7 +62,7 @@ def data_at_odd_position(f: FileBuilder, value: str) -> None:
 def empty_tensor(f: FileBuilder, value: int) -> None:
     """An empty tensor with an empty range has this position among four tensors: $slug.
 
-    It begins where the next tensor begins, or at the end of the file.
+    The empty tensor begins where the next tensor begins, or at the end of the file.
     """
     for index in range(4):
         if index == value:
@@ -74,8 +75,8 @@ def empty_tensor(f: FileBuilder, value: int) -> None:
 def empty_tensor_listed_last(f: FileBuilder, value: int) -> None:
     """The header lists an empty tensor last, although its range is [$value, $value].
 
-    A reader that sorts only by begin may put the empty tensor after one that begins at the same offset. This
-    order looks like an overlap.
+    A reader that sorts only by begin offset may put the empty tensor after a tensor that begins at the same
+    offset. The resulting order looks like an overlap.
     """
     f.tensor("a", "F32", [2])
     f.tensor("b", "F32", [2])
@@ -94,9 +95,10 @@ def empty_tensors_at_every_boundary(f: FileBuilder) -> None:
 
 @accepts("OFF-09 HDR-17", over={"at-end": False, "between": True})
 def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
-    """The header lists an empty tensor before the tensor at whose end it is stored ($slug).
+    """The header lists an empty tensor before the tensor that it follows in the data ($slug).
 
-    If a reader sorts only by end, the two keep their order, and the empty tensor appears to follow a hole.
+    If a reader sorts only by end offset, the two tensors keep their order, and the empty tensor appears to
+    follow a hole.
     """
     f.tensor("a", "F32", [2])
     f.tensor("empty", "F32", [0], at=0)
@@ -108,7 +110,7 @@ def empty_listed_before_its_predecessor(f: FileBuilder, value: bool) -> None:
 def ranges_of_no_byte_and_of_one(f: FileBuilder) -> None:
     """Empty ranges alternate with ranges of one byte.
 
-    A reader that requires every end to be greater than the begin rejects this file.
+    A reader that requires every range to end after it begins rejects this file.
     """
     for index in range(6):
         f.tensor(f"t{index}", "U8", [index % 2])
@@ -138,7 +140,7 @@ def ranges_touch(f: FileBuilder) -> None:
 def tensor_as_padding(f: FileBuilder) -> None:
     """A tensor of seven bytes serves as the padding that aligns the next tensor.
 
-    Alignment bytes are permitted if they belong to a tensor.
+    Bytes for alignment are permitted if they belong to a tensor.
     """
     f.tensor("a", "U8", [1])
     f.tensor("padding", "U8", [7], bytes(7))
@@ -155,9 +157,9 @@ def offsets_around_2p15(f: FileBuilder) -> None:
 
 @accepts("OFF-09 SHP-04 OFF-10 ENT-11")
 def many_names_with_empty_ranges(f: FileBuilder) -> None:
-    """Four hundred empty tensors share one offset, beside a tensor of sixteen bytes.
+    """Four hundred empty tensors share one offset, next to a tensor of sixteen bytes.
 
-    Several names for one range are invalid only if the range is not empty. Empty tensors do not use memory.
+    Several tensors may share a range only if the range is empty. Empty tensors do not use memory.
     """
     f.tensor("w", "U8", [16])
     for index in range(400):
@@ -185,7 +187,7 @@ def one_of_many_empty_ranges_inside(f: FileBuilder) -> None:
 def rows_padded(f: FileBuilder) -> None:
     """Each of five rows of three bytes is padded to four bytes, as in image code.
 
-    The format does not have strides. The range is larger than shape and dtype require.
+    The format does not have strides. The range is larger than the shape and the dtype require.
     """
     f.tensor("w", "U8", [5, 3], pattern("w", 20))
 

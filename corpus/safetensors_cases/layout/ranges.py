@@ -43,7 +43,7 @@ def hole(f: FileBuilder, value: tuple[int, int]) -> None:
 
 @rejects("OFF-12", codes="OFF_HOLE", importance="high", over=(8, 64))
 def hole_for_alignment(f: FileBuilder, value: int) -> None:
-    """Zeros between two tensors align the second one to a multiple of $value bytes.
+    """Zeros between two tensors align the second tensor to a multiple of $value bytes.
 
     Other formats allow such zeros, but here they make the file invalid.
     """
@@ -66,7 +66,7 @@ def hole_with_empty_tensor(f: FileBuilder) -> None:
 def empty_tensor_behind_unused_bytes(f: FileBuilder) -> None:
     """Eight bytes belong to no tensor, and an empty tensor follows them at the end of the file.
 
-    A reader that compares only the largest end with the file size does not find the fault.
+    A reader that compares only the largest end offset with the file size does not find the fault.
     """
     f.tensor("a", "F32", [2])
     f.gap(8)
@@ -111,7 +111,7 @@ def range_of_another(f: FileBuilder, value: tuple[str, int, int]) -> None:
     bugs=("FB-59", "FB-78", "FB-117"),
 )
 def overlap(f: FileBuilder, value: tuple[int, int]) -> None:
-    """One of three tensors begins before the previous one ends: $slug."""
+    """One of three tensors begins before the previous tensor ends: $slug."""
     place, shared = value
     three_tensors(f, place, usual=("U8", [8]), size=8 - shared, begin=8 * place - shared)
 
@@ -151,7 +151,7 @@ def _resize(f: FileBuilder, more: int) -> None:
 
 
 def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
-    """Combine every value with every position (or all but the last), under slugs such as larger-first."""
+    """Pair every value with every position (or all but the last), with slugs such as larger-first."""
     places = {slug: index for slug, index in PLACES.items() if last or index < 2}
     return {
         f"{name}-{place}": (value, index) for name, value in values.items() for place, index in places.items()
@@ -166,7 +166,7 @@ def _places(*, last: bool = True, **values: int) -> dict[str, tuple[int, int]]:
     over=_places(larger=3, smaller=1),
 )
 def shape_alone(f: FileBuilder, value: tuple[int, int]) -> None:
-    """Only the shape of one of three tensors is wrong ($slug). Its range and the file agree."""
+    """Only the shape of one of three tensors is wrong ($slug). The range and the file agree."""
     three_tensors(f, value[1], shape=[value[0]], size=8)
 
 
@@ -205,7 +205,7 @@ def shape_of_1_kib_range_of_48_kib(f: FileBuilder) -> None:
     over=_places(larger=4, smaller=-4),
 )
 def range_alone(f: FileBuilder, value: tuple[int, int]) -> None:
-    """Only the range of one of three tensors is wrong ($slug). Its shape and the file agree."""
+    """Only the range of one of three tensors is wrong ($slug). The shape and the file agree."""
     three_tensors(f, value[1], end=8 * value[1] + 8 + value[0])
 
 
@@ -220,7 +220,7 @@ def range_shifted(f: FileBuilder, value: int) -> None:
 @rejects("OFF-07", codes="OFF_HOLE", importance="critical", over=_places(smaller=-1, last=False))
 @rejects("OFF-08", codes="OFF_TRAILING", importance="critical", over={"smaller-last": (-1, 2)})
 def shape_and_range(f: FileBuilder, value: tuple[int, int]) -> None:
-    """Shape and range of one of three tensors agree on one element too many or too few: $slug.
+    """The shape and the range of one of three tensors agree, but on one element too many or too few: $slug.
 
     Each tensor is valid by itself. Only its neighbours or the end of the file reveal the fault.
     """
@@ -231,7 +231,7 @@ def shape_and_range(f: FileBuilder, value: tuple[int, int]) -> None:
 @rejects("OFF-05 OFF-08", codes=ANY, importance="critical", over=_places(larger=1))
 @rejects("OFF-05 OFF-04", codes=ANY, importance="critical", over=_places(smaller=-1))
 def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The shape of one of three tensors and the file have four bytes too many or too few: $slug.
+    """The shape of one of three tensors and the file are both four bytes too large or too small: $slug.
 
     The ranges are unchanged. A reader that adds up the sizes of the shapes does not find the fault.
     """
@@ -243,7 +243,7 @@ def shape_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
 @rejects("OFF-05 OFF-06", codes=ANY, importance="critical", over=_places(larger=4, last=False))
 @rejects("OFF-05 OFF-07", codes=ANY, importance="critical", over=_places(smaller=-4, last=False))
 def range_and_file(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The range of one of three tensors and the file have four bytes too many or too few: $slug.
+    """The range of one of three tensors and the file are both four bytes too large or too small: $slug.
 
     The shape and the other tensors are right, and the sum of the ranges equals the size of the data.
     """
@@ -280,9 +280,10 @@ def range_at_2p53_plus_1(f: FileBuilder) -> None:
 
 @rejects("OFF-06", codes="OFF_OVERLAP", importance="high", over={"whole": (0, 8), "part": (4, 12)})
 def last_over_first(f: FileBuilder, value: tuple[int, int]) -> None:
-    """The third tensor in the header overlaps the first one: $slug.
+    """The third tensor in the header overlaps the first tensor: $slug.
 
-    A reader that compares each tensor only with the previous one in the header does not notice the overlap.
+    A reader that compares each tensor only with the previous tensor in the header does not notice the
+    overlap.
     """
     f.tensor("a", "U8", [8])
     f.tensor("b", "U8", [8])
@@ -343,8 +344,8 @@ def square_of_128_range_of_128_bytes(f: FileBuilder) -> None:
     over={"f32-as-bytes": ("F32", [8, 8], 64), "i64-as-halves": ("I64", [8], 16)},
 )
 def quarter_of_shape(f: FileBuilder, value: tuple[str, list[int], int]) -> None:
-    """Range and file contain a quarter of the bytes that the shape requires: $slug.
+    """The range and the file contain a quarter of the bytes that the shape requires: $slug.
 
-    In code that assumes a fixed element width, the size seems right because it fits another dtype.
+    To code that assumes a fixed element width, the size seems right because it fits another dtype.
     """
     sized(f, *value)

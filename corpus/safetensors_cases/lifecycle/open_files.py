@@ -2,7 +2,7 @@
 
 Tensors must stay valid after the file is closed or changed. In a mapped file, the rest of the last memory
 page reads as zeros, and any access beyond it kills the process. Each truncation is therefore tested both in a
-file that fits into one page and in a longer one.
+file that fits into one page and in a longer file.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def unknown_name_beside_metadata(f: LifecycleBuilder, name: str) -> None:
 
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", over={"before-nul": "ab", "shorter": "weigh", "number": "0"})
 def unknown_name_beside_similar_ones(f: LifecycleBuilder, name: str) -> None:
-    """The requested name is a prefix of one in the file, or a tensor number: $slug."""
+    """The requested name is a prefix of a name in the file, or the number of a tensor: $slug."""
     f.tensor("ab\0c", "U8", [2])
     f.tensor("weight", "U8", [2])
     f.open()
@@ -193,7 +193,8 @@ def data_start(file: bytes) -> int:
 def appended(f: LifecycleBuilder, data: bytes) -> None:
     """Bytes are appended to the open file ($slug).
 
-    If a reader counts from the end, or extends the last tensor to the end, it now returns other bytes.
+    A reader that counts from the end of the file, or extends the last tensor to the end, now returns other
+    bytes.
     """
     open_pair(f)
     f.append(data)
@@ -202,7 +203,7 @@ def appended(f: LifecycleBuilder, data: bytes) -> None:
 
 @chooses("changed-elsewhere-after-open", options=ELSEWHERE)
 def other_tensor_rewritten(f: LifecycleBuilder) -> None:
-    """The bytes of a tensor other than the requested one are overwritten."""
+    """The bytes of a tensor other than the requested tensor are overwritten."""
     file = open_pair(f)
     f.rewrite(NEW, data_start(file))
     f.read("b")
@@ -241,7 +242,7 @@ def data_rewritten_after_another_tensor(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
-    """A header of the same length that swaps the ranges of two tensors overwrites the old one."""
+    """The header is overwritten with one of the same length that swaps the ranges of two tensors."""
     file = open_pair(f)
     other = FileBuilder()
     other.tensor("b", "F32", [2], A, at=0)
@@ -253,7 +254,7 @@ def header_with_offsets_exchanged(f: LifecycleBuilder) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_NEW)
 def header_with_another_dtype(f: LifecycleBuilder) -> None:
-    """A header of the same length with another dtype of the same width overwrites the old one."""
+    """The header is overwritten with one of the same length that has a different dtype of the same width."""
     file = open_pair(f)
     f.rewrite(file[: data_start(file)].replace(b"F32", b"I32"), 0)
     f.read("b")
@@ -270,7 +271,7 @@ def header_destroyed(f: LifecycleBuilder, fill: bytes) -> None:
 
 @chooses("header-rewritten-after-open", options=OLD_ONLY, importance="high")
 def header_pointing_outside(f: LifecycleBuilder) -> None:
-    """A header of the same length with a range past the end of the file overwrites the old one."""
+    """The header is overwritten with one of the same length that has a range past the end of the file."""
     file = open_pair(f)
     f.rewrite(file[: data_start(file)].replace(b"[8,16]", b"[8,99]"), 0)
     f.read("b")
@@ -284,7 +285,7 @@ def of_four(f: FileBuilder) -> bytes:
 
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_other_values(f: LifecycleBuilder) -> None:
-    """Another file of the same layout is renamed over the open one."""
+    """Another file of the same layout is renamed over the open file."""
     open_pair(f)
     f.replace(pair(FileBuilder(), NEW, NEW))
     f.read("b")
@@ -293,7 +294,7 @@ def replaced_by_other_values(f: LifecycleBuilder) -> None:
 
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_another_order(f: LifecycleBuilder) -> None:
-    """The new file has the tensors in the other order, so the old offsets point to the wrong tensor."""
+    """The new file has its tensors in the opposite order, so the old offsets point to the wrong tensor."""
     open_pair(f)
     f.replace(pair(FileBuilder(), NEW, b"\x44" * 8, "ba"))
     f.read("b")
@@ -302,7 +303,7 @@ def replaced_by_another_order(f: LifecycleBuilder) -> None:
 
 @chooses("replaced-after-open", options=OLD_NEW, importance="high")
 def replaced_by_a_shorter_file(f: LifecycleBuilder) -> None:
-    """The new file is shorter, and its tensor has another dtype and shape."""
+    """The new file is shorter, and its tensor has a different dtype and shape."""
     open_pair(f)
     f.replace(of_four(FileBuilder()))
     f.read("b")
@@ -329,7 +330,7 @@ OTHERS = {
 
 @chooses("replaced-after-open", options=OLD_ONLY, importance="high", over=OTHERS)
 def replaced_by_a_file(f: LifecycleBuilder, other: bytes) -> None:
-    """A file $slug is renamed over the open one."""
+    """A file $slug is renamed over the open file."""
     open_pair(f)
     f.replace(other)
     f.read("b")

@@ -37,7 +37,7 @@ def opened_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
-    """The file grows in ten pieces and is opened before each of them and when it is complete."""
+    """The file grows in ten pieces, and is opened before each piece and when it is complete."""
     rest = unfinished(f, "nothing")
     step = -(-len(rest) // 10)
     for at in range(0, len(rest), step):
@@ -56,8 +56,8 @@ def opened_at_every_stage_of_writing(f: LifecycleBuilder) -> None:
 def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
     """The first tensor of a partly written file is requested; written so far: $slug.
 
-    Even if that tensor is complete, the file is not. The reader must reject it when it is opened or when the
-    tensor is requested.
+    Even if that tensor is complete, the file is not. The reader must reject the file when it is opened or
+    when the tensor is requested.
     """
     unfinished(f, stage)
     f.open()
@@ -66,7 +66,7 @@ def taken_before_it_is_finished(f: LifecycleBuilder, stage: str) -> None:
 
 @accepts("DAT-06 API-12", importance="high")
 def renamed_into_place(f: LifecycleBuilder) -> None:
-    """An unfinished file is opened, and then a complete one is renamed into its place and opened."""
+    """An unfinished file is opened, and then a complete file is renamed into its place and opened."""
     unfinished(f, "part-of-the-data")
     f.try_open()
     f.replace(of_four(FileBuilder()))

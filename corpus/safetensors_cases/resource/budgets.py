@@ -1,9 +1,10 @@
 """Cost: limits on memory, time and bytes read, false claims, and sparse files.
 
-The budgets are generous and suit a small machine with two slow cores. They distinguish costs that grow with
-the file from constant costs, and quadratic costs from linear ones. Sparse files have offsets beyond 32 bits,
-and contain tensors that a reader can read without reading the others. Headers of 1, 5, 25 and 100 megabytes
-contain whatever is most expensive to read, to show whether time and memory grow in proportion to the size.
+The budgets are generous and suit a small machine with two slow cores. The budgets distinguish costs that grow
+with the file from constant costs, and quadratic costs from linear costs. Sparse files have offsets beyond 32
+bits, and contain tensors that a reader can read without reading the others. Headers of 1, 5, 25 and 100
+megabytes contain whatever is most expensive to read, to show whether time and memory grow in proportion to
+the size.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ PREFETCH = (1 << 20) + (64 << 10)
 Buffered readers read 4 KiB to 1 MiB at a time, however little they need: 8 KiB in Rust and Java, 128 KiB in
 recent Python. Of 38 readers, most read 8 to 4,096 bytes before they reject a file, and scanners read up to
 86,016. A reader with a buffer of 1 MiB also reads the length prefix first, and perhaps a page of a system
-file. These extra bytes must not make it fail. A reader that reads a large header instead of rejecting the
-file by its length exceeds the limit a hundredfold.
+file. These extra bytes must not make such a reader fail. A reader that reads a large header instead of
+rejecting the file because of its length exceeds the limit a hundredfold.
 """
 BYTES_MISSING = ("OFF_OUT_OF_BOUNDS", "OFF_SIZE_MISMATCH")
 SIXTEEN = bytes(range(1, 17))
@@ -36,7 +37,7 @@ FAR = pattern("far", 8)
 def constant_cost(f: RecipeBuilder) -> None:
     """Set the budget for a file that can be rejected, or opened, without reading a large part of it.
 
-    Such a rejection takes microseconds. The two seconds allow for the start of a process.
+    Such a rejection takes microseconds. The two seconds allow for starting a process.
     """
     f.budget = {"seconds": 2, "peak_bytes": SLACK, "read_bytes": PREFETCH}
 
@@ -46,8 +47,8 @@ def linear_cost(f: RecipeBuilder) -> None:
 
     Memory: LIM-03 suggests less than twenty times the header size. Time: the official library needs about 0.4
     s per megabyte for the most expensive headers. With a budget of 0.8 s, a reader that takes twice as long
-    passes, and a quadratic one fails for headers of a few megabytes or more. Bytes read: only the header
-    (API-01), but twice, because some readers read it again to determine why they reject the file.
+    passes, and a reader with quadratic cost fails for headers of a few megabytes or more. Bytes read: only
+    the header (API-01), but twice, because some readers read it again to determine why they reject the file.
     """
     size = f.header_size
     f.budget = {
@@ -68,7 +69,7 @@ def entry(name: str, dtype: str, shape: list[int], begin: int, end: int) -> str:
     over={"100000001": CAP + 1, "2p40": 2**40, "2p63": 2**63},
 )
 def claimed_header(f: RecipeBuilder, value: int) -> None:
-    """A file of sixteen bytes claims a header of $value bytes, but must cost no more than sixteen bytes.
+    """A file of sixteen bytes claims a header of $value bytes, but must not cost more than its real size.
 
     A reader that allocates the claimed size before it checks the cap and the file size can run out of memory.
     """
@@ -201,7 +202,7 @@ def opened_only(f: RecipeBuilder, value: int) -> None:
 
 @accepts("LIM-07 OFF-14 API-01", steps=("slice",), importance="high")
 def element_count_beyond_32_bits(f: RecipeBuilder) -> None:
-    """A tensor of 2^32 + 2 elements precedes the requested one."""
+    """A tensor of 2^32 + 2 elements precedes the requested tensor."""
     count = 2**32 + 2
     f.header(
         "{",
@@ -228,7 +229,8 @@ def unaligned_behind_2p32(f: RecipeBuilder) -> None:
 def data_shorter_by_2p32(f: RecipeBuilder) -> None:
     """The end of the range is exactly 2^32 bytes past the end of the data.
 
-    In 32 bits the two are equal, so the reader continues far past the end of the file.
+    To a reader that uses 32-bit integers, the two ends are equal, so the reader continues far past the end of
+    the file.
     """
     f.header("{", entry("w", "U8", [2**32 + 8], 0, 2**32 + 8), "}")
     f.data(FAR)
@@ -239,7 +241,8 @@ def data_shorter_by_2p32(f: RecipeBuilder) -> None:
 def data_longer_by_2p32(f: RecipeBuilder) -> None:
     """Exactly 2^32 bytes follow the last tensor.
 
-    In 32 bits, the file seems to end where it should, and four gigabytes can be hidden after the last tensor.
+    To a reader that uses 32-bit integers, the file seems to end where it should, so four gigabytes can be
+    hidden after the last tensor.
     """
     f.header("{", entry("w", "F32", [2], 0, 8), "}")
     f.data(FAR, {"zeros": 2**32})
@@ -258,7 +261,7 @@ def hole_of_2p32(f: RecipeBuilder) -> None:
 def one_byte_short(f: RecipeBuilder, value: int) -> None:
     """The last byte is missing from a file with a tensor of $value bytes.
 
-    A size that is stored as a single-precision float does not show the fault.
+    A reader that stores the size as a single-precision float does not find the fault.
     """
     f.header("{", entry("w", "U8", [value], 0, value), "}")
     f.data({"zeros": value - 1})
@@ -337,9 +340,9 @@ def _filled(f: RecipeBuilder, fill: Filling, size: int) -> None:
 def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """The header is large and valid: $slug.
 
-    Its cost must grow in proportion to its size. The cost grows faster if a reader looks up each name in a
-    list of all others or copies the rest of the text for each token. It is too high if a reader keeps an
-    object of a kilobyte for each entry.
+    The cost of reading such a header must grow in proportion to its size. The cost grows faster if a reader
+    looks up each name in a list of all others or copies the rest of the text for each token. The cost is too
+    high if a reader keeps an object of a kilobyte for each entry.
     """
     _filled(f, *value)
 
@@ -358,8 +361,8 @@ def filled_with(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
 def filled_with_more(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """The header is larger than what every reader must accept, but within the official cap: $slug.
 
-    Rejecting it by its length costs nothing. Reading it must not cost more per byte than reading a smaller
-    header.
+    Rejecting this header because of its length costs nothing. Reading the header must not cost more per byte
+    than reading a smaller one.
     """
     _filled(f, *value)
 
@@ -376,8 +379,8 @@ OVER_CAP = {
 def over_cap(f: RecipeBuilder, value: tuple[Filling, int]) -> None:
     """A complete and valid header exceeds the cap: $slug.
 
-    The reader must reject the file by its header length, without reading the header or allocating memory for
-    it.
+    The reader must reject the file because of its header length, without reading the header or allocating
+    memory for it.
     """
     fill, size = value
     f.expect_count(0)

@@ -143,8 +143,8 @@ def digits_in_ignored_field(f: RecipeBuilder, value: int) -> None:
 def decimals_in_ignored_field(f: RecipeBuilder, value: int) -> None:
     """A number in an unknown field has $value zeros between its decimal point and its last digit.
 
-    The number is close to zero, so its range is no reason to reject it. Rounding it correctly requires all
-    digits.
+    The number is close to zero, so a reader must not reject it as out of range. Rounding it correctly
+    requires all digits.
     """
     f.header(OPEN_ENTRY + "0.")
     _repeated(f, "0", value)
@@ -194,7 +194,7 @@ def string_without_end(f: RecipeBuilder, value: int) -> None:
 def distinct_unknown_fields(f: RecipeBuilder, value: int) -> None:
     """Different unknown fields of one entry fill a header of $value bytes.
 
-    A reader must compare each of them with the previous ones, since a duplicate field is an error.
+    A reader must compare each field with the previous fields, since a duplicate field is an error.
     """
     f.header('{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1],')
     f.fill_header(value, '"x{i}":0', "}}", ",")
@@ -243,7 +243,7 @@ def every_entry_broken(f: RecipeBuilder, value: int) -> None:
 def names_with_long_common_prefix(f: RecipeBuilder, value: int) -> None:
     """Names that share their first thousand characters fill a header of $value bytes.
 
-    Hashes of only the first characters collide, and every comparison scans the whole prefix.
+    Hashes that cover only the first characters collide, and every comparison scans the whole shared prefix.
     """
     f.header("{")
     text = '"' + "layer." * 166 + '{i}":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
@@ -283,7 +283,7 @@ def tensors(f: RecipeBuilder, value: tuple[int, int]) -> None:
     over=COUNTS,
 )
 def metadata_keys(f: RecipeBuilder, value: int) -> None:
-    """The metadata map has $value keys, beside one tensor."""
+    """The header has one tensor and a metadata map with $value keys."""
     f.header('{"__metadata__":{', {"each": '"key{i}":"value"', "count": value, "separator": ","}, "},")
     f.header(entry("w", "U8", [1], 0, 1), "}")
     f.align_header()

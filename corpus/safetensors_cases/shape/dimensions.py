@@ -44,7 +44,7 @@ def zero_dimension(f: FileBuilder, value: list[int]) -> None:
 def six_elements_in_many_shapes(f: FileBuilder) -> None:
     """Tensors of six elements have the shapes [6], [1, 6], [6, 1], [2, 3], [3, 2] and [1, 2, 1, 3, 1].
 
-    The number and order of dimensions, including dimensions of 1, are part of the tensor.
+    The number and order of dimensions, including dimensions of 1, are properties of the tensor.
     """
     for index, shape in enumerate(([6], [1, 6], [6, 1], [2, 3], [3, 2], [1, 2, 1, 3, 1])):
         f.tensor(f"t{index}", "I16", shape)
@@ -69,7 +69,7 @@ def thirty_two_dimensions(f: FileBuilder) -> None:
     "SHP-10 SHP-11", importance="low", over={"two-in-front": [2, *[1] * 31], "sixteen-twos": [1, 2] * 16}
 )
 def thirty_two_dimensions_of(f: FileBuilder, value: list[int]) -> None:
-    """A tensor of U8 has 32 dimensions: $slug."""
+    """A U8 tensor has 32 dimensions: $slug."""
     f.tensor("w", "U8", value, b"\1" * prod(value))
 
 
@@ -82,7 +82,7 @@ def thirty_two_dimensions_of(f: FileBuilder, value: list[int]) -> None:
     bugs={"30000": ("FB-202",)},
 )
 def rank(f: FileBuilder, value: int) -> None:
-    """A tensor has $value dimensions, and all except the last one are 1.
+    """A tensor has $value dimensions, and all except the last are 1.
 
     A reader that copies the shape into a fixed-size array writes past the end of the array.
     """
@@ -101,7 +101,7 @@ def empty_beside(f: FileBuilder, value: int) -> None:
 def large_behind_zero(f: FileBuilder, value: int) -> None:
     """A tensor of shape [0, $value] is empty and has one very large dimension.
 
-    Readers that store numbers as doubles or as signed integers report a different dimension.
+    A reader that stores numbers as doubles or as signed integers reports a different dimension.
     """
     f.tensor("w", "U8", [0, value])
 
@@ -220,7 +220,8 @@ NUMBER_SPELLED = {
 def number_spelled(f: FileBuilder, value: Spelled) -> None:
     """A dimension is a number that is not written as a plain integer: $slug.
 
-    Parsers that turn every number into a double do not notice the difference, but others reject it.
+    Parsers that turn every number into a double do not notice the difference, but other parsers reject the
+    number.
     """
     _raw(f, *value)
 
@@ -294,7 +295,7 @@ HUNDREDS = "1" * 400
     bugs=("FB-116",),
 )
 def hundreds_of_digits(f: FileBuilder, value: str) -> None:
-    """A dimension of an empty tensor has 400 digits: $slug.
+    """A dimension of an empty tensor is a number of 400 digits: $slug.
 
     The product is zero, so only a check of the number itself finds the fault. A number of more than 308
     digits does not fit into a double, and a conversion to double raises its own error.
@@ -312,7 +313,7 @@ def beyond_64_bits_beside_zero(f: FileBuilder, value: str) -> None:
 def minus_zero_beside_escaped_minus(f: FileBuilder) -> None:
     """A dimension is written as -0, and the name of the tensor is an escaped minus sign.
 
-    A reader that only counts minus signs before and after decoding finds one each time.
+    A reader that only counts minus signs finds one before decoding and one after decoding.
     """
     f.tensor("-", "U8", [0], b"", key=r'"\u002d"', fields={"shape": "[-0]"})
 
@@ -377,7 +378,7 @@ def spelling_outside_json(f: FileBuilder, value: Spelled) -> None:
 def too_large(f: FileBuilder, value: Spelled) -> None:
     """A dimension requires more than 64 bits: $slug.
 
-    Its low 64 bits match the size of the range.
+    The low 64 bits of the dimension match the size of the range.
     """
     _raw(f, *value, dtype="U8")
 
@@ -411,7 +412,7 @@ def minus_in_one_of_three(f: FileBuilder, value: int) -> None:
 def zeros_at_end_of_numbers(f: FileBuilder) -> None:
     """The dimensions include 10, 100, 20 and 0.
 
-    A check for leading zeros must not reject them.
+    A check for leading zeros must not reject these numbers.
     """
     f.tensor("a", "U8", [10, 100])
     f.tensor("b", "U8", [0])
@@ -438,8 +439,8 @@ def large_product_beside_zero(f: FileBuilder, value: tuple[str, list[int]]) -> N
 
 @rejects("OFF-05 SHP-11", codes="OFF_SIZE_MISMATCH", importance="critical", over=(4, 8))
 def dimension_behind_ones(f: FileBuilder, value: int) -> None:
-    """A dimension of 2 follows $value others, and the range fits only without the last dimension.
+    """A dimension of 2 follows $value other dimensions, and the range fits only without that last dimension.
 
-    To a reader that stores only a fixed number of dimensions, shape and range seem to agree.
+    To a reader that stores only a fixed number of dimensions, the shape and the range seem to agree.
     """
     f.tensor("w", "U8", [3] + [1] * (value - 1) + [2], pattern("w", 3))

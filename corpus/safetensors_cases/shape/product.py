@@ -30,7 +30,7 @@ Sized = tuple[str, list[int], int]
 def overflow_behind_zero(f: FileBuilder, value: list[int]) -> None:
     """The dimensions overflow, but a zero comes before the overflow: $slug.
 
-    A multiplication from left to right reaches the zero first. The order of dimensions should not matter.
+    A multiplication from left to right reaches the zero first. The order of the dimensions should not matter.
     """
     f.tensor("w", "U8", value)
 
@@ -80,7 +80,7 @@ EMPTY_OR_NOT = {
 
 @rejects("SHP-04 OFF-05", codes="OFF_SIZE_MISMATCH", importance="high", over=EMPTY_OR_NOT)
 def empty_or_not(f: FileBuilder, value: Sized) -> None:
-    """Shape and range disagree about whether the tensor is empty: $slug."""
+    """The shape and the range disagree about whether the tensor is empty: $slug."""
     sized(f, *value)
 
 
@@ -193,7 +193,7 @@ PRODUCT_NEAR = {
 def product_near(f: FileBuilder, value: list[int]) -> None:
     """The number of U8 elements is $slug, but there are only eight bytes of data.
 
-    The count fits into an unsigned 64-bit integer. As a signed integer, it is negative or the largest
+    The count fits into an unsigned 64-bit integer. As a signed integer, the count is negative or the largest
     possible.
     """
     sized(f, "U8", value, 8)
@@ -238,7 +238,7 @@ BYTES_NEAR = {
 def bytes_near(f: FileBuilder, value: tuple[str, list[int]]) -> None:
     """A tensor requires this number of bytes, but the file contains eight bytes of data: $slug.
 
-    As a signed number, the size may be negative, and then every comparison with it is wrong.
+    As a signed number, the size may be negative, which makes every comparison with it wrong.
     """
     f.tensor("w", *value, pattern("w", 8))
 
@@ -269,9 +269,9 @@ def product_wraps_to_size_in_one_of_three(f: FileBuilder, value: int) -> None:
     "SHP-05", codes=WRAPPED, importance="critical", over={"front": [2, 2**63 + 1], "back": [2**63 + 1, 2]}
 )
 def product_wraps_to_two_and_back(f: FileBuilder, value: list[int]) -> None:
-    """The product of the first two dimensions wraps around to two; the large one is at the $slug.
+    """The product of the first two dimensions wraps around to two; position of the large dimension: $slug.
 
-    The third dimension is 3. A check of only the last multiplication sees two times three.
+    The third dimension is 3. A reader that checks only the last multiplication sees two times three.
     """
     f.tensor("w", "U8", [*value, 3], pattern("w", 6))
 
@@ -293,9 +293,9 @@ def product_wraps_twice(f: FileBuilder) -> None:
     over={"one-byte": 1, "eight-bytes": 8},
 )
 def zero_and_overflow_over_data(f: FileBuilder, value: int) -> None:
-    """A zero dimension precedes others that overflow, and the range is not empty ($slug).
+    """A zero dimension precedes other dimensions that overflow, and the range is not empty ($slug).
 
-    A reader may treat the tensor as empty or reject the overflow. In either case, the tensor cannot have
+    A reader may treat the tensor as empty or reject the overflow. In either case, the tensor cannot contain
     data.
     """
     f.tensor("w", "U8", [0, 2**32, 2**33], data=bytes(range(1, value + 1)))

@@ -38,7 +38,7 @@ STRIDED = "https://github.com/safetensors/safetensors/issues/855"
 def beyond(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A range extends beyond the dimension: $slug.
 
-    The bytes past the end are those of the next row or of the next tensor.
+    The bytes past the end belong to the next row or to the next tensor.
     """
     ask_numbers(f, *index)
 
@@ -63,7 +63,7 @@ HUGE: dict[str, slice] = {
 def bound(f: SliceBuilder, value: slice) -> None:
     """A bound does not fit into a machine register: $slug.
 
-    Truncated to its low bits or read as a negative number, it becomes a bound inside the tensor.
+    Truncated to its low bits or read as a negative number, the bound may be inside the tensor.
     """
     ask_numbers(f, value)
 
@@ -83,7 +83,7 @@ ANSWERED: Options = {"answer": ACCEPT, "refuse": OUT}
 def number_beyond_64_bits(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A number in the request exceeds 64 bits, but its meaning is clear: $slug.
 
-    A language that converts it to a machine integer may raise its own error.
+    A language that converts the number to a machine integer may raise its own error.
     """
     ask_numbers(f, *index)
 
@@ -126,7 +126,7 @@ def from_size(f: SliceBuilder, index: tuple[Any, ...]) -> None:
 def stop_before_start(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """The stop of a range is before its start: $slug.
 
-    The difference of the two is negative, or huge as an unsigned number.
+    The difference between the two is negative, or huge as an unsigned number.
     """
     ask_numbers(f, *index)
 
@@ -159,7 +159,7 @@ BEFORE: Indices = {
 def bound_before_first(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """A negative bound is before the first element: $slug.
 
-    The bytes there are those of the previous row or of the previous tensor.
+    The bytes before that element belong to the previous row or to the previous tensor.
     """
     ask_numbers(f, *index)
 
@@ -176,7 +176,7 @@ NOTHING: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @chooses("slice-zero-dimension", "API-09", options=EMPTY, over=NOTHING)
 def dimension_of_0(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """The request has a range over a dimension of 0: $slug."""
+    """The request has a range over a dimension of length 0: $slug."""
     shape, index = value
     ask_numbers(f, *index, shape=shape)
 
@@ -246,7 +246,8 @@ INTEGER_OUTSIDE = {
 def integer_outside(f: SliceBuilder, index: tuple[Any, ...]) -> None:
     """An integer index is outside its dimension: $slug.
 
-    NumPy rejects such an index, which has no other meaning. The bytes there belong to another row or tensor.
+    NumPy rejects such an index, which has no other meaning. The bytes outside the dimension belong to another
+    row or tensor.
     """
     ask_numbers(f, *index)
 
@@ -372,7 +373,7 @@ def list_outside(f: SliceBuilder, value: list[int]) -> None:
 def truth_value(f: SliceBuilder, value: bool) -> None:
     """The index is the boolean $slug.
 
-    Python treats it as a number, and NumPy treats it as a mask that adds a dimension.
+    Python treats a boolean as a number, and NumPy treats it as a mask that adds a dimension.
     """
     numbers(f)
     whole = f.tensor_named("t").data

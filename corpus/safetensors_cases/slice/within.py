@@ -137,7 +137,7 @@ INNER: Indices = {
 
 @accepts("API-05", importance="high", over=INNER, bugs=("FB-114",))
 def middle_dimension(f: SliceBuilder, index: tuple[Any, ...]) -> None:
-    """The request selects a part of the middle one of three dimensions: $slug.
+    """The request selects a part of the middle dimension of three: $slug.
 
     The slice consists of several pieces of the file.
     """
@@ -201,14 +201,14 @@ WIDTHS = ("U8", "F8_E4M3", "BF16", "F32", "I64", "C64")
 
 @accepts("API-05", importance="high", over=WIDTHS, ahead=rare(WIDTHS))
 def elements(f: SliceBuilder, dtype: str) -> None:
-    """The request selects a slice across both dimensions of a tensor of $value."""
+    """The request selects a slice across both dimensions of a tensor of dtype $value."""
     numbers(f, [4, 5], dtype=dtype, beside=3)
     f.ask("t", S(1, 4), S(2, 4))
 
 
 @accepts("API-05")
 def elements_bool(f: SliceBuilder) -> None:
-    """The request selects a slice across both dimensions of a tensor of BOOL."""
+    """The request selects a slice across both dimensions of a BOOL tensor."""
     f.tensor("before", "BOOL", [3], b"\1\1\1")
     f.tensor("t", "BOOL", [3, 4], bytes([0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0]))
     f.tensor("after", "BOOL", [3], b"\0\0\0")
@@ -245,14 +245,14 @@ ZERO: dict[str, tuple[list[int], tuple[Any, ...]]] = {
 
 @accepts("SHP-04 API-05", over=ZERO)
 def no_bytes(f: SliceBuilder, value: tuple[list[int], tuple[Any, ...]]) -> None:
-    """An empty tensor is sliced along dimensions that are not 0: $slug."""
+    """An empty tensor is sliced along dimensions whose length is not 0: $slug."""
     shape, index = value
     ask_numbers(f, *index, shape=shape, beside=2)
 
 
 @accepts("API-04 API-05", over=("F4", "F6_E2M3", "F8_E8M0", "F8_E4M3FNUZ"))
 def beside(f: SliceBuilder, dtype: str) -> None:
-    """The tensor next to the requested one has the dtype $value, which few frameworks support."""
+    """The tensor next to the requested tensor has the dtype $value, which few frameworks support."""
     f.tensor("rare", dtype, [4])
     f.tensor("t", "F32", [3, 2])
     f.ask("t", S(1, 3))
@@ -299,9 +299,7 @@ for _what, (_rule, _code) in BROKEN.items():
 
 @dataclass(frozen=True)
 class Part:
-    """Slice of a packed tensor. ``gives`` is the shape of the slice, and ``pieces`` selects its bytes from
-    those of the tensor.
-    """
+    """Slice of a packed tensor: ``gives`` is its shape, and ``pieces`` selects its bytes."""
 
     dtype: str
     shape: list[int]
@@ -447,8 +445,7 @@ MIXED: dict[str, tuple[str, list[int], tuple[Any, ...], int]] = {
 def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], int]) -> None:
     """The header lists a tensor before the three-byte tensor that precedes it in the data: $slug.
 
-    The index and the start of the data buffer are ordinary too. The case tests the combination of these
-    properties.
+    The index and the start of the data buffer are also ordinary. The case tests them in combination.
     """
     dtype, shape, index, behind = value
     f.tensor("before", "U8", [3])
@@ -461,7 +458,7 @@ def listed_first(f: SliceBuilder, value: tuple[str, list[int], tuple[Any, ...], 
 
 @rejects("OFF-05", codes="OFF_SIZE_MISMATCH", importance="high")
 def other_size_of_the_tensor_before(f: SliceBuilder) -> None:
-    """The range of the tensor before the requested one is a byte longer than dtype and shape require."""
+    """The range of the tensor before the requested tensor is one byte longer than its shape requires."""
     f.tensor("before", "U8", [3], pattern("before", 4))
     f.tensor("t", "BF16", [2, 3])
     f.metadata({"format": "pt"})

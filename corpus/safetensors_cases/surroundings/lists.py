@@ -19,13 +19,13 @@ PROPERTIES = {
         tuple(f"n{count}" for count in COUNTS if count not in (100, 101, 1024)),
     ),
     "at": Property(
-        "position of the fault",
+        "tensor with the fault",
         {
             "first": "",
-            "second": "at the second",
-            "middle": "at the middle one",
-            "nextlast": "at the last but one",
-            "last": "at the last",
+            "second": "at the second tensor",
+            "middle": "at the middle tensor",
+            "nextlast": "at the second-to-last tensor",
+            "last": "at the last tensor",
         },
     ),
     "order": Property(
@@ -68,7 +68,7 @@ EXCLUSIONS = (
 Fault = Callable[[int, int, int], dict[str, Any]]
 """Function of the position in the buffer, the position in the list, and the number of tensors.
 
-It returns the arguments that describe the faulty tensor, which is a valid tensor of one byte otherwise.
+It returns the arguments that describe the faulty tensor, which is otherwise a valid tensor of one byte.
 """
 
 
@@ -80,7 +80,7 @@ def _indexes(row: Row, count: int) -> list[int]:
 
 
 def _write(row: Row, f: FileBuilder, fault: Fault | None = None) -> None:
-    """Write a list. Its recipe counts the tensors, so their numbers are those of their bytes."""
+    """Write a list. The recipe numbers its tensors consecutively, by the position of their bytes."""
     f.numbered = True
     count = int(row["count"][1:])
     half = count // 2
@@ -150,7 +150,7 @@ LISTS = Model(
             {"count": ("n2", "n3", *LONG["count"])},
         ),
         "list-overlap": _topic(
-            "a tensor with the same byte as the previous one in a list",
+            "a tensor that shares a byte with the previous tensor in a list",
             OVERLAP,
             lambda p, *_: {"data": b"", "begin": p - 1, "end": p},
             ONCE,
@@ -158,7 +158,7 @@ LISTS = Model(
         ),
         "list-size": _topic("a tensor with one byte too few in a list", SIZE, lambda *_: {"shape": [2]}, ANY),
         "list-other-shape": _topic(
-            "a tensor with another shape than the others, and with one byte too few",
+            "a tensor with a different shape and one byte too few in a list",
             SIZE,
             lambda *_: {"dtype": "U16", "shape": [1, 2], "data": b"\1\2\3"},
         ),

@@ -12,7 +12,7 @@ from .scene import FIELD_ORDERS, padding
 PROPERTIES = {
     "number": Property(
         "kind of number",
-        {"adim": "", "abegin": "as the begin of the range", "anend": "as the end of the range"},
+        {"adim": "", "abegin": "as the begin offset", "anend": "as the end offset"},
     ),
     "dims": Property(
         "dimensions of the tensor",
@@ -28,10 +28,10 @@ PROPERTIES = {
     ),
     "digits": Property(
         "digits of the correct number",
-        {"few": "", "five": "five digits in the correct number", "zero": "zero as the correct number"},
+        {"few": "", "five": "correct number has five digits", "zero": "correct number is zero"},
     ),
     "space": Property(
-        "whitespace beside numbers",
+        "whitespace around numbers",
         {"nospace": "", "blanks": "between spaces", "lines": "between line feeds"},
     ),
     "fields": Property("order of the fields", {"dso": "", "osd": "offsets as the first field"}),
@@ -131,14 +131,14 @@ NUMBERS = Model(
     {
         "number": Topic("a valid number", lambda row, f: _write(row, f, "{n}"), permitting(LEVELS, "SHP-01")),
         "number-wide": Topic(
-            "a dimension of 2^50 beside a dimension of zero",
+            "a dimension of 2^50 next to a dimension of zero",
             lambda row, f: _write(row, f, "{n}", beside=1 << 50),
             ("SHP-04", "SHP-11"),
             only=BESIDE_ZERO,
         ),
         **{
             f"number-wide-{name}": Topic(
-                f"a dimension of {about} beside a dimension of zero",
+                f"a dimension of {about} next to a dimension of zero",
                 partial(_write, spell="{n}", beside=wide),
                 ("SHP-04", "SHP-08"),
                 only=BESIDE_ZERO,
@@ -149,7 +149,7 @@ NUMBERS = Model(
             )
         },
         "number-wide-text": Topic(
-            "a dimension of 2^53 + 1 inside a string beside a dimension of zero",
+            "a dimension of 2^53 + 1 inside a string next to a dimension of zero",
             lambda row, f: _write(row, f, f'"{(1 << 53) + 1}"', beside=0),
             ("SHP-01",),
             ("SHP_BAD_TYPE", "ENT_BAD_INTEGER"),

@@ -1,4 +1,4 @@
-"""Model of strings: one string in the header, its content, its position and the strings beside it."""
+"""Model of strings: one string in the header, its content, its position and the other strings."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ PROPERTIES = {
         {"inner": "", "alone": "by itself", "head": "at the beginning", "tail": "at the end"},
     ),
     "around": Property(
-        "text beside the content",
+        "text around the content",
         {
             "letters": "",
-            "escapes": "beside escapes",
-            "accents": "beside non-ASCII characters",
-            "quotes": "beside escaped quotes",
+            "escapes": "next to escapes",
+            "accents": "next to non-ASCII characters",
+            "quotes": "next to escaped quotes",
         },
     ),
     "length": Property(
@@ -96,7 +96,7 @@ PROPERTIES = {
     "padding": Property("where the header ends", {"pad8": "", "tight": "unpadded header"}),
 }
 _NAME = "readers may reject control characters in names"
-_ALONE = "there is no text beside the content"
+_ALONE = "there is no text around the content"
 EXCLUSIONS = (
     excludes(_NAME, where="asname", piece=" ".join(CONTROLS)),
     excludes(_NAME, where="asname", around="escapes"),

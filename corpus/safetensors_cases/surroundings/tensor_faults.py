@@ -92,7 +92,7 @@ def _at_end(finish: Callable[[FileBuilder], None]) -> Act:
 
 
 def _range(form: Callable[[int, int], tuple[int, int]]) -> Act:
-    """Declare the range that ``form`` computes from the true one."""
+    """Declare the range that ``form`` computes from the true range."""
 
     def change(f: FileBuilder, tensor: Tensor) -> None:
         tensor.begin, tensor.end = form(f.position, f.position + len(tensor.data))
@@ -105,7 +105,7 @@ def _moved(begin: int, end: int) -> Act:
 
 
 def _overlap_of_one(f: FileBuilder, tensor: Tensor) -> None:
-    """Begin on the last byte of the previous tensor, without leaving any byte uncovered."""
+    """Begin the range on the last byte of the previous tensor, without leaving any byte uncovered."""
     tensor.begin, tensor.end = f.position - 1, f.position - 1 + len(tensor.data)
     tensor.data = tensor.data[1:]
 
@@ -205,7 +205,7 @@ def _field(name: str, text: str | Callable[[Tensor], str] | None) -> Act:
 
 
 def _offsets(form: Callable[[int, int], str], name: str = "data_offsets") -> Act:
-    """Write the range as ``form`` of its begin and end, in a field called ``name``."""
+    """Write the two offsets as ``form`` spells them, in a field called ``name``."""
 
     def change(f: FileBuilder, tensor: Tensor) -> None:
         text = form(f.position, f.position + len(tensor.data))
@@ -266,14 +266,14 @@ _RANGES = {
         _at_end(lambda f: f.gap(64 - f.position % 64)),
     ),
     "overlap-of-one": _fault(
-        "a range that begins on the last byte of the previous one",
+        "a range that begins on the last byte of the previous range",
         OVERLAP,
         _on_write(_overlap_of_one),
         BEHIND,
     ),
     "overlap-of-all": _fault("the same range as the previous tensor", OVERLAP, _overlap_of_all, BEHIND),
     "backwards": _fault(
-        "a range with begin and end swapped", BACKWARDS, _range(lambda a, b: (max(b, a + 1), a)), FILLED
+        "a range with its offsets swapped", BACKWARDS, _range(lambda a, b: (max(b, a + 1), a)), FILLED
     ),
     "backwards-empty": _fault(
         "an empty tensor whose range ends one byte before it begins",
@@ -285,7 +285,7 @@ _RANGES = {
         "an empty tensor whose range ends at 0", BACKWARDS, _range(lambda a, _: (a, 0)), EMPTY_BEHIND_FULL
     ),
     "empty-inside": _fault(
-        "an empty tensor inside the previous one",
+        "an empty tensor inside the previous tensor",
         ("OFF-09", ("OFF_OVERLAP", "OFF_HOLE")),
         _moved(-1, -1),
         EMPTY_BEHIND_FULL,
@@ -318,10 +318,10 @@ _RANGES = {
         for bits in (31, 32, 53, 63)
     },
     "end-2p32-behind": _fault(
-        "a range whose end is 2^32 too high", ("OFF-05 OFF-04", LAYOUT), _moved(0, 1 << 32)
+        "a range whose end offset is 2^32 too high", ("OFF-05 OFF-04", LAYOUT), _moved(0, 1 << 32)
     ),
     "end-2p64-behind": _fault(
-        "a range whose end is 2^64 too high",
+        "a range whose end offset is 2^64 too high",
         ("OFF-02 OFF-04", ("ENT_BAD_INTEGER", *LAYOUT, "OFF_BAD_PAIR")),
         _offsets(lambda a, b: f"[{a},{b + (1 << 64)}]"),
     ),
@@ -443,15 +443,17 @@ _SHAPES = {
     "shape-null": _fault("null as the shape", NO_SHAPE, _field("shape", "null")),
 }
 _FIELDS = {
-    "begin-negative": _fault("a negative begin", OFFSET_SPELLED, _offsets(lambda a, b: f"[-{a + 1},{b}]")),
+    "begin-negative": _fault(
+        "a negative begin offset", OFFSET_SPELLED, _offsets(lambda a, b: f"[-{a + 1},{b}]")
+    ),
     "begin-minus-zero": _fault(
-        "a begin of minus zero", ("OFF-02", INTEGER), _offsets(lambda _, b: f"[-0,{b}]"), AT_START
+        "a begin offset of minus zero", ("OFF-02", INTEGER), _offsets(lambda _, b: f"[-0,{b}]"), AT_START
     ),
     "end-with-half": _fault(
-        "an end with the fraction .5", OFFSET_SPELLED, _offsets(lambda a, b: f"[{a},{b}.5]")
+        "an end offset with the fraction .5", OFFSET_SPELLED, _offsets(lambda a, b: f"[{a},{b}.5]")
     ),
-    "end-as-text": _fault("an end inside a string", OFFSET, _offsets(lambda a, b: f'[{a},"{b}"]')),
-    "begin-null": _fault("null as the begin", OFFSET, _offsets(lambda _, b: f"[null,{b}]")),
+    "end-as-text": _fault("an end offset inside a string", OFFSET, _offsets(lambda a, b: f'[{a},"{b}"]')),
+    "begin-null": _fault("null as the begin offset", OFFSET, _offsets(lambda _, b: f"[null,{b}]")),
     "offsets-nested": _fault("offsets inside another array", PAIR, _offsets(lambda a, b: f"[[{a},{b}]]")),
     "offsets-booleans": _fault(
         "false and true in place of the offsets zero and one",
@@ -528,7 +530,7 @@ _FIELDS = {
         "two tensors with the same name and different entries", ("HDR-09", REPEATED), _name_of_another, AMONG
     ),
     "name-twice-escaped": _fault(
-        "two tensors with the same name, which is escaped once",
+        "two tensors with the same name, which is escaped in one entry",
         ("HDR-10", REPEATED),
         _escaped_name_of_another,
         AMONG,

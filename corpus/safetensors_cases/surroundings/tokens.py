@@ -25,8 +25,8 @@ PROPERTIES = {
         {"between": "", "infront": "before the first item", "atend": "after the last item"},
     ),
     "space": Property(
-        "whitespace beside the mistake",
-        {"nospace": "", "blank": "beside spaces", "line": "beside line feeds", "tabs": "beside tabs"},
+        "whitespace around the mistake",
+        {"nospace": "", "blank": "next to spaces", "line": "next to line feeds", "tabs": "next to tabs"},
     ),
     "tensors": Property(
         "tensor with the mistake",
@@ -216,6 +216,6 @@ TOKENS = Model(
         "utf-16-big": _before("a header in big-endian UTF-16", "HDR-01 HDR-05", b"\xfe\xff", "utf-16-be"),
         "nul-last": _behind("a NUL after the padding", "HDR-03", b"", b"\0"),
         "object-behind": _behind("a second object after the brace", "HDR-06 HDR-03", b"{}"),
-        "brace-behind": _behind("a second brace after the first", "HDR-06 HDR-03", b"}"),
+        "brace-behind": _behind("a second closing brace after the first", "HDR-06 HDR-03", b"}"),
     },
 )

@@ -27,7 +27,7 @@ ONCE = (
     "eight-cut",
     "name-twice",
 )
-"""Beginnings of the names of faults that a file can have only once."""
+"""Prefixes of the names of faults that a file can have only once."""
 
 
 def _twice(f: FileBuilder, name: str, topic: Topic) -> None:

@@ -69,7 +69,7 @@ def scalar(f: WriteBuilder, code: str) -> None:
 
 @accepts("SHP-04 WRT-01 WRT-17", over={"vector": [0], "rows": [0, 3], "columns": [3, 0], "middle": [2, 0, 2]})
 def without_elements(f: WriteBuilder, shape: list[int]) -> None:
-    """An empty tensor keeps its shape ($slug), beside a tensor that is not empty."""
+    """An empty tensor is saved with a non-empty tensor, and must keep its shape ($slug)."""
     f.tensor("empty", "F32", shape)
     f.tensor("full", "F32", [2])
 
@@ -133,7 +133,7 @@ def every_dtype_in_one_file(f: WriteBuilder) -> None:
 
 @rejects("WRT-17 DTY-09", codes=("WRT_SIZE_MISMATCH", "DTY_SUBBYTE"), over={"f4": "F4", "f6": "F6_E2M3"})
 def packed_part_of_a_byte(f: WriteBuilder, code: str) -> None:
-    """Three elements of $value do not fill whole bytes, and the format does not define the other bits."""
+    """Three elements of $value do not fill whole bytes, and the format does not define the remaining bits."""
     f.tensor("t", code, [3], bytes(3 * DTYPE_BITS[code] // 8 + 1), nbytes=3 * DTYPE_BITS[code] // 8 + 1)
 
 
@@ -148,7 +148,7 @@ def element_type(f: WriteBuilder, code: str) -> None:
 def element_type_last_of_three(f: WriteBuilder, code: str) -> None:
     """The last of three tensors has elements of the type $slug, for which the format has no code.
 
-    The writer must detect this before it writes anything.
+    The writer must detect the unsupported type before it writes anything.
     """
     f.tensor("a")
     f.tensor("b")
@@ -183,9 +183,9 @@ SIZES: dict[str, tuple[str, list[int], int]] = {
 
 @rejects("WRT-17", codes=("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"), importance="high", over=SIZES)
 def size(f: WriteBuilder, value: tuple[str, list[int], int]) -> None:
-    """The size of the buffer does not match dtype and shape: $slug.
+    """The size of the buffer does not match the dtype and the shape: $slug.
 
-    The file would break OFF-05, or the writer would read past the end of the buffer.
+    If the writer saves the tensor, the file breaks OFF-05, or the writer reads past the end of the buffer.
     """
     code, shape, nbytes = value
     f.storage("memory", bytes(range(1, nbytes + 1)))

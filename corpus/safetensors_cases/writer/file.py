@@ -7,7 +7,7 @@ from safetensors_corpus.author.write import WriteBuilder
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 PAGES = 12_288
-"""Size in bytes of a tensor that fills three usual memory pages."""
+"""Size in bytes of a tensor that fills three typical memory pages."""
 LIMIT = 4096
 """Maximum file size while a case simulates a full disk. A tensor of ``PAGES`` bytes does not fit."""
 

@@ -63,8 +63,8 @@ VIEWS: dict[str, tuple[str, int, list[int], int, list[int]]] = {
 def view(f: WriteBuilder, value: tuple[str, int, list[int], int, list[int]]) -> None:
     """The elements of a view are not contiguous in memory: $slug.
 
-    A writer that copies the memory as it is stores wrong values. A writer that copies as many bytes as the
-    shape requires, beginning with the first element, stores memory that belongs to other objects.
+    A writer that copies the memory unchanged stores wrong values. Starting at the first element and copying
+    as many bytes as the shape requires stores memory that belongs to other objects.
     """
     code, size, shape, offset, strides = value
     begin = surrounded(f, size)
@@ -125,7 +125,8 @@ BIG_ENDIAN = {
 def big_endian(f: WriteBuilder, code: str) -> None:
     """The elements are big-endian in memory: $slug ($value).
 
-    A complex number consists of two numbers. Reversing all of its bytes would also swap the two numbers.
+    A complex number consists of two numbers. Reversing all bytes of the complex number would also swap the
+    two.
     """
     f.tensor("t", code, [3], byteorder="big")
 
@@ -173,7 +174,7 @@ def one_view_twice(f: WriteBuilder) -> None:
 
 @chooses("shared-memory", options=ONE_HOLDS_ALL, level="must")
 def one_view_under_three_names(f: WriteBuilder) -> None:
-    """The same tensor is saved under three names, beside an independent tensor."""
+    """The same tensor is saved under three names, together with an independent tensor."""
     f.storage("memory", pattern("t", 16))
     for name in "abc":
         f.tensor(name, "F32", [4], storage="memory")
@@ -218,7 +219,7 @@ DISJOINT: dict[str, list[tuple[int, list[int], list[int] | None]]] = {
 def parts_of_one_storage(f: WriteBuilder, value: list[tuple[int, list[int], list[int] | None]]) -> None:
     """Two tensors share a storage but no bytes: $slug.
 
-    Flat buffers of optimisers have this structure. The tensors are independent.
+    The flat buffers of optimisers have this structure. The tensors are independent.
     """
     f.storage("memory", pattern("t", 32))
     for name, (offset, shape, strides) in zip("ab", value, strict=True):

@@ -81,7 +81,7 @@ def name_of_a_thousand_letters(f: WriteBuilder) -> None:
 def reserved_name(f: WriteBuilder, metadata: dict[str, str] | None) -> None:
     """A tensor has the name that the format reserves for metadata ($slug).
 
-    Readers reject the file. If it also has metadata, they see a duplicate key.
+    Readers reject such a file. If the file also has metadata, the reserved key appears twice.
     """
     f.tensor(RESERVED)
     f.metadata(metadata)
@@ -105,7 +105,7 @@ def reserved_name_without_elements(f: WriteBuilder) -> None:
 def name_of_another_type(f: WriteBuilder, value: Any) -> None:
     """A tensor name is not a string ($slug), and must not be converted to one.
 
-    After a conversion, two keys that differ only in type would become one name.
+    After such a conversion, two keys that differ only in type would become the same name.
     """
     f.tensor(value)
 
@@ -117,8 +117,8 @@ SURROGATES = {"high": "a\ud800", "low": "\udc00a", "swapped": "\udc00\ud800"}
 def name_with_lone_surrogate(f: WriteBuilder, text: str) -> None:
     """A tensor name contains half a surrogate pair ($slug), so it is not valid Unicode.
 
-    If it is written as an escape or as three bytes, readers reject the header. If it is replaced by a
-    question mark, two names may become one.
+    If the writer stores it as an escape or as three bytes, readers reject the header. If the writer replaces
+    it with a question mark, two names may become equal.
     """
     f.tensor(text)
 
@@ -147,9 +147,9 @@ def one_name_twice(f: WriteBuilder) -> None:
     issue="https://github.com/safetensors/safetensors/issues/668",
 )
 def header_over_the_cap(f: WriteBuilder) -> None:
-    """A tensor name of 100,000,000 bytes makes a header that every reader rejects.
+    """A tensor name of 100,000,000 bytes makes the header too long for every reader.
 
-    A writer that saves it loses the data.
+    A writer that saves such a file loses the data.
     """
     f.tensor(Text(({"repeat": {"text": "n"}, "count": 100_000_000},)), "U8", [3], b"abc")
     f.properties = ["target-unchanged"]
@@ -157,7 +157,7 @@ def header_over_the_cap(f: WriteBuilder) -> None:
 
 @accepts("WRT-11 LIM-01", heavy=True)
 def header_of_24_million_bytes(f: WriteBuilder) -> None:
-    """A tensor name of 24,000,000 bytes makes a header that every reader accepts."""
+    """A tensor name of 24,000,000 bytes makes a header that is short enough for every reader."""
     f.tensor(Text(({"repeat": {"text": "n"}, "count": 24_000_000},)), "U8", [3], b"abc")
     f.count_only = True
 
