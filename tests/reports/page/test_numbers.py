@@ -106,7 +106,7 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
     assert f"{content} return wrong data" in shown
     assert f"{refuse} reject files that the format allows" in shown
     assert (
-        f"{len(clean)} of the {len(opens)} programs that open files do"
+        f"{len(clean)} of the {len(opens)} programs that open files make"
         if clean
         else "all programs that open files"
     ) in shown
