@@ -360,8 +360,8 @@ LEFT = {
     ),
     "fuzz loop, reference and official library": (
         "the worker of the reference takes half of the time, because it explains the inputs that it "
-        "rejects: four out of five. The loop that only reads explains them too, but with warm memory. "
-        "Generating and judging inputs take another two fifths."
+        "rejects: four out of five. The loop that only reads also explains these inputs, but its "
+        "memory is already warm. Generating and judging inputs take another two fifths."
     ),
     "atheris engine": (
         "generating inputs takes two fifths of the time, explaining rejections takes a third, and the "
@@ -381,7 +381,7 @@ LEFT = {
     ),
     REPORT: (
         "the report reads 400,000 answers. The goal assumed 46 entry points with 2,354 cases each; "
-        "there are now 68 with 6,688."
+        "there are now 68 entry points with 6,688 cases each."
     ),
     PUBLISH: (
         "this goal also assumed only a quarter of the answers. The command spends nearly all of the time "
