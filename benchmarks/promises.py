@@ -45,11 +45,11 @@ SIMULATED = "npu:1"
 VARIABLES = {"SIMULATED_TYPE": SIMULATED.partition(":")[0], "SIMULATED_DELAY": "2000"}
 INTRODUCTION = (
     "Users of a loader rely on more than the right bytes. `stc run --device` [checks](run-it.md#devices) "
-    "these promises for any loader. The written format does not demand them:"
+    "whether a loader keeps the following promises, which the written format does not require:"
 )
 DATED = (
-    "These are the results of {date} for corpus {corpus}. *Unknown* means that the device or the loader does "
-    "not show whether it keeps the promise."
+    "We measured these results on {date} with corpus {corpus}. *Unknown* means that the device or the "
+    "loader gives no way to find out whether the loader keeps the promise."
 )
 ABOUT_SIMULATED = (
     "The simulated device has the streams and the allocator of an accelerator, but it runs on the CPU "

@@ -40,7 +40,6 @@ ALLOWED = {
     ("docs/rules.md", "- *official*: release builds cleanly reject"): "its source is a public issue",
     ("docs/run-it.md", "Reading too many bytes is never unsafe"): "what a verdict means",
     ("docs/run-it.md", "If a request hangs, the harness repeats it alone"): "limits of the harness",
-    ("docs/run-it.md", "A program with more than 1,000 processes"): "limits of the harness",
     ("docs/run-it.md", "| CODE | stop an implementation after N hangs"): "an option",
 }
 """Page and beginning of a sentence -> why its number is none of other people's software."""

@@ -33,7 +33,7 @@ def test_a_goal_that_is_missed_says_where_the_time_goes(monkeypatch: pytest.Monk
     text = performance.page(results(*rows))
     assert "\n- late: in waiting.\n" in text
     assert "nowhere" not in text
-    assert "All goals are reached." in performance.page(results(rows[1]))
+    assert "All goals were reached." in performance.page(results(rows[1]))
     assert f"- other: {performance.UNKNOWN}" in performance.page(results(Row("other", "s", 1, 2, "so")))
 
 

@@ -191,15 +191,17 @@ def _counted(whos: Sequence[Implementation]) -> str:
 def _nothing(others: Sequence[Implementation]) -> str:
     opens = [who for who in others if OPENING & {role.role for role in who.roles}]
     clean = [who.label for who in opens if not any(who.counts.get(kind) for kind in RED if kind != "unsafe")]
-    does = "does" if len(clean) == 1 else "do"
+    make = "makes" if len(clean) == 1 else "make"
     text = (
-        f"{len(clean):,} of the {len(opens):,} programs that open files {does} none of these "
+        f"{len(clean):,} of the {len(opens):,} programs that open files {make} none of these mistakes "
         f"({listed(clean, 4)})"
         if clean
-        else "all programs that open files do at least one of these"
+        else "all programs that open files make at least one of these mistakes"
     )
     rest = len(others) - len(opens)
-    return text + (f"; {rest:,} {'opens' if rest == 1 else 'open'} no files" if rest else "")
+    return text + (
+        f"; {plural(rest, 'entry point')} {'does' if rest == 1 else 'do'} not open files" if rest else ""
+    )
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:

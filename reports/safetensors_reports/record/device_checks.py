@@ -1,7 +1,7 @@
 """Guarantees that the ``device`` step checks in addition to the content, and their verdicts.
 
-A broken guarantee that corrupts content counts as ``wrong-content``. Any other counts as ``not-strict``,
-because no rule of the format requires it.
+A broken guarantee that corrupts content counts as ``deviation:content``, because the format description does
+not say what a library must do with a tensor after loading it. Any other counts as ``not-strict``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ CHECKS: dict[str, Promise] = {
         "deviation:content", "DAT-06", "a tensor keeps its bytes while the loader loads the tensors after it"
     ),
     "lifetime": Promise(
-        "deviation:content", "DAT-06", "a tensor keeps its bytes after everything else of its file is dropped"
+        "deviation:content",
+        "DAT-06",
+        "a tensor keeps its bytes after everything else from its file is dropped",
     ),
     "stream": Promise(
         "deviation:content", "DAT-06", "another stream that waits for the current one sees the correct bytes"

@@ -91,7 +91,7 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
     shown = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert f"{len(others)} entry points of {len({who['name'] for who in others})} projects" in shown
     assert f"use {len({who['parser'] for who in others})} parsers" in shown
-    assert f"results over corpus {WHOLE['corpus']['version']}." in shown
+    assert f"results for corpus {WHOLE['corpus']['version']}." in shown
     assert f"up to {max(who['due'] for who in others):,} cases each" in shown
     for group, words in (
         ("layout", "accept files that the format forbids"),
@@ -106,7 +106,7 @@ def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
     assert f"{content} return wrong data" in shown
     assert f"{refuse} reject files that the format allows" in shown
     assert (
-        f"{len(clean)} of the {len(opens)} programs that open files do"
+        f"{len(clean)} of the {len(opens)} programs that open files make"
         if clean
         else "all programs that open files"
     ) in shown

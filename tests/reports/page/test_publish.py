@@ -341,8 +341,8 @@ def test_sentences_count_what_the_runs_show() -> None:
     assert "1 (1 parser) accept forbidden files only if they have duplicate keys" in text
     assert "1 return wrong data" in text
     assert "2 reject files that the format allows" in text
-    assert "1 of the 6 programs that open files does none of these (b 2)" in text
-    assert "all programs that open files do at least one of these" in said(("a", bad))
+    assert "1 of the 6 programs that open files makes none of these mistakes (b 2)" in text
+    assert "all programs that open files make at least one of these mistakes" in said(("a", bad))
     assert "1 (1 parser) accept only other kinds of forbidden files" in said(
         ("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice)
     )
@@ -351,8 +351,10 @@ def test_sentences_count_what_the_runs_show() -> None:
     assert "0 (0 parsers) accept files that the format forbids because of a broken layout" in said(
         ("a", silent)
     )
-    assert "1 of the 1 programs that open files does none of these (a 0)" in said(("a", silent))
-    assert "2 of the 2 programs that open files do none of these (a 0, b 1)" in said(("a", good), ("b", good))
+    assert "1 of the 1 programs that open files makes none of these mistakes (a 0)" in said(("a", silent))
+    assert "2 of the 2 programs that open files make none of these mistakes (a 0, b 1)" in said(
+        ("a", good), ("b", good)
+    )
 
 
 def test_entry_points_of_one_parser_count_as_one_and_those_without_files_are_set_apart() -> None:
@@ -366,7 +368,8 @@ def test_entry_points_of_one_parser_count_as_one_and_those_without_files_are_set
     text = " ".join(sentences(report(*shared, opens, loader, public=True)))
     assert "4 entry points of 4 projects, which use 3 parsers" in text
     assert "2 (1 parser) accept files that the format forbids because of a broken layout" in text
-    assert "1 of the 3 programs that open files does none of these (c 1); 1 opens no files." in text
+    assert "1 of the 3 programs that open files makes none of these mistakes (c 1)" in text
+    assert "; 1 entry point does not open files." in text
 
 
 def test_the_readme_says_what_the_published_comparison_says() -> None:
