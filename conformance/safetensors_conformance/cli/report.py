@@ -113,7 +113,7 @@ def report(
       stc report out -o audit --html --sarif
       stc report out findings -o audit --previous last/report.json --markdown
 
-    Severity depends on the consequence of a failure and not on its frequency. The scales are explained in
+    Severity depends on the consequence of a failure, not on its frequency. The scales are explained in
     report.json.
 
     \b
