@@ -148,7 +148,7 @@ def item(owner: Any, key: Any) -> Any:
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """Return an attribute that the library computes. A missing one is the adapter's mistake."""
+    """Return an attribute that the library computes. A missing attribute is the adapter's mistake."""
     if not hasattr(type(owner), name) and name not in getattr(owner, "__dict__", ()):
         raise AttributeError(f"{type(owner).__name__} has no {name}")
     return call(getattr, owner, name)
@@ -282,7 +282,7 @@ MAX_BITS = 14_000
 
 
 def dimensions(shape: Any) -> Any:
-    """Return a shape for JSON. A value that is not a sequence stays as it is."""
+    """Return a shape for JSON. A value that is not a sequence is not changed."""
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
     budget = [MAX_VALUES]
