@@ -54,13 +54,13 @@ class DescriptorError(Exception):
 class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The public entry point of a library, for an entry that calls a function inside the library.
 
-    Both run on the same corpus files, and the numbers show how their answers differ. A test repeats the
-    measurement. If the public entry point cannot be run, ``why`` replaces the numbers.
+    Both functions run on the same corpus files, and the numbers show how their answers differ. A test repeats
+    the measurement. If the public entry point cannot be run, ``why`` replaces the numbers.
 
     Attributes:
         calls: The public entry point, in a few words.
         adapter: File in the same folder and, for Python, the object in it that calls the public entry point.
-        requires: Packages to install for it, if it needs more than the entry.
+        requires: Packages that it needs in addition to those of the entry.
         sample: Number of files on which both were run.
         refuses: Number of files in the sample that it rejects and the entry accepts.
         accepts: Number of files in the sample that it accepts and the entry rejects.
@@ -296,7 +296,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ]
 
     def fits(self, version: str) -> bool:
-        """Return whether the adapters support a version. An unusual version number counts as supported."""
+        """Return whether the adapters support a version. An unparsable version counts as supported."""
         try:
             return not self.oldest or Version(version) >= Version(self.oldest)
         except ValueError:  # also raised for numbers with too many digits
@@ -320,7 +320,7 @@ class LocatedDescriptor(Descriptor, frozen=True, kw_only=True):
 
 
 def load(path: Path, *, outside: bool = False) -> LocatedDescriptor:
-    """Load one descriptor. The adapters of an ``outside`` one get absolute paths. Raises DescriptorError."""
+    """Load a descriptor. If it is ``outside``, its adapters get absolute paths. Raises DescriptorError."""
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
         found = typed(read_toml(path, MAX_BYTES), Descriptor)

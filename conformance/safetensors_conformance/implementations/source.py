@@ -104,7 +104,7 @@ class Build:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Inputs of a finished build: the source, revision, commands and files of the descriptor."""
+        """Inputs of the build: the descriptor's source, revision, commands and files."""
         if not self.source.build:
             return ()
         digest = hashlib.sha256(json.encode(self.source))
@@ -154,7 +154,7 @@ class Build:
         return [kind] if kind else []
 
     def make(self, on_line: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
-        """Fetch and build in a new folder, which is left there if this raises InstallError."""
+        """Fetch and build in a new folder. If this raises InstallError, the folder is not removed."""
         self.folder.mkdir(parents=True)
         (self.folder / "built").mkdir()
         _copy(self.descriptor.folder, self.folder / "around", shutil.ignore_patterns(DOCUMENT))
@@ -184,7 +184,7 @@ class Build:
         return source if source.is_dir() else self.folder / "around"
 
     def _clone(self, on_line: Callable[[str], None]) -> None:
-        """Fetch one commit without its history and submodules."""
+        """Fetch one commit without its history or submodules."""
         source = self.folder / "source"
         git = ("git", "-C", str(source), "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
         slow = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
