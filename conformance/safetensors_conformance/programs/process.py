@@ -47,7 +47,7 @@ class DiedError(PortableError):
 
 
 class TimeLimitError(PortableError):
-    """The process was killed at its deadline. ``starved`` is true if it never got its CPU time."""
+    """The process was killed at its deadline. ``starved`` is true if the machine was too busy to run it."""
 
     def __init__(self, after: str = "", *, starved: bool = False) -> None:
         super().__init__("no answer in time")
@@ -94,7 +94,7 @@ class Deadline:
         self._grace = True
 
     def take_grace(self) -> bool:
-        """Return whether an answer that has already arrived still counts, which is true once per deadline."""
+        """Return whether to accept an answer that has already arrived. This is true once per deadline."""
         had, self._grace = self._grace, False
         return had
 

@@ -35,12 +35,12 @@ NETWORK = ("/etc/hosts", "/etc/resolv.conf")
 
 
 class SandboxError(OSError):
-    """A sandbox is impossible here or for this program. The message gives the reason and the remedy."""
+    """No sandbox is possible here, or for this program. The message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox with network access if ``net`` is true. The program can write to the outside ``folder``."""
+    """A sandbox, with network access if ``net`` is true, in which a program can write to ``folder``."""
 
     folder: Path
     net: bool = False
@@ -121,8 +121,8 @@ def run_folder() -> Path | None:
 def require_bubblewrap() -> None:
     if shutil.which("bwrap") is None:
         raise SandboxError(
-            "--sandbox needs bubblewrap (Linux), but there is no program named bwrap here; install it, "
-            "on Debian with: apt-get install bubblewrap; or use a container (docs/security.md)"
+            "--sandbox needs bubblewrap (Linux), but the program bwrap was not found; install it (on "
+            "Debian: apt-get install bubblewrap) or use a container (docs/security.md)"
         )
     argv = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/"]
     argv += ["--proc", "/proc", "--dev", "/dev", "--", shutil.which("true") or "true"]
@@ -149,7 +149,7 @@ def as_given_and_resolved(path: Path) -> Iterable[Path]:
 
 
 def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
-    """Yield the program and the files that a command line names, even after ``env NAME=VALUE``."""
+    """Yield the program and the files that a command line names, even if it begins with ``env``."""
     words = list(argv)
     programs = words[:1]
     if Path(words[0]).name == "env":

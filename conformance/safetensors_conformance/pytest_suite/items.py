@@ -1,4 +1,4 @@
-"""Items of the suite. They are not parametrized functions, because pytest handles arguments slowly."""
+"""Items of the suite. They are not parametrized functions, because parametrization slows pytest down."""
 
 from __future__ import annotations
 

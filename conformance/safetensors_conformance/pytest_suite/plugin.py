@@ -106,7 +106,7 @@ def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int
 ) -> Generator[None, None, None]:
-    """Print the results, which end with the likely causes, after the summary of pytest."""
+    """Print the results after pytest's own summary. The likely causes come last."""
     stats, stash = terminalreporter.stats, terminalreporter.config.stash
     failed = stats.get("failed", [])
     yield
