@@ -146,7 +146,7 @@ def fuzz(
     Every implementation runs in a worker with limits, so crashes, hangs and excessive memory use are findings
     too. The command shrinks the input of each wrong answer and confirms the answer three times in fresh
     processes. It groups wrong answers by signature, i.e. by the fault in the input and the outcome of each
-    implementation, and reports each signature only once. Where the format leaves a choice, every answer is
+    implementation, and reports each signature only once. If the format leaves a choice open, every answer is
     right.
 
     \b

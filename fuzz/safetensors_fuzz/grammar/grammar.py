@@ -132,7 +132,7 @@ class Grammar:
         return file
 
     def base(self) -> File:
-        """Return a valid file, which the caller must not change. Most calls reuse an earlier file."""
+        """Return a valid file. The caller must not change it. Most calls reuse an earlier file."""
         self._given += 1
         if len(self._bases) < BASES or self._given % 4 == 0:
             file = self.fresh()
@@ -144,7 +144,7 @@ class Grammar:
         return pick(self.rng, self._bases)
 
     def input(self, pool: Sequence[File] = ()) -> File:
-        """Return an input with at most ``MAX_FAULTS`` faults, which the caller must not change."""
+        """Return an input with at most ``MAX_FAULTS`` faults. The caller must not change the input."""
         rng = self.rng
         file = pick(rng, pool) if pool and rng.random() < POOL_SHARE else self.base()
         more = min(pick(rng, _ADVERSE), MAX_FAULTS - len(file.faults))
@@ -186,7 +186,7 @@ _RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
 
 @cache
 def reported_rules() -> tuple[str, ...]:
-    """Return the rules that the strict reader reports, extracted from its source code."""
+    """Return the rules that the strict reader can report, as found in its source code."""
     root = files("safetensors_reference.header")
     sources = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
     return tuple(sorted({rule for source in sources for rule in _RULE.findall(source)}))
