@@ -36,7 +36,7 @@ class RetryReason(Enum):
 class StepResult(Answer):
     """The outcome of one step, with measurements by the harness. Values that were not measured are None.
 
-    The worker reports ``cpu_ms``. ``spent_ms`` is the CPU time of all its processes, at most the wall time.
+    The worker reports ``cpu_ms``. ``spent_ms`` is the CPU time of all its processes, up to the wall time.
     ``peak_bytes`` is the growth of resident memory. ``read_bytes`` does not include memory-mapped reads.
     If the content was too large, ``cut`` contains the part of it that was kept, except tensors and metadata.
     """

@@ -52,7 +52,9 @@ MAX_ARTIFACT = 4 << 30
 @click.option(
     "--html", is_flag=True, help="Also write report.html, a single file to view in a browser or print."
 )
-@click.option("--markdown", is_flag=True, help="Also write report.md, a comment of at most 60 lines.")
+@click.option(
+    "--markdown", is_flag=True, help="Also write report.md, a pull request comment of at most 60 lines."
+)
 @click.option("--sarif", is_flag=True, help="Also write report.sarif, for code scanning services.")
 @click.option(
     "--intoto",

@@ -264,7 +264,7 @@ def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunR
 
 
 def dump(result: StepResult) -> dict[str, Any]:
-    """Return the canonical form of an answer for JSON, of bounded size and without unreported facts."""
+    """Return an answer as canonical JSON data of bounded size. Facts that were not reported are omitted."""
     if result.outcome != "accept":
         return {"outcome": result.outcome, "message": result.message[:500]}
     out: dict[str, Any] = {"outcome": "accept"}
@@ -291,7 +291,7 @@ def dump(result: StepResult) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can express, because lenient readers may report NaN and infinities."""
+    """Convert a value to one that JSON can express. Lenient readers may report NaN and infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

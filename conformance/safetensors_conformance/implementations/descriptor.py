@@ -138,7 +138,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def scope(self) -> str:
-        """How the public entry point differs on the same files. Empty if the entry itself is public."""
+        """How the public entry point's answers differ on the same files. Empty if the entry is public."""
         return self.public.said if self.public else ""
 
 
@@ -150,8 +150,8 @@ class Install(Struct, frozen=True, forbid_unknown_fields=True):
         version: Version to install if none is given.
         requires: Requirements; {version} is replaced by the version.
         distribution: Package whose version is reported; by default, the name of the implementation.
-        oldest: Lowest version that the adapters support. Older versions lack what the adapters call, so they
-            are not run.
+        oldest: Lowest version that the adapters support. Older versions are not run, because they lack
+            functions that the adapters call.
     """
 
     manager: Literal["pip", "npm"]

@@ -244,7 +244,7 @@ class Build:
         return dict(zip(of, self.filled(list(of.values()), **placeholders), strict=True))
 
     def shown(self, argv: Sequence[str]) -> Iterator[Path]:
-        """Yield the toolchain, which a build may read in addition to the system and its own folder."""
+        """Yield the paths of the toolchain. A build may read them, the system and its own folder."""
         for program in (argv[0], *self.source.toolchain):
             yield from paths_named_by([program])
         for pattern in _SETTINGS:

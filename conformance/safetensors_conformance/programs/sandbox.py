@@ -1,7 +1,8 @@
 """Sandboxes for tested programs, made by bubblewrap (``bwrap``).
 
-A program sees the system, its own files and its inputs, all read-only. It sees no home folder, no other
-processes and no network. It can write to one outside folder, which contains the temporary files of the run.
+A program can read the system, its own files and its inputs, but cannot write to them. It cannot access home
+folders, other processes or the network. The only folder outside the sandbox that it can write to contains the
+temporary files of the run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .process import Child
 RUN_FOLDER_VARIABLE = "STC_SANDBOX_FOLDER"
 """Environment variable with the folder of the run, for the harness's own processes."""
 TMPFS_BYTES = 256 << 20
-"""How many bytes a program can write into each of its own folders. They use memory that no limit counts."""
+"""How many bytes a program can write into each of its own folders. Their memory counts towards no limit."""
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
     # Only public files in /etc, because others contain passwords.

@@ -25,7 +25,7 @@ SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
 END_SECONDS = 2.0
 NOISE_LINES = 1000
-"""Maximum number of lines to keep that are not answers. A program that prints more prints endlessly."""
+"""Maximum number of lines other than answers. More lines count as endless output."""
 FLUSH = (
     "did you flush standard output? A pipe is not flushed at the end of a line, so flush after every "
     "answer (fflush, System.out.flush, sys.stdout.flush)"

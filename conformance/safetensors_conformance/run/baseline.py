@@ -33,7 +33,7 @@ from ..implementations.descriptor import descriptors
 from ..outcome import STEPS
 
 DAYS_TO_REVIEW = 90
-"""Days until the review date of a newly created list."""
+"""Days until the review date of a newly created baseline."""
 NEW = """\
 # Entries without their own why, issue or review_by use these defaults.
 # After the review_by date, every run fails until you review the entries and set a new date.

@@ -1,4 +1,4 @@
-"""The driver of a run; the pytest plugin and ``stc run`` are its adapters."""
+"""The driver of a run, which both the pytest plugin and ``stc run`` use."""
 
 from __future__ import annotations
 

@@ -145,8 +145,8 @@ MALLOC_SETTINGS = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tca
 def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str | None:
     """Read a case with two different heap fills and return the difference, or None if there is none.
 
-    Only memory from the system's ``malloc`` is filled. None therefore says nothing about mapped pages, or
-    about readers with their own allocator (Go, Java, JavaScript).
+    Only memory from the system's ``malloc`` is filled. Therefore, the result None says nothing about mapped
+    pages or about readers with their own allocator (Go, Java, JavaScript).
     """
     env = shutil.which("env")
     if target.kind in ("exit", "oci") or env is None or case.kind != "read":

@@ -93,7 +93,7 @@ class Worker:
     def ask(
         self, step: str, path: str, more: More = None, *, measure: bool = False, limits: Limits | None = None
     ) -> StepResult:
-        """Run ``step`` on a file and never raise. ``limits`` replace those of the worker."""
+        """Run ``step`` on a file without ever raising. ``limits`` replace those of the worker."""
         raise NotImplementedError
 
     def renew(self, *, as_before: bool = False) -> None:
@@ -163,7 +163,7 @@ ALREADY_ANSWERED = 0
 
 
 class PipeWorker(Worker):
-    """A persistent process that speaks the worker protocol, with requests that may be sent ahead.
+    """A persistent process that speaks the worker protocol. Requests may be sent ahead.
 
     If the process dies with several requests in flight, the last answered request or the next one is the
     cause. The worker then runs the next request alone. If the process survives that, the worker reports the

@@ -62,7 +62,7 @@ class Loader:
 
 @marked
 class FastSafeOpen:
-    """``fastsafe_open``, which has a similar interface to the official ``safe_open``."""
+    """``fastsafe_open``, whose interface resembles that of the official ``safe_open``."""
 
     lacks = LACKS
 
