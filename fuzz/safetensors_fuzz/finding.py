@@ -13,7 +13,7 @@ REPLAYS = 3
 ANY_ANSWER = "any orderly answer"
 """Expected answer if the format leaves it open."""
 AGREEMENT = "the same content from all implementations that accept it"
-"""Expected answer if a reader may reject the file, but all that accept it must agree on the content."""
+"""Expected answer if readers may reject the file, but those that accept it must agree on the content."""
 ADAPTER_ERROR = "adapter-error"
 """Outcome that appears in a signature if the adapter failed. Other missing answers have no outcome."""
 

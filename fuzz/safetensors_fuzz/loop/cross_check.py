@@ -41,7 +41,7 @@ _LETTER = r"\u0061"
 
 
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
-    """Return how two accepting answers differ, as seen by each implementation, or None if they agree."""
+    """Return how two accepting answers differ for each implementation, or None if they agree."""
     of_one = first_disagreement(other.content or {}, one.content or {})
     of_other = first_disagreement(one.content or {}, other.content or {})
     return None if of_one is None or of_other is None else (of_one, of_other)
