@@ -273,7 +273,7 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
     type=click.IntRange(1, 100),
     default=REPLAYS,
     show_default=True,
-    help="Number of attempts. Each one runs in a fresh process.",
+    help="Number of attempts. Each attempt runs in a fresh process.",
 )
 @click.option("--profile", type=click.Choice(PROFILES), help=f"Profile of the reference: {TEXT_ANSWERS}.")
 @click.option(

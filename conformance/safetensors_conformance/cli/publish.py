@@ -191,7 +191,7 @@ def _add_features(paths: Sequence[Path], output: Path, jobs: int, manifest: Mani
 
 
 def _current_lines(output: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Return program, entry and version of the runs in the histories that used this corpus."""
+    """Return the program, entry and version of each run in the histories that used this corpus."""
     return [
         (line.program, line.entry, line.version)
         for ledger in load_ledgers(output / HISTORY).values()

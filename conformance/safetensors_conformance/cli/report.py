@@ -268,7 +268,10 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write a mapping of file names to contents into a folder, created if missing. Raises UnusableError."""
+    """Write files, given as a mapping of names to contents, to a folder. Raises UnusableError.
+
+    The folder is created if it is missing.
+    """
     path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)

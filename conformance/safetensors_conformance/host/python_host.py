@@ -238,7 +238,7 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(adapter: Any) -> dict[str, str]:
-    """Return the name, version and language. Adapters of this project have them in the descriptor."""
+    """Return the name, version and language. For this project's adapters, the descriptor contains them."""
     known = {"name": type(adapter).__name__, "version": "unknown", "language": "Python"}
     if OWN_FOLDER:
         import importlib.metadata

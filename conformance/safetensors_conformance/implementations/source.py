@@ -130,10 +130,10 @@ class Build:
         """Check that a build is possible here, before anything is fetched. Raises InstallError."""
         name, kind = self.descriptor.name, self.source.kind
         if self.revision == LOCAL and checkout is None:
-            raise InstallError(f"{name} has not been built yet: stc impl sync {name} --source DIR")
+            raise InstallError(f"{name} has not been built yet; run: stc impl sync {name} --source DIR")
         if checkout is not None and kind in MANAGERS:
             raise InstallError(
-                f"{name} is fetched by {kind}, which needs a version: stc impl sync {name}@VERSION"
+                f"{kind} fetches {name} and needs a version; run: stc impl sync {name}@VERSION"
             )
         if not self.source.build:
             raise InstallError(

@@ -167,7 +167,7 @@ class Suite:
 
     @contextmanager
     def _failing(self, selector: str, item: pytest.Item) -> Iterator[None]:
-        """Fail the item, or skip it and later ones, if the implementation does not answer."""
+        """Fail the item, or skip it and all later items, if the implementation does not answer."""
         try:
             yield
         except StartError as err:

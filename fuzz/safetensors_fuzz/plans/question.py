@@ -57,7 +57,7 @@ class Ruling:
 
 @dataclass(frozen=True)
 class PlanFault:
-    """A fault of a plan. The main rule and the main code come first."""
+    """A fault in a plan. The main rule and the main code come first."""
 
     rules: tuple[str, ...]
     codes: tuple[str, ...]
