@@ -244,7 +244,10 @@ def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str,
 def _usable(
     paths: Sequence[Path], manifest: Manifest
 ) -> tuple[list[RunRecord], dict[int, list[BaselineEntry]]]:
-    """Return the runs, and the known failures of each by its index. Raises AuditError for incomplete runs."""
+    """Return the runs, and a mapping from the index of each run to its known failures.
+
+    Raises AuditError for an incomplete run.
+    """
     shown: list[RunRecord] = []
     for record in _records(paths, manifest):
         if record.footer is None or record.partial or record.left_out or not record.results:

@@ -228,7 +228,7 @@ def _with_object(side: Side) -> str:
 
 
 def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[RunRecord]:
-    """Return a run record without verdicts for each side, as the input of a comparison."""
+    """Return a run record without verdicts for each side, as input for a comparison."""
     plain_names = [
         (plain_name(s), s.runner.implementation.version if s.runner.implementation else "") for s in sides
     ]

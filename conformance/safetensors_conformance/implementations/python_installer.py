@@ -1,4 +1,4 @@
-"""Commands that create virtual environments and install packages. They use uv, or else venv and pip."""
+"""Commands that create virtual environments and install packages. They prefer uv to venv and pip."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ class Build:
         return dict(zip(of, self.filled(list(of.values()), **placeholders), strict=True))
 
     def shown(self, argv: Sequence[str]) -> Iterator[Path]:
-        """Yield the paths of the toolchain. A build may read them, the system and its own folder."""
+        """Yield the toolchain's paths. A build may read these, the system and its own folder."""
         for program in (argv[0], *self.source.toolchain):
             yield from paths_named_by([program])
         for pattern in _SETTINGS:

@@ -35,7 +35,7 @@ MAX_PROCESSES = 1000
 FULL_SHARE = 0.9
 """Share of the limit that counts as the whole limit, because the kernel counts CPU time in steps of 10 ms."""
 STATE_SAMPLES = 5
-"""Samples of the state of a late process before it counts as asleep. A busy process may wait briefly."""
+"""Number of samples of a late process's state before it counts as asleep. A busy process may wait briefly."""
 
 
 class DiedError(PortableError):

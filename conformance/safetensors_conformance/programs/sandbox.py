@@ -24,7 +24,7 @@ from .process import Child
 RUN_FOLDER_VARIABLE = "STC_SANDBOX_FOLDER"
 """Environment variable with the folder of the run, for the harness's own processes."""
 TMPFS_BYTES = 256 << 20
-"""How many bytes a program can write into each of its own folders. Their memory counts towards no limit."""
+"""How many bytes a program can write into each of its own folders. No limit includes their memory."""
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
     # Only public files in /etc, because others contain passwords.

@@ -157,7 +157,10 @@ class ImplementationResults:
         self._writer: RecordWriter | None = None
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Add a message from a worker process and write it. If this raises ReportError, it is still added."""
+        """Add a message from a worker process and write it.
+
+        If this raises ReportError, the message has still been added.
+        """
         header = message.get("header")
         rows: dict[str, list[Any]] = {
             "result": self.results,

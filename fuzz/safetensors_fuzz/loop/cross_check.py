@@ -41,7 +41,7 @@ _LETTER = r"\u0061"
 
 
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
-    """Return how two accepting answers differ for each implementation, or None if they agree."""
+    """Return the difference between two accepting answers for each implementation, or None if they agree."""
     of_one = first_disagreement(other.content or {}, one.content or {})
     of_other = first_disagreement(one.content or {}, other.content or {})
     return None if of_one is None or of_other is None else (of_one, of_other)
@@ -109,7 +109,7 @@ class PairQuestion(FileQuestion):
     def blame_on_valid_twin(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
-        """Return the mistakes on the valid twin, or None if its answers do not differ in this way."""
+        """Return the mistakes on the valid twin, or None if the answers to it do not differ in this way."""
         twin = self.twin
         if twin is None or not self._recurs_on_twin(mistake, examiner):
             return None
