@@ -22,7 +22,7 @@ def is_device(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Option:
-    """An option: a flag, or a value of ``type`` that may be repeated if ``many``."""
+    """An option: a flag, or a value of ``type``. The option may be repeated if ``many`` is true."""
 
     help: str
     metavar: str | None = None

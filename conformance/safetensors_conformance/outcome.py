@@ -36,9 +36,9 @@ class RetryReason(Enum):
 class StepResult(Answer):
     """The outcome of one step, with measurements by the harness. Values that were not measured are None.
 
-    The worker reports ``cpu_ms``. ``spent_ms`` is the CPU time of all its processes, at most the wall time.
+    The worker reports ``cpu_ms``. ``spent_ms`` is the CPU time of all its processes, up to the wall time.
     ``peak_bytes`` is the growth of resident memory. ``read_bytes`` does not include memory-mapped reads.
-    ``cut`` contains the part that was kept of content that was too large, besides tensors and metadata.
+    If the content was too large, ``cut`` contains the part of it that was kept, except tensors and metadata.
     """
 
     retry: RetryReason | None = None
@@ -69,7 +69,7 @@ KEPT_CONTENT = 8 << 10
 
 
 class KeptContent:
-    """Limits how much of the content that one implementation reports is kept in a run."""
+    """Limits how much of an implementation's reported content a run keeps."""
 
     def __init__(self) -> None:
         self._total = 0.0
@@ -92,7 +92,7 @@ class Implementation:
     """Identity of the implementation under test, its steps, and the features that it lacks.
 
     ``steps`` includes ``device`` only if a device was requested; ``loads`` is true if the implementation has
-    that step. ``areas`` are the corpus areas that it claims to judge, and are empty if it claims all of them.
+    that step. ``areas`` are the corpus areas that it claims to judge, or empty if it claims all of them.
     ``verdict_only`` is true if it reports only whether a file is valid.
     """
 

@@ -146,7 +146,7 @@ def fuzz(
     Every implementation runs in a worker with limits, so crashes, hangs and excessive memory use are findings
     too. The command shrinks the input of each wrong answer and confirms the answer three times in fresh
     processes. It groups wrong answers by signature, i.e. by the fault in the input and the outcome of each
-    implementation, and reports each signature only once. Where the format leaves a choice, every answer is
+    implementation, and reports each signature only once. If the format leaves a choice open, every answer is
     right.
 
     \b
@@ -273,7 +273,7 @@ def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[st
     type=click.IntRange(1, 100),
     default=REPLAYS,
     show_default=True,
-    help="Number of attempts. Each one runs in a fresh process.",
+    help="Number of attempts. Each attempt runs in a fresh process.",
 )
 @click.option("--profile", type=click.Choice(PROFILES), help=f"Profile of the reference: {TEXT_ANSWERS}.")
 @click.option(

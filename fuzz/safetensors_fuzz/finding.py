@@ -13,7 +13,7 @@ REPLAYS = 3
 ANY_ANSWER = "any orderly answer"
 """Expected answer if the format leaves it open."""
 AGREEMENT = "the same content from all implementations that accept it"
-"""Expected answer if a reader may reject the file, but all that accept it must agree on the content."""
+"""Expected answer if readers may reject the file, but those that accept it must agree on the content."""
 ADAPTER_ERROR = "adapter-error"
 """Outcome that appears in a signature if the adapter failed. Other missing answers have no outcome."""
 
@@ -34,8 +34,9 @@ class Finding:
         signature: key for deduplication; it begins like a signature of ``stc diff``.
         rules: ids of the rules that the input or the answer breaks, the main rule first, or empty if unknown.
         files: content of each file by its path in the input's folder; empty for a write.
-        expectation: in the format of the manifest. With the outcome ``open``, any orderly answer is right,
-            but with ``agree``, all implementations that accept the input must report the same content.
+        expectation: in the format of the manifest. With the outcome ``open``, accepting and rejecting are
+            both right, but with ``agree``, all implementations that accept the input must report the same
+            content.
         where: byte range of ``entry`` that breaks the first rule, if known.
         replays: number of attempts that confirmed the finding, at most ``REPLAYS``.
         cause: why ``rules`` were chosen, or why they are unknown, in one line; empty if this is obvious.
@@ -63,7 +64,7 @@ class Finding:
 
     @property
     def split(self) -> bool:
-        """Whether two implementations disagree although neither is wrong by itself."""
+        """Whether two implementations disagree, although neither answer is wrong by itself."""
         return self.expectation.get("agree") is True
 
     @property

@@ -50,8 +50,8 @@ def check_protocol_command(
     (target,) = targets([selector])
     if target.kind == "exit":
         raise click.UsageError(
-            f"--impl {selector!r}: such a program answers with its exit status and does not speak the "
-            "protocol; try stc run"
+            f"--impl {selector!r}: this program answers through its exit status and does not speak the "
+            "protocol; use stc run instead"
         )
     manifest = corpus(corpus_path)
     confinement = confinement.with_shown(manifest.root / "files")
@@ -79,5 +79,5 @@ def lines(check: Check) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Escape control characters, because the program's output is printed to a terminal here."""
+    """Escape control characters in the program's output before it is printed to a terminal."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -102,7 +102,7 @@ def progress(*, shown: bool = True) -> Progress:
 
 
 def tracked(session: Session, cases: Sequence[Case], *, shown: bool = True) -> Iterator[CaseVerdict]:
-    """Yield the verdict on each case that has a step to run, with a progress bar if ``shown``."""
+    """Yield the verdict on each case that has a step to run, and show a progress bar if ``shown``."""
     cases = [case for case in cases if session.runner.steps(case)]
     with progress(shown=shown) as bar:
         yield from bar.track(session.verdicts(cases), len(cases), description=session.target.selector)
@@ -127,7 +127,7 @@ def targets(selectors: Sequence[str]) -> list[Target]:
 def hand_out(
     name: str, document: object, text: Sequence[str], markdown: str, *, folder: Path | None, as_json: bool
 ) -> None:
-    """Print a result. With a ``folder``, also write ``<name>.json`` and ``<name>.md`` there."""
+    """Print a result. If a ``folder`` is given, also write ``<name>.json`` and ``<name>.md`` to it."""
     data = json.dumps(document, indent=1, allow_nan=False)
     try:
         if folder is not None:
@@ -140,7 +140,10 @@ def hand_out(
 
 
 def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) -> list[Case]:
-    """Return the cases that match a pattern, or all cases. Heavy cases need ``heavy`` or their full id."""
+    """Return the cases that match a pattern, or all cases if there are no patterns.
+
+    A heavy case is included only if ``heavy`` is true or if a pattern is its full id.
+    """
     if patterns and manifest.by_id.keys() >= set(patterns):
         return [case for case in manifest.cases if case.id in patterns]
     for pattern in patterns:
@@ -157,7 +160,7 @@ def select(manifest: Manifest, patterns: Sequence[str], *, heavy: bool = False) 
     ]
     if not chosen:
         why = "all matching cases are heavy; add --heavy" if manifest.cases else "the corpus is empty"
-        raise click.UsageError(f"there is no case to run: {why}")
+        raise click.UsageError(f"no cases to run: {why}")
     return chosen
 
 

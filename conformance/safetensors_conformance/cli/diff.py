@@ -55,7 +55,7 @@ MAX_HARNESS_ERRORS = 3
     "impls",
     multiple=True,
     metavar="SELECTOR",
-    help="Implementation to run. Repeat the option for each one; at least two are needed.",
+    help="Implementation to run. Repeat the option for each implementation; at least two are required.",
 )
 @cases_option
 @click.option(
@@ -136,9 +136,9 @@ def diff(
       stc diff --impl safetensors --impl tinygrad model.safetensors downloads/
       stc diff --impl reference --impl mylib --triage known.toml --report out
 
-    Each disagreement has a signature. It combines what is wrong with the input (the fault codes of the strict
-    reference or, if there are none, the case's rule) with each implementation's answer, without versions.
-    Signatures in the triage file do not count until their review_by date.
+    Each disagreement has a signature, which combines the fault in the input with each implementation's answer
+    and leaves out versions. The fault consists of the strict reference's fault codes or, if it finds none, of
+    the case's rule. A signature in the triage file does not count until its review_by date.
 
     \b
     Exit status: 0 if there is no new disagreement, 1 if a signature is new or overdue
@@ -164,7 +164,7 @@ def diff(
         wanted = kinds or (KINDS if cases else ("read",))
         inputs, problems = check_inputs(c for c in select(manifest, cases) if c.kind in wanted)
         if not inputs and not problems:
-            raise click.UsageError(f"none of the selected cases is of kind {' or '.join(wanted)}")
+            raise click.UsageError(f"none of the selected cases has the kind {' or '.join(wanted)}")
         limits = limits.with_shown(manifest.root / "files")
     sides = [Side(target, limits, profile) for target in wanted_targets]
     with ending_as_interrupted():

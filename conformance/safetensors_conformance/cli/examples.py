@@ -16,7 +16,7 @@ FOLDERS = (PACKAGE / "shims", PACKAGE / "examples", PACKAGE.parents[1] / "docs" 
 
 
 def examples() -> dict[str, dict[str, Path]]:
-    """Return name -> {destination: source} for each example, which is a file or a language's folder."""
+    """Map the name of each example, a file or the folder of a language, to {destination: source}."""
     there = [path for folder in FOLDERS if folder.is_dir() for path in sorted(folder.iterdir())]
     return {
         path.name: {

@@ -54,7 +54,7 @@ def list_impls(check: bool, kind: str | None, confinement: Confinement) -> None:
     """List the names for --impl, with information about each implementation and whether it is installed.
 
     A star after the language means that the implementation uses the official library's parser. On a terminal,
-    the last column is cut to fit; in a pipe, it is printed in full.
+    the last column is truncated to fit; in a pipe, it is printed in full.
     """
     facts = (
         ("version", "installed", "says") if check else ("kind", "parser in", "version", "installed", "calls")
@@ -130,7 +130,7 @@ def _start(
     metavar="DIR",
     help=f"Build from a copy of this folder; the result is named NAME@{LOCAL}.",
 )
-@click.option("--build-with-network", "network", is_flag=True, help="Allow network access in builds.")
+@click.option("--build-with-network", "network", is_flag=True, help="Allow network access during builds.")
 @confinement_options
 def sync(
     names: tuple[str, ...], everything: bool, checkout: Path | None, network: bool, confinement: Confinement

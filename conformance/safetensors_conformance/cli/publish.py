@@ -96,9 +96,9 @@ def publish(
     the runs of old releases without changing the reports. Without RUN, --history-only regenerates all pages
     from their reports and histories.
 
-    With --features, stc publish runs only the cases of the features, for every version in the histories and
-    every version that features.json already contains, and writes features.json and features.md. RUN adds
-    versions; it needs the same cases, which stc run --report records with --heavy.
+    With --features, stc publish writes features.json and features.md. It runs only the cases that test
+    features, for every version in the histories and every version that features.json already contains. Each
+    RUN adds a version. It must include the same cases, so record it with stc run --report --heavy.
 
     Statements about other people's software follow docs/disclosure.md. Run records contain data that must not
     be published, so they are not kept.
@@ -143,7 +143,7 @@ def publish(
 
 
 def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
-    """Run every entry point that does not need a device. Raises AuditError if one leaves no record."""
+    """Run every entry point that does not need a device. Raises AuditError if a run leaves no record."""
     runnable = {d.name: d.listed for d in longest_first()}
     options = [
         word for selectors in runnable.values() for selector in selectors for word in ("--impl", selector)
@@ -154,8 +154,7 @@ def _run_all(folder: Path, jobs: int, corpus_path: Path | None) -> None:
     missing = sorted({name for name, selectors in runnable.items() if selectors} - there)
     if missing:
         raise AuditError(
-            f"there is no run of {listed(missing, 6)}; nothing is published until every implementation can "
-            "be run"
+            f"{listed(missing, 6)} did not run; nothing is published until every implementation can be run"
         )
 
 
@@ -192,7 +191,7 @@ def _add_features(paths: Sequence[Path], output: Path, jobs: int, manifest: Mani
 
 
 def _current_lines(output: Path, manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Return program, entry and version of the runs in the histories that used this corpus."""
+    """Return the program, entry and version of each run in the histories that used this corpus."""
     return [
         (line.program, line.entry, line.version)
         for ledger in load_ledgers(output / HISTORY).values()
@@ -202,7 +201,7 @@ def _current_lines(output: Path, manifest: Manifest) -> list[tuple[str, str, str
 
 
 def _features(output: Path, manifest: Manifest) -> FeatureDocument | None:
-    """Return the table of features, if the folder has one. Raises AuditError if it lacks a version."""
+    """Return the table of features, if the folder has one. Raises AuditError if a version is missing."""
     path = output / FEATURES_JSON
     if not path.exists():
         return None
@@ -245,7 +244,10 @@ def _texts(paths: Sequence[Path], manifest: Manifest, output: Path) -> dict[str,
 def _usable(
     paths: Sequence[Path], manifest: Manifest
 ) -> tuple[list[RunRecord], dict[int, list[BaselineEntry]]]:
-    """Return the complete runs and their known failures by position. Raises AuditError for other inputs."""
+    """Return the runs, and a mapping from the index of each run to its known failures.
+
+    Raises AuditError for an incomplete run.
+    """
     shown: list[RunRecord] = []
     for record in _records(paths, manifest):
         if record.footer is None or record.partial or record.left_out or not record.results:

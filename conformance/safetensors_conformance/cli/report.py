@@ -52,7 +52,9 @@ MAX_ARTIFACT = 4 << 30
 @click.option(
     "--html", is_flag=True, help="Also write report.html, a single file to view in a browser or print."
 )
-@click.option("--markdown", is_flag=True, help="Also write report.md, a comment of at most 60 lines.")
+@click.option(
+    "--markdown", is_flag=True, help="Also write report.md, a pull request comment of at most 60 lines."
+)
 @click.option("--sarif", is_flag=True, help="Also write report.sarif, for code scanning services.")
 @click.option(
     "--intoto",
@@ -113,7 +115,7 @@ def report(
       stc report out -o audit --html --sarif
       stc report out findings -o audit --previous last/report.json --markdown
 
-    Severity depends on the consequence of a failure and not on its frequency. The scales are explained in
+    Severity depends on the consequence of a failure, not on its frequency. The scales are explained in
     report.json.
 
     \b
@@ -266,7 +268,10 @@ def known_failures(record: RunRecord, files: Mapping[str, Path], manifest: Manif
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write a mapping of file names to contents into a folder, created if missing. Raises UnusableError."""
+    """Write files, given as a mapping of names to contents, to a folder. Raises UnusableError.
+
+    The folder is created if it is missing.
+    """
     path = folder
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -57,8 +57,8 @@ from .common import (
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Number of implementations to run at the same time, each in its own worker. An implementation that "
-    "is repeating an input after a hang does not count.",
+    help="Number of implementations to run at the same time, each in its own worker. Implementations that "
+    "are repeating an input after a hang are not counted.",
 )
 @limit_options
 @shared_option("--full-failures")
@@ -149,7 +149,7 @@ def _print_results(driver: Run, interrupted: int | None) -> None:
 
 
 def _run_all(driver: Run, cases: Sequence[Case], printer: _Printer, jobs: int) -> bool:
-    """Run all implementations, ``jobs`` at a time, until one raises. Return whether any of them failed."""
+    """Run all implementations, ``jobs`` at a time, and return whether any of them failed."""
     turns, stop = threading.Semaphore(jobs), driver.options.stop
     for selector in driver.targets:
         driver.results_of(selector)  # in the given order, regardless of which one finishes first
@@ -224,7 +224,10 @@ def _run_one(driver: Run, run: ImplementationRun, cases: Sequence[Case], printer
 
 @dataclass(frozen=True)
 class _Printer:
-    """Prints failures, and answers to the choices of ``named`` cases. ``whole`` means that all cases run."""
+    """Prints failures and, for open choices in ``named`` cases, the implementation's answer.
+
+    ``whole`` is true if all cases run.
+    """
 
     whole: bool
     named: Collection[str]

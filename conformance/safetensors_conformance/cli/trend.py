@@ -163,7 +163,7 @@ def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Ta
     if entry and ":" in name:
         raise SelectorError(f"{name!r} already names an entry; leave out --entry {entry}")
     if "=" in name:
-        raise SelectorError(f"{name!r}: list the versions after the name, one by one")
+        raise SelectorError(f"{name!r}: list the versions after the name, separated by spaces")
     called = f"{name}:{entry}" if entry else name
     out = {}
     for text in dict.fromkeys(versions):
@@ -178,7 +178,7 @@ def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Ta
 def run_version(
     target: Target, version: str, options: RunOptions, folder: Path | None, cases: Sequence[Case]
 ) -> VersionRun:
-    """Install one version if needed and run it. If it cannot run, the result contains the reason."""
+    """Install one version if needed, and run it. If the version cannot run, the result says why."""
     with Session(CaseRunner(target, options.limits, options.profile, max_hangs=options.max_hangs)) as session:
         try:
             prepare(target.environment)

@@ -44,7 +44,7 @@ def folders_of(files: Iterable[GivenFile]) -> set[Path]:
 
 
 def most_values(files: Iterable[GivenFile]) -> int:
-    """Return an upper bound for the number of values in any header or index: the largest size in bytes."""
+    """Return an upper bound on the number of values in any header or index: the largest size in bytes."""
     most = 0
     for file in files:
         with contextlib.suppress(OSError), file.path.open("rb") as opened:
@@ -118,7 +118,7 @@ class LazyInputFacts(Mapping[str, InputInfo]):
 
 
 def facts_of(item: Input) -> InputInfo:
-    """Return what is special about an input: the strict reader's fault codes, or else the case's rule."""
+    """Return what characterizes an input: the strict reader's fault codes or, if none, the case's rule."""
     case = item if isinstance(item, Case) else None
     if case is not None and not is_single_question(item):
         return InputInfo(case.rules[0], _open_choice(case.choice), case.title)
@@ -148,7 +148,7 @@ NOT_ASKED = StepResult("harness-error", "not run: the implementation has no step
 
 
 class Side:
-    """One implementation in its own thread. ``asked`` contains the inputs that it supports."""
+    """An implementation that runs in its own thread. ``asked`` contains the inputs that it supports."""
 
     def __init__(self, target: Target, limits: Limits, profile: str | None = None) -> None:
         self.target = target
@@ -209,7 +209,7 @@ def run_all(sides: Sequence[Side], inputs: Sequence[Input], jobs: int, tick: Cal
 
 
 def names_of(sides: Sequence[Side]) -> list[str]:
-    """Return distinct names, without versions where possible. Signatures use these names."""
+    """Return a distinct name for each side, without its version where possible, for use in signatures."""
     names = [plain_name(side) for side in sides]
     for longer in (_with_object, lambda side: side.target.selector):
         names = [n if names.count(n) == 1 else longer(side) for n, side in zip(names, sides, strict=True)]
@@ -228,7 +228,7 @@ def _with_object(side: Side) -> str:
 
 
 def records_of(sides: Sequence[Side], digest: str, profile: str | None) -> list[RunRecord]:
-    """Return the answers of each side as a run record without verdicts, which comparisons use as input."""
+    """Return a run record without verdicts for each side, as input for a comparison."""
     plain_names = [
         (plain_name(s), s.runner.implementation.version if s.runner.implementation else "") for s in sides
     ]
@@ -264,7 +264,7 @@ def _record(side: Side, selector: str, digest: str, profile: str | None) -> RunR
 
 
 def dump(result: StepResult) -> dict[str, Any]:
-    """Return the canonical form of an answer for JSON, of bounded size and without unreported facts."""
+    """Return an answer as canonical JSON data of bounded size. Facts that were not reported are omitted."""
     if result.outcome != "accept":
         return {"outcome": result.outcome, "message": result.message[:500]}
     out: dict[str, Any] = {"outcome": "accept"}
@@ -291,7 +291,7 @@ def dump(result: StepResult) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can express, because lenient readers may report NaN and infinities."""
+    """Convert a value to one that JSON can express. Lenient readers may report NaN and infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

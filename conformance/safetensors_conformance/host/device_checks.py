@@ -36,7 +36,7 @@ class DeviceChecks:
     """The ``device`` step for one adapter and device. ``results`` contains the checks of the last file."""
 
     def __init__(self, adapter: Any, device: str) -> None:
-        """Initialise the device. Raises NotThereError, and AdapterError for a mistake in the adapter."""
+        """Initialise the device. Raises NotThereError or, for a mistake in the adapter, AdapterError."""
         kind = getattr(adapter, "device_memory", "torch")
         if kind not in MEMORIES:
             raise AdapterError(f"device_memory must be one of {', '.join(MEMORIES)}, not {kind!r}")
@@ -58,7 +58,7 @@ class DeviceChecks:
         gc.freeze()
 
     def run(self, path: str) -> dict[str, Any]:
-        """Load a file in each of the ways to check. Returns the same result as ``read``; sets ``results``."""
+        """Load a file for each check. Returns the same result as ``read``, and sets ``results``."""
         self.results = []
         memory = self._memory
         before, requested = memory.in_use(), self._requested_bytes()
@@ -199,7 +199,7 @@ class DeviceChecks:
         self._record("stopped", wrong)
 
     def _lifetime(self, path: str, expected: dict[Any, str]) -> None:
-        """Keep one tensor from the middle, which has neighbours, then drop the rest and reuse its memory."""
+        """Keep a tensor from the middle of the file, then drop the other tensors and reuse their memory."""
         names = [name for name, digest in expected.items() if digest != _EMPTY]
         if not names:
             self._record("lifetime", [], "every tensor is empty")

@@ -13,11 +13,11 @@ host reports them as ``harness-error``, and they never count against the library
             header, data = call(mylib.load, path)
             ...
 
-Answers contain the library's values without corrections, but within limits. Any other failure while the host
+Answers contain the library's values, uncorrected but limited in size. Any other failure while the host
 processes an answer, such as an object that raises when it is inspected, is a mistake in the adapter and never
 a rejection by the library.
 
-Like the host, which makes this file importable as ``stc_host.library``, it uses only the standard library.
+The host makes this file importable as ``stc_host.library``. Both use only the standard library.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OF_LIBRARY = "_stc_of_library"
 _T = TypeVar("_T")
 
 UNTOLD: Any = ...
-"""A dtype or shape that the library does not report. In a marked adapter, None is a reported value."""
+"""A dtype or shape that the library does not report. In a marked adapter, None counts as reported."""
 
 
 class AdapterError(Exception):
@@ -69,7 +69,7 @@ def is_from_library(err: BaseException) -> bool:
 def adapter_mistake(err: BaseException, method: Any) -> str | None:
     """Return the adapter's mistake behind an exception from ``method``, or None if the library caused it.
 
-    Exceptions from unmarked methods are the library's, except for undefined names in the method's own file.
+    Exceptions from unmarked methods count as the library's, except for undefined names in the method's file.
     """
     if is_from_library(err) or isinstance(err, (NotImplementedError, KeyboardInterrupt)):
         return None
@@ -148,7 +148,7 @@ def item(owner: Any, key: Any) -> Any:
 
 
 def attribute(owner: Any, name: str) -> Any:
-    """Return an attribute that the library computes. A missing one is the adapter's mistake."""
+    """Return an attribute that the library computes. A missing attribute is the adapter's mistake."""
     if not hasattr(type(owner), name) and name not in getattr(owner, "__dict__", ()):
         raise AttributeError(f"{type(owner).__name__} has no {name}")
     return call(getattr, owner, name)
@@ -282,7 +282,7 @@ MAX_BITS = 14_000
 
 
 def dimensions(shape: Any) -> Any:
-    """Return a shape for JSON. A value that is not a sequence stays as it is."""
+    """Return a shape for JSON. A value that is not a sequence is not changed."""
     if isinstance(shape, (str, bytes, bytearray, Mapping)) or not hasattr(type(shape), "__iter__"):
         return plain(shape)
     budget = [MAX_VALUES]

@@ -6,12 +6,13 @@ under test. ``library.py`` contains the marks for adapters and converts the valu
 
 Usage: ``python python_host.py ADAPTER MEMORY_BYTES [SHARING [template]]``. ADAPTER is
 ``package.module:object`` or ``/path/to/file.py:object``. SHARING is the corpus module ``sharing.py``, which
-the ``concurrent`` step needs. With ``template``, the host loads the adapter but lets its forks answer; it
-then accepts requests in the format of ``supervisor.py``.
+the ``concurrent`` step needs. With ``template``, the host loads the adapter and then forks itself to answer
+requests, which it accepts in the format of ``supervisor.py``.
 
-An adapter is any object with some of the methods in ``_METHODS``, one for each step that the library
-supports, or with the method ``check(path)``, which returns whether a file is valid. ``docs/plug-in.md``
-describes their arguments and results, and the optional attributes.
+An adapter is an object with a method for each step that the library supports; ``_METHODS`` lists their names.
+If the library only validates files, the adapter has the method ``check(path)``, which returns whether a file
+is valid. ``docs/plug-in.md`` describes the arguments and results of these methods, and the optional
+attributes.
 
 An exception from a method, or from a generator that it returned, is a rejection by the library. In a
 ``marked`` method, only exceptions from the marks are rejections. A failure while the host reads the answer is
@@ -40,7 +41,7 @@ _T = TypeVar("_T")
 
 
 def import_sibling(name: str) -> Any:
-    """Import a file next to this one into a separate package that no module of an adapter can replace."""
+    """Import a file next to this one as part of a package that an adapter's modules cannot replace."""
     package = types.ModuleType("stc_host")
     package.__path__ = [os.path.dirname(os.path.abspath(__file__))]  # noqa: PTH100, PTH120 - free of pathlib
     sys.modules.setdefault("stc_host", package)
@@ -237,7 +238,7 @@ def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(adapter: Any) -> dict[str, str]:
-    """Return the name, version and language. Adapters of this project have them in the descriptor."""
+    """Return the name, version and language. For this project's adapters, the descriptor contains them."""
     known = {"name": type(adapter).__name__, "version": "unknown", "language": "Python"}
     if OWN_FOLDER:
         import importlib.metadata
@@ -257,7 +258,7 @@ DEVICE: dict[str, Any] = {}
 
 
 def prepare_device(adapter: Any, device: str) -> str | None:
-    """Prepare the checks of the ``device`` step. Returns None, or why the device is unusable."""
+    """Prepare the checks of the ``device`` step. Returns the reason if the device is unusable."""
     module = import_sibling("device_checks")
     try:
         DEVICE["checks"] = module.DeviceChecks(adapter, device)
@@ -356,7 +357,7 @@ def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
 
 
 def accepted_answer(result: Any, method: Callable[..., Any], *, summary: bool = False) -> dict[str, Any]:
-    """Convert the result of a method to an answer, with only the number of tensors for a ``summary``."""
+    """Convert the result of a method to an answer. A ``summary`` contains only the number of tensors."""
     answer: dict[str, Any] = {"outcome": "accept"}
     if isinstance(result, dict):
         wrong = f"the result of {method_name(method)}() cannot be reported"
@@ -395,8 +396,7 @@ def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
     """Convert one tensor tuple to JSON, with the digest of its bytes if there are any.
 
     None for a dtype, a shape or bytes means that the library does not report it. In a ``marked`` adapter,
-    None is a reported value like any other odd value, and ``UNTOLD`` stands for a value that the library does
-    not report.
+    however, None is a value that the library reports, and ``UNTOLD`` means that it does not report one.
     """
     if not isinstance(item, (tuple, list)) or not 3 <= len(item) <= 4:
         raise AdapterError(f"{step}() yielded {short_repr(item)} instead of (name, dtype, shape[, data])")
@@ -475,7 +475,7 @@ def bytes_of(parts: Any) -> bytearray:
 
 
 def text_of(value: Any) -> Any:
-    """Return a string. A string that JSON cannot express arrives in parts, as UTF-8 with lone surrogates."""
+    """Return a string. If JSON cannot express it, it arrives in parts, as UTF-8 with lone surrogates."""
     if isinstance(value, dict) and value.keys() == {"parts"}:
         return bytes_of(value["parts"]).decode("utf-8", "surrogatepass")
     return value

@@ -8,12 +8,12 @@ kills the program (``PR_SET_PDEATHSIG``).
 
 A request is a length (four bytes, little-endian) with four descriptors attached: the program's standard
 input, output and error, and the keeper's socket. The length is followed by that many bytes of JSON: ``argv``,
-``env``, ``cwd``. A template also serves such requests. It is a Python host that has loaded its adapter, which
-may take a second, and starts each program as a fork of itself, which takes milliseconds.
+``env``, ``cwd``. A template serves these requests, too. It is a Python host that has already loaded its
+adapter, which may take a second. It starts each program as a fork of itself, which takes milliseconds.
 
 The keeper answers in lines of JSON. The first is ``{"pid": n, "keeper": n}`` or ``{"errno": n, "strerror":
 text, "filename": text}``. Once the program has ended, the keeper sends ``{"status": n, "spent": seconds,
-"gone": flag}``, where ``gone`` means that none of its processes is left. In response to the byte ``k``, it
+"gone": flag}``, where ``gone`` means that all of its processes have ended. In response to the byte ``k``, it
 sends ``{"gone": true}`` after all processes have been killed.
 """
 

@@ -1,4 +1,4 @@
-"""Commands that fetch, install and build. When one ends, all processes that it started are killed."""
+"""Commands that fetch, install and build. When a command ends, all processes that it started are killed."""
 
 from __future__ import annotations
 
@@ -68,9 +68,10 @@ def run(
     folder: Path,
     merged: bool = False,
 ) -> list[str]:
-    """Run a command in ``folder`` and return its last lines. An InstallError begins with ``what``.
+    """Run a command in ``folder`` and return the last lines of its standard output.
 
-    The lines are those of standard output, or if ``merged``, also those of standard error.
+    If ``merged``, the lines of standard error are included. The message of an InstallError begins with
+    ``what``.
     """
     to = "2>&1" if merged else ""
     argv = ["/bin/sh", "-c", f'cd "$0" && exec "$@" </dev/null {to}', str(folder), *argv]
@@ -100,7 +101,7 @@ def run(
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the most informative line of a failed command: the first about an error, or else the last."""
+    """Return the first line of a failed command that mentions an error, or the last line if none does."""
     errors = [line for line in lines if re.search(r"(?i)\b(err|error|fatal)\b", line)]
     said = (errors[:1] or [line for line in lines if line.strip()] or [""])[-1].strip()
     return visible(said, 300)

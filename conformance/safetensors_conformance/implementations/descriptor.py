@@ -55,13 +55,13 @@ class DescriptorError(Exception):
 class Public(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The public entry point of a library, for an entry that calls a function inside the library.
 
-    Both run on the same corpus files, and the numbers show how their answers differ. A test repeats the
-    measurement. If the public entry point cannot be run, ``why`` replaces the numbers.
+    Both functions run on the same corpus files, and the numbers show how their answers differ. A test repeats
+    the measurement. If the public entry point cannot be run, ``why`` replaces the numbers.
 
     Attributes:
         calls: The public entry point, in a few words.
         adapter: File in the same folder and, for Python, the object in it that calls the public entry point.
-        requires: Packages to install for it, if it needs more than the entry.
+        requires: Packages that it needs in addition to those of the entry.
         sample: Number of files on which both were run.
         refuses: Number of files in the sample that it rejects and the entry accepts.
         accepts: Number of files in the sample that it accepts and the entry rejects.
@@ -139,7 +139,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
 
     @property
     def scope(self) -> str:
-        """How the public entry point differs on the same files. Empty if the entry itself is public."""
+        """How the public entry point's answers differ on the same files. Empty if the entry is public."""
         return self.public.said if self.public else ""
 
 
@@ -151,8 +151,8 @@ class Install(Struct, frozen=True, forbid_unknown_fields=True):
         version: Version to install if none is given.
         requires: Requirements; {version} is replaced by the version.
         distribution: Package whose version is reported; by default, the name of the implementation.
-        oldest: Lowest version that the adapters support. Older versions lack what the adapters call, so they
-            are not run.
+        oldest: Lowest version that the adapters support. Older versions are not run, because they lack
+            functions that the adapters call.
     """
 
     manager: Literal["pip", "npm"]
@@ -297,7 +297,7 @@ class Descriptor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ]
 
     def fits(self, version: str) -> bool:
-        """Return whether the adapters support a version. An unusual version number counts as supported."""
+        """Return whether the adapters support a version. An unparsable version counts as supported."""
         try:
             return not self.oldest or Version(version) >= Version(self.oldest)
         except ValueError:  # also raised for numbers with too many digits
@@ -321,7 +321,7 @@ class LocatedDescriptor(Descriptor, frozen=True, kw_only=True):
 
 
 def load(path: Path, *, outside: bool = False) -> LocatedDescriptor:
-    """Load one descriptor. The adapters of an ``outside`` one get absolute paths. Raises DescriptorError."""
+    """Load a descriptor. If it is ``outside``, its adapters get absolute paths. Raises DescriptorError."""
     where = visible(str(path)) if outside else f"{path.parent.name}/{path.name}"
     try:
         found = typed(read_toml(path, MAX_BYTES), Descriptor)

@@ -40,7 +40,7 @@ _ERROR = re.compile(r"(?i)\s*(npm )?err|.*\bBecause\b")
 
 
 class NoSuchVersionError(InstallError):
-    """The requested version does not exist, or at least not for this platform and interpreter."""
+    """The requested version does not exist, or is not available for this platform and interpreter."""
 
 
 def cache_folder() -> Path:

@@ -1,4 +1,4 @@
-"""Commands that create virtual environments and install packages, with uv, or else venv and pip."""
+"""Commands that create virtual environments and install packages. They prefer uv to venv and pip."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SETTINGS = re.compile(r"\.\S*(index|links|constraint|cert|host|proxy|binary|has
 
 
 def installer_commands(folder: Path, python: Path) -> tuple[list[str], list[str]]:
-    """Return two commands: one creates the environment, and requirements are appended to the other.
+    """Return a command that creates the environment, and one to which requirements can be appended.
 
-    Both resume an interrupted installation. uv is not used if the settings of pip specify package sources.
+    Both resume an interrupted installation. uv is not used if pip's settings specify package sources.
     """
     uv = shutil.which("uv")
     if uv is None or _SETTINGS.search(_pip_settings()):

@@ -98,7 +98,7 @@ class Target:
         return hashlib.sha256(self.selector.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def plain(self, says: str = "") -> str:
-        """Return the name and entry of a known implementation, or else ``says``, or else the selector."""
+        """Return the name and entry of a known implementation, or ``says`` if given, or the selector."""
         if self.descriptor is not None and self.entry is not None:
             return self.descriptor.selector(self.entry)
         return says or self.selector
@@ -244,8 +244,8 @@ def _known(selector: str, *, however_old: bool) -> Target:
     if match["version"] and not however_old and not descriptor.fits(match["version"]):
         raise SelectorError(
             f"--impl {selector!r}: the adapter for {descriptor.name} supports {descriptor.oldest} and "
-            "newer; older versions lack functions that the adapter calls, so the failures would be the "
-            "adapter's fault"
+            "newer; older versions lack functions that the adapter calls, so they would fail because "
+            "of the adapter"
         )
     env = None
     if descriptor.manager and (match["version"] or entry.version or not installed_here(descriptor, entry)):

@@ -104,7 +104,7 @@ class Build:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Inputs of a finished build: the source, revision, commands and files of the descriptor."""
+        """Inputs of the build: the descriptor's source, revision, commands and files."""
         if not self.source.build:
             return ()
         digest = hashlib.sha256(json.encode(self.source))
@@ -130,10 +130,10 @@ class Build:
         """Check that a build is possible here, before anything is fetched. Raises InstallError."""
         name, kind = self.descriptor.name, self.source.kind
         if self.revision == LOCAL and checkout is None:
-            raise InstallError(f"{name} has not been built yet: stc impl sync {name} --source DIR")
+            raise InstallError(f"{name} has not been built yet; run: stc impl sync {name} --source DIR")
         if checkout is not None and kind in MANAGERS:
             raise InstallError(
-                f"{name} is fetched by {kind}, which needs a version: stc impl sync {name}@VERSION"
+                f"{kind} fetches {name} and needs a version; run: stc impl sync {name}@VERSION"
             )
         if not self.source.build:
             raise InstallError(
@@ -154,7 +154,7 @@ class Build:
         return [kind] if kind else []
 
     def make(self, on_line: Callable[[str], None], checkout: Path | None, *, network: bool) -> None:
-        """Fetch and build in a new folder, which is left there if this raises InstallError."""
+        """Fetch and build in a new folder. If this raises InstallError, the folder is not removed."""
         self.folder.mkdir(parents=True)
         (self.folder / "built").mkdir()
         _copy(self.descriptor.folder, self.folder / "around", shutil.ignore_patterns(DOCUMENT))
@@ -184,7 +184,7 @@ class Build:
         return source if source.is_dir() else self.folder / "around"
 
     def _clone(self, on_line: Callable[[str], None]) -> None:
-        """Fetch one commit without its history and submodules."""
+        """Fetch one commit without its history or submodules."""
         source = self.folder / "source"
         git = ("git", "-C", str(source), "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
         slow = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
@@ -244,7 +244,7 @@ class Build:
         return dict(zip(of, self.filled(list(of.values()), **placeholders), strict=True))
 
     def shown(self, argv: Sequence[str]) -> Iterator[Path]:
-        """Yield the toolchain, which a build may read in addition to the system and its own folder."""
+        """Yield the toolchain's paths. A build may read these, the system and its own folder."""
         for program in (argv[0], *self.source.toolchain):
             yield from paths_named_by([program])
         for pattern in _SETTINGS:

@@ -1,1 +1,1 @@
-"""Start foreign programs with limits, supervise them, and end them with all their processes."""
+"""Start other programs under limits, supervise them, and kill all of their processes."""

@@ -35,7 +35,7 @@ MAX_PROCESSES = 1000
 FULL_SHARE = 0.9
 """Share of the limit that counts as the whole limit, because the kernel counts CPU time in steps of 10 ms."""
 STATE_SAMPLES = 5
-"""How often to sample the state of a late process before it counts as asleep. A busy one may wait briefly."""
+"""Number of samples of a late process's state before it counts as asleep. A busy process may wait briefly."""
 
 
 class DiedError(PortableError):
@@ -47,7 +47,7 @@ class DiedError(PortableError):
 
 
 class TimeLimitError(PortableError):
-    """The process was killed at its deadline. ``starved`` is true if it never got its CPU time."""
+    """The process was killed at its deadline. ``starved`` is true if the machine was too busy to run it."""
 
     def __init__(self, after: str = "", *, starved: bool = False) -> None:
         super().__init__("no answer in time")
@@ -94,7 +94,7 @@ class Deadline:
         self._grace = True
 
     def take_grace(self) -> bool:
-        """Return whether an answer that has already arrived still counts, which is true once per deadline."""
+        """Return whether to accept an answer that has already arrived. This is true once per deadline."""
         had, self._grace = self._grace, False
         return had
 
@@ -244,7 +244,7 @@ class Child:
         return line
 
     def read_to_end(self, deadline: Deadline) -> int | None:
-        """Discard output until the process ends, and return its status as ``reap`` does."""
+        """Discard output until the process ends, and return the status that ``reap`` returns."""
         try:
             while True:
                 self._pump(deadline)
@@ -253,7 +253,7 @@ class Child:
             return err.status
 
     def ends(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` and return whether the process silently ended or closed its output."""
+        """Wait up to ``seconds``, and return whether the process ends or closes its output silently."""
         if self._buffer:
             return False
         until = time.monotonic() + seconds

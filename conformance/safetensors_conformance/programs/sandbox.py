@@ -1,7 +1,8 @@
 """Sandboxes for tested programs, made by bubblewrap (``bwrap``).
 
-A program sees the system, its own files and its inputs, all read-only. It sees no home folder, no other
-processes and no network. It can write to one outside folder, which contains the temporary files of the run.
+A program can read the system, its own files and its inputs, but cannot write to them. It cannot access home
+folders, other processes or the network. The only folder outside the sandbox that it can write to contains the
+temporary files of the run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .process import Child
 RUN_FOLDER_VARIABLE = "STC_SANDBOX_FOLDER"
 """Environment variable with the folder of the run, for the harness's own processes."""
 TMPFS_BYTES = 256 << 20
-"""How many bytes a program can write into each of its own folders. They use memory that no limit counts."""
+"""How many bytes a program can write into each of its own folders. No limit includes their memory."""
 SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
     # Only public files in /etc, because others contain passwords.
@@ -35,12 +36,12 @@ NETWORK = ("/etc/hosts", "/etc/resolv.conf")
 
 
 class SandboxError(OSError):
-    """A sandbox is impossible here or for this program. The message gives the reason and the remedy."""
+    """No sandbox is possible here, or for this program. The message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox with network access if ``net`` is true. The program can write to the outside ``folder``."""
+    """A sandbox, with network access if ``net`` is true, in which a program can write to ``folder``."""
 
     folder: Path
     net: bool = False
@@ -121,8 +122,8 @@ def run_folder() -> Path | None:
 def require_bubblewrap() -> None:
     if shutil.which("bwrap") is None:
         raise SandboxError(
-            "--sandbox needs bubblewrap (Linux), but there is no program named bwrap here; install it, "
-            "on Debian with: apt-get install bubblewrap; or use a container (docs/security.md)"
+            "--sandbox needs bubblewrap (Linux), but the program bwrap was not found; install it (on "
+            "Debian: apt-get install bubblewrap) or use a container (docs/security.md)"
         )
     argv = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/"]
     argv += ["--proc", "/proc", "--dev", "/dev", "--", shutil.which("true") or "true"]
@@ -149,7 +150,7 @@ def as_given_and_resolved(path: Path) -> Iterable[Path]:
 
 
 def paths_named_by(argv: Sequence[str]) -> Iterator[Path]:
-    """Yield the program and the files that a command line names, even after ``env NAME=VALUE``."""
+    """Yield the program and the files that a command line names, even if it begins with ``env``."""
     words = list(argv)
     programs = words[:1]
     if Path(words[0]).name == "env":

@@ -32,7 +32,7 @@ GONE_SECONDS = 8.0
 
 
 def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
-    """Start a program with pipes in its own session. Raises OSError as ``Popen`` does."""
+    """Start a program with pipes in its own session. Raises the same OSError as ``Popen``."""
     if sys.platform == "linux":
         for _ in range(3):  # a program that kills the supervisor also destroys the requests of other programs
             theirs, ours = _pipes()
@@ -177,7 +177,7 @@ class SupervisedProcess:
         return message
 
     def _lose(self) -> None:
-        """Record that the keeper died, probably killed by the program, which the kernel then kills."""
+        """Record that the keeper died, probably killed by the program. The kernel then kills the program."""
         self._lost = True
         if self.status is None:
             self.status = -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""Environment variables for foreign programs: only those known to be harmless, and no tokens."""
+"""Environment variables that child processes inherit: only those known to be harmless, and no tokens."""
 
 from __future__ import annotations
 

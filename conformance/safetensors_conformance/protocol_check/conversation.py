@@ -25,7 +25,7 @@ SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
 END_SECONDS = 2.0
 NOISE_LINES = 1000
-"""Maximum number of lines to keep that are not answers. A program that prints more prints endlessly."""
+"""Maximum number of lines other than answers. More lines count as endless output."""
 FLUSH = (
     "did you flush standard output? A pipe is not flushed at the end of a line, so flush after every "
     "answer (fflush, System.out.flush, sys.stdout.flush)"
@@ -33,7 +33,7 @@ FLUSH = (
 
 
 class BreachError(PortableError):
-    """The program violates the protocol. ``do`` is the remedy, ``where`` the violated part of the schema."""
+    """The program violates the protocol. ``do`` is the remedy; ``where`` is the violated schema part."""
 
     def __init__(self, message: str, *, do: str = "", line: bytes | None = None, where: str = "") -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ def validate(message: Any, definition: str, line: bytes | None = None) -> None:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """Return the answer in a line, or None if it is not an answer. Raises BreachError for invalid JSON."""
+    """Return the answer in a line, or None if there is none. Raises BreachError for invalid JSON."""
     try:
         protocol.check_values(line)
         message = json.loads(line.decode("utf-8", "surrogateescape"), parse_constant=_no_constant)
@@ -82,7 +82,7 @@ def _no_constant(name: str) -> None:
 class Conversation:
     """A conversation with one process.
 
-    ``noise`` contains lines that are not answers, ``unclean`` contains answers that are not UTF-8.
+    ``noise`` contains lines that are not answers. ``unclean`` contains answers that are not UTF-8.
     """
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:

@@ -1,4 +1,4 @@
-"""Items of the suite. They are not parametrized functions, because pytest handles arguments slowly."""
+"""Items of the suite. They are not parametrized functions, because parametrization slows pytest down."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SuiteItem(pytest.Item):
 
 
 def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Return the items of other suites first, then the steps of each case together."""
+    """Sort the items so that those of other suites come first and the steps of each case are adjacent."""
     ranks: dict[tuple[str, str], int] = {}
 
     def rank(item: pytest.Item) -> tuple[int, int]:

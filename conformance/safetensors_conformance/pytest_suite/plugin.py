@@ -106,7 +106,7 @@ def _suite_file(parent: pytest.Collector, path: Path) -> pytest.Collector:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int
 ) -> Generator[None, None, None]:
-    """Print the results, which end with the likely causes, after the summary of pytest."""
+    """Print the results after pytest's own summary. The likely causes come last."""
     stats, stash = terminalreporter.stats, terminalreporter.config.stash
     failed = stats.get("failed", [])
     if SUITE_KEY in stash and failed:
@@ -135,13 +135,13 @@ def _lines_about_another_checkout(other: Path | None, exitstatus: int) -> list[s
 
 
 def _message(report: pytest.TestReport) -> dict[str, Any]:
-    """Return the message about an item of the suite, which is a string if pytest-xdist transmitted it."""
+    """Return the message about an item of the suite. pytest-xdist transmits messages as strings."""
     message: str | dict[str, Any] = getattr(report, "stc", {})
     return json.loads(message) if isinstance(message, str) else message
 
 
 class _Listener:
-    """Receives results and the end-of-run event, because reports have no access to the configuration."""
+    """Receives results and the end-of-run event, because these hooks cannot access the configuration."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

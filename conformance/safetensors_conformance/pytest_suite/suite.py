@@ -35,7 +35,7 @@ def unusable(why: object) -> pytest.UsageError:
 
 
 class Suite:
-    """State of one pytest run in one of its processes: an adapter for ``Run``."""
+    """The state of a pytest run in one of its processes. Adapts ``Run`` to pytest."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -145,7 +145,7 @@ class Suite:
         return run
 
     def _attach(self, item: pytest.Item, run: ImplementationRun, message: dict[str, Any]) -> None:
-        """Attach a message, and the first time also the header, to the report that pytest-xdist sends."""
+        """Attach a message to the report that pytest-xdist sends. The first message includes the header."""
         message["selector"] = run.target.selector
         if run.target.selector not in self._sent and run.header is not None:
             self._sent.add(run.target.selector)
@@ -167,7 +167,7 @@ class Suite:
 
     @contextmanager
     def _failing(self, selector: str, item: pytest.Item) -> Iterator[None]:
-        """Fail the item, or skip it and later ones, if the implementation does not answer."""
+        """Fail the item, or skip it and all later items, if the implementation does not answer."""
         try:
             yield
         except StartError as err:
@@ -242,7 +242,7 @@ class Suite:
         return "choice" in message and message["choice"]["verdict"] == "choice-inconsistent" and bool(known)
 
     def summary(self, hidden: int = 0) -> list[str]:
-        """Return the lines about the results; ``hidden`` failures are not in the summary of pytest."""
+        """Return the lines about the results. pytest's own summary omits ``hidden`` failures."""
         if self._is_worker or "driver" not in vars(self):
             return []
         left_out = (

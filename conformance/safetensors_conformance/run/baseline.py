@@ -33,7 +33,7 @@ from ..implementations.descriptor import descriptors
 from ..outcome import STEPS
 
 DAYS_TO_REVIEW = 90
-"""Days until the review date of a newly created list."""
+"""Days until the review date of a newly created baseline."""
 NEW = """\
 # Entries without their own why, issue or review_by use these defaults.
 # After the review_by date, every run fails until you review the entries and set a new date.
@@ -167,11 +167,11 @@ def update(
     device: str | None = None,
     inconsistent: Sequence[str] = (),
 ) -> tuple[int, int, int]:
-    """Rewrite ``path`` to list exactly the failures. Returns the counts of kept, added and removed entries.
+    """Rewrite ``path`` to list these failures. Returns the numbers of kept, added and removed entries.
 
-    Globs, entries for other profiles and entries with ``versions`` are kept, as are expectations for the
-    ``device`` step unless the run used a device of that kind. In a file without default values, new security
-    entries lack an issue and a review date, and the baseline is rejected until they are added.
+    Globs, entries for other profiles and entries with ``versions`` are kept. Expectations for the ``device``
+    step are kept unless the run used a device of that kind. In a file without default values, new security
+    entries lack an issue and a review date, and the baseline is rejected until someone adds them.
     """
     today = dt.datetime.now(dt.UTC).date()
     review_by = today + dt.timedelta(DAYS_TO_REVIEW)

@@ -62,7 +62,7 @@ Result = TypeVar("Result")
 
 
 class CaseRunner:
-    """Runs one implementation on inputs. The context manager ``waiting`` surrounds retries of hangs."""
+    """Runs one implementation on inputs. Hangs are retried inside the context manager ``waiting``."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class CaseRunner:
         return self._copies.change(item) if isinstance(item, Case) else ""
 
     def _retry_on_new_copy(self, item: Input, step: str, change: str) -> StepResult:
-        """Retry a step on a new copy in a fresh process, which shows whether it changes that copy, too."""
+        """Retry a step on a new copy in a fresh process to see whether it changes that copy, too."""
         assert isinstance(item, Case)
         self._copies.discard(item)
         self._path(item)  # before renewing the worker, because this raises if the file cannot be copied
@@ -281,9 +281,9 @@ class CaseRunner:
             return retry_alone(worker, lambda: self._run(item, step, unlimited=unlimited), first)
 
     def _within_budget(self, item: Input, step: str, first: StepResult) -> StepResult:
-        """Record an excess only if it recurs when the case runs alone.
+        """Report that a case exceeded its budget only if it does so again when it runs alone.
 
-        It runs in a fresh process that has first read two small files.
+        The case runs alone in a fresh process that has first read two small files.
         """
         result = within_budget(item, first)
         if not result.over_budget:
@@ -338,7 +338,7 @@ def is_single_question(item: Input) -> bool:
 
 
 def counts_only(item: Input) -> bool:
-    """Return whether a case expects only the number of tensors, so that they need not be listed."""
+    """Return whether a case checks only the number of tensors, so answers need not list them."""
     return isinstance(item, Case) and item.counted
 
 
@@ -365,8 +365,8 @@ def run_multistep(
 ) -> StepResult:
     """Run a case.
 
-    With ``measure``, the result includes the combined costs of all requests. ``rivals`` starts a number of
-    further workers of the same implementation.
+    With ``measure``, the result includes the combined costs of all requests. ``rivals(n)`` starts ``n`` more
+    workers of the same implementation.
     """
     proxy = _Proxy(worker, case, limits, measure=measure, rivals=rivals)
     with scratch_folder("case") as folder:
@@ -463,7 +463,7 @@ class _Proxy:
 
     def write_at_once(self, path: Path, actions: Sequence[Mapping[str, Any]]) -> None:
         if self._rivals is None:
-            raise NotImplementedError("this program runs only one process")
+            raise NotImplementedError("this program cannot run in several processes")
         workers = [self._worker, *self._rivals(len(actions) - 1)]
         requests = [Request("write", str(path), _parameters(action)) for action in actions]
         for worker, request in zip(workers, requests, strict=True):
@@ -551,5 +551,5 @@ def _content(result: StepResult) -> dict[str, Any]:
 def _only(result: StepResult) -> dict[str, Any]:
     rows = result.tensors or []
     if len(rows) != 1:
-        raise _RefusedError(f"{len(rows)} tensors instead of one")
+        raise _RefusedError(f"got {len(rows)} tensors instead of one")
     return rows[0]

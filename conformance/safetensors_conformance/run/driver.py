@@ -1,4 +1,4 @@
-"""The driver of a run; the pytest plugin and ``stc run`` are its adapters."""
+"""The driver of a run, which both the pytest plugin and ``stc run`` use."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Assessment:
 
 
 class ImplementationRun:
-    """A session with smoke check and baseline. ``problem`` explains why the implementation cannot run."""
+    """A session with its smoke check and baseline. ``problem`` says why the implementation cannot run."""
 
     def __init__(self, target: Target, options: RunOptions) -> None:
         self.target = target
@@ -196,7 +196,7 @@ class ImplementationRun:
             raise
 
     def choices(self, cases: Iterable[Case]) -> dict[str, list[Case]]:
-        """Return each choice that the profile leaves open, with those of its cases that can run."""
+        """Map each choice that the profile leaves open to those of its cases that can run."""
         of_choice: dict[str, list[Case]] = {}
         for case in cases:
             if case.choice and self.session.runner.steps(case):
@@ -209,7 +209,7 @@ class ImplementationRun:
         }
 
     def choice_row(self, choice: str, cases: Sequence[Case]) -> dict[str, str]:
-        """Judge a choice. ``cases`` also include those about other rules that explain wrong rejections."""
+        """Judge a choice. ``cases`` must include the cases of other rules that may cause a rejection."""
         verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
         others = {rule for one in verdicts for rule in one.case.rules[1:]}
         related = [case for case in cases if case.rules[0] in others and self.session.runner.steps(case)]
@@ -257,7 +257,7 @@ class ImplementationRun:
         ]
 
     def failure_text(self, failure: Assessment) -> str:
-        """Return the message of a failure, or one line if its causes were shown often enough."""
+        """Return the message of a failure, or a single line if its causes have been shown often enough."""
         row, manifest = failure.row, self.options.manifest
         keys, entry = mistakes_of(row, manifest), self.baseline.find(row["case"])
         if self.options.full_failures or not keys or (entry is not None and row["step"] in entry.steps):
@@ -376,7 +376,7 @@ class Run:
 
     @cached_property
     def explained(self) -> dict[str, set[tuple[str, str]]]:
-        """Selector -> (case, step) of failures that likely causes cover and that are not to be listed."""
+        """Selector -> (case, step) of failures that are not listed because a likely cause covers them."""
         if self.options.full_failures:
             return {}
         started = (selector for selector, one in self.results.items() if one.header)

@@ -46,7 +46,7 @@ class Interruption:
 
 @contextlib.contextmanager
 def ending_as_interrupted() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, as Ctrl-C does."""
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, like Ctrl-C."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -46,7 +46,7 @@ class RunOptions:
 
 
 def scope(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> tuple[int, dict[str, int]]:
-    """Return the number of cases to run, and the number of those left out by kind, by area, or as heavy."""
+    """Return the number of cases to run, and a count of the omitted cases by area, kind or "heavy"."""
     chosen, left_out = 0, Counter[str]()
     for case in manifest.cases:
         if not implementation.steps_of(case):
@@ -157,7 +157,10 @@ class ImplementationResults:
         self._writer: RecordWriter | None = None
 
     def add(self, message: Mapping[str, Any]) -> None:
-        """Add and write a message from a worker process. It counts even if this raises ReportError."""
+        """Add a message from a worker process and write it.
+
+        If this raises ReportError, the message has still been added.
+        """
         header = message.get("header")
         rows: dict[str, list[Any]] = {
             "result": self.results,

@@ -1,8 +1,8 @@
-"""The session of one implementation: runs cases, retries doubtful answers alone, and judges.
+"""The session of one implementation: run cases, retry doubtful answers alone, and judge the answers.
 
-It also detects content from uninitialised memory, which in a real program could be keys or other people's
-data. Fresh processes read the same file with allocators that fill new memory with different bytes. Content
-that changes with the fill byte cannot come from the file.
+A session also detects content from uninitialised memory, which in a real program could be keys or other
+people's data. Fresh processes read the same file with allocators that fill new memory with different bytes.
+Content that changes with the fill byte cannot come from the file.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Session:
     def _recheck_alone(self, verdict: CaseVerdict) -> CaseVerdict:
         """Retry a case alone in a fresh process if earlier requests may have caused its answers.
 
-        An answer is not retried if one of the same kind recurred when its case was run alone.
+        An answer is not retried if an earlier answer of the same kind recurred when its case ran alone.
         """
         case = verdict.case
         suspicions = {
@@ -145,8 +145,8 @@ MALLOC_SETTINGS = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tca
 def content_depends_on_heap(target: Target, case: Case, limits: Limits) -> str | None:
     """Read a case with two different heap fills and return the difference, or None if there is none.
 
-    Only memory from the system's ``malloc`` is filled. None therefore says nothing about mapped pages, or
-    about readers with their own allocator (Go, Java, JavaScript).
+    Only memory from the system's ``malloc`` is filled. Therefore, the result None says nothing about mapped
+    pages or about readers with their own allocator (Go, Java, JavaScript).
     """
     env = shutil.which("env")
     if target.kind in ("exit", "oci") or env is None or case.kind != "read":

@@ -71,7 +71,7 @@ Suspicion: TypeAlias = tuple[str, str]
 
 
 def suspicion_of(case: Case, judged: StepVerdict) -> Suspicion | None:
-    """Return the kind of a wrong answer that earlier requests may have caused, not chance."""
+    """Return the kind of a wrong answer if earlier requests, rather than chance, may have caused it."""
     broken = [failure.property for failure in judged.failures]
     if case.kind in ("concurrent", "contended", "repeated") or judged.result.changed:
         return None
@@ -99,9 +99,9 @@ def judge_choice(
 ) -> tuple[str, str]:
     """Return (verdict, detail): whether a single option fits the answers to all cases of an open choice.
 
-    If the choice is about a limit, the detail lists the different answers. A rejection says nothing about the
-    choice if the case also depends on a rule in ``refused``, for which the implementation rejects even valid
-    files.
+    If the choice is about a limit, the detail lists the different answers. ``refused`` contains the rules for
+    which the implementation rejects even valid files. If a case also depends on one of these rules, its
+    rejection says nothing about the choice.
     """
     answers = {}
     for v in verdicts:
@@ -124,7 +124,7 @@ def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
 
 
 def known_work() -> int:
-    """Do typical reader work in plain Python for a few milliseconds: scan characters, add, look up."""
+    """Imitate a reader for a few milliseconds by scanning characters, adding and looking up values."""
     text, seen, total = '{"name": [0, 12345]}, ' * 40, dict.fromkeys(range(256), 0), 0
     for _ in range(20):
         for char in text:

@@ -1,4 +1,4 @@
-"""Confinement of tested programs: listed environment variables only and, on request, a sandbox."""
+"""Confine tested programs to the listed environment variables and, on request, to a sandbox."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _KIND_NAMES = {
 
 
 class _Copy(NamedTuple):
-    """Path, signature, and size in blocks of 512 bytes."""
+    """The copy of an input. ``blocks`` is its size in blocks of 512 bytes."""
 
     path: str
     signature: tuple[int, ...]
@@ -112,7 +112,7 @@ class Copies:
         return "its input was modified"
 
     def release(self, case: Case) -> None:
-        """Drop the input copy. The most recent copies stay, so that earlier requests can be replayed."""
+        """Release a copy. The most recent copies are kept, because requests on them may be replayed."""
         shown = self._shown.pop(case.id, None)
         if shown is None:
             return

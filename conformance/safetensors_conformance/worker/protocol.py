@@ -1,7 +1,7 @@
 """The worker protocol: JSON lines over standard input and output (``schemas/protocol.schema.json``).
 
 Each request gets one answer, in order. The expectation of a case is never sent. This module checks answers
-with its own code because it is the hot path. Tests compare it with the published schema.
+with its own code, because the checks are on the hot path. Tests compare this code with the published schema.
 
 Names of tensors and metadata may contain bytes that are not UTF-8, because careless readers return such
 names. The answer contains them as ``{"hex": "..."}`` or as raw bytes. Both forms become strings in which each

@@ -1,6 +1,6 @@
 """Workers, which always answer: a crash, hang or noise becomes the outcome of the step in flight.
 
-A worker is either a process that speaks the worker protocol, or starts one process per file.
+A worker either keeps a process that speaks the worker protocol, or starts one process per file.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ PROBE_LIMITS = Limits(seconds=2.5, memory_bytes=256 << 20)
 
 
 class Worker:
-    """Runs steps on files, one at a time. A retry sets the two attributes."""
+    """Runs steps on files, one at a time. A retry sets ``timeout_factor`` and ``force_fresh_process``."""
 
     timeout_factor = 1.0
     force_fresh_process = False  # start processes instead of forks, and watch them after each answer
@@ -93,7 +93,7 @@ class Worker:
     def ask(
         self, step: str, path: str, more: More = None, *, measure: bool = False, limits: Limits | None = None
     ) -> StepResult:
-        """Run ``step`` on a file and never raise. ``limits`` replace those of the worker."""
+        """Run ``step`` on a file without ever raising. ``limits`` replace those of the worker."""
         raise NotImplementedError
 
     def renew(self, *, as_before: bool = False) -> None:
@@ -121,8 +121,9 @@ def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult
     """Repeat a failed step in a fresh process and return the result to report.
 
     A crash or hang counts against the step if it recurs when the step is run alone, and is "order-dependent"
-    if it recurs only after the earlier requests. Exhausted memory may be the fault of others, and an answer
-    that violates the protocol says nothing about the reader, so in these cases the second answer counts.
+    if it recurs only after the earlier requests. In two cases, the second answer counts: if memory ran out,
+    because other processes may have used it, and if the answer violates the protocol, because such an answer
+    says nothing about the reader.
     """
     # A fork may die or block where a normally started process would not, so confirm crashes and hangs without
     # forking. Answers and memory use do not depend on forking.
@@ -162,7 +163,7 @@ ALREADY_ANSWERED = 0
 
 
 class PipeWorker(Worker):
-    """A persistent process that speaks the worker protocol, with requests that may be sent ahead.
+    """A persistent process that speaks the worker protocol. Requests may be sent ahead.
 
     If the process dies with several requests in flight, the last answered request or the next one is the
     cause. The worker then runs the next request alone. If the process survives that, the worker reports the
@@ -420,7 +421,7 @@ class PipeWorker(Worker):
         return result
 
     def _check_alive(self, child: Child, result: StepResult) -> StepResult:
-        """Return the answer, or the death of the process right after it if that check costs no time."""
+        """Return the answer, or a crash if the process died right after it and checking costs no time."""
         renewed, self._renewed = self._renewed, False
         if not (self._ahead or (renewed and self.force_fresh_process)) or not child.ends(LAST_WORDS_SECONDS):
             return result
@@ -502,9 +503,10 @@ class PipeWorker(Worker):
 
 
 class ExitWorker(Worker):
-    """A program that runs once per file. Exit status 0 accepts, 1 rejects, and any other is a crash.
+    """A program that runs once per file. It accepts with exit status 0 and rejects with 1.
 
-    If its command line contains ``{folder}``, the program exports the file to a folder.
+    Any other exit status is a crash. If the command line contains ``{folder}``, the program exports the file
+    to a folder.
     """
 
     def __init__(self, target: Target, limits: Limits) -> None:
@@ -521,7 +523,7 @@ class ExitWorker(Worker):
     def ask(
         self, step: str, path: str, more: More = None, *, measure: bool = False, limits: Limits | None = None
     ) -> StepResult:
-        """Run the program on one file. The measurements do not include the time that a tiny file takes."""
+        """Run the program on one file. The measured time excludes the time that a tiny file takes."""
         del step, limits  # there is only one step, and a start costs more than a probe saves
         result = self._run(path, (more or {}).get("folder", ""))
         if not measure or result.spent_ms is None:

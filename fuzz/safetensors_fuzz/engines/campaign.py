@@ -1,8 +1,7 @@
 """A campaign generates files and plans, runs every implementation, and records wrong answers.
 
-A file becomes a base for other files if its outcome tuple, i.e. the set of rules that it breaks and all
-answers, is new. This process works on some files while the implementations read other files in separate
-processes.
+A file becomes a base for other files if it is the first with its combination of broken rules and answers.
+This process works on some files while the implementations read other files in separate processes.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class Campaign:
         """Answers to the latest file, by subject number and step."""
 
     def run(self, start: Iterable[bytes] = ()) -> Tally:
-        """Run files up to a limit of the settings, beginning with ``start`` from an earlier run."""
+        """Run files until a limit is reached, beginning with the files ``start`` of an earlier run."""
         self._began = time.monotonic()
         with Slots(3 * BATCH) as slots:
             try:
@@ -289,7 +288,7 @@ def _base(data: bytes) -> File:
 
 
 def stage_of(codes: Iterable[str]) -> int:
-    """Return how many of the two stages, JSON and schema, an input with these faults passes."""
+    """Return how many of the two stages, JSON and schema, an input passes despite these faults."""
     stage = 2
     for code in codes:
         if code.startswith(("FRM_", "HDR_NOT", "HDR_BAD", "HDR_TOO")):

@@ -35,7 +35,7 @@ REPORT_SECONDS = 0.25
 
 
 class Store:
-    """A folder of inputs whose file names derive from their digests."""
+    """A folder of inputs. The name of each file is derived from its digest."""
 
     def __init__(self, folder: Path | None) -> None:
         """Create the folder if necessary. If the path is None, nothing is stored. Raises RunError."""
@@ -223,7 +223,7 @@ def _job(config: FuzzConfig, job: int, messages: Any) -> None:
 
 
 def known_signatures(triage: Path | None, names: Sequence[str]) -> Callable[[str], bool]:
-    """Return a predicate that matches known signatures that are not overdue. Raises RunError."""
+    """Return a predicate that is true for known signatures unless they are overdue. Raises RunError."""
     try:
         known = load_triage(triage or SHIPPED_TRIAGE, sorted({*names, REFERENCE}))
     except KnownError as err:

@@ -119,7 +119,7 @@ def _resolved(how: Callable[[str], Target], selector: str) -> Target | Answer:
 
 
 def _compare_answers(answers: Sequence[Answer]) -> Iterator[Answer]:
-    """Yield the answers to a split. An answer is wrong if another answer contains different content."""
+    """Yield the answers to a split. An answer is wrong if another answer has different content."""
     usable = [answer for answer in answers if not answer.problem]
     if len(usable) < 2:
         problem = "there is no other answer to compare with; give another implementation"
@@ -158,7 +158,7 @@ def _replay(finding: Finding, target: Target, times: int, limits: Limits, profil
 
 
 def _run_once(target: Target, finding: Finding, limits: Limits, profile: str | None) -> StepVerdict:
-    """Run the case once. If the format leaves the answer open, every orderly answer is right."""
+    """Run the case once. If the format leaves the answer open, accepting and rejecting are both right."""
     if finding.expectation.get("outcome") != "open":
         return run_finding(target, finding, limits, profile)
     strict = {"outcome": "reject", "codes": list(finding.codes)}

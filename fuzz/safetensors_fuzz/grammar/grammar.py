@@ -27,13 +27,13 @@ MAX_FAULTS = 2
 GENERIC_SHARE = 0.12
 """Share of faults that come from generic mutations, which target no rule."""
 TWICE = 0.05
-"""Share of faults that a file has a second time, perhaps at the same place."""
+"""Share of faults that are added to a file twice, possibly at the same place."""
 POOL_SHARE = 0.3
 """Share of inputs that start from an earlier input."""
 _ADVERSE = (0, 0, 1, 1, 1, 1, 1, 2)
 _TRIES = 8
 RARELY = 20
-"""Frequency of an ordinary variation divided by that of a rare one."""
+"""Frequency of an ordinary variation divided by that of a rare variation."""
 BASES = 256
 """Number of valid files to keep for reuse. Generating a file takes five times as long as copying one."""
 LARGEST = 96
@@ -61,7 +61,7 @@ def small_shape(rng: random.Random, dtype: bytes) -> list[int]:
 
 
 def valid_file(rng: random.Random) -> File:
-    """Return a valid file with up to six small tensors. Most files have the plainest spelling."""
+    """Return a valid file with up to six small tensors. Most files are spelled as plainly as possible."""
     file = File(Obj([]))
     assert type(file.root) is Obj
     rows: list[list[Value]] = file.root.members
@@ -132,7 +132,7 @@ class Grammar:
         return file
 
     def base(self) -> File:
-        """Return a valid file, which the caller must not change. Most calls reuse an earlier file."""
+        """Return a valid file. The caller must not change it. Most calls reuse an earlier file."""
         self._given += 1
         if len(self._bases) < BASES or self._given % 4 == 0:
             file = self.fresh()
@@ -144,7 +144,7 @@ class Grammar:
         return pick(self.rng, self._bases)
 
     def input(self, pool: Sequence[File] = ()) -> File:
-        """Return an input with at most ``MAX_FAULTS`` faults, which the caller must not change."""
+        """Return an input with at most ``MAX_FAULTS`` faults. The caller must not change the input."""
         rng = self.rng
         file = pick(rng, pool) if pool and rng.random() < POOL_SHARE else self.base()
         more = min(pick(rng, _ADVERSE), MAX_FAULTS - len(file.faults))
@@ -165,7 +165,7 @@ class Grammar:
         return file
 
     def break_one(self, file: File) -> None:
-        """Add one fault, or rarely the same one twice.
+        """Add one fault or, rarely, the same fault twice.
 
         A rule's probability does not depend on the number of mutations that target it.
         """
@@ -186,7 +186,7 @@ _RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
 
 @cache
 def reported_rules() -> tuple[str, ...]:
-    """Return the rules that the strict reader reports, extracted from its source code."""
+    """Return the rules that the strict reader can report, as found in its source code."""
     root = files("safetensors_reference.header")
     sources = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
     return tuple(sorted({rule for source in sources for rule in _RULE.findall(source)}))

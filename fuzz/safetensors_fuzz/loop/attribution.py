@@ -27,7 +27,7 @@ def cause_of_refusal(
     *,
     questions: int = MAX_RUNS,
 ) -> Cause:
-    """Find the features without which a reader accepts a valid file that it rejects.
+    """Find the features that cause a reader to reject a valid file.
 
     The search calls ``accepts``, which runs the reader, at most ``questions`` times.
     """
@@ -123,7 +123,10 @@ class _Search:
 
 
 class _Parts:
-    """The features of a file. Each has a variant of the file without it, and a list of those inside it."""
+    """The features of a file.
+
+    Each feature has a variant of the file without the feature, and a list of the features inside it.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -147,7 +150,7 @@ class _Parts:
         return out
 
     def only(self, features: Collection[Feature]) -> bytes | None:
-        """Return the file with only these features and those that contain them, if there is such a file."""
+        """Remove all features except these and the features around them. Returns None if this fails."""
         kept = {*features, *(f for f, inner in self._contained.items() if any(g in inner for g in features))}
         made = without(self.data, [feature for feature in self.variants if feature not in kept])
         return made if made is not None and all(feature.within(made) for feature in features) else None
@@ -160,7 +163,7 @@ def _cause_of(causes: Iterable[Feature], how: str = "accepted without") -> Cause
 
 
 def strict_twin(data: bytes, profile: ProfileName) -> bytes | None:
-    """Return a plainly spelled file with the same content and no fault, or None if there is no such file."""
+    """Return a file with the same content, plain spelling and no fault, or None if that is impossible."""
     header = explain(data, profile).header
     if header is None:
         return None

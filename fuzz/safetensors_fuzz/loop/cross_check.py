@@ -1,6 +1,6 @@
 """Comparison of two implementations that both accept a file that readers may reject.
 
-Both implementations also read the most similar valid file, the twin, which differs only in the disputed part.
+Both implementations also read the twin: the most similar valid file, which differs only in the disputed part.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LETTER = r"\u0061"
 
 
 def differences(one: StepResult, other: StepResult) -> tuple[Difference, Difference] | None:
-    """Return how two accepting answers differ, as seen by each implementation, or None if they agree."""
+    """Return the difference between two accepting answers for each implementation, or None if they agree."""
     of_one = first_disagreement(other.content or {}, one.content or {})
     of_other = first_disagreement(one.content or {}, other.content or {})
     return None if of_one is None or of_other is None else (of_one, of_other)
 
 
 def content_disagreements(answers: dict[str, StepResult]) -> dict[str, tuple[str, str]]:
-    """Map each implementation to the first one whose content differs from it, and to the difference."""
+    """Map each implementation to the first other one with different content, and to the difference."""
     out: dict[str, tuple[str, str]] = {}
     for name, other in permutations(answers, 2):
         found = differences(answers[name], answers[other])
@@ -94,7 +94,10 @@ class PairQuestion(FileQuestion):
         return twin if twin is not None and twin.required == "accept" else None
 
     def _recurs_on_twin(self, mistake: Mistake, examiner: Examiner) -> bool | None:
-        """Return whether the valid twin shows the same difference, or None if there is nothing to compare."""
+        """Return whether the answers to the valid twin differ in the same way.
+
+        Returns None if they cannot be compared.
+        """
         if self.twin is None:
             return None
         one, other = self._answers(self.twin.data, examiner)
@@ -106,7 +109,7 @@ class PairQuestion(FileQuestion):
     def blame_on_valid_twin(
         self, mistake: Mistake, examiner: Examiner
     ) -> list[tuple[Examiner, FileQuestion, Mistake]] | None:
-        """Return the mistakes on the valid twin, or None if the subjects do not differ in this way on it."""
+        """Return the mistakes on the valid twin, or None if the answers to it do not differ in this way."""
         twin = self.twin
         if twin is None or not self._recurs_on_twin(mistake, examiner):
             return None
@@ -217,7 +220,7 @@ def _entry(file: File, fields: dict[str, list[Value]]) -> None:
 
 
 def _shape(shape: list[int], size: int, width: int) -> list[int]:
-    """Return a shape with few dimensions (SHP-10), all of them small in an empty tensor (SHP-06, SHP-08)."""
+    """Return a shape with few dimensions (SHP-10). In an empty tensor, they are small (SHP-06, SHP-08)."""
     if 0 in shape and size > 0:
         return [size // width]
     surplus = max(len(shape) - MAX_RANK, 0)

@@ -32,7 +32,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Cause:
-    """The rules that explain a wrong answer, beginning with the main rule, and a reason in one line."""
+    """The rules that explain a wrong answer, beginning with the main rule, and a one-line reason."""
 
     rules: tuple[str, ...] = ()
     words: str = ""
@@ -88,7 +88,7 @@ class Question(Protocol):
     def where(self) -> tuple[int, int] | None: ...
     @property
     def engine(self) -> str:
-        """Engine that generates the questions. If it is empty, the engine of the run applies."""
+        """Engine that generates the questions, or an empty string for the engine of the run."""
 
     @property
     def size(self) -> int:

@@ -49,7 +49,7 @@ def folder_in_memory() -> Path | None:
 
 
 class Slots:
-    """A ring of reused input files. For subjects that read no files, its folder and paths are empty."""
+    """A ring of reused input files. If no subject reads files, the folder and the paths are empty."""
 
     def __init__(self, count: int) -> None:
         self.folder = ""
@@ -222,13 +222,13 @@ def content(data: bytes, header: Header) -> dict[str, Any]:
 
 
 def quick_header(data: bytes) -> Header | None:
-    """Return the header of a file if the proving path can prove that it is valid, and None otherwise."""
+    """Return the header of a file if the proving path proves that the file is valid, otherwise None."""
     raw = raw_header(MemorySource(data))
     return None if raw is None else prove(raw, len(data) - 8 - len(raw))
 
 
 class ProveSubject(Subject):
-    """The proving path. The explaining path must confirm everything that it proves."""
+    """The proving path. The explaining path must confirm everything that the proving path proves."""
 
     plain, version = "reference", version("safetensors-conformance")
     name = "reference (proving path)"
@@ -242,7 +242,7 @@ class ProveSubject(Subject):
 
 
 class CheckSubject(Subject):
-    """``stc check``, including its verdict and its three output formats."""
+    """The command ``stc check``, with its verdict and its three output formats."""
 
     plain, version = "reference", ProveSubject.version
     name = "reference (stc check)"

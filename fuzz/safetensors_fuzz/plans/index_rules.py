@@ -301,5 +301,5 @@ def _ruling(plan: Plan, choices: set[str], shards: Mapping[str, Mapping[str, Any
         rules += ["IDX-12"] if any(tensor in used for tensor, _ in plan["map"]) else []
         return accept_ruling("IDX-01", *rules)
     if len(choices) > 1 and choices & {"index-surplus-tensor"}:
-        raise PlanError("unmapped tensors together with another choice")
+        raise PlanError("unmapped tensors cannot be combined with another choice")
     return choice_ruling(choice, reject(CODES.get(choice, "UNCLASSIFIED")), "IDX-01", beside=choices)

@@ -39,7 +39,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True)
 class Ruling:
-    """The behaviour that the rules require on a given point."""
+    """The behaviour that the rules require for a plan."""
 
     rules: tuple[str, ...]
     codes: tuple[str, ...]
@@ -57,7 +57,7 @@ class Ruling:
 
 @dataclass(frozen=True)
 class PlanFault:
-    """A fault of a plan. The main rule and the main code come first."""
+    """A fault in a plan. The main rule and the main code come first."""
 
     rules: tuple[str, ...]
     codes: tuple[str, ...]
@@ -174,7 +174,7 @@ class PlanQuestion:
         return Account(self._cause(mistake, examiner), mistake.verdict, {examiner.subject.name: mistake.text})
 
     def _cause(self, mistake: Mistake, examiner: Examiner) -> Cause:
-        """Return the rules that the judge names, or those without which the answer becomes right."""
+        """Return the rules that the judge names, or the rules whose removal makes the answer right."""
         if mistake.verdict == "harness-error":
             return unknown("the adapter failed; the implementation itself may be right")
         if "choice" in self.expectation or self.expectation["outcome"] == "reject":
@@ -315,9 +315,7 @@ def case_from(
 ) -> Case:
     """Write the files into ``folder`` and return the case that opens them. Raises ValueError and OSError."""
     if step not in CASE_KINDS:
-        raise ValueError(
-            f"step {step!r} does not support inputs; the steps that do are: {', '.join(CASE_KINDS)}"
-        )
+        raise ValueError(f"step {step!r} takes no inputs; the steps that do are: {', '.join(CASE_KINDS)}")
     try:
         options = {k: Expectation.from_json(dict(v)) for k, v in expectation.get("options", {}).items()}
         expect = None if options else Expectation.from_json(dict(expectation))

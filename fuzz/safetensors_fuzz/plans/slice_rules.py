@@ -42,7 +42,7 @@ class IndexAnalysis:
 
 
 def analyse_index(shape: Sequence[int], items: Sequence[Any]) -> IndexAnalysis:
-    """Find the faults and choices of an index that consists of Python index items. Raises PlanError."""
+    """Find the faults and choices of an index, given as Python index items. Raises PlanError."""
     found = IndexAnalysis()
     dots = [at for at, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
@@ -135,20 +135,20 @@ def _check_fancy(items: Sequence[Any], found: IndexAnalysis) -> None:
     """Reject combinations that array libraries interpret differently. Raises PlanError."""
     fancy = [at for at, item in enumerate(items) if isinstance(item, (bool, list))]
     if any(isinstance(item, int) and not isinstance(item, bool) for item in items):
-        raise PlanError("lists together with integers")
+        raise PlanError("lists cannot be combined with integers")
     if len(fancy) > 2 or fancy != list(range(fancy[0], fancy[0] + len(fancy))):
-        raise PlanError("lists that are not adjacent")
+        raise PlanError("the lists are not adjacent")
     truths = [item for item in items if isinstance(item, bool)]
     if truths and (len(fancy) > 1 or items[0] is not truths[0] or found.choices != {"slice-bool"}):
-        raise PlanError("a Boolean together with items that are not ranges")
+        raise PlanError("a Boolean can be combined only with ranges")
 
 
 def ruling_on(
     dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes, broken: Sequence[PlanFault]
 ) -> tuple[Ruling, dict[str | None, Part]]:
-    """Return the ruling and the results, keyed by accepting option, or by None without a choice.
+    """Return the ruling and the result for each accepting option. Raises PlanError.
 
-    Raises PlanError.
+    Without a choice, the only key is None.
     """
     found = analyse_index(shape, items)
     faults = [*broken, *found.faults]
@@ -177,7 +177,7 @@ def _boolean_ruling(
     plain = [int(item) if isinstance(item, bool) else item for item in items]
     found = analyse_index(shape, plain)
     if found.choices:
-        raise PlanError("a Boolean together with a choice")
+        raise PlanError("a Boolean cannot be combined with a choice")
     answer = None if found.faults else pick(dtype, shape, plain, data)
     integer: Accept | Reject = reject(*OUT) if answer is None else ACCEPT
     ruling = choice_ruling("slice-bool", reject(*NOT_OFFERED), instead={"integer": integer})
@@ -195,7 +195,7 @@ def pick(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) ->
     bits = DTYPE_BITS[dtype]
     emptied = bits % 8 and not part.size and prod(shape) and items
     if emptied and any(prod(shape[dim + 1 :]) * bits % 8 for dim in range(len(shape))):
-        raise PlanError("an empty selection that would begin inside a byte")
+        raise PlanError("the selection is empty and would begin inside a byte")
     out = bytearray()
     runs: list[tuple[int, int]] = []
     for place in part.reshape(-1).tolist():
@@ -206,7 +206,7 @@ def pick(dtype: str, shape: Sequence[int], items: Sequence[Any], data: bytes) ->
     for first, count in runs:
         if first * bits % 8 or count * bits % 8:
             if any(isinstance(i, list) or (isinstance(i, slice) and (i.step or 1) < 0) for i in items):
-                raise PlanError("reordered packed elements")
+                raise PlanError("packed elements cannot be reordered")
             return None
         out += data[first * bits // 8 : (first + count) * bits // 8]
     return list(part.shape), bytes(out)

@@ -97,14 +97,14 @@ def texts(text: str) -> Iterator[str]:
 
 
 def dtypes(dtype: str) -> tuple[str, ...]:
-    """Return more common dtypes, or an empty tuple for an unknown dtype."""
+    """Return dtypes that are more common than this dtype. Returns an empty tuple for an unknown dtype."""
     return {"U8": (), "F32": ("U8",)}.get(dtype, ("U8", "F32")) if dtype in DTYPE_BITS else ()
 
 
 def simpler(value: Any, plain: Plan, kept: Collection[str]) -> Iterator[Any]:
     """Yield simpler JSON values, starting with the most drastic simplification.
 
-    ``plain`` maps keys to their plainest values. The values of keys in ``kept`` change in no other way.
+    ``plain`` maps keys to their plainest values. Values of keys in ``kept`` are not simplified in other ways.
     """
     if isinstance(value, dict):
         yield from ({**value, key: plain[key]} for key in plain if key in value)

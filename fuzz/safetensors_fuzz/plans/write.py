@@ -97,7 +97,7 @@ def _add_own(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **mo
 
 
 def _guarded(rng: Dice, out: Plan) -> bool:
-    """Decide whether to put foreign memory around a storage. Repeated bytes would hide such memory."""
+    """Decide whether to put foreign memory around a storage. Repeated bytes would hide this memory."""
     guard = rng.random() < 0.7 and not any(s["fill"] for s in out["storages"].values())
     if guard and "no-foreign-bytes" not in out["properties"]:
         out["properties"].append("no-foreign-bytes")
@@ -144,7 +144,7 @@ def strided(rng: Dice, out: Plan) -> None:
 
 
 def _stride_step(rng: Dice, shape: list[int], strides: list[int]) -> int:
-    """Change a view in place as an array library does, and return how much its offset changes."""
+    """Change a view in place as an array library would, and return the change of its offset."""
     dim = rng.randrange(len(shape))
     kind = rng.choice(("axes", "axes", "every", "back", "crop", "repeat", "windows"))
     if kind == "axes":

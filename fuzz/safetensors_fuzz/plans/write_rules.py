@@ -54,7 +54,7 @@ def ruling_on(plan: Plan, memory: Mapping[str, bytes], tensors: Sequence[Mapping
         rules = ("WRT-01", *should, *_about(plan, tensors))
         return accept_ruling(*rules, level="should" if should else "must")
     if should:
-        raise PlanError("a recommendation together with a choice")
+        raise PlanError("a recommendation cannot be combined with a choice")
     return choice
 
 
@@ -89,7 +89,7 @@ def _size_faults(tensor: Mapping[str, Any]) -> Iterator[PlanFault]:
     elif given != wanted // 8:
         yield PlanFault(("WRT-17",), ("WRT_SIZE_MISMATCH", "OFF_SIZE_MISMATCH"))
     else:
-        raise PlanError("an explicit size must differ from the size of the shape")
+        raise PlanError("an explicit size must differ from the size that the shape implies")
 
 
 def _metadata_faults(metadata: Mapping[str, Any] | None) -> Iterator[PlanFault]:
@@ -126,7 +126,7 @@ def _choice_ruling(
     groups = _sharing(memory, tensors)
     missing = plan["target"] == "missing-folder"
     if bool(groups) + missing + (big or views) > 1:
-        raise PlanError("several choices at once")
+        raise PlanError("the plan involves several choices")
     if missing:
         return choice_ruling("missing-folder", reject("IO_ERROR"), level="must")
     if big and views:
@@ -159,7 +159,7 @@ def _sharing(memory: Mapping[str, bytes], tensors: Sequence[Mapping[str, Any]]) 
         groups.append(mine)
     shared = [group for group in groups if len(group) > 1]
     if any(not is_contiguous(t) or t["byteorder"] == "big" for group in shared for t, _ in group):
-        raise PlanError("a view that shares memory")
+        raise PlanError("a view shares memory with another tensor")
     return [[(t["name"], places) for t, places in group] for group in shared]
 
 
@@ -200,7 +200,7 @@ def _about(plan: Plan, tensors: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def lay_out_memory(plan: Plan) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
-    """Return storages with their guards, and tensors with offsets in that memory. Raises PlanError."""
+    """Return the storages with their guards, and the tensors with offsets in them. Raises PlanError."""
     _check(plan)
     own = {}
     for name, storage in plan["storages"].items():
@@ -232,7 +232,7 @@ def _check(plan: Plan) -> None:
     if len({*names, RESERVED}) != len(names) + 1:
         raise PlanError("the old file has a duplicate or reserved name")
     if sum(storage["size"] for storage in plan["storages"].values()) > LARGEST:
-        raise PlanError("too much memory")
+        raise PlanError("the plan needs too much memory")
     if "no-foreign-bytes" in plan["properties"]:
         guarded = [s for s in plan["storages"].values() if s["guard"]]
         if not guarded or any(s["fill"] for s in plan["storages"].values()):
@@ -244,7 +244,7 @@ def metadata_argument(metadata: Mapping[str, Any] | None) -> Any:
         return None
     if "value" in metadata:
         if not metadata["value"] or isinstance(metadata["value"], dict):
-            raise PlanError('a metadata value that is a map, or that could stand for "no metadata"')
+            raise PlanError('the metadata value is a map, or could stand for "no metadata"')
         return metadata["value"]
     try:
         out = {key: value for key, value in metadata["items"]}  # noqa: C416
@@ -272,7 +272,7 @@ def _check_place(tensor: Mapping[str, Any], memory: bytes) -> None:
         if tensor["byteorder"] == "big":
             raise PlanError("a buffer has no byte order")
     elif prod(shape) > ELEMENTS:
-        raise PlanError("too large")
+        raise PlanError("the tensor is too large")
     elif tensor["dtype"] not in DTYPE_BITS:
         if tensor["strides"] is not None or tensor["byteorder"] == "big":
             raise PlanError("a view with strides or big-endian bytes has an unknown type")

@@ -212,7 +212,7 @@ FAILS = 'build = [["sh", "-c", "echo error: 7 is no 8 >&2; exit 1"]]'
             "did not create {built}/reader",
         ),
         ({}, f"@{'0' * 39}1", "cannot be fetched from file://"),
-        ({}, "@local", "has not been built yet: stc impl sync mylib --source DIR"),
+        ({}, "@local", "has not been built yet; run: stc impl sync mylib --source DIR"),
         ({"revision": "main"}, "", "source.revision: give the full commit"),
         ({"address": "--upload-pack=touch ran"}, "", "source.address"),
         ({"address": "ext::sh -c touch% ran"}, "", "source.address"),

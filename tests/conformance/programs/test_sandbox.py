@@ -210,7 +210,7 @@ def test_the_home_folder_is_not_shown_because_one_stands_in_it(
     assert f"{home} contains your home folder" in result.message
 
 
-NO_BWRAP = "--sandbox needs bubblewrap (Linux), but there is no program named bwrap here"
+NO_BWRAP = "--sandbox needs bubblewrap (Linux), but the program bwrap was not found"
 NOT_ALLOWED = "--sandbox: bwrap cannot create a sandbox here (bwrap: No permissions to create new namespace"
 
 

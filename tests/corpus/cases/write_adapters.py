@@ -65,14 +65,14 @@ def array(tensor: GivenTensor) -> Any:
 def torch_tensor(tensor: GivenTensor) -> torch.Tensor:
     """Return a tensor of torch over its storage. Raises NotImplementedError where there is none."""
     if tensor.nbytes is not None or tensor.byteorder == "big" or tensor.dtype not in TORCH:
-        raise NotImplementedError("torch has no such tensor")
+        raise NotImplementedError("torch cannot represent this tensor")
     dtype = TORCH[tensor.dtype]
     width = dtype.itemsize
     strides = tensor.strides
     if strides is not None and any(s < 0 or s % width for s in strides):
-        raise NotImplementedError("torch has no such strides")
+        raise NotImplementedError("torch does not support these strides")
     if tensor.offset % width:
-        raise NotImplementedError("torch has no such offset")
+        raise NotImplementedError("torch does not support this offset")
     size = len(tensor.storage) // width
     whole = torch.frombuffer(tensor.storage, dtype=dtype, count=size) if size else torch.empty(0, dtype=dtype)
     if strides is None:

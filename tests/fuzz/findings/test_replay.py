@@ -89,7 +89,7 @@ HOSTILE: list[tuple[str, dict[str, object]]] = [
     [
         (hole(), "py:no_such_module:X", "cannot start"),
         (hole(), "referense", "did you mean reference"),
-        (replace(hole(), step="prove"), "reference", "step 'prove' does not support inputs"),
+        (replace(hole(), step="prove"), "reference", "step 'prove' takes no inputs"),
         (replace(hole(), step="slice"), ACCEPTS_ALL, "does not have the step slice"),
         (replace(hole(), expectation={}), "reference", "expectation"),
         (replace(hole(), entry="other"), "reference", "other"),

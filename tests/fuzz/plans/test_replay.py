@@ -88,7 +88,7 @@ def test_a_step_that_is_not_there_is_unsupported() -> None:
 def test_what_is_no_finding_of_these_steps_is_said(tmp_path: Path) -> None:
     accept = {"outcome": "accept", "content": {"tensors": [], "metadata": None}}
     data = FileBuilder().render()
-    with pytest.raises(ValueError, match="step 'prove' does not support inputs"):
+    with pytest.raises(ValueError, match="step 'prove' takes no inputs"):
         finding_case(file_finding("prove", data, accept), tmp_path)
     with pytest.raises(ValueError, match="expectation does not match the format"):
         finding_case(file_finding("read", data, {}), tmp_path)

@@ -243,19 +243,19 @@ def test_recommendations_are_none_of_a_must() -> None:
     asked = question("write", writing({}, properties=["aligned"]))
     assert asked.expectation["level"] == "should"
     assert asked.rules == ("WRT-01", "WRT-04")
-    with pytest.raises(PlanError, match="together with a choice"):
+    with pytest.raises(PlanError, match="cannot be combined with a choice"):
         question("write", writing({"byteorder": "big"}, properties=["aligned"]))
 
 
 UNDECIDED = {
     "slice": [
         (slicing([8], span(1, 1), dtype="F4"), "inside a byte"),
-        (slicing([8], span(None, None, -1), dtype="F4"), "reordered packed"),
+        (slicing([8], span(None, None, -1), dtype="F4"), "cannot be reordered"),
         (slicing([3], dtype="F4"), "not a whole number of bytes"),
         (slicing([-1]), "invalid shape"),
         (slicing([99_999]), "invalid shape"),
         (slicing([4], True, 0), "Boolean"),
-        (slicing([4, 4], [0], 0), "together with integers"),
+        (slicing([4, 4], [0], 0), "cannot be combined with integers"),
         (slicing([4], 0, fault="unheard-of"), "unknown fault"),
         (slicing([4], 0, fault="unheard-of") | {"tensors": []}, "unknown fault"),
     ],

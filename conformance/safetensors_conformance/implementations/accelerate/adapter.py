@@ -18,7 +18,7 @@ class Elsewhere(torch.Tensor):  # type: ignore[misc] # not installed where this 
 
 
 class Model(torch.nn.Module):  # type: ignore[misc] # as above
-    """A fake model that keeps all tensors. The library calls it, so it does not inspect anything.
+    """A fake model that keeps all tensors. It only stores what the library passes to it.
 
     It claims to span two devices, because torch would otherwise drop the tensors that have no parameter.
     """

@@ -1,4 +1,4 @@
-"""Adapters for CryptoTensors, a fork of the official library, with unencrypted files."""
+"""Adapters that read unencrypted files with CryptoTensors, a fork of the official library."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Loader:
             return [torch_rows.row(name, call(buffer.get_tensor, name)) for name in names]
 
     def device(self, path: str, device: str) -> Iterator[tuple[str, Any, Any, Any]]:
-        """Load every tensor. As documented, they stay valid after the buffer and the loader are closed."""
+        """Load every tensor. The library documents that tensors outlive the buffer and the loader."""
         with self._loaded(path, device) as (loader, buffer):
             for name in call(loader.get_keys):
                 yield torch_rows.device_row(name, call(buffer.get_tensor, name))
@@ -62,7 +62,7 @@ class Loader:
 
 @marked
 class FastSafeOpen:
-    """``fastsafe_open``, which has a similar interface to the official ``safe_open``."""
+    """``fastsafe_open``, whose interface resembles that of the official ``safe_open``."""
 
     lacks = LACKS
 

@@ -12,7 +12,7 @@ from stc_host.library import call, marked
 
 
 class Model:
-    """A fake model that keeps all tensors. The library calls it, so it does not inspect anything."""
+    """A fake model that keeps all tensors. It only stores what the library passes to it."""
 
     def __init__(self) -> None:
         self.given: list[Any] = []

@@ -12,7 +12,7 @@ from stc_host.library import call, each, marked, opened
 
 @marked
 class Load:
-    """``safe_open`` with its defaults. The tensors are copies, which stay valid."""
+    """``safe_open`` with its defaults. The tensors are copies, so they stay valid."""
 
     lacks = torch_rows.LACKS
 

@@ -39,7 +39,7 @@ class Load:
         return {"tensors": [(name, *part(array)) for name, array in arrays.items()], "metadata": metadata}
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        """Save arrays. A metadata map is passed only if there is one."""
+        """Save arrays, and pass metadata only if the request contains any."""
         more = () if metadata is None else (metadata,)
         call(mx.save_safetensors, path, given.named(tensors, array), *more)
 
@@ -67,12 +67,12 @@ def code(array: Any) -> str:
 def array(tensor: Any) -> Any:
     dtype = next((key for key, code in CODES.items() if code == tensor.dtype), None)
     if dtype is None or tensor.byteorder != "little" or tensor.nbytes is not None:
-        raise NotImplementedError("MLX has no such array")
+        raise NotImplementedError("MLX cannot represent this array")
     if tensor.strides is None:
         return mx.array(np.frombuffer(given.raw(tensor), np.uint8)).view(dtype).reshape(tensor.shape)
     size = dtype.size
     if any(stride % size or stride < 0 for stride in tensor.strides) or tensor.offset % size:
-        raise NotImplementedError("MLX has no such array")
+        raise NotImplementedError("MLX cannot represent this array")
     whole = len(tensor.storage) // size * size
     base = mx.array(np.frombuffer(tensor.storage, np.uint8, whole)).view(dtype)
     strides = [stride // size for stride in tensor.strides]

@@ -74,5 +74,5 @@ def _model(tensors: dict[Any, Any]) -> Any:
 
 def _tensor(tensor: Any) -> Any:
     if tensor.dtype not in given.NUMPY or tensor.byteorder != "little":
-        raise NotImplementedError("ONNX has no such tensor")
+        raise NotImplementedError("ONNX cannot represent this tensor")
     return ir.Tensor(given.array(tensor), name=tensor.name)

@@ -1,4 +1,4 @@
-"""Adapters for this project's own strict reader and writer, and for its reader with files over HTTP."""
+"""Adapters for this project's own strict reader and writer, and for its reader of files over HTTP."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Framework:
         if tensor.dtype not in given.NUMPY:
             raise NotImplementedError("the elements are passed through NumPy, which has no such type")
         if tensor.byteorder != "little" or tensor.strides is not None:
-            raise NotImplementedError("the arrays are contiguous and have the byte order of this machine")
+            raise NotImplementedError("the arrays are always contiguous and in this machine's byte order")
         return given.array(tensor)
 
 
@@ -141,6 +141,6 @@ class Mlx(Framework):
     def array(self, tensor: Any) -> Any:
         dtype = next((key for key, code in self._codes.items() if code == tensor.dtype), None)
         if dtype is None or tensor.byteorder != "little" or tensor.nbytes is not None:
-            raise NotImplementedError("MLX has no such type")
+            raise NotImplementedError("MLX does not support this type")
         flat = self._mx.array(np.frombuffer(given.raw(tensor), np.uint8))
         return flat.view(dtype).reshape(tensor.shape)

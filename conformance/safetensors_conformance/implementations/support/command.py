@@ -12,7 +12,7 @@ from stc_host.library import Refused, call
 
 
 def run(main: Callable[[], Any], *words: str) -> None:
-    """Call a command's entry point with these arguments. Raises SystemExit or Refused if it fails."""
+    """Call a command's entry point with arguments. Raises SystemExit or Refused if the command fails."""
     before = sys.argv
     sys.argv = [main.__module__, *words]
     try:

@@ -1,7 +1,7 @@
 """Import a single module of a package when the rest of the package needs packages that are not installed.
 
-Every name from the missing packages is an empty class without behaviour. The module must therefore not pass
-the content of a file through such a class.
+An empty class without behaviour replaces every name from the missing packages. The module must therefore not
+pass the content of a file through such a class.
 """
 
 from __future__ import annotations

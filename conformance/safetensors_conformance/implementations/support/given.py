@@ -42,7 +42,7 @@ def code(dtype: Any) -> str:
 
 
 def array(tensor: Any) -> np.ndarray[Any, Any]:
-    """Return a view of the tensor's memory. Raises NotImplementedError if no NumPy array can express it."""
+    """Return a view of the tensor's memory. Raises NotImplementedError if NumPy cannot represent it."""
     if getattr(tensor, "nbytes", None) is not None:
         raise NotImplementedError(
             "the writer accepts arrays, and the size of an array follows from its shape"

@@ -1,4 +1,4 @@
-"""Rows for libraries that return the header as their JSON parser created it. Nothing in it is checked."""
+"""Rows for libraries that return the header exactly as it was parsed, without checking its content."""
 
 from __future__ import annotations
 

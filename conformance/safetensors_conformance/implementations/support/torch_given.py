@@ -19,12 +19,12 @@ def named(tensors: list[Any]) -> dict[Any, Any]:
 
 
 def of(tensor: Any, storages: dict[int, Any]) -> Any:
-    """Return a torch view of a tensor. Raises NotImplementedError if torch has no such view."""
+    """Return a torch view of a tensor. Raises NotImplementedError if torch cannot represent it."""
     if tensor.dtype == TEXT:
         return "a text"
     dtype = TYPES.get(tensor.dtype)
     if dtype is None or tensor.nbytes is not None or tensor.byteorder != "little":
-        raise NotImplementedError("torch has no such tensor")
+        raise NotImplementedError("torch cannot represent this tensor")
     made, shape = torch.empty(0, dtype=dtype), list(tensor.shape)
     size = made.element_size()
     if tensor.dtype == "F4":  # two elements in one

@@ -63,5 +63,5 @@ def part(tensor: Any) -> tuple[Any, Any, bytes]:
 
 def tensor_of(tensor: Any) -> Any:
     if tensor.dtype not in safe_dtypes or tensor.nbytes is not None:
-        raise NotImplementedError("tinygrad has no such tensor")
+        raise NotImplementedError("tinygrad cannot represent this tensor")
     return Tensor(bytes(given.raw(tensor)), dtype=safe_dtypes[tensor.dtype]).reshape(tensor.shape)

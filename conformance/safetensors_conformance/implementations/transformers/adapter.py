@@ -1,4 +1,4 @@
-"""Adapters for ``save_pretrained``, for ``from_pretrained``, and for its functions that read files."""
+"""Adapters for ``save_pretrained``, ``from_pretrained`` and the functions that ``from_pretrained`` uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The atheris engine. It runs libFuzzer targets in processes of their own."""
+"""The atheris engine, which runs libFuzzer targets in separate processes."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def run_atheris(
 ) -> None:
     """Run targets. Raises RunError if a subject does not start, and SystemExit if atheris is missing.
 
-    If the number of inputs is limited, each job is one target with a different seed, which makes a single job
-    without an existing corpus reproducible. Otherwise, libFuzzer's fork mode runs the jobs. Fork mode
-    replaces targets that die, but it restarts the subjects with each target and would exceed a limit on the
-    number of inputs.
+    If the number of inputs is limited, each job is one target with its own seed. A single job is then
+    reproducible, provided that there is no existing corpus. Without a limit, libFuzzer's fork mode runs the
+    jobs. Fork mode replaces targets that die, but it restarts the subjects with each target and would exceed
+    a limit on the number of inputs.
     """
     load_atheris()
     with tempfile.TemporaryDirectory(prefix="stc-atheris-") as name:

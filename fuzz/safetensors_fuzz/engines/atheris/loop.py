@@ -261,7 +261,10 @@ class Loop:
         return self._campaign
 
     def _tree(self, data: bytes) -> File | None:
-        """Return the cached tree, marked as faulty if the proving path would otherwise judge itself."""
+        """Return the cached tree. If the proving path is tested, mark it as faulty.
+
+        Otherwise, the proving path would judge its own answer.
+        """
         file = self.mutator.known(data)
         if file is None or file.faults or not self._distrust:
             return file

@@ -66,7 +66,7 @@ class Mutator:
         return file
 
     def _changed(self, original: File) -> File:
-        """Return a copy with one more fault, or with variations if the file already has enough faults."""
+        """Return a copy with one more fault, or another variation if the file already has enough faults."""
         rng, grammar = self._rng, self._grammar
         room = MAX_FAULTS - len(original.faults)
         if room <= 0 and rng.random() < 0.5:

@@ -37,7 +37,7 @@ def entry_of_another_type(rng: random.Random, file: File) -> None:
 
 @fault("ENT-02")
 def entry_as_array(rng: random.Random, file: File) -> None:
-    """Write an entry as an array of its values, in any order and perhaps with values missing."""
+    """Write an entry as an array of its values, in any order and possibly with some values missing."""
     entry = some(rng, file)
     items = [value for _, value in entry.obj.members]
     how = rng.randrange(4)

@@ -15,7 +15,7 @@ TOTALS = (16, 17, 64, 65, 100, 101, 256, 257, 257, 300, 1001)
 
 @fault("OFF-05", "OFF-06", "OFF-07")
 def one_of_many(rng: random.Random, file: File) -> None:
-    """Add many tensors of one byte, one of which has a fault."""
+    """Add many one-byte tensors, including one with a fault."""
     found, rows = whole(file)
     begin, count = len(file.data), rng.choice(TOTALS) - len(found)
     if len(found) > 8 or any(entry.begin > entry.end for entry in found):

@@ -148,7 +148,7 @@ def junk_behind(rng: random.Random, file: File) -> None:
 
 @fault("HDR-06")
 def more_behind(rng: random.Random, file: File) -> None:
-    """Insert a second value, or the end of one, after the header object."""
+    """Insert a second value, or the end of a value, after the header object."""
     _padding(rng, file, rng.choice((*words.WORDS, b"}", b"]", b",", b"{}{}", b'{"a":1}', b":0", b"}}")))
 
 
