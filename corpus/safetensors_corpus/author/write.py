@@ -254,7 +254,7 @@ class ContendedBuilder(WriteBuilder):
     _savers: list[list[str]] = field(default_factory=list)
 
     def saver(self, *names: str) -> None:
-        """Save these tensors in a process of its own."""
+        """Save these tensors in a separate process."""
         self._savers.append(list(names))
 
     def content(self, option: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - the same for every option
