@@ -187,7 +187,7 @@ class _Threads:
 
 
 class _Processes:
-    """Readers in forked processes, each with a pipe for its messages and one through which it is resumed."""
+    """Readers in forked processes. Each has a pipe for its messages and a pipe that resumes it."""
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], handle: Any) -> None:
         if not hasattr(os, "fork"):

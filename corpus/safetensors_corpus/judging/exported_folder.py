@@ -38,7 +38,10 @@ Entries = Mapping[str, bytes]
 
 
 def set_up_export(case: Case, folder: Path) -> tuple[Path, Path]:
-    """Place the input, the target and what surrounds it. Returns the paths of the input and the target."""
+    """Create the input, the target folder and the other files of the case.
+
+    Returns the paths of the input and the target.
+    """
     source, target = case.set_up(folder), folder / TARGET
     data = source.read_bytes()
     if ROOT_MARK in data:
@@ -56,7 +59,7 @@ def set_up_export(case: Case, folder: Path) -> tuple[Path, Path]:
 
 
 def entries(root: Path) -> Entries:
-    """Return everything below a directory, and below the folder of the export in it. Raises OSError."""
+    """Return everything below a directory, including the folder of the export. Raises OSError."""
     return {**_below(root, root), **_below(root, root / TARGET)}
 
 
@@ -94,7 +97,7 @@ def flaws_of_export(root: Path, before: Entries, action: Mapping[str, Any], *, r
     try:
         around = _below(root, root)
     except OSError as err:  # before the export, everything around its folder could be read
-        return [_flaw(OUTSIDE, f"it changes what surrounds the folder of the export: {_why(err, root)}")]
+        return [_flaw(OUTSIDE, f"it changes something outside the folder of the export: {_why(err, root)}")]
     if outside := _outside(before, around):
         return [outside]  # tensors that are missing from the folder may be a consequence
     try:

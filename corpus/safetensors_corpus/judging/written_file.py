@@ -84,7 +84,10 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[tuple[Path, bytes]]:
-    """Yield files with their bytes, at most ``LARGEST_IN_MEMORY`` in total: programs may write many files."""
+    """Yield files with their bytes.
+
+    The total is limited to ``LARGEST_IN_MEMORY``, because programs may write many files.
+    """
     left = LARGEST_IN_MEMORY
     for path in paths:
         try:
