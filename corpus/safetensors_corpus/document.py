@@ -1,9 +1,9 @@
 """Read and validate ``corpus.json``, which is untrusted input.
 
-A corpus names files and describes how to make large ones. Therefore every path must stay inside the corpus
-folder and must not name an executable file, no size may exceed what cases need, and every value must have the
-expected type. ``faults`` checks these conditions; ``stc corpus verify`` also validates the manifest against
-``corpus.schema.json``.
+A corpus names files and describes how to create large files. Every path must therefore stay inside the corpus
+folder and must not name an executable file. No size may exceed the maximum that cases need, and every value
+must have the expected type. ``faults`` checks these conditions; ``stc corpus verify`` also validates the
+manifest against ``corpus.schema.json``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Document:
 
     @cached_property
     def raw(self) -> dict[str, Any]:
-        """The parsed JSON, of which only the schema version has been checked. Raises ManifestError."""
+        """The parsed JSON. Only its schema version has been checked. Raises ManifestError."""
         return parsed(self.path, self.text)
 
     @property
@@ -383,7 +383,7 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
 
 
 def contradiction(action: Mapping[str, Any]) -> str:
-    """Return why no program can perform an action, or an empty string if programs can."""
+    """Return the reason why no program could perform an action, or an empty string."""
     if action["do"] == "placed" and action["place"] not in PLACES:
         return f"names the place {shown(action['place'])}, which does not exist"
     if action["do"] != "concurrent":

@@ -196,8 +196,9 @@ def verify(folder: Path | None, heavy: bool) -> None:
 def stats(as_json: bool, check: bool, root: Path | None) -> None:
     """Count the cases and show which rules they cover.
 
-    A rule is covered from both sides if at least one case expects accept and at least one expects reject. In
-    a case with a choice, each option counts. coverage.toml gives the reason for each missing side.
+    A rule is covered from both sides if at least one case expects a reader to accept the input and at least
+    one case expects a reader to reject it. In a case with a choice, each option counts. coverage.toml gives
+    the reason for each missing side.
 
     \b
     Exit status: 0 success; 1 if a side of a must-rule is neither covered nor explained, or is both (--check).
