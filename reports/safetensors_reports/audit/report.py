@@ -117,8 +117,8 @@ class CauseRow(Struct):
         verdicts: Verdict -> number of cases; a case counts under its worst verdict.
         basis: Basis of the worst verdict: text, official or ours; null if the run does not record it.
         rule: The rule to which most failures are attributed; empty if there is none.
-        what: What the implementation does, and with which kind of input. If this is withheld, only the rule
-            is given.
+        what: What the implementation does, and with which kind of input. If this is withheld, it names only
+            the rule.
         said: Class of the implementation's own messages.
         cases: Ids of the cases; empty if they are withheld.
         example: The case to look at first.
@@ -207,8 +207,8 @@ class Implementation(Struct, kw_only=True):
         due: Number of cases in a full run of this implementation.
         cases: Number of cases with a verdict.
         counts: Number of cases per kind of verdict; a case is counted under the verdict of its worst step.
-            For other people's software, published reports leave out passes and options taken. No fault is
-            shown for the cases that are not counted; they passed or are withheld.
+            For other people's software, published reports leave out passes and options taken. The cases that
+            no count includes passed or are withheld.
         contradictions: Number of choices with contradicting answers.
         not_run: Number of cases in a full run that have no verdict. They never count as passed. The number is
             zero in published reports about other people's software, because these need complete runs.
@@ -322,7 +322,7 @@ class Cases(Struct):
 
 
 class GapRow(Struct):
-    """A rule for which the corpus has no cases to accept or no cases to reject."""
+    """A rule for which the corpus has no case that must be accepted, or no case that must be rejected."""
 
     rule: RuleId
     level: str
@@ -364,7 +364,8 @@ class AgreementPart(Struct):
 
     Attributes:
         compared: Number of cases that are in all compared runs and have at least two answers.
-        set_aside: Implementations that are not compared because they have results for few of the plain files.
+        set_aside: Implementations that are not compared because they have results for too few of the plain
+            files.
         content_splits: Number of cases that two implementations accept and read differently.
         verdict_splits: Number of cases that one implementation accepts and another rejects.
         clusters: Cases that split in the same way, largest group first; none on published pages.
@@ -401,7 +402,7 @@ class EvidenceRow(Struct):
         where: The bytes at fault. This is the whole input if no particular bytes are at fault, and null if
             there is no file.
         request: What was requested besides reading the file: a slice, data to write, or a change to the file.
-            It is JSON, truncated if it is long.
+            The request is JSON, truncated if it is long.
         layout: The layout of the data buffer in one line.
         hex: The bytes around the fault, or the first bytes.
         input: Key in inputs; null if the input is large or is not a single file.
