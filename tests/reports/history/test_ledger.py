@@ -139,7 +139,7 @@ GOOD = line("1", fails("OFF-07", 3)).text
         ([GOOD.replace('"asked"', '"due"')], "line 1: "),
         ([GOOD.replace('"wrong-accept":3}', '"fine":3}')], "verdicts must be among unsafe"),
         ([GOOD.replace('"history":1', '"history":2')], "line 1: history"),
-        ([GOOD.replace(":", ": ", 1)], "not in the form that stc publish writes"),
+        ([GOOD.replace(":", ": ", 1)], "not in the format that stc publish writes"),
         ([GOOD.replace("lib", "l\u00efb", 1)], "line 1: "),
         ([line("1" * MAX_LINE).text], "more than 20,000 bytes"),
         (["[" * 90_000 + "\n"], "line 1: "),
