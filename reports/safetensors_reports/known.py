@@ -119,7 +119,7 @@ class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
         return self.profile == (profile or "") and affects_version(self.versions, version)
 
     def for_device(self, kind: str) -> ExpectedFailure:
-        """Return the entry for runs on this kind of device, or without one."""
+        """Return the entry for runs on this kind of device, or for runs without a device."""
         others = {step: verdict for step, verdict in self.steps.items() if step != "device"}
         return self if self.on in ("", kind) else replace(self, steps=others)
 
@@ -212,7 +212,7 @@ def _graded(signatures: Iterable[Signature]) -> list[str]:
 def read_baseline(path: Path, *, complete: bool = True) -> BaselineFile:
     """Read a baseline. Raises KnownError and OSError.
 
-    If ``complete`` is false, entries may lack what ``ExpectedFailure.check`` demands.
+    If ``complete`` is false, entries may lack fields that ``ExpectedFailure.check`` requires.
     """
     keys = ("expected", "case")
     head, entries = _read(f"baseline {path}", path, keys, ExpectedFailure, _BaselineHead, complete=complete)

@@ -127,7 +127,10 @@ UNUSUAL = frozenset({"lifecycle", "concurrent", "remote"})
 
 
 class Question(Struct, frozen=True):
-    """A kind of input or mistake on a card. If ``effects`` or ``rules`` is empty, it matches everything."""
+    """A kind of input or of mistake that a card lists.
+
+    If ``effects`` or ``rules`` is empty, it matches everything.
+    """
 
     name: str
     title: str

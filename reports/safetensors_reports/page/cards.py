@@ -208,7 +208,7 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
 
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
-    """Return the questions about forbidden files that the program accepts or fails to report."""
+    """Return the questions about the forbidden files that the program accepts or does not report."""
     questions = (row.question for row in role.answers if failing_cases(row, "text"))
     return frozenset(question for question in questions if answer_words(question, "reader")[0] == "accepted")
 
@@ -241,7 +241,7 @@ def _named(questions: Sequence[str]) -> str:
 def _verdict(role: RoleRow, *, whole: bool) -> tuple[str, str]:
     """Return the line of a card and its tone; wrong content and broken layouts are the most serious.
 
-    Unless the ``whole`` run is known, the line makes no positive statement.
+    The line says nothing positive unless the results of the ``whole`` run are known.
     """
     bad = {row.question: row for row in role.answers if failing_cases(row, "text")}
     taken = [question for question in bad if question in accepted_questions(role)]

@@ -73,7 +73,11 @@ class Patch:
 
 @dataclass
 class Buffer:
-    """Parts of a data buffer to draw; ``left_out`` ranges have no line, and ``hidden`` bars have no lane."""
+    """Parts of a data buffer to draw.
+
+    ``left_out`` counts the ranges that have no line in the list, and ``hidden`` counts the bars for which
+    there is no lane.
+    """
 
     size: int
     declared: int = 0

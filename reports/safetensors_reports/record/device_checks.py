@@ -1,7 +1,7 @@
 """Guarantees that the ``device`` step checks in addition to the content, and their verdicts.
 
-A broken guarantee that corrupts content counts as ``wrong-content``. Any other counts as ``not-strict``,
-because no rule of the format requires it.
+A broken guarantee that corrupts content counts as ``wrong-content``. Any other broken guarantee counts as
+``not-strict``, because no rule of the format requires it.
 """
 
 from __future__ import annotations
