@@ -207,7 +207,7 @@ class CaseTable(Struct):
 
 
 def misfit(value: Any, model: Any, where: str = "") -> str:
-    """Return why a value does not fit a model, or an empty string."""
+    """Return the reason why a value does not fit a model, or an empty string if it fits."""
     try:
         typed(value, model)
     except MisfitError as err:
@@ -433,7 +433,7 @@ def path_fault(name: str, *folders: str) -> str | None:
 
 
 class _Places:
-    """Checks the files of a corpus on disk, and caches its folders."""
+    """Checks the files of a corpus on disk, and caches the results for its folders."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -441,7 +441,10 @@ class _Places:
         self._folders: dict[str, bool] = {}
 
     def fault(self, name: str) -> str | None:
-        """Return why a path must not be opened, or None. A missing file is not treated as a fault."""
+        """Return the reason why a path must not be opened, or None.
+
+        A missing file is not treated as a fault.
+        """
         path = os.path.join(self._root, name)  # noqa: PTH118 - thousands at a time
         folder = path.rpartition("/")[0]
         if folder not in self._folders:

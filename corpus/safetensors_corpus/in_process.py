@@ -489,7 +489,7 @@ _ACTIONS = {
 
 
 def mismatch(case: Case, answer: Answer) -> str | None:
-    """Return why a case does not permit an answer, or None. Missed recommendations count too."""
+    """Return the reason why a case does not permit an answer, or None. Missed recommendations count too."""
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})
     rejected = judged.verdict == "unsupported" and answer.outcome == "reject"

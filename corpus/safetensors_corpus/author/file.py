@@ -72,7 +72,7 @@ def stored_file(path: str, data: bytes, *, numbered: bool = False) -> tuple[dict
         return {"file": path, **digest(data)}, {path: data}
     if spelled > MAX_FILE:
         raise ValueError(
-            f"{len(data):,} bytes without runs that are long enough for a recipe; use repeated data"
+            f"{len(data):,} bytes have no runs that are long enough for a recipe; use repeated data"
         )
     return described, {}
 

@@ -215,7 +215,10 @@ def _starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
 
 @dataclass
 class ShardedBuilder(WriteBuilder):
-    """Collects a sharded save and earlier files; ``under`` maps options to additional properties."""
+    """Collects the arguments of a sharded save, and the files that already exist.
+
+    ``under`` maps options to additional properties.
+    """
 
     max_shard_size: int = 32
     folder: IndexBuilder = field(default_factory=IndexBuilder)

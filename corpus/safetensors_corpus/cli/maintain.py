@@ -269,8 +269,8 @@ def _wrapped(label: str, text: str) -> list[str]:
 def release(dist: Path, since: Path | None, root: Path | None) -> None:
     """Pack a release: the archive, the checksums and the list of changes.
 
-    Writes safetensors-corpus-VERSION.tar, corpus.json, changes.json and SHA256SUMS to DIST. Writes either all
-    of them or none, and every run writes the same bytes. Fails if the corpus is not current, if case ids of
+    Writes safetensors-corpus-VERSION.tar, corpus.json, changes.json and SHA256SUMS to DIST. Writes all of
+    these files or none. Every run writes the same bytes. Fails if the corpus is not current, if case ids of
     OLD are missing, or if the corpus differs from OLD but has the same version.
 
     \b
@@ -314,8 +314,8 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
 def packages(output: Path, go_module: str, root: Path | None) -> None:
     """Package the corpus for cargo, npm, Go and Python.
 
-    Each package contains all cases, their files and a small API. Writes a .crate, a .tgz, a .zip and a wheel:
-    either all of them or none, and every run writes the same bytes. Does not publish anything.
+    Each package contains all cases, their files and a small API. Writes a .crate, a .tgz, a .zip and a wheel.
+    Writes all of these files or none. Every run writes the same bytes. Does not publish anything.
 
     \b
     Exit status: 0 written, or the folder already contains them; 1 refused; 2 read or write error.
