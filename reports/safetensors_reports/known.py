@@ -148,7 +148,7 @@ class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
 class KnownDisagreement(_Entry, frozen=True, forbid_unknown_fields=True):
     """A signature to silence in runs that compare exactly the implementations in ``between``, or in all runs.
 
-    Older files have a ``reason`` in each entry, and a ``why`` only in unreported ones.
+    Older files have a ``reason`` in each entry, and a ``why`` only in unreported entries.
     """
 
     signature: str

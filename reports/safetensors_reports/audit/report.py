@@ -166,7 +166,7 @@ class AnswerRow(Struct):
 
     Attributes:
         asked: Number of cases of that kind.
-        note: Behaviour on such inputs, such as 'keeps the last', if it is public.
+        note: Behaviour on these inputs, such as 'keeps the last', if it is public.
     """
 
     question: str
@@ -368,7 +368,8 @@ class AgreementPart(Struct):
             files.
         content_splits: Number of cases that two implementations accept and read differently.
         verdict_splits: Number of cases that one implementation accepts and another rejects.
-        clusters: Cases that split in the same way, largest group first; none on published pages.
+        clusters: Cases on which the implementations split in the same way, largest group first; none on
+            published pages.
     """
 
     compared: Count

@@ -203,7 +203,7 @@ MANY_CODES, MANY_AREAS = 5, 3
 
 
 class Answers:
-    """How a run answered valid inputs, and the messages with which it rejected invalid ones."""
+    """How a run answered valid inputs, and the messages of its rejections of invalid inputs."""
 
     def __init__(self, rows: Iterable[Row], cases: Mapping[str, Case]) -> None:
         self.cases = cases

@@ -40,7 +40,7 @@ class FeatureCell(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         state: State in the newest version.
-        first: For ``yes``, the oldest version from which on all tested versions support the feature;
+        first: For ``yes``, the oldest version for which it and all later tested versions support the feature;
             otherwise the newest version that was tested.
         after: For ``yes``, the newest version before ``first`` that does not support the feature; empty if
             no such version was tested.
