@@ -47,7 +47,7 @@ class WriteBuilder(Builder):
         target: destination of the file, as defined in the manifest schema.
         properties: properties that the file must have in addition to its content, as defined in the schema.
         file_size_limit: maximum file size in bytes that the system allows, or None.
-        before: the existing file at the target, for targets that have one.
+        before: the file at the target, for targets that exist before the save.
         count_only: True to check only the number of tensors; a list would make the manifest too large.
     """
 

@@ -36,7 +36,10 @@ class UnusableError(click.ClickException):
 
 @contextmanager
 def exit_if_unusable(where: Path | str) -> Iterator[None]:
-    """Convert errors to UnusableError; ``where`` is the file name to report for errors without one."""
+    """Convert errors to UnusableError.
+
+    ``where`` is the file name to report for errors that do not name a file.
+    """
     try:
         yield
     except OSError as err:

@@ -64,7 +64,7 @@ def entries(root: Path) -> Entries:
 
 
 def _below(root: Path, top: Path) -> Entries:
-    """Return everything below ``top``, except below the folder of the export if ``top`` contains that."""
+    """Return everything below ``top``, but skip the contents of an export folder that is inside ``top``."""
     if not stat.S_ISDIR(top.lstat().st_mode):  # a program may have replaced it by a link to any folder
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(top))
     out: dict[str, bytes] = {}
