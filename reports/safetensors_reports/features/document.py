@@ -40,8 +40,8 @@ class FeatureCell(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         state: State in the newest version.
-        first: For ``yes``, the oldest version for which it and all later tested versions support the feature;
-            otherwise the newest version that was tested.
+        first: For ``yes``, the first version of the latest unbroken series of tested versions that support
+            the feature; otherwise the newest version that was tested.
         after: For ``yes``, the newest version before ``first`` that does not support the feature; empty if
             no such version was tested.
         cases: The cases that the program ran.

@@ -76,7 +76,10 @@ class Bar(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One area, or all areas if ``area`` is empty; ``bars`` is empty if there are no cases or no claim."""
+    """One area, or all areas if ``area`` is empty.
+
+    ``bars`` is empty if there are no cases or if the program does not claim the area.
+    """
 
     asked: int
     bars: list[Bar]
@@ -166,7 +169,10 @@ def card_parts(report: Report, who: Implementation) -> list[Part]:
 
 
 def role_part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
-    """Return the part of one role; nothing is marked as good if the run is incomplete (``unknown``)."""
+    """Return the part of a card about one role.
+
+    Nothing is marked as good if the run is incomplete (``unknown``).
+    """
     answer, tone = _verdict(role, whole=not unknown)
     lines = [_line(row, role.role) for row in role.answers]
     if unknown:
