@@ -128,7 +128,9 @@ def check(part: Part) -> None:
     elif "each" in part:
         texts = part["each"], part.get("separator", "")
         if sum(map(len, texts)) > LONGEST_ITEM:
-            raise ValueError(f"part of a recipe: each and separator have at most {LONGEST_ITEM:,} characters")
+            raise ValueError(
+                f"part of a recipe: each and separator exceed {LONGEST_ITEM:,} characters in total"
+            )
         if part.get("first", 0) > LARGEST_FIRST:
             raise ValueError(f"part of a recipe: the maximum of first is {LARGEST_FIRST:,}")
         "".join(texts).encode()

@@ -82,7 +82,7 @@ def _below(root: Path, top: Path) -> Entries:
                 elif entry.is_file():
                     left -= entry.stat(follow_symlinks=False).st_size
                     if left < 0:
-                        raise OSError(f"the files have more than {MAX_BYTES:,} bytes")
+                        raise OSError(f"the files contain more than {MAX_BYTES:,} bytes")
                     value = b"file " + read_whole(path, MAX_BYTES)
                 else:
                     value = b"neither a file nor a folder"
