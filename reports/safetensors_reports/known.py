@@ -77,7 +77,7 @@ class _Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         explained = self.issue == UNREPORTED and bool(self.why.strip())
         if not (linked or explained) or self.review_by is None:
             raise ValueError(
-                f"{what} needs a review_by date and an issue, which is a URL or {UNREPORTED!r} with a why"
+                f"{what} needs a review_by date and an issue: a URL, or {UNREPORTED!r} with a why"
             )
 
     def is_overdue(self, today: dt.date) -> bool:
@@ -131,7 +131,7 @@ class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{step} = {verdict!r} is not a failing verdict")
         if self.on and (self.on not in ("cpu", "cuda") or "device" not in self.steps):
             raise ValueError(
-                f'on = {self.on!r}: this must be "cpu" or "cuda", and needs a verdict for device'
+                f'on = {self.on!r}: this must be "cpu" or "cuda", and the entry needs a verdict for device'
             )
         try:
             # the value may contain numbers that are too long for Python to convert

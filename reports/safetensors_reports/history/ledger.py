@@ -95,7 +95,7 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     def __post_init__(self) -> None:
         kinds = {*self.counts, *(row.verdict for row in self.failures)}
         if not kinds <= VERDICTS.keys():
-            raise ValueError(f"verdicts must be among {', '.join(VERDICTS)}")
+            raise ValueError(f"each verdict must be one of {', '.join(VERDICTS)}")
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ class VersionRow(Struct, frozen=True):
         if UNSET in ((self.cases, self.remarks) if self.ran else (self.reason,)):
             raise ValueError(f"has no {'cases or no remarks' if self.ran else 'reason'}")
         if not self.counts.keys() <= VERDICTS.keys():
-            raise ValueError(f"counts must be among {', '.join(VERDICTS)}")
+            raise ValueError(f"each key of counts must be one of {', '.join(VERDICTS)}")
 
 
 _HAS_RUN = {

@@ -137,7 +137,7 @@ GOOD = line("1", fails("OFF-07", 3)).text
         ([GOOD[:-20]], "line 1: "),
         ([""], "contains no run"),
         ([GOOD.replace('"asked"', '"due"')], "line 1: "),
-        ([GOOD.replace('"wrong-accept":3}', '"fine":3}')], "verdicts must be among unsafe"),
+        ([GOOD.replace('"wrong-accept":3}', '"fine":3}')], "each verdict must be one of unsafe"),
         ([GOOD.replace('"history":1', '"history":2')], "line 1: history"),
         ([GOOD.replace(":", ": ", 1)], "not in the format that stc publish writes"),
         ([GOOD.replace("lib", "l\u00efb", 1)], "line 1: "),
