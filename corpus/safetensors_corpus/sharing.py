@@ -1,7 +1,7 @@
 """Execute a *concurrent* case, in which several readers read one file at the same time.
 
-This module uses only the standard library, because the host runs it in the environments of Python libraries,
-without this project.
+This module uses only the standard library, because the Python host runs it in the environments of the tested
+libraries, where this project is not installed.
 
 Readers are threads or forked processes. All readers start a round together. In a round, each reader reads its
 tensors one by one, and evaluates them after all readers have read theirs. The opener of the file can read

@@ -44,7 +44,7 @@ COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", 
 
 
 def rare(over: Family) -> dict[str, tuple[str, ...]]:
-    """Return an ``ahead`` argument that lists the dtype rules first for members with a rare dtype."""
+    """Return an ``ahead`` argument that lists the dtype rules first for family members with a rare dtype."""
     out: dict[str, tuple[str, ...]] = {}
     for slug, value in by_slug(over).items():
         (code,) = (v for v in (value if isinstance(value, tuple) else (value,)) if v in DTYPE_BITS)
