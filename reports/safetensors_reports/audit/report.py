@@ -201,7 +201,7 @@ class Implementation(Struct, kw_only=True):
         label: Selector and version. The label is unique in this report and used everywhere else in it.
         selector: Value of --impl.
         corpus: SHA-256 of the manifest of the run.
-        word: The overall verdict. It is conformant only if every case in a full run has a verdict.
+        word: The overall verdict, which is conformant only if every case in a full run has a verdict.
             Published reports about other people's software withhold unsafe results, so they say 'no fault
             shown' instead of conformant and never say 'unsafe'.
         due: Number of cases in a full run of this implementation.

@@ -54,7 +54,7 @@ def environment() -> Environment:
 def copied(text: str) -> Markup:
     """Escape a string that people copy.
 
-    It would be useless if it were truncated, so ``MAX_TEXT`` does not apply.
+    A truncated string would be useless, so ``MAX_TEXT`` does not apply.
     """
     return Markup.escape(visible(text, COPIED))
 
