@@ -102,14 +102,14 @@ PROVOKED: dict[str, list[Provocation]] = {
     "check": [(lambda f, _: [invalid_file(f)], "OFF_TRAILING")],
     "check-protocol": [(lambda _, __: ["--impl", ACCEPTS], "(FAIL|fail).*framing/one-tensor")],
     "corpus bugs": [(lambda _, __: ["no such bug"], "no bug matches")],
-    "corpus build": [(lambda f, _: ["--check", "-o", str(f)], "not current: .* files")],
+    "corpus build": [(lambda f, _: ["--check", "-o", str(f)], "out of date: .* files")],
     "corpus copy": [(lambda f, _: [str(Path(invalid_file(f)).parent)], "is not empty")],
     "corpus diff": [(lambda f, _: two_corpora(f), "framing/plain")],
     "corpus packages": [
         (lambda f, _: ["-o", f"{f}/out", "-c", damaged_corpus(f / "corpus")], "packages does not exist")
     ],
     "corpus release": [
-        (lambda f, _: [f"{f}/dist", "-c", damaged_corpus(f / "corpus")], "not current: .* files")
+        (lambda f, _: [f"{f}/dist", "-c", damaged_corpus(f / "corpus")], "out of date: .* files")
     ],
     "corpus stats": [(lambda f, _: ["--check", "-c", damaged_corpus(f)], "no case expects")],
     "corpus verify": [(lambda f, _: [damaged_corpus(f)], "1 problem")],

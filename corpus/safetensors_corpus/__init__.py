@@ -1,6 +1,7 @@
 """The conformance corpus.
 
-Functions define the cases, and the build writes the files and a language-independent manifest.
+Each case is defined by a function. The build turns these functions into test files and a language-independent
+manifest.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Read and validate ``corpus.json``, which is untrusted input.
 
-A corpus names files and describes how to make large ones. Therefore every path must stay inside the corpus
-folder and must not name an executable file, no size may exceed what cases need, and every value must have the
-expected type. ``faults`` checks these conditions; ``stc corpus verify`` also validates the manifest against
-``corpus.schema.json``.
+A corpus names files and describes how to create large files. Every path must therefore stay inside the corpus
+folder and must not name an executable file. No size may exceed the maximum that cases need, and every value
+must have the expected type. ``faults`` checks these conditions; ``stc corpus verify`` also validates the
+manifest against ``corpus.schema.json``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Document:
 
     @cached_property
     def raw(self) -> dict[str, Any]:
-        """The parsed JSON, of which only the schema version has been checked. Raises ManifestError."""
+        """The parsed JSON. Only its schema version has been checked. Raises ManifestError."""
         return parsed(self.path, self.text)
 
     @property
@@ -207,7 +207,7 @@ class CaseTable(Struct):
 
 
 def misfit(value: Any, model: Any, where: str = "") -> str:
-    """Return why a value does not fit a model, or an empty string."""
+    """Return the reason why a value does not fit a model, or an empty string if it fits."""
     try:
         typed(value, model)
     except MisfitError as err:
@@ -383,7 +383,7 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
 
 
 def contradiction(action: Mapping[str, Any]) -> str:
-    """Return why no program can perform an action, or an empty string if programs can."""
+    """Return the reason why no program could perform an action, or an empty string."""
     if action["do"] == "placed" and action["place"] not in PLACES:
         return f"names the place {shown(action['place'])}, which does not exist"
     if action["do"] != "concurrent":
@@ -433,7 +433,7 @@ def path_fault(name: str, *folders: str) -> str | None:
 
 
 class _Places:
-    """Checks the files of a corpus on disk, and caches its folders."""
+    """Checks the files of a corpus on disk, and caches the results for its folders."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -441,7 +441,10 @@ class _Places:
         self._folders: dict[str, bool] = {}
 
     def fault(self, name: str) -> str | None:
-        """Return why a path must not be opened, or None. A missing file is not treated as a fault."""
+        """Return the reason why a path must not be opened, or None.
+
+        A missing file is not treated as a fault.
+        """
         path = os.path.join(self._root, name)  # noqa: PTH118 - thousands at a time
         folder = path.rpartition("/")[0]
         if folder not in self._folders:

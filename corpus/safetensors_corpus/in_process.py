@@ -1,7 +1,7 @@
 """Run cases on an implementation in this process.
 
-The harness runs implementations in separate processes. This module is for implementations that do not crash:
-the tests of the cases use it, and so does the proof that every case can fail, which runs deliberately broken
+The harness runs implementations in separate processes. This module is for implementations that do not crash.
+The tests of the cases use it. The proof that every case can fail also uses it, with deliberately broken
 implementations.
 
 An implementation is any object with some of these methods:
@@ -21,8 +21,8 @@ An implementation is any object with some of these methods:
 ``remote``     ``(url)``: like ``read`` or ``open``, but from a server
 ``share``      ``(path)``: like ``hold``, but threads and forked processes share the handle
 ``concurrent`` ``(path, action)``: like ``read``; performs the whole action, so ``share`` is not needed
-``usage``      ``()``: what its process holds, as ``repeating.Usage``, if it runs in another process
-``write_at_once`` ``(path, actions)``: perform several write actions in processes of their own at once
+``usage``      ``()``: return the resources of its process as ``repeating.Usage``, if it is another process
+``write_at_once`` ``(path, actions)``: perform several write actions at the same time, each in its own process
 =============  ==============================================================================================
 
 Any exception means reject, except ``NotImplementedError`` (unsupported) and ``MemoryError`` (exhausted).
@@ -338,7 +338,7 @@ ROUNDS = 4
 
 
 def save_at_once(implementation: Any, action: Action, target: Path) -> None:
-    """Perform each save of a write action in a process of its own. Raises RuntimeError if one fails."""
+    """Perform each save of a write action in a separate process. Raises RuntimeError if a save fails."""
     parts = [
         {**action, "tensors": [t for t in action["tensors"] if t["name"] in names]}
         for names in action["savers"]
@@ -425,7 +425,7 @@ def _wanted(case: Case) -> list[str]:
 
 
 def _refusal(implementation: Any, action: Action, save: Callable[[], None]) -> str:
-    """Save, and return the exception with which the writer rejects the input, or an empty string."""
+    """Save, and return the exception that the writer raises to reject the input, or an empty string."""
     with contextlib.ExitStack() as stack:
         # The limit simulates a full disk. An implementation in another process sets the limit there.
         if "file_size_limit" in action and not getattr(implementation, "limits_file_size", False):
@@ -489,7 +489,7 @@ _ACTIONS = {
 
 
 def mismatch(case: Case, answer: Answer) -> str | None:
-    """Return why a case does not permit an answer, or None. Missed recommendations count too."""
+    """Return the reason why a case does not permit an answer, or None. Missed recommendations count too."""
     step = "open" if case.steps == ("open",) else case.steps[-1]
     judged = judge_step(case, step, {step: answer})
     rejected = judged.verdict == "unsupported" and answer.outcome == "reject"

@@ -154,7 +154,7 @@ class Case(CaseRow):
         An empty collection claims all areas. The program must also claim the area of the first rule, because
         failures are attributed to that rule. A file whose only faults are in sizes and ranges also needs
         ``layout``, whatever its area is, because a program that only lists headers does not compute them.
-        Every program gets the valid files that combine features or have unusual paths.
+        Cases with valid files that combine features or have unusual paths apply to every program.
         """
         combined = self.area == COMBINED
         valid = self.expect is not None and self.expect.outcome == "accept"
@@ -170,8 +170,8 @@ class Case(CaseRow):
     def steps_for(self, steps: Collection[str], areas: Collection[str] = ()) -> list[str]:
         """Return the steps of the case to run on a program that has ``steps`` and claims ``areas``.
 
-        If a reader has no ``open`` step, the harness reads a small file to measure the cost of opening it. It
-        does not do this for a large file or a single tensor.
+        If a reader has no ``open`` step, the harness reads a small file to measure the cost of opening it.
+        The harness does not do this for large files or for cases that request a single tensor.
         """
         if not self.is_claimed(areas):
             return []
@@ -183,7 +183,7 @@ class Case(CaseRow):
 
     @property
     def sha256(self) -> str:
-        """Digest of the input. For a recipe, it excludes the ``zeros`` parts."""
+        """Digest of the input. The digest of a recipe excludes its ``zeros`` parts."""
         return self.input.sha256
 
     @property
@@ -321,8 +321,8 @@ class Manifest:
 def load_manifest(path: Path | None = None) -> Manifest:
     """Load and validate a manifest; by default, the one in this package. Raises ManifestError.
 
-    Our own manifest is cached until its file changes, and is validated only if it differs from the one that
-    was built.
+    The manifest of this package is cached until its file changes. It is validated only if it differs from the
+    manifest that the build wrote.
     """
     root = corpus_root() if path is None else Path(path)
     if root == corpus_root():

@@ -122,10 +122,10 @@ class Choice(Struct):
         positions: Option selected by each profile, or null if the profile leaves the choice open.
         required: Option required of every reader even without a profile, or null if several options are
             legitimate.
-        settled: Rules whose ordinary cases show this behaviour. Only one answer is legitimate for them, so
-            their cases do not offer the options.
+        settled: Rules whose ordinary cases show this behaviour. Only one answer is legitimate for these
+            rules, so their cases do not offer the options.
         points: Numbers in the list of disputed points (docs/disputed.md).
-        limit: True if readers set a limit, so that their answers to the cases of this choice may differ.
+        limit: True if a reader applies a limit, so its answers to different cases of this choice may differ.
     """
 
     id: Slug
@@ -209,7 +209,7 @@ class Tensor(Struct):
     """A tensor that the reader must report.
 
     Attributes:
-        shape: Logical dimensions; an empty array is a scalar. Dimensions reach 2^64 - 1.
+        shape: Logical dimensions; an empty array is a scalar. The maximum dimension is 2^64 - 1.
         sha256: Digest of the tensor's bytes in the file.
     """
 
@@ -224,9 +224,9 @@ class Content(Struct):
     """Tensors and metadata that the reader must report.
 
     Attributes:
-        tensors: The order has no meaning. For a slice, its result as the only tensor.
-        metadata: null if the file has no metadata. A map with keys in parts is an object with only items, a
-            list of pairs.
+        tensors: The order has no meaning. For a slice, the only tensor is its result.
+        metadata: null if the file has no metadata. A map in which a key is given in parts is an object whose
+            only member is items, a list of pairs.
     """
 
     tensors: list[Tensor]
@@ -234,7 +234,7 @@ class Content(Struct):
 
 
 class TensorCount(Struct):
-    """Replaces a list that would be larger than the file."""
+    """Number of tensors, in place of a list that would be larger than the file."""
 
     tensor_count: Count
 
@@ -268,7 +268,7 @@ class ChoiceExpectation(Struct):
 
 
 class IndexRange(Struct):
-    """A range of a slice. A bound or step of another type than integer makes the index invalid."""
+    """A range of a slice. A bound or step that is neither an integer nor null makes the index invalid."""
 
     start: int | float | str | None
     stop: int | float | str | None
@@ -302,12 +302,13 @@ class GivenTensor(Struct):
     """A tensor that a program saves.
 
     Attributes:
-        name: Usually a string; the writer must reject other types. An object with only parts represents a
-            string that is too long or has a lone surrogate. The parts contain its bytes in UTF-8, with lone
-            surrogates encoded like other characters.
+        name: Usually a string; the writer must reject other types. An object whose only member is parts
+            represents a string that is too long or has a lone surrogate. The parts contain its bytes in
+            UTF-8, with lone surrogates encoded like other characters.
         dtype: Dtype code of the format, or another element type, which the writer must reject.
-        offset: Bytes.
-        strides: Bytes, possibly negative or zero; null for contiguous row-major order.
+        offset: Position of the first element in the storage, in bytes.
+        strides: Distance in bytes between neighbours along each dimension, possibly negative or zero; null
+            for contiguous row-major order.
         byteorder: Byte order of the elements in the storage.
         nbytes: Number of bytes passed from offset, if dtype and shape imply a different number. A writer that
             cannot receive such a tensor does not support the case.
@@ -331,8 +332,8 @@ class WriteAction(Struct, tag_field="do", tag="write"):
 
     Attributes:
         metadata: Map to write, or null for none; the writer must reject other types. Values can be given in
-            parts, like names. A map with such keys, or with keys that are not strings, is an object with only
-            items, a list of pairs.
+            parts, like names. A map with such keys, or with keys that are not strings, is an object whose
+            only member is items, a list of pairs.
         target: new: a path that does not exist. input: over the input file, which is loaded first and whose
             tensors are written. file: over the input file, with the tensors of the action. missing-folder: in
             a folder that does not exist. link: through a symbolic link to the input file.
@@ -353,7 +354,8 @@ class ShardedAction(Struct, tag_field="do", tag="sharded"):
     and model.safetensors.index.json, or only model.safetensors.
 
     Attributes:
-        metadata: Map of strings to save with the model, or null for none. Where it is stored is not checked.
+        metadata: Map of strings to save with the model, or null for none. The case does not check where the
+            program stores it.
         max_shard_size: Maximum number of tensor bytes in a shard; a larger tensor gets its own shard.
         file_size_limit: Maximum size in bytes of a file that the system allows the process to write.
     """
@@ -405,7 +407,7 @@ class ScriptStep(Struct):
 class LifecycleAction(Struct, tag_field="do", tag="lifecycle"):
     """Script in which the implementation reads a file while another program changes it.
 
-    The expected content is that of the last tensor step.
+    The expected content is the tensor that the last tensor step reads.
     """
 
     script: Annotated[list[ScriptStep], Meta(extra_json_schema={"minItems": 2})]
@@ -452,9 +454,9 @@ class ConcurrentAction(Struct, tag_field="do", tag="concurrent"):
         before: Tensors that the opener of the file reads before the readers start or are forked. If each
             reader opens the file, the opener has an additional handle.
         times: Number of rounds.
-        closed: Number of the round that begins with closing the file by its opener, or 0. From then on,
-            threads may find the file closed, and the reader may refuse to close it while they read; both are
-            allowed. A process has its own handle, which stays open.
+        closed: Number of the round at whose start the opener closes the file, or 0 if the file stays open.
+            From then on, threads may find the file closed, and the reader may refuse to close it while they
+            read; both are allowed. A process has its own handle, which stays open.
         after: Tensors that the opener of the file reads after all readers have finished.
     """
 
@@ -470,7 +472,7 @@ class ConcurrentAction(Struct, tag_field="do", tag="concurrent"):
 class ContendedAction(Struct, tag_field="do", tag="contended"):
     """Save to one target from several processes at the same time.
 
-    Each process writes its own file, as in a write action, but the target is the same.
+    Each process saves its own tensors, as in a write action, but all processes save to the same target.
 
     Attributes:
         savers: Names of the tensors that each process saves.
@@ -500,7 +502,7 @@ class PlacedAction(Struct, tag_field="do", tag="placed"):
 
 
 class RepeatedAction(Struct, tag_field="do", tag="repeated"):
-    """Repeat requests for the same file, and compare what the process holds before and after.
+    """Repeat requests for the same file, and compare the resources that the process holds before and after.
 
     Attributes:
         requests: read: read the file, or reject it. hold: open the file, and drop an earlier handle without
@@ -549,7 +551,7 @@ class CaseRow:
 
     Attributes:
         id: Never changes, is never reused, and does not depend on the verdict.
-        kind: Kind of use of the input.
+        kind: How the input is used.
         level: Only must-cases can fail a run; failures of other cases are reported as not strict.
         features: Features that a reader needs; the case is reported as unsupported if the reader declares
             that it lacks one.
@@ -607,7 +609,10 @@ class Tables(Struct):
 
 
 def corpus_schema() -> dict[str, Any]:
-    """Return ``corpus.schema.json``, which forbids unknown keys. Readers of the manifest ignore them."""
+    """Return ``corpus.schema.json``.
+
+    The schema forbids unknown keys, although readers of the manifest must ignore them.
+    """
     forms = (*recipe.PARTS.values(), IndexRange, StoredInput, RecipeInput, DirectoryInput, *ACTIONS.values())
     expectations = (AcceptExpectation, RejectExpectation, ChoiceExpectation, Content, TensorCount)
     title = "Manifest of the safetensors conformance corpus"

@@ -75,7 +75,7 @@ def unpacked(archive: Path) -> Path:
 
 
 def cache_root() -> Path:
-    """Return the cache folder of the user, or the one that STC_CACHE selects.
+    """Return the cache folder of the user, or the folder that STC_CACHE names.
 
     Raises OSError if the user has no home folder.
     """

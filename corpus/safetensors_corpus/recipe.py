@@ -74,7 +74,7 @@ class Repeat(Struct, forbid_unknown_fields=True):
 
 
 class Each(Struct, forbid_unknown_fields=True):
-    """A text that is repeated with numbers.
+    """A text that is repeated with consecutive numbers.
 
     Attributes:
         each: Text repeated for each i, starting with first; {i} and {next} are replaced by i and i + 1 as
@@ -128,7 +128,9 @@ def check(part: Part) -> None:
     elif "each" in part:
         texts = part["each"], part.get("separator", "")
         if sum(map(len, texts)) > LONGEST_ITEM:
-            raise ValueError(f"part of a recipe: each and separator have at most {LONGEST_ITEM:,} characters")
+            raise ValueError(
+                f"part of a recipe: each and separator exceed {LONGEST_ITEM:,} characters in total"
+            )
         if part.get("first", 0) > LARGEST_FIRST:
             raise ValueError(f"part of a recipe: the maximum of first is {LARGEST_FIRST:,}")
         "".join(texts).encode()
@@ -344,7 +346,10 @@ def spelled(text: str) -> str | dict[str, Any]:
 
 
 def spelled_map(mapping: Mapping[Any, Any], spell: Callable[[Any], Any] = spelled) -> dict[str, Any]:
-    """Apply ``spell`` to a map of strings. Returns ``items`` if a key is not a plain string."""
+    """Apply ``spell`` to the keys and values of a map of strings.
+
+    Returns an object with ``items``, a list of pairs, if a key is not a plain string.
+    """
     items = [(spell(key), spell(text)) for key, text in mapping.items()]
     plain = {key: text for key, text in items if isinstance(key, str)}
     return plain if len(plain) == len(items) else {"items": [list(item) for item in items]}

@@ -1,8 +1,8 @@
-"""Repeat a request hundreds of times, and compare what the process holds before and after.
+"""Repeat a request hundreds of times, and compare the resources that the process holds before and after.
 
-Caches, allocators and garbage collectors keep something after a request, but they do not keep something for
-every request of a long series. A process therefore holds too much only if it grows in proportion to the
-requests, block after block.
+Caches, allocators and garbage collectors keep some resources after a request, but not for every request in a
+long series. A process therefore leaks only if its usage grows in proportion to the number of requests, in one
+block of requests after another.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ SHARE = 0.25
 """Growth per request that counts, in descriptors, mappings, threads or multiples of the size of the file."""
 
 PATIENCE = 120.0
-"""Maximum number of seconds for all requests. A program may answer each one just within its time limit."""
+"""Maximum number of seconds for all requests.
+
+A program may answer every request just within its time limit.
+"""
 
 
 class Usage(NamedTuple):
-    """What a process holds: numbers of open descriptors, mappings and threads, and bytes of memory."""
+    """Resources of a process: numbers of open descriptors, mappings and threads, and bytes of memory."""
 
     descriptors: int
     mappings: int
@@ -39,7 +42,7 @@ its limit on threads.
 
 
 def usage_of(pid: int | str = "self") -> Usage:
-    """Read the usage from ``/proc``. Raises NotImplementedError where that is impossible."""
+    """Read the usage from ``/proc``. Raises NotImplementedError if that is impossible."""
     process = Path(f"/proc/{pid}")
     try:
         lines = (line.partition(":") for line in (process / "status").read_text("utf-8").splitlines())
@@ -55,7 +58,9 @@ def usage_of(pid: int | str = "self") -> Usage:
 
 
 def what_stays(run: Callable[[], None], times: int, size: int, usage: Callable[[], Usage]) -> str:
-    """Run a request ``times``, and longer while the usage grows. Returns what stays behind, or "".
+    """Run a request ``times`` times, and more often while the usage grows.
+
+    Returns a description of the leak, or an empty string.
 
     ``size`` is the size in bytes of the file that each request reads. Raises NotImplementedError if the
     process cannot be inspected, or if the requests take too long.
@@ -80,7 +85,7 @@ def what_stays(run: Callable[[], None], times: int, size: int, usage: Callable[[
                 del growing[name]
             elif block == getattr(BLOCKS, name):
                 share = (getattr(now, name) - getattr(first, name)) / (unit * block * count)
-                # Rounded, so that all runs report the same.
+                # Rounded, so all runs report the same value.
                 if name == "memory":
                     return f"the process keeps {share:.1f} times the size of the file for each request"
                 return f"the process keeps {share:.1f} {name} for each request"

@@ -1,7 +1,7 @@
 """Execute a *concurrent* case, in which several readers read one file at the same time.
 
-This module uses only the standard library, because the host runs it in the environments of Python libraries,
-without this project.
+This module uses only the standard library, because the Python host runs it in the environments of the tested
+libraries, where this project is not installed.
 
 Readers are threads or forked processes. All readers start a round together. In a round, each reader reads its
 tensors one by one, and evaluates them after all readers have read theirs. The opener of the file can read
@@ -187,7 +187,7 @@ class _Threads:
 
 
 class _Processes:
-    """Readers in forked processes, each with a pipe for its messages and one through which it is resumed."""
+    """Readers in forked processes. Each has a pipe for its messages and a pipe that resumes it."""
 
     def __init__(self, subject: Subject, action: Mapping[str, Any], handle: Any) -> None:
         if not hasattr(os, "fork"):

@@ -1,7 +1,8 @@
 """The steps of an implementation and the kinds of case.
 
-The manifest, the builders, the harness and the reports use these two tables. JSON schemas and the adapters
-that run in other environments cannot import them; tests compare the copies there with the tables.
+The manifest, the builders, the harness and the reports use these two tables. JSON schemas, and adapters that
+run in other environments, cannot import the tables and contain copies of them. Tests compare these copies
+with the tables.
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ def read_toml(path: str | os.PathLike[str], most: int) -> dict[str, Any]:
     dots = [line.count(".") for line in text.split("\n")]
     if max(dots) * sum(dots) > MAX_DOTS:
         number = dots.index(max(dots)) + 1
-        raise ValueError(f"line {number:,} has {max(dots):,} dots; keys with so many parts take too long")
+        raise ValueError(
+            f"line {number:,} has {max(dots):,} dots; keys with so many parts take too long to parse"
+        )
     try:
         return tomllib.loads(text)
     except RecursionError as err:
@@ -62,7 +64,7 @@ class MisfitError(ValueError):
     """A value does not fit its model. The message is one line of ASCII.
 
     ``where`` is the position of the value, such as ``entry[0].name``, and is empty for the whole document.
-    ``why`` is a predicate about the value.
+    ``why`` is a predicate about the value, such as "must be a string".
     """
 
     def __init__(self, where: str, why: str) -> None:

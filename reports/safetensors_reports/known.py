@@ -77,7 +77,7 @@ class _Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         explained = self.issue == UNREPORTED and bool(self.why.strip())
         if not (linked or explained) or self.review_by is None:
             raise ValueError(
-                f"{what} needs a review_by date and an issue, which is a URL or {UNREPORTED!r} with a why"
+                f"{what} needs a review_by date and an issue: a URL, or {UNREPORTED!r} with a why"
             )
 
     def is_overdue(self, today: dt.date) -> bool:
@@ -119,7 +119,7 @@ class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
         return self.profile == (profile or "") and affects_version(self.versions, version)
 
     def for_device(self, kind: str) -> ExpectedFailure:
-        """Return the entry for runs on this kind of device, or without one."""
+        """Return the entry for runs on this kind of device, or for runs without a device."""
         others = {step: verdict for step, verdict in self.steps.items() if step != "device"}
         return self if self.on in ("", kind) else replace(self, steps=others)
 
@@ -131,7 +131,7 @@ class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{step} = {verdict!r} is not a failing verdict")
         if self.on and (self.on not in ("cpu", "cuda") or "device" not in self.steps):
             raise ValueError(
-                f'on = {self.on!r}: this must be "cpu" or "cuda", and needs a verdict for device'
+                f'on = {self.on!r}: this must be "cpu" or "cuda", and the entry needs a verdict for device'
             )
         try:
             # the value may contain numbers that are too long for Python to convert
@@ -148,7 +148,7 @@ class ExpectedFailure(_Entry, frozen=True, forbid_unknown_fields=True):
 class KnownDisagreement(_Entry, frozen=True, forbid_unknown_fields=True):
     """A signature to silence in runs that compare exactly the implementations in ``between``, or in all runs.
 
-    Older files have a ``reason`` in each entry, and a ``why`` only in unreported ones.
+    Older files have a ``reason`` in each entry, and a ``why`` only in unreported entries.
     """
 
     signature: str
@@ -212,7 +212,7 @@ def _graded(signatures: Iterable[Signature]) -> list[str]:
 def read_baseline(path: Path, *, complete: bool = True) -> BaselineFile:
     """Read a baseline. Raises KnownError and OSError.
 
-    If ``complete`` is false, entries may lack what ``ExpectedFailure.check`` demands.
+    If ``complete`` is false, entries may lack fields that ``ExpectedFailure.check`` requires.
     """
     keys = ("expected", "case")
     head, entries = _read(f"baseline {path}", path, keys, ExpectedFailure, _BaselineHead, complete=complete)

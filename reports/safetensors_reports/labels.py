@@ -111,7 +111,10 @@ ENDED = {
 
 
 class Role(Struct, frozen=True):
-    """A role of programs; ``words`` contains its terms for worst verdicts under the written format."""
+    """A role of programs.
+
+    ``words`` maps worst verdicts under the written format to the terms that this role uses for them.
+    """
 
     head: str
     about: str
@@ -127,7 +130,10 @@ UNUSUAL = frozenset({"lifecycle", "concurrent", "remote"})
 
 
 class Question(Struct, frozen=True):
-    """A kind of input or mistake on a card. If ``effects`` or ``rules`` is empty, it matches everything."""
+    """A kind of input or of mistake that a card lists.
+
+    An empty ``effects`` or ``rules`` matches everything.
+    """
 
     name: str
     title: str

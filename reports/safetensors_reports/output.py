@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a complete file under a temporary name and rename it, even if the target is a symbolic link.
+    """Write a complete file under a temporary name, and rename it to ``path``.
 
-    Raises OSError if writing fails.
+    A symbolic link at ``path`` is replaced by the file. Raises OSError if writing fails.
     """
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:

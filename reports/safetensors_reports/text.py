@@ -28,7 +28,11 @@ def join_counts(numbers: dict[str, int], between: str = "   ") -> str:
 
 
 def listed(items: list[str], limit: int) -> str:
-    """Join ``limit`` items, or one more, with commas, and append the number of remaining items."""
+    """Join items with commas.
+
+    If there are more than ``limit`` + 1 items, join only ``limit`` of them and append the number of the
+    others.
+    """
     rest = len(items) - limit
     return ", ".join(items) if rest <= 1 else f"{', '.join(items[:limit])} and {rest:,} more"
 

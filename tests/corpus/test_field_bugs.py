@@ -175,7 +175,7 @@ def test_bugs_as_json(few: Path) -> None:
 
 def test_writing_and_checking_the_page(few: Path, page: Path) -> None:
     stale = run("-c", few, "--check")
-    assert (stale.exit_code, stale.output.endswith("is not current; run: stc corpus bugs --write\n")) == (
+    assert (stale.exit_code, stale.output.endswith("is out of date; run: stc corpus bugs --write\n")) == (
         1,
         True,
     )
@@ -183,7 +183,7 @@ def test_writing_and_checking_the_page(few: Path, page: Path) -> None:
     assert run("-c", few, "--write").output == f"wrote {page}\n"
     for option in ("--check", "--write"):
         again = run("-c", few, option)
-        assert (again.exit_code, again.output) == (0, f"current: {page}\n")
+        assert (again.exit_code, again.output) == (0, f"up to date: {page}\n")
     for extra in ("--json", "FB-43", "--check"):
         assert run("-c", few, "--write", extra).exit_code == 2
 

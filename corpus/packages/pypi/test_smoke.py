@@ -1,4 +1,4 @@
-"""Tests of a minimal reader with the most basic cases."""
+"""Run the most basic cases against a minimal reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builders for a file and its use: slices, exports, changes while it is open, a server, several readers."""
+"""Builders for cases that do more than read a file: slices, exports, changes, downloads, parallel reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from .index import IndexBuilder
 
 @dataclass
 class SliceBuilder(FileBuilder):
-    """A file of consecutive numbers and a request. ``expect`` sets results that NumPy cannot compute."""
+    """Builds a file of consecutive numbers and a slice to request.
+
+    ``expect`` sets results that NumPy cannot compute.
+    """
 
     _asked: tuple[str, tuple[Any, ...]] | None = None
     _answers: dict[str | None, tuple[list[int], bytes]] = field(default_factory=dict)
@@ -79,7 +82,10 @@ def ask_numbers(f: SliceBuilder, *index: Any, shape: Sequence[int] = (4, 6), bes
 
 
 def numbered(position: int, size: int, width: int) -> bytes:
-    """Return consecutive numbers in ``width`` base-60 digits from 0x01 to 0x3c, the lowest digit first."""
+    """Return consecutive numbers, each written as ``width`` base-60 digits.
+
+    The digits are bytes from 0x01 to 0x3c, with the lowest digit first.
+    """
     places = range(position, position + size)
     return bytes((place // width // 60 ** ((place - position) % width)) % 60 + 1 for place in places)
 
@@ -101,7 +107,7 @@ def index_items(items: list[Any]) -> tuple[Any, ...]:
 
 @dataclass
 class ExportBuilder(FileBuilder):
-    """A file to export. ``links`` maps names in the folder to the paths that they link to."""
+    """Builds a file to export. ``links`` maps names in the folder to the paths that they link to."""
 
     links: dict[str, str] = field(default_factory=dict)
 
@@ -112,7 +118,10 @@ class ExportBuilder(FileBuilder):
 
 @dataclass
 class LifecycleBuilder(FileBuilder):
-    """A file and a script. The expected content is the last tensor that the script reads."""
+    """Builds a file, and the script of reads and changes to run on it.
+
+    The expected content is the last tensor that the script reads.
+    """
 
     _script: list[dict[str, Any]] = field(default_factory=list)
     _answers: dict[str | None, tuple[bytes, str | None, list[int] | None]] = field(default_factory=dict)
@@ -175,7 +184,10 @@ class LifecycleBuilder(FileBuilder):
 
 @dataclass
 class RemoteBuilder(FileBuilder):
-    """A file and a server behaviour. The server answers the first ``after`` GET requests correctly."""
+    """Builds a file, and chooses how the server that offers it behaves.
+
+    The server answers the first ``after`` GET requests correctly.
+    """
 
     server: Behaviour = "ranges"
     after: int = 0
@@ -201,7 +213,9 @@ class RemoteBuilder(FileBuilder):
 
 @dataclass
 class ConcurrentBuilder(FileBuilder):
-    """A file and its readers. The expected content consists of all tensors that the readers read.
+    """Builds a file, and defines the readers that read it at the same time.
+
+    The expected content consists of all tensors that the readers read.
 
     Attributes to set directly:
         by: kind of reader; ``processes`` are forked from one process.
@@ -209,7 +223,7 @@ class ConcurrentBuilder(FileBuilder):
             every reader opens it.
         taken_before: tensors that the opener reads before the readers start.
         times: number of rounds. In each round, every reader reads its tensors.
-        closed: number of the round during which the file is closed; with 0, the file stays open.
+        closed: number of the round during which the file is closed; if it is 0, the file stays open.
         taken_after: tensors that the opener reads after the readers have finished.
     """
 
@@ -254,9 +268,9 @@ class ConcurrentBuilder(FileBuilder):
 
 @dataclass
 class PlacedBuilder(FileBuilder):
-    """A file, or a sharded ``model``, and the ``place`` where a reader must find it.
+    """Builds a file or a sharded ``model``, and chooses the ``place`` where a reader must find it.
 
-    The manifest describes the files by recipes, because they exist only while the case runs.
+    The manifest describes the files with recipes, because they exist only while the case runs.
     """
 
     place: str = ""
@@ -284,7 +298,10 @@ class PlacedBuilder(FileBuilder):
 
 @dataclass
 class RepeatedBuilder(FileBuilder):
-    """A file, and ``requests`` that are repeated ``times``. ``needs`` lists other features than dtypes."""
+    """Builds a file and the ``requests`` to repeat ``times`` times.
+
+    ``needs`` lists the required features other than dtypes.
+    """
 
     requests: tuple[str, ...] = ("read",)
     tensor_read: str = ""

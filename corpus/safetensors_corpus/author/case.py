@@ -76,7 +76,7 @@ ACCEPT = Accept()
 
 @dataclass(frozen=True, kw_only=True)
 class CaseFunction:
-    """A registered case. Its file is not built yet."""
+    """A registered case whose file has not been built yet."""
 
     id: str
     title: str
@@ -161,7 +161,7 @@ def _register(
     members = {} if over is None else by_slug(over)
     for label, special in (("bugs", bugs), ("issues", issue), ("rules", ahead)):
         if isinstance(special, Mapping) and (unknown := special.keys() - members.keys()):
-            raise ValueError(f"{label} for unknown members: {sorted(unknown)}")
+            raise ValueError(f"unknown members of the family in {label}: {sorted(unknown)}")
 
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
         area = next((part for part in body.__module__.split(".") if part in AREAS), body.__module__)

@@ -1,7 +1,7 @@
 """Builders for files that are valid except for chosen faults, and for expensive inputs.
 
-The builders record their calls. They derive the expected content from this record and never from reading the
-file.
+Each builder records the calls made on it. It derives the expected content from this record, and never by
+reading the file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Builder(ABC):
 
     @abstractmethod
     def content(self, option: str | None = None) -> dict[str, Any]:
-        """Return the expected content. If the case has a choice, return the content under ``option``."""
+        """Return the expected content, which depends on ``option`` if the case has a choice."""
 
     def action(self) -> dict[str, Any] | None:
         return None
@@ -72,7 +72,7 @@ def stored_file(path: str, data: bytes, *, numbered: bool = False) -> tuple[dict
         return {"file": path, **digest(data)}, {path: data}
     if spelled > MAX_FILE:
         raise ValueError(
-            f"{len(data):,} bytes without runs that are long enough for a recipe; use repeated data"
+            f"{len(data):,} bytes have no runs that are long enough for a recipe; use repeated data"
         )
     return described, {}
 
@@ -87,7 +87,7 @@ def digest(data: bytes) -> dict[str, Any]:
 
 
 def json_text(value: object) -> str:
-    """Return compact JSON in which, as in the official writer, non-ASCII characters are not escaped."""
+    """Return compact JSON without escaping non-ASCII characters, as the official writer does."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -108,7 +108,10 @@ def pattern(name: str, size: int) -> bytes:
 
 
 def filled(name: str, dtype: str, size: int) -> bytes:
-    """Return ``pattern``, or zeros and ones for BOOL because other bytes are a choice (DAT-05)."""
+    """Return ``pattern``, but only zeros and ones for BOOL.
+
+    The format leaves open how readers handle other bytes in BOOL tensors (DAT-05).
+    """
     data = pattern(name, size)
     return bytes(b & 1 for b in data) if dtype == "BOOL" else data
 
@@ -140,7 +143,8 @@ class FileBuilder(Builder):
         header: bytes of the whole header, which replace the members and the padding.
         cut: number of bytes removed from the end of the file.
         separator: JSON punctuation between members, including whitespace.
-        numbered: whether the recipe of a large file may count members called t0, t1 and so on.
+        numbered: whether the recipe of a large file may generate members named t0, t1 and so on with a
+            counter.
     """
 
     before: bytes = b""
@@ -321,8 +325,8 @@ class RecipeBuilder(Builder):
     def fill_header(self, size: int, unit: str, ending: str, separator: str = "") -> int:
         """Add as many items as fit into a header of ``size`` bytes, then ``ending`` and spaces.
 
-        In ``unit``, which is the text of an item, the fields ``{i}`` and ``{next}`` are the numbers of this
-        item and the next one. Returns the number of items. Raises ValueError if no item fits.
+        ``unit`` is the text of an item. Its fields ``{i}`` and ``{next}`` stand for the numbers of this item
+        and the next item. Returns the number of items. Raises ValueError if no item fits.
         """
         room = size - self.header_size - len(ending.encode())
 
@@ -356,7 +360,7 @@ class RecipeBuilder(Builder):
         self._dtypes.add(dtype)
 
     def expect_count(self, count: int, *dtypes: str) -> None:
-        """Expect only a number of tensors, because a list would cost more than reading the file."""
+        """Expect only the number of tensors, because listing them would cost more than reading the file."""
         self._count = count
         self._dtypes.update(dtypes)
 

@@ -65,7 +65,7 @@ class IndexBuilder(Builder):
         raw: str | bytes | None = None,
         template: bool = False,
     ) -> None:
-        """Write the index. A loader must find the tensors in its map.
+        """Write the index, and expect a loader to find the tensors that its map lists.
 
         Args:
             weight_map: maps tensor names to shards.
@@ -166,7 +166,7 @@ _FIELDS: dict[str, dict[str, str | None]] = {
 
 
 def break_shard(shard: ShardBuilder, fault: str, *, first: str, last: str, length: int = 1000) -> None:
-    """Add the tensor ``last`` and a fault of ``SHARD_FAULTS`` to a shard with at least 4 bytes of data.
+    """Add the tensor ``last`` and a fault from ``SHARD_FAULTS`` to a shard with at least 4 bytes of data.
 
     ``name-twice`` repeats the tensor ``first``, and ``length-past-end`` declares ``length`` bytes of header.
     """

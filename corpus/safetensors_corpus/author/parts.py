@@ -44,7 +44,7 @@ COMMON_DTYPES = ("BOOL", "U8", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", 
 
 
 def rare(over: Family) -> dict[str, tuple[str, ...]]:
-    """Return an ``ahead`` argument that lists the dtype rules first for members with a rare dtype."""
+    """Return an ``ahead`` argument that lists the dtype rules first for family members with a rare dtype."""
     out: dict[str, tuple[str, ...]] = {}
     for slug, value in by_slug(over).items():
         (code,) = (v for v in (value if isinstance(value, tuple) else (value,)) if v in DTYPE_BITS)
@@ -56,7 +56,7 @@ def rare(over: Family) -> dict[str, tuple[str, ...]]:
 PLACES = {"first": 0, "middle": 1, "last": 2}
 """Maps slugs to indexes, for cases that place a fault in each of three tensors in turn."""
 ENTRY = '{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
-"""Entry of the only tensor in a file, or of the first one."""
+"""Entry of the only tensor in a file, or of the first tensor."""
 BYTES = '{"dtype":"U8","shape":[8],"data_offsets":[0,8]}'
 """Entry of the only tensor. Its elements are single bytes, which are aligned at any position."""
 
@@ -95,7 +95,10 @@ def sized(f: FileBuilder, dtype: str, shape: list[int], size: int) -> None:
 def three_tensors(
     f: FileBuilder, place: int, *, usual: tuple[str, list[int]] = ("F32", [2]), **other: Any
 ) -> None:
-    """Add tensors a, b and c. The one at ``place`` (-1 for none) is created with the arguments ``other``."""
+    """Add tensors a, b and c.
+
+    The tensor at index ``place`` (-1 for none) is created with the arguments ``other``.
+    """
     for index, name in enumerate("abc"):
         options = {"dtype": usual[0], "shape": usual[1]} | (other if index == place else {})
         if "size" in options:
@@ -104,7 +107,7 @@ def three_tensors(
 
 
 def renamed_field(f: FileBuilder, plain: str, spelled: str) -> None:
-    """Add a tensor whose entry ends with the field ``plain``, but with its name spelled as ``spelled``."""
+    """Add a tensor whose entry ends with the field ``plain``, the name of which is spelled as ``spelled``."""
     texts = {"dtype": '"F32"', "shape": "[2]", "data_offsets": "[0,8]"}
     f.tensor("w", "F32", [2], fields={plain: None, spelled: texts[plain]})
 

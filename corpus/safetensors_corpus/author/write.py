@@ -47,7 +47,7 @@ class WriteBuilder(Builder):
         target: destination of the file, as defined in the manifest schema.
         properties: properties that the file must have in addition to its content, as defined in the schema.
         file_size_limit: maximum file size in bytes that the system allows, or None.
-        before: the existing file at the target, for targets that have one.
+        before: the file at the target, for targets that exist before the save.
         count_only: True to check only the number of tensors; a list would make the manifest too large.
     """
 
@@ -215,7 +215,10 @@ def _starts(given: Mapping[str, Any], width: int) -> Iterator[int]:
 
 @dataclass
 class ShardedBuilder(WriteBuilder):
-    """Collects a sharded save and earlier files; ``under`` maps options to additional properties."""
+    """Collects the arguments of a sharded save, and the files that already exist.
+
+    ``under`` maps options to additional properties.
+    """
 
     max_shard_size: int = 32
     folder: IndexBuilder = field(default_factory=IndexBuilder)
@@ -254,7 +257,7 @@ class ContendedBuilder(WriteBuilder):
     _savers: list[list[str]] = field(default_factory=list)
 
     def saver(self, *names: str) -> None:
-        """Save these tensors in a process of its own."""
+        """Save these tensors in a separate process."""
         self._savers.append(list(names))
 
     def content(self, option: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - the same for every option

@@ -54,7 +54,7 @@ def cases_of(manifest: Mapping[str, Any]) -> dict[str, list[str]]:
 @click.argument("pattern", default="")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, including the cases.")
 @click.option("--write", is_flag=True, help=f"Write docs/{PAGE}.")
-@click.option("--check", is_flag=True, help=f"Write nothing; fail if docs/{PAGE} is not current.")
+@click.option("--check", is_flag=True, help=f"Write nothing; fail if docs/{PAGE} is out of date.")
 @folder_option
 def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | None) -> None:
     """List bugs reported in real readers and the cases that show them.
@@ -62,7 +62,7 @@ def bugs(pattern: str, as_json: bool, write: bool, check: bool, root: Path | Non
     PATTERN selects the bugs whose id, project, family, trigger, reports or cases contain it.
 
     \b
-    Exit status: 0 success; 1 no match, or page not current (--check); 2 page cannot be written.
+    Exit status: 0 success; 1 no match, or page out of date (--check); 2 page cannot be written.
     """
     manifest = load(root).raw
     if write or check:

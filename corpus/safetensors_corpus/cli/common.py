@@ -36,7 +36,10 @@ class UnusableError(click.ClickException):
 
 @contextmanager
 def exit_if_unusable(where: Path | str) -> Iterator[None]:
-    """Convert errors to UnusableError; ``where`` is the file name to report for errors without one."""
+    """Convert errors to UnusableError.
+
+    ``where`` is the file name to report for errors that do not name a file.
+    """
     try:
         yield
     except OSError as err:
@@ -56,10 +59,10 @@ def write_page(path: Path, text: str, *, check: bool, command: str) -> None:
     """Write a page that ``command`` generates, or exit with status 1 if ``check`` finds a difference."""
     with exit_if_unusable(path):
         if path.is_file() and path.read_bytes() == text.encode():
-            click.echo(f"current: {path}")
+            click.echo(f"up to date: {path}")
             return
         if check:
-            click.echo(f"{path} is not current; run: {command}")
+            click.echo(f"{path} is out of date; run: {command}")
             raise SystemExit(1)
         path.write_bytes(text.encode())
     click.echo(f"wrote {path}")

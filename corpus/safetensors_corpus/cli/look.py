@@ -137,9 +137,9 @@ def show(case_id: str, root: Path | None, as_json: bool) -> None:
 def diff(old: Path, new: Path, as_json: bool) -> None:
     """Compare two versions of the corpus.
 
-    OLD and NEW are each a corpus.json, a folder that contains one, or a release archive. Changes to bytes and
-    verdicts are listed separately from changes to wording. Case ids are permanent, so a removed id is an
-    error; withdraw the case instead.
+    OLD and NEW are each a corpus.json, a folder that contains a corpus.json, or a release archive. Changes to
+    bytes and verdicts are listed separately from changes to wording. Case ids are permanent, so a removed id
+    is an error; withdraw the case instead.
 
     \b
     Exit status: 0 identical, 1 different, 2 unusable input.

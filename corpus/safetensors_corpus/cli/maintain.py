@@ -47,7 +47,7 @@ def _progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
 
 
 @click.command(context_settings=HELP)
-@click.option("--check", is_flag=True, help="Write nothing; fail if a committed file is not current.")
+@click.option("--check", is_flag=True, help="Write nothing; fail if a committed file is out of date.")
 @click.option(
     "--allow-removal",
     is_flag=True,
@@ -63,7 +63,7 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
     """Write the case files and corpus.json. Every run writes the same bytes.
 
     \b
-    Exit status: 0 built or current, 1 not current (--check), 2 a case contradicts the rules.
+    Exit status: 0 built or up to date, 1 out of date (--check), 2 a case contradicts the rules.
     """
     with exit_if_unusable(output or ""):
         root = output or corpus_root()
@@ -73,9 +73,9 @@ def build(check: bool, allow_removal: bool, output: Path | None) -> None:
         for line in lines:
             click.echo(line)
         if lines:
-            click.echo(f"not current: {plural(len(lines), 'file')}; run: stc corpus build")
+            click.echo(f"out of date: {plural(len(lines), 'file')}; run: stc corpus build")
             raise SystemExit(1)
-        click.echo(f"corpus is current: {built.cases} cases, {len(built.files)} files")
+        click.echo(f"corpus is up to date: {built.cases} cases, {len(built.files)} files")
         return
     lost = builder.lost_ids(built, root)
     if lost and not allow_removal:
@@ -196,8 +196,9 @@ def verify(folder: Path | None, heavy: bool) -> None:
 def stats(as_json: bool, check: bool, root: Path | None) -> None:
     """Count the cases and show which rules they cover.
 
-    A rule is covered from both sides if at least one case expects accept and at least one expects reject. In
-    a case with a choice, each option counts. coverage.toml gives the reason for each missing side.
+    A rule is covered from both sides if at least one case requires acceptance and at least one requires
+    rejection. In a case with a choice, each option counts. coverage.toml gives the reason for each missing
+    side.
 
     \b
     Exit status: 0 success; 1 if a side of a must-rule is neither covered nor explained, or is both (--check).
@@ -268,8 +269,8 @@ def _wrapped(label: str, text: str) -> list[str]:
 def release(dist: Path, since: Path | None, root: Path | None) -> None:
     """Pack a release: the archive, the checksums and the list of changes.
 
-    Writes safetensors-corpus-VERSION.tar, corpus.json, changes.json and SHA256SUMS to DIST. Writes either all
-    of them or none, and every run writes the same bytes. Fails if the corpus is not current, if case ids of
+    Writes safetensors-corpus-VERSION.tar, corpus.json, changes.json and SHA256SUMS to DIST. Writes all of
+    these files or none. Every run writes the same bytes. Fails if the corpus is out of date, if case ids of
     OLD are missing, or if the corpus differs from OLD but has the same version.
 
     \b
@@ -283,7 +284,7 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
             if lines := builder.differences(builder.build(), root):
                 first = " ".join(lines[0].split())
                 raise ReleaseError(
-                    f"not current: {plural(len(lines), 'file')} ({first}, …); run: stc corpus build"
+                    f"out of date: {plural(len(lines), 'file')} ({first}, …); run: stc corpus build"
                 )
             files = release_files(root, _license(root), old)
             written = write_release(files, dist)
@@ -313,8 +314,8 @@ def release(dist: Path, since: Path | None, root: Path | None) -> None:
 def packages(output: Path, go_module: str, root: Path | None) -> None:
     """Package the corpus for cargo, npm, Go and Python.
 
-    Each package contains all cases, their files and a small API. Writes a .crate, a .tgz, a .zip and a wheel:
-    either all of them or none, and every run writes the same bytes. Does not publish anything.
+    Each package contains all cases, their files and a small API. Writes a .crate, a .tgz, a .zip and a wheel.
+    Writes all of these files or none. Every run writes the same bytes. Does not publish anything.
 
     \b
     Exit status: 0 written, or the folder already contains them; 1 refused; 2 read or write error.

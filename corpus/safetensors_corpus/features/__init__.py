@@ -1,7 +1,7 @@
 """Features of valid files. The fuzzer, the covering sets and the reports use this registry.
 
-A feature is one entry of ``HEADER``, ``STRINGS`` or ``TENSORS``. It specifies how to put the feature into a
-file, how to find it and how to take it out.
+A feature is one entry of ``HEADER``, ``STRINGS`` or ``TENSORS``. It specifies how to add the feature to a
+file, how to find it and how to remove it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROUNDS = 4
 
 
 def within(data: bytes) -> tuple[Feature, ...]:
-    """Return the features of a file that can be taken out."""
+    """Return the features of a file that can be removed."""
     draft = Draft.of(data)
     if draft is None:
         return ()

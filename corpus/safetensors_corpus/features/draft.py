@@ -1,4 +1,4 @@
-"""A valid file, decomposed so that one property can change while everything else keeps its spelling."""
+"""A valid file in which one property can be changed without changing how anything else is spelled."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ class Draft:
     """A valid file that is being changed. ``rows`` are its tensors in data order.
 
     Rendering preserves ``rest``, the header length modulo 8, so that no change affects the alignment of the
-    data by accident. ``spaces`` counts the spaces after the header object. If ``bare`` is set, a header
-    without spaces gets none.
+    data by accident. ``spaces`` counts the spaces after the header object. If ``bare`` is set, rendering adds
+    no spaces to a header that has none.
     """
 
     def __init__(self, file: File, rows: list[Row]) -> None:
@@ -237,7 +237,7 @@ class Draft:
         return self._file.render()
 
     def grow(self) -> None:
-        """Make the header eight bytes longer without any other relevant change."""
+        """Make the header eight bytes longer without changing anything else that a reader may depend on."""
         if not self._rename(lambda name: name + b"a" * 8):
             self.spaces += 8
 

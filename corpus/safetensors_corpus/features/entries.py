@@ -198,7 +198,7 @@ def strings(file: File) -> list[tuple[list[Value], int]]:
 def spoilable(rng: random.Random, file: File) -> list[tuple[list[Value], int]]:
     """Return strings to corrupt.
 
-    Usually, no rule restricts their text, so corrupting one breaks only one rule.
+    Most of them may contain any text, so corrupting such a string breaks only one rule.
     """
     return strings(file) if rng.random() < 0.4 else free_strings(file) or strings(file)
 

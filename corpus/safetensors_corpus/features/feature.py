@@ -47,13 +47,13 @@ def variation(*rules: str, rare: bool = False) -> Callable[[Change], Mutation]:
 
 @dataclass(frozen=True)
 class Feature:
-    """A property of valid files that a reader may not support.
+    """A property of valid files that some readers do not support.
 
     Attributes:
         name: noun phrase that follows "without" in messages.
         rule: id of the rule that allows or defines the feature.
-        take_out: function that removes the feature from a draft in place. It is None if the feature is too
-            broad to be a cause, and other features describe its parts.
+        take_out: function that removes the feature from a draft in place. It is None for a feature that is
+            too broad to be the cause of a failure; other features describe its parts.
         put_in: mutations that add the feature to at least some files.
     """
 
@@ -96,7 +96,7 @@ def of_parts(
     change: Callable[[Draft, T], None],
     *put_in: Mutation,
 ) -> Feature:
-    """Return a feature that a file has if at least one of its parts is chosen."""
+    """Return a feature that a file has if ``chosen`` is true for at least one of its ``parts``."""
 
     def take_out(draft: Draft) -> None:
         for part in list(filter(chosen, parts(draft))):

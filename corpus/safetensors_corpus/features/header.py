@@ -94,7 +94,10 @@ def header_of_a_page(rng: random.Random, file: File) -> None:
 
 @variation("LIM-10", rare=True)
 def header_of_many_pages(rng: random.Random, file: File) -> None:
-    """Make the header about as long as a fetch, with padding, a long name or a long metadata value."""
+    """Make the header about as long as the block that remote readers fetch first.
+
+    The extra length is padding, a long name or a long metadata value.
+    """
     if file.raw is not None or len(file.header()) > 4096:
         raise NoPlaceError
     want, member = rng.choice(HEADERS), metadata(file)

@@ -61,7 +61,7 @@ def foreign_bytes(rng: random.Random, file: File) -> None:
 
 @variation("DAT-01")
 def special_elements(rng: random.Random, file: File) -> None:
-    """Fill a tensor with values that arithmetic changes, or with bytes that resemble a header."""
+    """Fill a tensor with special float values, such as NaNs, or with bytes that resemble a header."""
     found = [e for e in entries(file) if 0 < e.end - e.begin <= 4096 and e.end <= len(file.data)]
     entry = one(rng, [e for e in found if e.dtype != b"BOOL"])
     unit = rng.choice(_NANS.get(entry.dtype, (b" ", b"}", b"\0", b"\xff", b'"')))
@@ -119,7 +119,7 @@ def empty_tensor(rng: random.Random, file: File) -> None:
 
 @variation()
 def wide_dimension(rng: random.Random, file: File) -> None:
-    """Add an empty tensor with one dimension near or above 32 or 53 bits."""
+    """Add an empty tensor with one dimension near or above the limit of 32 or 53 bits."""
     found, rows = whole(file)
     dtype = rng.choice((b"U8", b"F32", b"F4", b"BOOL"))
     wide = rng.choice([dim for dim in WIDE if dim * words.BITS[dtype] < words.U64])

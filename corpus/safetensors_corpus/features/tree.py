@@ -29,7 +29,7 @@ DEPTH = 64
 
 @dataclass(slots=True, eq=False)
 class Obj:
-    """A JSON object. Its members are lists ``[key, value]`` with raw keys."""
+    """A JSON object. Each of its ``members`` is a list ``[key, value]`` with a raw key."""
 
     members: list[list[Value]]
     head: bytes = b"{"

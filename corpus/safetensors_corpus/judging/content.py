@@ -81,8 +81,8 @@ def differences(content: Mapping[str, Any], answer: Answer) -> list[Difference]:
 def first_disagreement(one: Mapping[str, Any], other: Mapping[str, Any]) -> Difference | None:
     """Return the first difference between two reported contents, or None.
 
-    The difference is described as a mistake in ``other``. Values that only one of them contains are not
-    compared. If either is reduced to digests, so is the other.
+    The difference is described as a mistake in ``other``. Values that appear in only one of the contents are
+    not compared. If one content is reduced to digests, the other is reduced too.
     """
     if "digests" in one or "digests" in other:
         mine, others = (c["digests"] if "digests" in c else digests(c) for c in (one, other))

@@ -38,7 +38,10 @@ Entries = Mapping[str, bytes]
 
 
 def set_up_export(case: Case, folder: Path) -> tuple[Path, Path]:
-    """Place the input, the target and what surrounds it. Returns the paths of the input and the target."""
+    """Create the input, the target folder and the other files of the case.
+
+    Returns the paths of the input and the target.
+    """
     source, target = case.set_up(folder), folder / TARGET
     data = source.read_bytes()
     if ROOT_MARK in data:
@@ -56,12 +59,12 @@ def set_up_export(case: Case, folder: Path) -> tuple[Path, Path]:
 
 
 def entries(root: Path) -> Entries:
-    """Return everything below a directory, and below the folder of the export in it. Raises OSError."""
+    """Return everything below a directory, including the folder of the export. Raises OSError."""
     return {**_below(root, root), **_below(root, root / TARGET)}
 
 
 def _below(root: Path, top: Path) -> Entries:
-    """Return everything below ``top``, except below the folder of the export if ``top`` contains that."""
+    """Return everything below ``top``, but skip the contents of an export folder that is inside ``top``."""
     if not stat.S_ISDIR(top.lstat().st_mode):  # a program may have replaced it by a link to any folder
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(top))
     out: dict[str, bytes] = {}
@@ -79,7 +82,7 @@ def _below(root: Path, top: Path) -> Entries:
                 elif entry.is_file():
                     left -= entry.stat(follow_symlinks=False).st_size
                     if left < 0:
-                        raise OSError(f"the files have more than {MAX_BYTES:,} bytes")
+                        raise OSError(f"the files contain more than {MAX_BYTES:,} bytes")
                     value = b"file " + read_whole(path, MAX_BYTES)
                 else:
                     value = b"neither a file nor a folder"
@@ -94,7 +97,7 @@ def flaws_of_export(root: Path, before: Entries, action: Mapping[str, Any], *, r
     try:
         around = _below(root, root)
     except OSError as err:  # before the export, everything around its folder could be read
-        return [_flaw(OUTSIDE, f"it changes what surrounds the folder of the export: {_why(err, root)}")]
+        return [_flaw(OUTSIDE, f"it changes something outside the folder of the export: {_why(err, root)}")]
     if outside := _outside(before, around):
         return [outside]  # tensors that are missing from the folder may be a consequence
     if refused:

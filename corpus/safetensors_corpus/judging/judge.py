@@ -100,7 +100,7 @@ class Judgement(Generic[A]):
 
 
 def excuse(answer: Answer, lacks: Iterable[str], features: Iterable[str]) -> str:
-    """Return the excuse for a rejection, or for what a process holds, or an empty string.
+    """Return the excuse for a rejection or for leaked resources, or an empty string.
 
     Both are excused if the implementation ``lacks`` one of the ``features`` that the case needs.
     """

@@ -89,5 +89,8 @@ def worst(verdicts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def worse(one: str, other: str) -> str:
-    """Return the worse of two verdicts. Cached because some callers compare half a million verdicts."""
+    """Return the worse of two verdicts.
+
+    The result is cached because some callers compare half a million verdicts.
+    """
     return worst((one, other))

@@ -33,8 +33,8 @@ Save = Callable[[Any, Mapping[str, Any], Path], None]
 class Property(NamedTuple):
     """A property that a case can require of a written file.
 
-    ``find_flaw`` returns a description, or None if the file has the property or is too broken to check. A
-    property ``of_folder`` is also checked after a rejected save.
+    ``find_flaw`` returns a description, or None if the file has the property or is too broken to check. If
+    ``of_folder`` is true, the property is also checked after a rejected save.
     """
 
     meaning: str
@@ -84,7 +84,10 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def read_files(paths: Iterable[Path]) -> Iterator[tuple[Path, bytes]]:
-    """Yield files with their bytes, at most ``LARGEST_IN_MEMORY`` in total: programs may write many files."""
+    """Yield files with their bytes.
+
+    The total is limited to ``LARGEST_IN_MEMORY``, because programs may write many files.
+    """
     left = LARGEST_IN_MEMORY
     for path in paths:
         try:
@@ -136,7 +139,7 @@ def _no_foreign_bytes(saved: SavedFile) -> str | None:
 
 
 def foreign_windows(action: Mapping[str, Any]) -> set[bytes]:
-    """Return all runs of ``FOREIGN`` bytes in the memory of a write action that belong to no tensor."""
+    """Return all runs of ``FOREIGN`` bytes outside the tensors in the memory of a write action."""
     out: set[bytes] = set()
     for name, parts in action["storages"].items():
         memory = recipe.expand(parts)

@@ -147,7 +147,7 @@ class SavedFolder:
 
     @cached_property
     def shards(self) -> dict[str, Answer]:
-        """The existing files of the new model, with their content."""
+        """The files of the new model that exist, with their content."""
         if self.index is None:
             names = [SINGLE] if SINGLE in self.touched else []
         else:

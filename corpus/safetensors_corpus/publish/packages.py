@@ -1,10 +1,10 @@
 """Create packages of the corpus for cargo, npm, Go and Python that are ready to publish.
 
-Their code is in ``corpus/packages/``. ``{{placeholders}}`` in it mark values that depend on the version.
+Their code is in ``corpus/packages/``, where ``{{placeholders}}`` mark values that depend on the version.
 
 Packages contain the corpus in a compact form, with all bytes deduplicated in one file. Their ``corpus.json``
-is the manifest without descriptions, sources and reported bugs, and with inputs in another form. Each file
-is ``{"size": S, "parts": [...]}`` with consecutive parts:
+is the manifest without descriptions, sources and reported bugs. It describes inputs in a different form. Each
+file is ``{"size": S, "parts": [...]}`` with consecutive parts:
 
 ``[AT, N]``
     N bytes at position AT of ``files.bin``

@@ -26,7 +26,7 @@ SHOWN_TENSORS = 8
 
 
 def byte_count(size: int) -> str:
-    """Format an exact size. From one kibibyte up, add a rounded value."""
+    """Format an exact size, followed by a rounded value if it is at least one kibibyte."""
     if size < 1024:
         return plural(size, "byte")
     value, unit = float(size), "bytes"

@@ -60,7 +60,9 @@ from .roles import about, roles
 
 
 def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
-    """Return a row per area with a row per rule; each row has the worst verdict of every implementation.
+    """Return a row for each area, which contains a row for each rule.
+
+    Each row has the worst verdict of every implementation.
 
     A failing case counts only for the rules to which its failures are attributed. ``worst`` is null if an
     implementation has no verdict, and ``known`` is each implementation's number of cases with a verdict.
@@ -122,7 +124,11 @@ class _RecordVerdicts:
 
 
 def _overall_kind(verdicts: Sequence[str]) -> str:
-    """Return the worst failing verdict; one unsupported dtype does not make the rule look unsupported."""
+    """Return the worst failing verdict.
+
+    If no verdict fails, a pass outweighs an unsupported case, so one unsupported dtype does not make the
+    whole rule look unsupported.
+    """
     kind = kind_of(worst(verdicts))
     if fails(kind, strict=True):
         return kind
@@ -171,7 +177,10 @@ def build_report(
     known: Mapping[int, Sequence[BaselineEntry]] | None = None,
     public: bool = False,
 ) -> Report:
-    """Build the report of the given runs; if ``public``, include only public details. Raises AuditError."""
+    """Build the report of the given runs.
+
+    If ``public`` is set, include only public details. Raises AuditError.
+    """
     if not records:
         raise AuditError("there is no run record; pass the .jsonl files that stc run --report wrote")
     order = sorted(
@@ -292,7 +301,10 @@ def _caveats(records: Sequence[RunRecord], manifest: Manifest) -> list[str]:
 
 
 def _run(label: str, record: RunRecord, *, public: bool) -> RunRow:
-    """Return the data that differs between two runs; published reports omit costs, which reveal limits."""
+    """Return the data that differs between two runs.
+
+    Published reports omit costs, because these would reveal limits.
+    """
     header, footer, rows = record.header, record.footer, record.results
     out = RunRow(label, header.get("started"), header.get("platform"), header.get("python"))
     if public:
@@ -317,7 +329,10 @@ def _most(rows: Sequence[Row], name: str) -> list[Costly]:
 def _agreement(
     records: Sequence[RunRecord], labels: Sequence[str], manifest: Manifest, *, public: bool
 ) -> AgreementPart:
-    """Compare the runs; published reports contain only counts, as cases would show how to trigger splits."""
+    """Compare the runs.
+
+    Published reports contain only counts, because the cases would show how to trigger splits.
+    """
     plain = {case.id for case in manifest.reading}
     have = [len({row["case"] for row in record.results} & plain) for record in records]
     # Compare filtered runs with the largest of them, not with the whole corpus.

@@ -1,9 +1,9 @@
 """Find public references for findings, and withhold unreported dangerous results from published pages.
 
 Unreported crashes, hangs and unbounded memory use are withheld by *non-interference*: for other people's
-software, the published pages are byte for byte the same as if such a step had passed. No number reveals
-whether there were any. The code guarantees this because it replaces both passed steps and withheld steps with
-the same row before it counts anything. That row contains public facts only.
+software, the published pages are byte for byte the same as if such a step had passed. No number on these
+pages reveals whether any step was withheld. The code guarantees this by replacing passed steps and withheld
+steps with the same row before it counts anything. That row contains only public facts.
 """
 
 from __future__ import annotations
@@ -163,7 +163,10 @@ def _silent(row: Row, case: Case | None, taken: Mapping[str, str], profile: str 
 
 
 def redact_open(row: Row) -> Row:
-    """Replace a wrongly accepted ``open``, which would reveal a crash on reading, with a late reject."""
+    """Replace a wrongly accepted ``open`` with a late rejection.
+
+    An accepted ``open`` next to a withheld ``read`` would reveal a crash on reading.
+    """
     if effect_of(row["verdict"]) != "accept":
         return row
     late = {"verdict": "late-reject", "rule": LATE, "basis": basis_of(LATE), "detail": "accepted at open"}

@@ -190,7 +190,7 @@ def _location(finding: Finding, files: dict[str, Json]) -> Json:
 def statements(report: Report, artifacts: dict[str, str]) -> dict[str, dict[str, Any]]:
     """Return one in-toto statement per label; ``artifacts`` maps labels to SHA-256 digests.
 
-    Cases without a result are in no list, and the result of an incomplete run is never better than WARNED.
+    Cases without a result are not listed, and the result of an incomplete run is never better than WARNED.
     Raises AuditError for a missing artifact.
     """
     labels = [one.label for one in report.implementations]

@@ -43,9 +43,11 @@ def implementation(
     *,
     public: bool,
 ) -> Implementation:
-    """Build the report row of an implementation; *not run* and *not asked* are counted separately.
+    """Build the report row of an implementation.
 
-    For other people's software, published rows count neither passed cases nor guarantees kept on a device.
+    Cases that were *not run* and cases outside a full run (*not asked*) are counted separately. For other
+    people's software, published rows count neither passed cases nor the guarantees that a device loader
+    keeps.
     """
     info, header = record.implementation, record.header
     withheld = public and info["name"] != OWN

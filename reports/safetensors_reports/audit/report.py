@@ -117,8 +117,8 @@ class CauseRow(Struct):
         verdicts: Verdict -> number of cases; a case counts under its worst verdict.
         basis: Basis of the worst verdict: text, official or ours; null if the run does not record it.
         rule: The rule to which most failures are attributed; empty if there is none.
-        what: What the implementation does, and with which kind of input. If this is withheld, only the rule
-            is given.
+        what: What the implementation does, and with which kind of input. If this is withheld, it names only
+            the rule.
         said: Class of the implementation's own messages.
         cases: Ids of the cases; empty if they are withheld.
         example: The case to look at first.
@@ -166,7 +166,7 @@ class AnswerRow(Struct):
 
     Attributes:
         asked: Number of cases of that kind.
-        note: Behaviour on such inputs, such as 'keeps the last', if it is public.
+        note: Behaviour on these inputs, such as 'keeps the last', if it is public.
     """
 
     question: str
@@ -201,14 +201,14 @@ class Implementation(Struct, kw_only=True):
         label: Selector and version. The label is unique in this report and used everywhere else in it.
         selector: Value of --impl.
         corpus: SHA-256 of the manifest of the run.
-        word: The overall verdict. It is conformant only if every case in a full run has a verdict.
+        word: The overall verdict, which is conformant only if every case in a full run has a verdict.
             Published reports about other people's software withhold unsafe results, so they say 'no fault
             shown' instead of conformant and never say 'unsafe'.
         due: Number of cases in a full run of this implementation.
         cases: Number of cases with a verdict.
         counts: Number of cases per kind of verdict; a case is counted under the verdict of its worst step.
-            For other people's software, published reports leave out passes and options taken. No fault is
-            shown for the cases that are not counted; they passed or are withheld.
+            For other people's software, published reports leave out passes and options taken. The cases that
+            no count includes passed or are withheld.
         contradictions: Number of choices with contradicting answers.
         not_run: Number of cases in a full run that have no verdict. They never count as passed. The number is
             zero in published reports about other people's software, because these need complete runs.
@@ -322,7 +322,7 @@ class Cases(Struct):
 
 
 class GapRow(Struct):
-    """A rule for which the corpus has no cases to accept or no cases to reject."""
+    """A rule for which the corpus has no case that must be accepted, or no case that must be rejected."""
 
     rule: RuleId
     level: str
@@ -364,10 +364,12 @@ class AgreementPart(Struct):
 
     Attributes:
         compared: Number of cases that are in all compared runs and have at least two answers.
-        set_aside: Implementations that are not compared because they have results for few of the plain files.
+        set_aside: Implementations that are not compared because they have results for too few of the plain
+            files.
         content_splits: Number of cases that two implementations accept and read differently.
         verdict_splits: Number of cases that one implementation accepts and another rejects.
-        clusters: Cases that split in the same way, largest group first; none on published pages.
+        clusters: Cases on which the implementations split in the same way, largest group first; none on
+            published pages.
     """
 
     compared: Count
@@ -401,7 +403,7 @@ class EvidenceRow(Struct):
         where: The bytes at fault. This is the whole input if no particular bytes are at fault, and null if
             there is no file.
         request: What was requested besides reading the file: a slice, data to write, or a change to the file.
-            It is JSON, truncated if it is long.
+            The request is JSON, truncated if it is long.
         layout: The layout of the data buffer in one line.
         hex: The bytes around the fault, or the first bytes.
         input: Key in inputs; null if the input is large or is not a single file.

@@ -1,7 +1,7 @@
 """Results of an implementation by role: reader, lister, checker, writer, index loader, device loader.
 
 In each role, only the cases of that role count, and only in the areas that the program claims to support.
-Requirements of the written format are kept apart from those of the official library and from our own
+Requirements of the written format are reported separately from those of the official library and from our own
 hardening rules.
 """
 
@@ -63,7 +63,10 @@ class _Role:
 def roles(
     record: RunRecord, shown: RunRecord, manifest: Manifest, *, public: bool, disclosed: Collection[str] = ()
 ) -> list[RoleRow]:
-    """Return the results by role; if some are withheld, use only ``shown`` and the header of ``record``."""
+    """Return the results by role.
+
+    If some results are withheld, use only ``shown`` and the header of ``record``.
+    """
     hidden = public and record.implementation["name"] != OWN
     by_role: defaultdict[str, _Role] = defaultdict(_Role)
     info = record.implementation

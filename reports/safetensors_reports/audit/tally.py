@@ -15,7 +15,10 @@ _UNKNOWN = frozenset("-.H")
 
 @dataclass(frozen=True)
 class Delta:
-    """The differences between two reports; not all cases of the findings in ``unknown`` were run again."""
+    """The differences between two reports.
+
+    ``unknown`` contains the findings whose cases were not all run again.
+    """
 
     new: tuple[str, ...]
     fixed: tuple[str, ...]

@@ -342,7 +342,10 @@ def failing(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
 
 
 def described(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
-    """Return the causes that ``cause_lines`` describes. The cause of a single case is its own failure."""
+    """Return the causes that ``cause_lines`` describes.
+
+    If only one case fails, there are none, because its failure is the cause.
+    """
     bad = failing(found, strict=strict)
     return bad if _cases(bad) > 1 else []
 

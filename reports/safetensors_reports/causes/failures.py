@@ -153,7 +153,7 @@ def mistake_key(failure: Failure, case: Case | None) -> Key:
 
 
 def aspect_of(failure: Failure, case: Case | None) -> str:
-    """Return the kind of mistake, which does not depend on the severity."""
+    """Return the kind of mistake, regardless of its severity."""
     kind, _, option = failure.verdict.partition(":")
     if failure.check:
         return "check"

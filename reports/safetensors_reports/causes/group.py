@@ -164,7 +164,10 @@ def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group
 
 
 def _absorb(groups: dict[Key, Group]) -> None:
-    """Merge narrow kinds of fault into wider ones, and unexamined faults into known ones of the same rule."""
+    """Merge narrow kinds of faults into wider kinds.
+
+    Also merges unexamined faults into known faults of the same rule.
+    """
     for key in [key for key in groups if key[0] == "accept" and key[-1] == NOT_EXAMINED]:
         rule = groups[key].rules[:1]
         same = [k for k, g in groups.items() if k[:-1] == key[:-1] and k != key and rule == g.rules[:1]]
@@ -200,7 +203,7 @@ MANY_CODES, MANY_AREAS = 5, 3
 
 
 class Answers:
-    """How a run answered valid inputs, and the messages with which it rejected invalid ones."""
+    """How a run answered valid inputs, and the messages of its rejections of invalid inputs."""
 
     def __init__(self, rows: Iterable[Row], cases: Mapping[str, Case]) -> None:
         self.cases = cases

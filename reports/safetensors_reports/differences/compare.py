@@ -42,9 +42,9 @@ class Split:
 
     ``vector`` maps labels to ``accept:A``, ``accept:B``, ..., ``reject``, ``unsupported``, ``crash``,
     ``hang`` or ``exhausted``, or to ``accept:?`` if an implementation reports too little to belong to one
-    group. ``pairs`` contains the pairs that disagree. ``dissenter`` is the only one of three or more that
-    differs from all others. ``difference`` describes how the second label in ``between`` differs from the
-    first.
+    group. ``pairs`` contains the pairs that disagree. ``dissenter`` is the only label, among three or more,
+    that differs from all others. ``difference`` describes how the second label in ``between`` differs from
+    the first.
     """
 
     case: str

@@ -111,7 +111,7 @@ class InputsPart(Struct, frozen=True):
 
 
 class SignatureRow(Struct, frozen=True):
-    """Disagreements that have the same signature and sort.
+    """Disagreements of the same kind that have the same signature.
 
     Attributes:
         status: Status in the triage file; a choice needs no triage.
@@ -135,7 +135,8 @@ class DisagreementRow(Struct, frozen=True):
             rule of the case, or valid if there is no case.
         choice: The open choice that the input falls under.
         vector: Label -> token.
-        difference: How the content of the second label in between first differs from that of the first label.
+        difference: First difference in the content of the second label in between, compared with the first
+            label.
         answers: Label -> canonical dump.
     """
 
@@ -166,7 +167,7 @@ class ClusterRow(Struct, frozen=True):
 
 
 class BySort(Struct, frozen=True):
-    """Input counts by sort of disagreement."""
+    """Input counts by kind of disagreement."""
 
     content: Count
     verdict: Count
@@ -203,7 +204,7 @@ class DiffDocument(Struct, frozen=True):
         diff: Version of this format; every incompatible change increments it.
         suite: Version of the suite.
         source: Source of the inputs: files, or the corpus with its version.
-        counts: Inputs with disagreements; an input counts only under its worst sort.
+        counts: Inputs with disagreements; an input counts only under its worst kind of disagreement.
         unmatched: Triage entries that match no disagreement.
         problems: Inputs and implementations that could not be run.
         answers: Results for each input given by path, as label -> canonical dump.
@@ -261,7 +262,7 @@ class DiffReport:
 
     @property
     def exit_status(self) -> Literal[0, 1, 2]:
-        """2 if something could not be run, 1 for new or overdue signatures, and otherwise 0."""
+        """2 if something could not be run, 1 if there are new or overdue signatures, and otherwise 0."""
         if self.problems:
             return 2
         return 1 if self.with_status("new", "expired") else 0

@@ -1,4 +1,4 @@
-"""Sort the disagreements of a differential run, and assign each a signature and a dissenter.
+"""Classify the disagreements of a differential run, and assign each a signature and a dissenter.
 
 Different content for one file is always a defect. If some readers accept a file and others reject it, this is
 a defect only if the format leaves no choice. A signature contains no versions, case ids or messages, so known
@@ -34,7 +34,7 @@ SORTS: dict[Sort, str] = {
     "unsafe": "an implementation crashes, hangs or runs out of memory, and no other accepts the input",
     "choice": "some implementations accept the input and others reject it; the format allows both",
 }
-"""Meaning of each sort of disagreement, most dangerous first. All but the last count as defects."""
+"""Meaning of each kind of disagreement, most dangerous first. All kinds except the last count as defects."""
 UNSAFE = REFUSING - {"reject"}
 NO_VOTE = frozenset({"unsupported", *NO_ANSWER})
 

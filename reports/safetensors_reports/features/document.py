@@ -40,8 +40,8 @@ class FeatureCell(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         state: State in the newest version.
-        first: For ``yes``, the oldest version from which on all tested versions support the feature;
-            otherwise the newest version that was tested.
+        first: For ``yes``, the first version of the latest unbroken series of tested versions that support
+            the feature; otherwise the newest version that was tested.
         after: For ``yes``, the newest version before ``first`` that does not support the feature; empty if
             no such version was tested.
         cases: The cases that the program ran.
@@ -56,7 +56,7 @@ class FeatureCell(Struct, frozen=True, forbid_unknown_fields=True):
 class EntryFeatures(Struct, frozen=True, forbid_unknown_fields=True):
     """The features of one entry point; ``versions`` are the tested versions, oldest first.
 
-    A feature that the program was not asked about has no cell.
+    A feature has no cell if no run tested it on the program.
     """
 
     program: str
@@ -113,7 +113,7 @@ def document(runs: Iterable[FeatureRun], manifest: Manifest) -> FeatureDocument:
     for run in newest.values():
         if run.states.keys() != {one.id for one in FEATURES if run.cases(one, manifest)}:
             raise AuditError(
-                f"{visible(run.entry)} {visible(run.version)}: the run does not fit the features of "
+                f"{visible(run.entry)} {visible(run.version)}: the run does not match the features of "
                 "this suite; run it again with stc publish --features"
             )
     by_entry: dict[str, list[FeatureRun]] = {}

@@ -55,7 +55,7 @@ class FeatureRun(Struct, frozen=True, forbid_unknown_fields=True):
         return self.entry, self.version
 
     def cases(self, feature: Feature, manifest: Manifest) -> tuple[str, ...]:
-        """Return the cases of a feature that were run, without those that need another missing feature."""
+        """Return the cases of a feature that were run, except cases that need another missing feature."""
         others = {*self.lacks} - {feature.id}
         return tuple(
             case
@@ -119,7 +119,7 @@ def _state(feature: str, cases: Sequence[Sequence[Row]]) -> State:
 
 
 def _passes(row: Row) -> bool:
-    """Return whether a step handled a feature; the time and memory that it used do not matter."""
+    """Return whether a step handled a feature, regardless of the time and memory that it used."""
     failures = [failed["verdict"] for failed in row_failures(row) if failed.get("property") != "cost"]
     return kind_of(row["verdict"]) != "unsupported" and not any(map(fails, failures))
 

@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class Feature(NamedTuple):
-    """A feature of valid files or calls. A program supports it if it passes all these cases that it runs."""
+    """A feature of valid files or calls.
+
+    A program supports a feature if it passes all cases of the feature that it runs.
+    """
 
     id: str
     title: str

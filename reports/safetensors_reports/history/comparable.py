@@ -99,7 +99,10 @@ def names_missing_api(row: Row) -> bool:
 
 
 def _answer(row: Row) -> tuple[str, ...] | None:
-    """Return what identifies an answer, or None for a correct one; exceptions do not depend on the step."""
+    """Return a key that identifies an answer, or None if the answer is correct.
+
+    The key of an exception does not contain the step.
+    """
     if row["outcome"] == "accept":
         return (row["step"], "wrong-content") if kind_of(row["verdict"]) == "wrong-content" else None
     message = re.sub(r"\d+", "#", row.get("message") or "")

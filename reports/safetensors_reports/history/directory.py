@@ -33,7 +33,7 @@ class EntryRow(Struct, frozen=True):
     Attributes:
         selector: Value for --impl, without the version.
         kind: reader, header, validator, scanner or device; empty if there is no descriptor.
-        roles: Roles in which it was judged: reader, lister, checker, writer, index, device.
+        roles: Roles in which it was tested: reader, lister, checker, writer, index, device.
         steps: Steps that were run.
         version: The version that was run.
         date: Day of the run.

@@ -72,8 +72,8 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         steps: Steps that were run.
         asked: Number of cases in a full run.
         counts: Kind of verdict -> cases; a case is counted under the verdict of its worst step. For other
-            people's software, passes are not counted: no fault is shown for the cases that no count
-            includes.
+            people's software, passes are not counted; the cases that no count includes passed or are
+            withheld.
         choices: Choice that the format leaves open -> option that the program takes.
         failures: Failures by rule and verdict.
     """
@@ -95,7 +95,7 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     def __post_init__(self) -> None:
         kinds = {*self.counts, *(row.verdict for row in self.failures)}
         if not kinds <= VERDICTS.keys():
-            raise ValueError(f"verdicts must be among {', '.join(VERDICTS)}")
+            raise ValueError(f"each verdict must be one of {', '.join(VERDICTS)}")
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ def _load(path: Path) -> Ledger:
                 raise ValueError(f"more than {MAX_LINE:,} bytes")
             line = typed(json.loads(text.decode("ascii")), Line)
             if line.text.encode() != text + b"\n":
-                raise ValueError("not in the form that stc publish writes")
+                raise ValueError("not in the format that stc publish writes")
         except MisfitError as err:
             raise AuditError(f"{where}: {err}; restore the committed file") from err
         except (ValueError, RecursionError) as err:

@@ -118,7 +118,7 @@ def _all_named(rows: Iterable[FailureRow]) -> bool:
 
 @dataclass(frozen=True)
 class Series:
-    """Runs of one entry point on one corpus; ``lines`` and ``passages`` start with the newest."""
+    """Runs of one entry point on one corpus; ``lines`` and ``passages`` are sorted from newest to oldest."""
 
     entry: str
     lines: list[Line]

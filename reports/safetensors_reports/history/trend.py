@@ -1,7 +1,7 @@
 """Changes of an implementation from version to version: fixed and broken cases, by rule.
 
-A case that fails in one version but not in the next is *fixed*; the opposite is *broken*. Missing features
-and cases that the adapter does not fit are counted separately.
+A case that fails in one version but not in the next is *fixed*; the opposite is *broken*. Missing features,
+and cases in which the adapter does not fit the version, are counted separately.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class VersionRow(Struct, frozen=True):
         version: A release, or a full commit hash.
         counts: Cases per kind of verdict; a case is counted under the verdict of its worst step.
         reason: Why the version could not be run.
-        shows: Cases that fail, or that take an option that is a known bug.
+        shows: Cases that the version fails, or in which it takes an option that is a known bug.
     """
 
     version: str
@@ -197,7 +197,7 @@ class VersionRow(Struct, frozen=True):
         if UNSET in ((self.cases, self.remarks) if self.ran else (self.reason,)):
             raise ValueError(f"has no {'cases or no remarks' if self.ran else 'reason'}")
         if not self.counts.keys() <= VERDICTS.keys():
-            raise ValueError(f"counts must be among {', '.join(VERDICTS)}")
+            raise ValueError(f"each key of counts must be one of {', '.join(VERDICTS)}")
 
 
 _HAS_RUN = {

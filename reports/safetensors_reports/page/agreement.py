@@ -33,7 +33,10 @@ class Pair(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Cases that split in the same way; ``answers`` names labels only if there are few."""
+    """Cases on which implementations split in the same way.
+
+    ``answers`` names the labels only if there are few.
+    """
 
     row: ClusterRow
     answers: list[tuple[str, int, str]]

@@ -76,7 +76,10 @@ class Bar(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One area, or all areas if ``area`` is empty; ``bars`` is empty if there are no cases or no claim."""
+    """One area, or all areas if ``area`` is empty.
+
+    ``bars`` is empty if there are no cases or if the program does not claim the area.
+    """
 
     asked: int
     bars: list[Bar]
@@ -166,7 +169,10 @@ def card_parts(report: Report, who: Implementation) -> list[Part]:
 
 
 def role_part(role: RoleRow, areas: Mapping[str, str], unknown: str = "") -> Part:
-    """Return the part of one role; nothing is marked as good if the run is incomplete (``unknown``)."""
+    """Return the part of a card about one role.
+
+    Nothing is marked as good if the run is incomplete (``unknown``).
+    """
     answer, tone = _verdict(role, whole=not unknown)
     lines = [_line(row, role.role) for row in role.answers]
     if unknown:
@@ -208,7 +214,7 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
 
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
-    """Return the questions about forbidden files that the program accepts or fails to report."""
+    """Return the questions about the forbidden files that the program accepts or does not report."""
     questions = (row.question for row in role.answers if failing_cases(row, "text"))
     return frozenset(question for question in questions if answer_words(question, "reader")[0] == "accepted")
 
@@ -241,7 +247,7 @@ def _named(questions: Sequence[str]) -> str:
 def _verdict(role: RoleRow, *, whole: bool) -> tuple[str, str]:
     """Return the line of a card and its tone; wrong content and broken layouts are the most serious.
 
-    Unless the ``whole`` run is known, the line makes no positive statement.
+    The line says nothing positive unless the results of the ``whole`` run are known.
     """
     bad = {row.question: row for row in role.answers if failing_cases(row, "text")}
     taken = [question for question in bad if question in accepted_questions(role)]

@@ -52,7 +52,10 @@ def environment() -> Environment:
 
 
 def copied(text: str) -> Markup:
-    """Escape a string that people copy. A part of it would be useless, so ``MAX_TEXT`` does not apply."""
+    """Escape a string that people copy.
+
+    A truncated string would be useless, so ``MAX_TEXT`` does not apply.
+    """
     return Markup.escape(visible(text, COPIED))
 
 

@@ -1,7 +1,7 @@
 """Draw the bytes of a file: the whole file at the top, and its data buffer below, one bar per tensor.
 
-Positions in a buffer are relative to its start. If a file has too many ranges to draw, ranges that break the
-chain are kept, and ordinary neighbours are merged into one bar.
+Positions in a buffer are relative to its start. If a file has too many ranges to draw, irregular ranges keep
+their own bars first, and ordinary neighbours share a bar.
 """
 
 from __future__ import annotations
@@ -73,7 +73,11 @@ class Patch:
 
 @dataclass
 class Buffer:
-    """Parts of a data buffer to draw; ``left_out`` ranges have no line, and ``hidden`` bars have no lane."""
+    """Parts of a data buffer to draw.
+
+    ``left_out`` counts the ranges that have no line in the list, and ``hidden`` counts the bars for which
+    there is no lane.
+    """
 
     size: int
     declared: int = 0

@@ -205,7 +205,10 @@ def _nothing(others: Sequence[Implementation]) -> str:
 
 
 def stale(folder: Path, texts: Mapping[str, Any]) -> list[Path]:
-    """Return published reports that are not among ``texts``; histories and other files are never stale."""
+    """Return the published reports that are stale because they are not among ``texts``.
+
+    Histories and other files are never stale.
+    """
     if not all((folder / name).is_file() for name in (JSON, INDEX, PICTURE)):
         return []
     paths = [*folder.glob(f"*/{JSON}"), *folder.glob(f"*/{PAGE}")]

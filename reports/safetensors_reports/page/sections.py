@@ -234,7 +234,10 @@ def broken_rules(report: Report) -> list[tuple[AreaCells, list[BrokenRule]]]:
 
 
 class Option(NamedTuple):
-    """An option that ``number`` implementations took; ``who`` is empty if the report has only one."""
+    """An option that ``number`` implementations took.
+
+    ``who`` is empty if the report is about only one implementation.
+    """
 
     option: str
     meaning: str

@@ -1,4 +1,4 @@
-"""Find the rules that a program breaks from all the cases of its run.
+"""Use all the cases of a run to find the rules that a program breaks.
 
 The harness attributes a single wrong answer to the first rule of its case. The whole run shows which rule
 correlates with the failures.

@@ -75,7 +75,10 @@ class RecordWriter:
 
     @property
     def intact(self) -> bool:
-        """Whether the path still contains exactly what was written so far; call it before closing."""
+        """Whether the file at the path contains exactly the lines written so far.
+
+        Must not be used after ``close``.
+        """
         digest = hashlib.sha256()
         try:
             with PathSource(self.path) as source:
@@ -313,7 +316,7 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
 
 
 def _skip(record: RunRecord, row: object) -> bool:
-    """Note the cases that a bad line may belong to; return whether they include the next result's case."""
+    """Record the cases that a bad line may belong to; return whether they include the next result's case."""
     record.left_out += 1
     fields = row if isinstance(row, dict) else {}
     if isinstance(fields.get("case"), str):
@@ -326,7 +329,7 @@ def _skip(record: RunRecord, row: object) -> bool:
 
 
 def _read(line: bytes, contents: dict[bytes, Any]) -> tuple[Any, str | None]:
-    """Return a line, and what is wrong with it or None if it is a valid line of a record."""
+    """Return a parsed line, and a description of its fault or, for a valid line of a record, None."""
     try:
         row = _parse(line)
         if line.count(b"[") + line.count(b"{") > DEEPEST and deep(row):

@@ -154,7 +154,7 @@ class Document:
 
     @property
     def markdown(self) -> str:
-        """The source without the number of a decision in its title."""
+        """The source, without the number in its title if it is a decision."""
         return re.sub(r"^# \d+\. ", "# ", self.source, count=1, flags=re.MULTILINE)
 
     def target(self, href: str, to: Links) -> str:

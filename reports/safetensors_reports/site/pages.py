@@ -77,7 +77,11 @@ class SearchEntry:
 
     @property
     def words(self) -> str:
-        """The name, with lookalikes in place of characters that Sphinx splits at or escapes twice."""
+        """The name as Sphinx should index it.
+
+        Lookalikes replace the characters at which Sphinx would split the name and those that it would escape
+        twice.
+        """
         words = re.sub(r"\.(?=\S)", "․", visible(self.name, 300)).replace(". ", " ").rstrip(".")
         return words.translate(_LIKE)
 

@@ -77,7 +77,7 @@ def _newest(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Runs that show a bug: it appeared or disappeared between two versions, or is in the newest one."""
+    """Runs that show a bug: it appeared or disappeared between two versions, or is in the newest version."""
 
     kind: Kind
     implementation: str

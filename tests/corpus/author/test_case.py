@@ -100,7 +100,7 @@ def test_members_of_a_family_have_reports_of_their_own(cases: dict[str, CaseFunc
     accepts("FRM-01", over={"small": 1, "large": 2}, issue=issue)(function("size"))
     assert cases["framing/size-small"].source == {"kind": "report", "issue": "https://example.org/1"}
     assert cases["framing/size-large"].source == {"kind": "hand"}
-    with pytest.raises(ValueError, match=r"issues for unknown members.*huge"):
+    with pytest.raises(ValueError, match=r"unknown members of the family in issues: .*huge"):
         accepts("FRM-01", over={"small": 1}, issue={"huge": "https://example.org/1"})
 
 

@@ -49,7 +49,7 @@ def test_check_passes_on_a_current_corpus_and_writes_nothing(folder: Path, built
     before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
     result = run("build", "--check", "-o", folder)
     assert result.exit_code == 0
-    assert f"corpus is current: {built.cases} cases" in result.stdout
+    assert f"corpus is up to date: {built.cases} cases" in result.stdout
     assert {p: p.stat().st_mtime_ns for p in folder.rglob("*")} == before
 
 
@@ -66,7 +66,7 @@ def test_check_reports_an_altered_a_missing_and_an_extra_file_each(folder: Path)
         ("missing", files[1].relative_to(folder).as_posix()),
         ("stale", "files/extra.bin"),
     }
-    assert "not current: 3 files; run: stc corpus build" in result.stdout
+    assert "out of date: 3 files; run: stc corpus build" in result.stdout
     assert not files[1].exists(), "--check writes nothing"
 
 

@@ -305,7 +305,7 @@ def test_a_large_file_without_runs_is_refused(monkeypatch: pytest.MonkeyPatch) -
     def body(f: FileBuilder) -> None:
         f.tensor("w", "U8", [MAX_FILE], data=bytes(i * i % 251 for i in range(MAX_FILE)))
 
-    with pytest.raises(ValueError, match=r"framing/x.*without runs that are long enough for a recipe"):
+    with pytest.raises(ValueError, match=r"framing/x.*have no runs that are long enough for a recipe"):
         build_one(monkeypatch, case_function(body=body))
 
 

@@ -304,7 +304,7 @@ def test_a_corpus_that_is_not_current_is_refused(current: Path, tmp_path: Path) 
     (current / "files/framing/plain.safetensors").write_bytes(b"")
     result = run("release", "-c", current, tmp_path / "dist")
     assert result.exit_code == 1
-    assert "not current: 1 file (different files/framing/plain.safetensors" in result.stderr
+    assert "out of date: 1 file (different files/framing/plain.safetensors" in result.stderr
     assert not (tmp_path / "dist").exists()
 
 

@@ -111,7 +111,7 @@ def test_a_run_without_all_cases_is_refused() -> None:
 def test_a_run_of_other_features_is_refused() -> None:
     made = feature_run(record(), corpus())
     old = replace(made, states={name: state for name, state in made.states.items() if name != ONE.id})
-    with pytest.raises(AuditError, match="does not fit the features"):
+    with pytest.raises(AuditError, match="does not match the features"):
         document([old], corpus())
 
 

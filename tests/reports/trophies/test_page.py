@@ -57,12 +57,12 @@ def test_adding_writing_and_checking(checkout: Path) -> None:
     assert target.read_bytes() == (TRENDS / "mlx.json").read_bytes()
     page = checkout / "docs" / "trophies.md"
     stale = _run("--check")
-    assert (stale.exit_code, stale.output) == (1, f"{page} is not current; run: stc trophies --write\n")
+    assert (stale.exit_code, stale.output) == (1, f"{page} is out of date; run: stc trophies --write\n")
     assert not page.exists()
     assert _run("--write").output == f"wrote {page}\n"
     for option in ("--check", "--write"):
         again = _run(option)
-        assert (again.exit_code, again.output) == (0, f"current: {page}\n")
+        assert (again.exit_code, again.output) == (0, f"up to date: {page}\n")
     assert "FB-43   mlx" in _run().output
     assert _run("--write", "--check").exit_code == 2
 

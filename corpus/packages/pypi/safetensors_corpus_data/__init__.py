@@ -34,9 +34,10 @@ def bytes_of(case: dict[str, Any]) -> bytes | None:
 
 
 def files_of(case: dict[str, Any], root: str) -> dict[str, bytes]:
-    """Return the files of a directory input that will be placed at ``root``, as a map from paths to bytes.
+    """Return the files of a directory input as a map from paths to bytes.
 
-    Raises ValueError if a file is too large.
+    ``root`` is the absolute path of the directory to which you will write the files. Raises ValueError if a
+    file is too large.
     """
     given = case["input"] or {}
     out = {file["path"]: _made(file) for file in given.get("files", ())}
