@@ -1,7 +1,8 @@
 """Guarantees that the ``device`` step checks in addition to the content, and their verdicts.
 
 A broken guarantee that corrupts content counts as ``deviation:content``, because the format description does
-not say what a library must do with a tensor after loading it. Any other broken guarantee counts as ``not-strict``.
+not say what a library must do with a tensor after loading it. Any other broken guarantee counts as
+``not-strict``.
 """
 
 from __future__ import annotations
