@@ -84,7 +84,7 @@ class AuditCommand(click.Command):
 @click.option(
     "--retry",
     is_flag=True,
-    help="Repeat the audit of files that were unreachable, changed during the audit, or killed a worker.",
+    help="Retry files that were unreachable, changed during the audit, or killed a worker.",
 )
 @click.option(
     "--data",
@@ -147,9 +147,9 @@ def audit(
     audit reads only the length prefix and the header of each file, with at most two requests. Without -o, it
     writes the rows to standard output.
 
-    To resume an interrupted audit, repeat the command. It skips files whose address, size and ETag (or
-    modification time) have not changed. A file that cannot be read is never reported as invalid. Its row says
-    "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker" instead.
+    To resume an interrupted audit, run the same command again. It skips files whose address, size and ETag
+    (or modification time) have not changed. A file that cannot be read is never reported as invalid. Its row
+    says "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker" instead.
 
     A row contains the verdict under each profile. Where the written rules leave a choice open, the
     "text" profile follows "hardened".
@@ -161,7 +161,7 @@ def audit(
       0    every file and every model is valid
       1    at least one file or model is invalid, or valid only under some profiles
       2    at least one file could not be read, or the results could not be written
-      130  interrupted (Ctrl-C); all written rows are complete, so repeat the command to resume
+      130  interrupted (Ctrl-C); all written rows are complete, so run the command again to resume
     """
     if not sources and not lists:
         raise click.UsageError("no files to audit: give SOURCE or --list FILE")

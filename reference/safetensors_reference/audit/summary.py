@@ -132,7 +132,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Number of audited files and models, and the tables of the summary.
+    """Number of audited files and models, and the tables that summarize them.
 
     Without DuckDB, the summary is not ``complete``: it contains only the tables of verdicts and faults.
     """
@@ -314,7 +314,7 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
 
     The tables count files by verdict, fault, writer, source and dtype. They also show the largest files, the
     rarest faults, writers and dtypes, and the number of requests, bytes and seconds that the audit needed. If
-    a file has several rows, only the last one counts. Without the fleet extra, the command counts only
+    a file has several rows, only the last row counts. Without the fleet extra, the command counts only
     verdicts and faults, and reads only files of JSON lines.
 
     \b
