@@ -83,23 +83,23 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "digests_path",
     type=_FILE,
     metavar="FILE|hub",
-    help="Compare the SHA-256 of every file with the one listed in FILE, which has the format of sha256sum "
-    "output, or, with 'hub', with the one that is its name in a cache of the Hub. This option reads whole "
-    "files.",
+    help="Compare the SHA-256 of every file with the digest listed in FILE, which must have the format of "
+    "sha256sum output. With 'hub', compare files in a Hub cache with the digests in the names of their "
+    "blobs. This option reads whole files.",
 )
 @click.option(
     "--intoto",
     "intoto_path",
     type=_FILE,
     metavar="FILE",
-    help="Also write an unsigned in-toto statement with the SHA-256 of each file to FILE.",
+    help="Also write to FILE an unsigned in-toto statement with the SHA-256 of each file.",
 )
 @click.option(
     "--cyclonedx",
     "cyclonedx_path",
     type=_FILE,
     metavar="FILE",
-    help="Also write a CycloneDX bill of materials with the SHA-256 of each file to FILE.",
+    help="Also write to FILE a CycloneDX bill of materials with the SHA-256 of each file.",
 )
 def check(
     paths: tuple[str, ...],
@@ -131,8 +131,8 @@ def check(
 
     If a directory contains an index, or numbered files such as model-00001-of-00003.safetensors, stc check
     also checks these files together as one model. It reports missing shards, a wrong total size, tensors that
-    are missing, misplaced or duplicated, and files left over from an earlier save. For each model, one line
-    shows whether it is whole.
+    are missing, misplaced or duplicated, and files left over from an earlier save. A model without any of
+    these faults is reported as whole.
 
     \b
     Exit status:
