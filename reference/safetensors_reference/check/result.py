@@ -104,7 +104,7 @@ class CheckResult:
 
     @property
     def looks_like(self) -> Likeness | None:
-        """What an invalid file looks like, or None if it resembles nothing known."""
+        """Kind of file that an invalid file looks like, or None if it is not recognized."""
         seen = self.index or self.explanation
         return None if seen is None else seen.looks_like
 

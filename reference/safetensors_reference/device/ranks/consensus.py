@@ -2,7 +2,7 @@
 
 Before any collective, every rank posts a note and waits until all other ranks have posted a note without an
 error. If one rank has an error, all ranks therefore raise an error, and no rank waits forever in a
-collective. A missing note identifies a dead rank. Every backend has such a store.
+collective. A missing note identifies a dead rank. The process groups of all backends have a store.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _groups: dict[str, int] = {}
 
 
 class RankError(SafetensorsError, RuntimeError):
-    """Another rank failed, stopped responding or made a different call.
+    """Raised if another rank failed, stopped responding or made a different call.
 
     ``ranks`` contains the numbers of these ranks in the process group.
     """
@@ -47,10 +47,10 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class RankNote(NamedTuple):
-    """The message that one rank posts in one step.
+    """The message that a rank posts in a step.
 
-    It contains either an error or a fact that all ranks compare. ``broken`` is True if the group can no
-    longer be used.
+    The message contains either an error or a value that all ranks compare. ``broken`` is True if the group
+    can no longer be used.
     """
 
     fact: str = ""
@@ -66,7 +66,7 @@ class InterruptGate:
 
     The first Ctrl-C is raised immediately only while files are read. At other times, it is delayed until the
     other ranks can be informed. A second Ctrl-C is always raised immediately, and sets ``second_interrupt``.
-    If the gate is entered in the main thread, it replaces the SIGINT handler until it is exited.
+    A gate that is entered in the main thread replaces the SIGINT handler until the gate is exited.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class InterruptGate:
 
 
 class RankSync:
-    """Synchronizes an object that exists on all ranks of a group, step by step.
+    """Synchronizes, step by step, an object that exists on all ranks of a group.
 
     Objects are numbered in order of creation.
     """

@@ -32,7 +32,7 @@ WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
 class OpenFile(NamedTuple):
-    """An open file, what the planner needs to know about it, and a digest of its header and size."""
+    """An open file, the properties that the planner uses, and a digest of the header and file size."""
 
     source: PathSource
     known: PlannedFile
@@ -115,7 +115,7 @@ class LoadRounds:
             check_unchanged(self._files[file].source)
 
     def _divide(self) -> None:
-        """Cut the tensors that this rank scatters in the next round into a block for each rank."""
+        """For each rank, cut a block from the tensors that this rank scatters in the next round."""
         while self._whole:
             batch, whole = self._whole.pop(0)
             blocks = self._room(batch, "slices to send", self._call.world * batch.size)
