@@ -1,7 +1,7 @@
 """Reads the beginning of a file with one local read, or with at most two range requests.
 
 A fetcher reads ranges of files in one store. Its methods are coroutines because an audit reads many files at
-once. ``RemoteSource`` in ``stores`` lets code that reads one file after another use the same fetchers.
+the same time. Code that is not asynchronous uses the same fetchers through ``RemoteSource`` in ``stores``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NotRead = Literal["missing", "refused", "unreachable", "changed", "no-ranges", "
 
 
 class NotReadError(PortableError):
-    """The validity of a file is unknown. ``verdict`` gives the reason."""
+    """Raised if the validity of a file cannot be determined. ``verdict`` gives the reason."""
 
     def __init__(self, verdict: NotRead, note: str, requests: int = 0, received: int = 0) -> None:
         super().__init__(note)
@@ -79,7 +79,10 @@ def time_for(count: int) -> float:
 
 
 class TransientError(NotReadError):
-    """A failure that a retry may fix; ``after`` is the wait in seconds that the server requests."""
+    """Raised for a failure that a retry may fix.
+
+    ``after`` is the number of seconds that the server asks clients to wait.
+    """
 
     after = 0.0
 
@@ -143,7 +146,10 @@ class Fetcher:
         raise NotImplementedError
 
     async def is_unchanged(self, item: FileInput, head: Head) -> bool:
-        """Return whether a file with faults has kept its version and size. Raises like ``part``."""
+        """Return whether a file with faults still has the same version and size.
+
+        Raises the same errors as ``part``.
+        """
         raise NotImplementedError
 
     async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:
@@ -158,7 +164,7 @@ class Fetcher:
 
 
 class LocalFetcher(Fetcher):
-    """Reads local files. It never waits, so it runs without an event loop."""
+    """Reads local files. Its coroutines never wait, so they run without an event loop."""
 
     waits = False
 
