@@ -184,7 +184,9 @@ def audit(
             audit_run.processed.seen = set()
         audit_run.work(folders, output, retry, () if remote else sources)
     except (ResultsError, SourceError, EngineError) as err:
-        hint = " (the rows written so far are kept; repeat the command to resume)" if audit_run.counts else ""
+        hint = (
+            " (the rows written so far are kept; run the command again to resume)" if audit_run.counts else ""
+        )
         click.echo(f"{err}{hint}", err=True)
         raise SystemExit(2) from err
     left = audit_run.processed.left_out

@@ -362,7 +362,9 @@ def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
     about["note"] = about["note"] or next((row.note for row in rows if row.codes), "")
     head = index.head
     if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # servers may report false sizes
-        raise NotReadError("unreachable", "the total size of the shards is impossible", head.requests)
+        raise NotReadError(
+            "unreachable", "the sizes of the shards add up to an impossible total", head.requests
+        )
     sizes = [row.data_bytes for row in rows if row.data_bytes is not None]
     return Row(
         head.name,

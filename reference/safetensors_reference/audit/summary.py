@@ -245,7 +245,7 @@ def _cell(value: object) -> str | int:
     if isinstance(value, float | Decimal) and math.isfinite(value):
         return int(value)
     if not isinstance(value, int):
-        raise TypeError("in one row, a value is missing or has the wrong type")
+        raise TypeError("a row lacks a value or contains a value of the wrong type")
     return int(value)
 
 

@@ -203,7 +203,7 @@ class DigestList:
                 continue
             if os.path.isabs(name) or os.pardir in name.split("/"):  # noqa: PTH117 - text here
                 yield self._result(
-                    name, listed, None, "the name points outside the folder, so the file was not opened"
+                    name, listed, None, "the name refers to a file outside the folder, which was not opened"
                 )
             elif not os.path.lexists(key):
                 self.answers["missing"] += 1

@@ -162,9 +162,7 @@ class _LoadOptions:
         if self.direct and self.gds:
             raise AccessError("direct=True and gds=True cannot be used together")
         if type(torch.empty(0, device="cpu")) is not torch.Tensor:
-            raise AccessError(
-                "a torch mode such as FakeTensorMode is active, in which tensors have no memory"
-            )
+            raise AccessError("tensors have no memory because a torch mode such as FakeTensorMode is active")
 
 
 class _File(NamedTuple):
@@ -290,7 +288,9 @@ def check_rows(
     except AccessError as err:
         raise type(err)(f"{file}: {err}", err.code, err.rule) from err
     if dtype is not None and all_dtypes and not dtype.is_complex and "C64" in codes:
-        raise AccessError(f"{file}: cannot convert complex tensors to {dtype}; select others with names=")
+        raise AccessError(
+            f"{file}: cannot convert complex tensors to {dtype}; load only other tensors with names="
+        )
 
 
 def _reader(file: _File, settings: _LoadOptions, stack: ExitStack) -> Reader:

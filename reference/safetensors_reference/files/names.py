@@ -19,8 +19,9 @@ MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
 NO_MODEL_FILES = f"contains no {MODEL_FILES}"
 CONSOLIDATED = "consolidated"
 MAX_STRAYS = 100
-"""Maximum number of other files in a folder that are compared with its models, because their headers stay in
-memory. A folder with more of them is a collection of files.
+"""Maximum number of other files in a folder that are compared with its models.
+
+The headers of these files stay in memory. A folder with more files is probably just a collection of files.
 """
 HUB = "hf://"
 WEB = ("https://", "http://")

@@ -38,7 +38,7 @@ FIRST_WAIT = 0.1
 LONGEST_WAIT = 30.0
 """Maximum number of seconds between two attempts, regardless of what the server requests."""
 SECONDS = 30.0
-"""Maximum wait in seconds for a response. The time for its bytes at ``MIN_BYTES_PER_SECOND`` is added."""
+"""Maximum wait in seconds for a response, plus the time that its bytes take at ``MIN_BYTES_PER_SECOND``."""
 MIN_BYTES_PER_SECOND = 256 << 10
 FILE_SECONDS = 600.0
 MEMORY_BUDGET = 128 << 20

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FIELDS = ("dtype", "shape", "data_offsets")
 U64_MAX = 2**64 - 1
 MANY_KEYS = 10_000
-"""Number of metadata keys up to which a dict is used. A dict needs about a hundred bytes per key."""
+"""Number of metadata keys up to which a dict is used, which needs about a hundred bytes per key."""
 _DTYPES: tuple[str | None, ...] = (None, *DTYPE_BITS)
 _DTYPE_NUMBER = {dtype: number for number, dtype in enumerate(_DTYPES)}
 _SHAPE, _OFFSETS, _SHAPE_PLACE, _OFFSETS_PLACE = 1, 2, 4, 8

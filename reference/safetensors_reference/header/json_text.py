@@ -36,7 +36,7 @@ _WORD = re.compile(rb"[-+.0-9A-Za-z_$]+")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 SHORT = 512
-"""Size in bytes up to which a container keeps its nodes."""
+"""Size in bytes up to which a container stores its nodes."""
 PIECES = 4096
 """Number of string parts that are joined at a time. Each part is a Python object, however short it is."""
 UTF8_BLOCK = 1 << 20

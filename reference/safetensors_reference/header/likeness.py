@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from .layout import Range
 
 SAMPLE = 32 << 10
-"""Number of first bytes that are examined. Every source has read at least this many, so they cost nothing."""
+"""Number of bytes that are examined at the start of a file.
+
+Every source has already read at least this many bytes, so examining them costs nothing.
+"""
 CUT_SHORT = "cut-short"
 _MAX_TEXT = 4096
 _MIN_ZEROS = 16
@@ -188,7 +191,7 @@ def _damaged_data(head: bytes, size: int, extra: int | None) -> tuple[str, str] 
         return extra is None or (growth == extra if len(head) == size else growth <= extra)
 
     lines = data.count(b"\n")
-    # If the header is damaged as well, then by the same cause.
+    # If the header is damaged as well, the cause is the same.
     in_header = extra is not None or 0 < header.count(b"\n") == header.count(b"\r\n")
     if in_header and lines >= _MIN_NEWLINES and data.count(b"\r\n") == lines and explains(lines):
         return _CRLF
@@ -204,14 +207,17 @@ def _damaged_data(head: bytes, size: int, extra: int | None) -> tuple[str, str] 
     return _UTF8 if sum(char > "\x7f" for char in text) >= _MIN_WIDE else None
 
 
-_CRLF = "crlf", "a copy in text mode, where each byte 0A became 0D 0A: copy the file again in binary mode"
+_CRLF = (
+    "crlf",
+    "a copy made in text mode, which turned each byte 0A into 0D 0A: copy the file again in binary mode",
+)
 _UTF8 = "utf-8", "a copy converted to UTF-8 as if it were text: copy the file again in binary mode"
 
 
 def _damaged_length(head: bytes, size: int) -> tuple[str, str] | None:
     text = head[:64].decode("utf-8", "ignore")
     if head.startswith(_BOM) and _has_header(head[3:]):
-        return "bom", "a safetensors file with a byte-order mark in front"
+        return "bom", "a safetensors file that begins with a byte-order mark"
     if _has_header(head[:64].replace(b"\r\n", b"\n")):
         return _CRLF
     if text[4:9] == "\0\0\0\0{" and not text[:4].isascii():

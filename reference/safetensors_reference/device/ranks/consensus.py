@@ -180,7 +180,7 @@ class RankSync:
             # Otherwise, ranks that arrive late would find no note with an error, although this rank has left.
             self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
             self._mark_broken()
-            text = f"{name_ranks(missing)} did not answer within {self.timeout:g} s"
+            text = f"{name_ranks(missing)} did not respond within {self.timeout:g} s"
             raise RankError(
                 f"{text}; possible causes: a process exited, hung or made a different call", tuple(missing)
             )
@@ -284,7 +284,7 @@ class RankSync:
             return ask()
         except RuntimeError as err:
             self._mark_broken()
-            text = f"the store of the process group does not answer ({reason(err)})"
+            text = f"the store of the process group does not respond ({reason(err)})"
             hint = "the process that hosts the store, usually rank 0, has probably exited"
             raise RankError(f"{text}; {hint}", ()) from err
 

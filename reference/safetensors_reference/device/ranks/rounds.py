@@ -27,7 +27,7 @@ from .consensus import NEWS_INTERVAL, RankSync
 from .plan import ALIGNMENT, CollectiveBatch, LoadItem, LoadPlan, PlannedFile, own_segments
 
 COLLECTIVE_PAUSE = 5e-4
-"""Seconds between checks of whether a collective is complete. They are cheap, and a round can take 10 ms."""
+"""Seconds between checks for a completed collective. Checks are cheap, and a round can take only 10 ms."""
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
