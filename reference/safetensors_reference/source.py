@@ -205,10 +205,10 @@ class PathSource(Descriptor):
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the bytes of a regular file of at most ``most`` bytes without blocking.
+    """Return the content of a regular file without blocking.
 
-    This function is safe for untrusted files: it does not block on a FIFO or device, and does not run out of
-    memory, even if the path is a link.
+    A file of more than ``most`` bytes is rejected. This function is safe for untrusted files: it does not
+    block on a FIFO or device, and does not run out of memory, even if the path is a link.
 
     Raises:
         UnreadableError: the file is missing, unreadable, too large or not a regular file.

@@ -84,9 +84,9 @@ def save_model(
 ) -> None:
     """Save the state of ``model``. If tensors share memory, only one of them is stored.
 
-    The stored tensor must cover all of the shared memory. If several tensors do, the alphabetically first
-    name is stored. The metadata maps each omitted name to the stored name, unless the caller's metadata
-    already contains that key.
+    The stored tensor must cover all of the shared memory. If several tensors do, the one with the
+    alphabetically first name is stored. The metadata maps each omitted name to the stored name, unless the
+    caller's metadata already contains that key.
 
     Args:
         model: the model whose ``state_dict`` is saved.

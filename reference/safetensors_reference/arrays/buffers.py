@@ -1,7 +1,7 @@
 """Loads the data buffer into memory, either by copying it or by mapping the file.
 
-Copying is the default because it is safe for untrusted files: the result cannot change or vanish later. Most
-of the time of a copy is spent on page faults in new memory. Large buffers are therefore allocated as a single
+Copying is the default because it is safe for untrusted files: the result cannot change or vanish later. A
+copy spends most of its time on page faults in new memory. Large buffers are therefore allocated as a single
 anonymous mapping, whose pages are populated in bulk and filled by a few threads.
 
 Mapping is faster. The mapping is private and writable, and changes are never written back to the file.

@@ -141,15 +141,16 @@ def audit(
     stc audit --list names.txt -o rows/ --scheduler tcp://10.0.0.1:8786
     stc audit summary rows.jsonl -o page.html
 
-    SOURCE is a directory, a file, or an address that fsspec can open (https://, hf://, s3://, gs://,
-    zip:: ...). If it is a directory or bucket, every *.safetensors and *.safetensors.index*.json file below
-    it is audited. An index is checked together with its shards and gets a separate row. Without --data, the
-    audit reads only the length prefix and the header of each file, with at most two requests. Without -o, it
-    writes the rows to standard output.
+    SOURCE is a directory, a file, or an address that fsspec can open (https://, hf://, s3://, gs://, zip::
+    ...). If it is a directory or bucket, every *.safetensors and *.safetensors.index*.json file below it is
+    audited. An index is checked together with its shards and gets a separate row. Without --data, the audit
+    reads only the length prefix and the header of each file, with at most two requests. Without -o, the rows
+    are written to standard output.
 
-    To resume an interrupted audit, run the same command again. It skips files whose address, size and ETag
-    (or modification time) have not changed. A file that cannot be read is never reported as invalid. Its row
-    says "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker" instead.
+    To resume an interrupted audit, run the same command again. Files whose address, size and ETag (or
+    modification time) have not changed are skipped. A file that cannot be read is never reported as invalid.
+    Its row says "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker"
+    instead.
 
     A row contains the verdict under each profile. Where the written rules leave a choice open, the
     "text" profile follows "hardened".

@@ -260,7 +260,7 @@ class Dask(Engine):
     def capacity(self) -> int:
         """Maximum number of batches in flight.
 
-        It is never below the maximum for one thread, because workers may join later.
+        At least one thread is assumed, because workers may join later.
         """
         if time.monotonic() - self._counted_at > POLL_SECONDS:  # avoids frequent requests to the scheduler
             self._counted_at, self._threads = time.monotonic(), max(1, self._count())

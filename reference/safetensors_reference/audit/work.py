@@ -110,7 +110,7 @@ class BatchResult(NamedTuple):
     """Result of one batch.
 
     ``rows`` contains JSON lines. ``slow`` contains the files that were not finished after ``SLOW_SECONDS``.
-    Those in ``left`` were not started because the slow files took too long.
+    The files in ``left`` were not started because the slow files took too long.
     """
 
     rows: bytes

@@ -125,14 +125,14 @@ def check(
     *.safetensors.index*.json file below it is checked. An index (*.index.json) is checked together with its
     shards.
 
-    For every fault, stc check prints the broken rule, the fault, its position and the bytes around it. It
-    reads the length prefix and the header, but never the data buffer. After checking several files, it also
-    prints the number of valid, invalid and unreadable files on standard error.
+    stc check reads the length prefix and the header of a file, but never the data buffer. For every fault, it
+    prints the broken rule, the fault, its position and the bytes around it. After checking several files, it
+    also prints the number of valid, invalid and unreadable files on standard error.
 
     If a directory contains an index, or numbered files such as model-00001-of-00003.safetensors, stc check
-    also checks these files together as one model. It reports missing shards, a wrong total size, tensors that
-    are missing, misplaced or duplicated, and files left over from an earlier save. A model without any of
-    these faults is reported as whole.
+    also checks these files together as one model. Possible faults of a model are missing shards, a wrong
+    total size, tensors that are missing, misplaced or duplicated, and files left over from an earlier save. A
+    model without any of these faults is reported as whole.
 
     \b
     Exit status:

@@ -115,7 +115,7 @@ class SarifLog:
     ) -> None:
         """Add a result.
 
-        Its fingerprint contains no byte positions, so most changes to a file do not affect it.
+        The fingerprint of a result contains no byte positions, so most changes to a file do not affect it.
         """
         key = (*key, *map(repr, path or ()))
         identities[key] += 1

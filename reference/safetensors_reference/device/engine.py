@@ -1,10 +1,10 @@
 """Allocates device memory and copies data to it. All code that differs between devices is in this module.
 
 Engines are thin, so tests on the CPU cover most of the code that accelerators use. Copies to an accelerator
-run on their own streams. They start after the work that was queued on the caller's stream when the memory was
-allocated, because a previous owner of the memory may still be using it on that stream. The caller's stream
-waits for the copies, so work on that stream may use or free the tensors immediately. Other streams have to
-wait for the caller's stream, as usual in torch.
+run on their own streams. These copies start after the work that was queued on the caller's stream when the
+memory was allocated, because a previous owner of the memory may still be using it on that stream. The
+caller's stream waits for the copies, so work on that stream may use or free the tensors immediately. Other
+streams have to wait for the caller's stream, as usual in torch.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def open_engine(device: str | torch.device | None, cpus: Iterable[int] | None = 
 
 
 def identity_of(device: torch.device) -> str | None:
-    """Return a name that identifies an accelerator on all machines, or None for the CPU."""
+    """Return a name that identifies an accelerator across machines, or None for the CPU."""
     if device.type == "cpu":
         return None
     properties = getattr(torch.get_device_module(device), "get_device_properties", None)

@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
 def make_plan(header: Header, names: Collection[str] | None = None, align: int = 1) -> Plan:
     """Plan a buffer in which each tensor begins at a multiple of ``align`` and of its element size.
 
-    A gap before a tensor moves all following tensors. If no gaps are needed, the buffer has the same content
+    A gap before a tensor shifts all following tensors. If no gaps are needed, the buffer has the same content
     as the data buffer of the file.
     """
     wanted: list[TensorRow] = list(rows(header.tensors))

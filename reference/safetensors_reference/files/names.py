@@ -139,7 +139,7 @@ def index_stem(name: str) -> str | None:
 
 
 def is_model_file(name: str) -> bool:
-    """Return whether directory arguments include a file of this name (``*.safetensors`` or an index)."""
+    """Return whether a directory argument includes files with this name (``*.safetensors`` and indexes)."""
     return name.endswith(SUFFIX) or index_stem(name) is not None
 
 
@@ -232,9 +232,9 @@ def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int
 def find_gaps(names: Iterable[str]) -> dict[str, str]:
     """Find gaps in names such as ``out-00001.safetensors``, which do not contain the number of files.
 
-    Return a mapping of the first name after each gap to the first missing name. Gaps are reported only if
-    there are at least three files and fewer missing files. Otherwise, the numbers may have another meaning,
-    such as training steps.
+    Return a mapping of the first name after each gap to the first missing name. Gaps are reported only if at
+    least three files exist and more files exist than are missing. Otherwise, the numbers may have another
+    meaning, such as training steps.
     """
     sets: dict[str, dict[int, str]] = {}
     for name in names:

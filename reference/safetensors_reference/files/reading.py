@@ -265,7 +265,10 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
 
 
 async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Await ``ask()`` up to ``ATTEMPTS`` times while it raises TransientError, with growing random pauses."""
+    """Await ``ask()`` up to ``ATTEMPTS`` times, as long as it raises TransientError.
+
+    The delays between attempts are random and increase.
+    """
     attempt = 1
     while True:
         try:

@@ -192,7 +192,7 @@ def _item(line: str) -> tuple[str | None, FileInput]:
 
 
 class ProgressBar:
-    """Progress bar on standard error. Print results only inside ``hidden``.
+    """Progress bar on standard error. Print results only while the bar is ``hidden``.
 
     To estimate the remaining time, a thread counts the files in those ``sources`` that are local directories.
     """

@@ -80,7 +80,7 @@ class EntryReader:
     ) -> None:
         """Report a fault.
 
-        By default, it is tolerated if an option other than ``reject`` is selected for its choice.
+        By default, the fault is tolerated if an option other than ``reject`` is selected for its choice.
         """
         if tolerated is None:
             tolerated = choice is not None and self._options[choice] != "reject"
@@ -345,7 +345,7 @@ class Entries(Sequence[Entry]):
         return old
 
     def offsets(self, number: int) -> tuple[int, int] | None:
-        """Return the first byte and the end of an entry in the data buffer, or None if they are unknown."""
+        """Return the start and end of an entry in the data buffer, or None if they are unknown."""
         record = self._record_of[number]
         if not self._known[record] & _OFFSETS:
             return None

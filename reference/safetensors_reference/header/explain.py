@@ -2,8 +2,8 @@
 
 In this package, the explaining path decides whether a file is valid. It reads the header token by token, and
 continues after a fault as long as the structure of the header is clear. For each fault, it reports the broken
-rule and the bytes that break it. It reads only the length prefix and the header. For the data buffer, the
-size is sufficient.
+rule and the bytes that break it. It reads only the length prefix and the header. It needs to know the size of
+the data buffer, but not its content.
 """
 
 from __future__ import annotations

@@ -69,7 +69,8 @@ class Node:
     For other nodes, it is None.
 
     ``start`` and ``end`` are byte positions in the header; ``end`` is exclusive. ``exact`` is False for a
-    string with a fault, because its replacement text must not make it equal to another string.
+    string with a fault. The text of such a string is only a replacement, which may accidentally equal another
+    string.
     """
 
     kind: Kind

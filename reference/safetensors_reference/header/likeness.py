@@ -176,7 +176,8 @@ def _ends_in_header(source: Source, head: bytes) -> bool:
 def _is_object(text: bytes, length: int, size: int) -> bool:
     """Return whether the first ``length`` bytes of ``text`` may be a header.
 
-    ``size`` is the number of bytes from there to the end of the file. ``text`` may contain fewer bytes.
+    ``size`` is the number of bytes from the start of ``text`` to the end of the file. ``text`` may be
+    shorter.
     """
     ends = text[length - 1 : length] in (b"}", b" ", b"")  # empty if it is not among the first bytes
     return 2 <= length <= min(HEADER_CAP, size) and text[:1] == b"{" and ends

@@ -1,10 +1,10 @@
 """Reads a header: quickly proves that it has no faults, or leaves the decision to the explaining path.
 
-The proving path never rejects a file. The explaining path decides about everything that the proving path
-cannot prove. A proof is valid under every profile, because no profile rejects a proved header.
+The proving path never rejects a file. Whatever the proving path cannot prove is left to the explaining path.
+A proof is valid under every profile, because no profile rejects a proved header.
 
 msgspec decodes the header and checks types, but it keeps the last of several equal keys and accepts ``-0``.
-Two counts detect these faults and are as fast as scanning memory:
+Two counts, each as fast as scanning memory, detect these faults:
 
 - A header without faults has a known number of string tokens: five for each tensor (the name, three fields
   and the dtype), one for the metadata key and two for each metadata item. A repeated key at any level adds

@@ -1,6 +1,6 @@
 """Reads a sharded index and finds every fault that can be detected without opening a shard.
 
-A loader opens the files that an untrusted index names. Shard names (IDX-04, IDX-05, IDX-07) are therefore
+An untrusted index decides which files a loader opens. Shard names (IDX-04, IDX-05, IDX-07) are therefore
 checked as text, in the same way on every system and before any file is accessed.
 """
 
@@ -104,7 +104,8 @@ class FaultCollector:
     def add(self, fault: Fault, tolerated: bool = False) -> None:
         """Add a fault.
 
-        If this fault reaches ``FAULT_LIMIT``, mention that in its message and raise Abandon.
+        When the number of faults reaches ``FAULT_LIMIT``, say so in the message of the last fault and raise
+        Abandon.
         """
         into = self.tolerated if tolerated else self.faults
         into.append(fault)
@@ -170,7 +171,10 @@ def read_index(source: Source, findings: FaultCollector) -> IndexText | None:
 
 
 def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:
-    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12). Return None if it has no usable weight_map."""
+    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12).
+
+    Return None if the index has no usable weight_map.
+    """
     reader = _Reader(data, findings)
     try:
         return reader.read()

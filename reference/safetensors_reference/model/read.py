@@ -1,8 +1,9 @@
 """Reads sharded models: an index ``*.safetensors.index.json`` and its shards (rules IDX-*).
 
-The index only maps names to files. It is checked against the shards and never trusted: its sizes never
-determine how much memory is allocated, and its names cannot refer to files outside the directory. Callers may
-supply the state of each shard, so the same code checks local folders, remote folders and audit rows.
+The index only maps names to files. Its content is checked against the shards and never trusted: sizes in the
+index never determine how much memory is allocated, and names in it cannot refer to files outside the
+directory. Callers may supply the state of each shard, so the same code checks local folders, remote folders
+and audit rows.
 """
 
 from __future__ import annotations
@@ -139,9 +140,9 @@ def explain_index(
 ) -> IndexExplanation:
     """Read the index at ``path`` and the headers of its shards, and collect all faults.
 
-    Opens only files in the same folder as the index. Symbolic links are followed, because Hub caches consist
-    of them, and reported as notes (IDX-06). For files in that folder that have already been read, ``known``
-    maps their names to the results.
+    Only files in the same folder as the index are opened. Symbolic links are followed, because Hub caches
+    consist of them, and reported as notes (IDX-06). For files in that folder that have already been read,
+    ``known`` maps their names to the results.
 
     Raises UnreadableError if the index cannot be read.
     """
@@ -243,8 +244,8 @@ def check_shards(
 
     Faults of a shard get the position where the index first mentions the shard.
 
-    Return two mappings by shard name: the headers of the shards without faults, and the reasons why shards
-    were not read.
+    Return two mappings with shard names as keys: the headers of the shards without faults, and the reasons
+    why shards were not read.
     """
     headers: dict[str, Header] = {}
     unread: dict[str, str] = {}

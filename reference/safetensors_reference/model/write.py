@@ -82,7 +82,7 @@ def write_index(
 
     Raises:
         WriteError: a name or the metadata cannot be written. Nothing has been written.
-        NotSavedError: the file cannot be written. If there was an index before, it is unchanged.
+        NotSavedError: the file cannot be written. An existing index is not changed.
     """
     data = _index_text(weight_map, total_size, metadata)
     path = _index_path(directory, stem)

@@ -1,7 +1,7 @@
 """The rules and choices of the format, loaded from ``rules.toml`` and ``choices.toml``.
 
 These files contain the only copy of each statement. The reader, the corpus, the harness, the reports and the
-documentation all take their statements from them.
+documentation all take their statements from these files.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class WriteError(SafetensorsError, ValueError):
 
 
 class Explained(Protocol):
-    """Attributes that a result needs for an ``InvalidError``."""
+    """Attributes of a result that ``InvalidError`` uses."""
 
     name: str
 

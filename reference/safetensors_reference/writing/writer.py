@@ -58,7 +58,7 @@ class TensorData:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """The plan of a file, which has been checked although the data has not been read.
+    """The checked plan of a file, made before the data is read.
 
     ``head`` contains the length prefix and the header. ``tensors`` are in byte order.
     """

@@ -40,9 +40,9 @@ class ShardedModel(Uncopied):
     """One or more files that are open on all ranks of a process group.
 
     All ranks must create the object and call ``get_tensor``, ``load`` and ``get_sharded`` in the same order
-    with the same arguments. The only exception: calls to ``get_sharded`` that do not communicate may differ.
-    Tensors stay valid after the object is closed. All tensors from one call share a buffer, and any of these
-    tensors keeps the buffer alive.
+    with the same arguments. As the only exception, calls to ``get_sharded`` that do not communicate may
+    differ. Tensors stay valid after the object is closed. All tensors from one call share a buffer, and any
+    of these tensors keeps the buffer alive.
 
     If a rank fails, that rank raises its own error, and every other rank raises a RankError that identifies
     the failed rank. The process group can still be used, unless a collective failed or a rank has stopped

@@ -9,8 +9,8 @@ rank its slice. ``scatter`` is used if the runs are so short that a system call 
 than sending the data.
 
 Buffers have the same layout on every rank, with enough space for the largest share of each tensor. One
-collective can therefore transfer many tensors. Because tensors are loaded in rounds, a rank never reads more
-than a limited number of bytes for other ranks at the same time.
+collective can therefore transfer many tensors. Tensors are loaded in rounds, which limits the number of bytes
+that a rank reads for other ranks at a time.
 """
 
 from __future__ import annotations

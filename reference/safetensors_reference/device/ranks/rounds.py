@@ -145,7 +145,8 @@ class LoadRounds:
     ) -> list[Target]:
         """Return one target for each run of consecutive items from the same file.
 
-        Chunks include gaps, so a target must not span other items.
+        Chunks include the gaps between items. If a target spanned items from another file, its chunks would
+        overwrite these items.
         """
         out: list[Target] = []
         pairs = zip(items, segments, strict=True)
