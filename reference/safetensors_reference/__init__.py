@@ -46,7 +46,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use. Every command imports this package, but few need all of it."""
+    """Import a public name on first use.
+
+    Every command imports this package, but most commands need only a part of it.
+    """
     for home, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(home, __name__), name)

@@ -1,8 +1,8 @@
 """The ``stc`` command, and an option type that its commands share.
 
 Commands of this package are found by name. Other packages add their commands through an entry-point group.
-Package metadata is read only for those commands, because reading it takes longer than most checks.
-Listing the commands loads none of them.
+Package metadata is read only for those commands, because reading it takes longer than most checks. Listing
+the commands does not load them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 VERSION = "2026.11.0"
-"""Version of all packages of this project; the build reads it from here."""
+"""Version of all packages in this project. The build reads it from this file."""
 GROUP = "stc.commands"
 OWN = ("audit", "check", "rules")
 INTERRUPTED = 130
@@ -42,13 +42,13 @@ SUMMARIES = {
     "trend": "Run versions of an implementation and show the fixes and regressions between them.",
     "trophies": "List known bugs that the suite has found, and the versions that no longer have them.",
 }
-"""First sentence of the help of each command, so that ``stc --help`` loads no command."""
+"""First sentence of the help of each command, so ``stc --help`` does not have to load the commands."""
 WITHOUT_HARNESS = (*OWN, "corpus", "examples")
-"""Commands that do something useful without the ``harness`` extra."""
+"""Commands that are useful without the ``harness`` extra."""
 
 
 class MissingExtraError(click.ClickException):
-    """An extra is not installed. The program exits with status 2."""
+    """Raised if an extra is not installed. The program exits with status 2."""
 
     exit_code = 2
 
@@ -107,7 +107,7 @@ class Commands(click.Group):
         with _visible_errors():
             if any(arg == "-" and before != "--list" for before, arg in pairwise(["", *args])):
                 raise click.UsageError(
-                    "standard input (-) cannot be read or written here, because stc needs files that it can "
+                    "- (standard input or output) cannot be used here, because stc needs files that it can "
                     "read at any position; save the bytes to a file first, or write ./- for a file named -"
                 )
             return super().make_context(info_name, args, parent, **extra)
@@ -150,7 +150,7 @@ def of_harness(module: str | None) -> bool:
 
 
 def harness_modules() -> list[str]:
-    """Return the packages of the ``harness`` extra, each of which contains a module of the same name."""
+    """Return the packages of the ``harness`` extra. Each of them contains a module of the same name."""
     from importlib.metadata import requires
 
     found = (_HARNESS.match(line.lower()) for line in requires("safetensors-conformance") or ())

@@ -19,7 +19,7 @@ __all__ = ["NumpyFramework", "load", "load_file", "save", "save_file"]
 
 
 def load(data: Buffer, profile: ProfileName = "hardened") -> dict[str, LoadedArray]:
-    """Load every tensor of a file whose bytes are in memory. Raises the same errors as ``load_file``."""
+    """Load every tensor from the bytes of a file. Raises the same errors as ``load_file``."""
     return load_file(data, profile=profile)
 
 

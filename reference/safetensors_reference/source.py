@@ -1,4 +1,4 @@
-"""Byte sources: a path, an object with the buffer protocol or a seekable binary file object."""
+"""Reads bytes from a path, an object with the buffer protocol or a seekable binary file object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SourceLike: TypeAlias = "str | os.PathLike[str] | Buffer | BinaryIO"
 
 
 class UnreadableError(SafetensorsError, OSError):
-    """The input cannot be read, so its validity is unknown (code IO_ERROR)."""
+    """Raised if an input cannot be read, so its validity is unknown (code IO_ERROR)."""
 
     code = "IO_ERROR"
     rule = "API-13"
@@ -42,7 +42,7 @@ class Source(Protocol):
 
 
 class Uncopied:
-    """Base class of handles for files open in this process, which cannot be copied or pickled."""
+    """Base class of open handles, which cannot be copied or pickled."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         text = (
@@ -55,7 +55,7 @@ class Opened(Uncopied):
     """Context manager that closes its source."""
 
     def close(self) -> None:
-        """Release owned resources. Further calls do nothing."""
+        """Release the resources that this object owns. Further calls do nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +79,7 @@ class Descriptor(Opened):
 
 
 class MemorySource(Opened):
-    """Source for an object with the buffer protocol. It copies data only when it is read."""
+    """Source for an object with the buffer protocol. Bytes are copied only when they are read."""
 
     def __init__(self, data: Buffer, name: str = "<bytes>") -> None:
         view = memoryview(data)
@@ -96,7 +96,7 @@ class MemorySource(Opened):
 
 
 class FileSource(Opened):
-    """Source for an open binary file object. It reads by position, and several threads may use it."""
+    """Source for an open binary file object. Several threads may read from it."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
@@ -175,7 +175,7 @@ def _read_all(read: Callable[[int, int], bytes], name: str, start: int, count: i
 
 
 class PathSource(Descriptor):
-    """Source for a regular file. It reads by position through one descriptor."""
+    """Source for a regular file. All reads use one descriptor."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
@@ -205,10 +205,10 @@ class PathSource(Descriptor):
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the bytes of a regular file of at most ``most`` bytes without blocking.
+    """Return the content of a regular file without blocking.
 
-    This function is safe for untrusted files: a FIFO, a device or a link to one neither blocks it nor
-    exhausts memory.
+    A file of more than ``most`` bytes is rejected. This function is safe for untrusted files: it does not
+    block on a FIFO or device, and does not run out of memory, even if the path is a link.
 
     Raises:
         UnreadableError: the file is missing, unreadable, too large or not a regular file.
@@ -231,7 +231,7 @@ def shorter(name: str, at: int) -> UnreadableError:
 
 
 def open_source(what: SourceLike) -> PathSource | MemorySource | FileSource:
-    """Open ``what``. Raises UnreadableError if it is missing, unreadable or not a regular file."""
+    """Open ``what``. Raises UnreadableError if the file is missing, unreadable or not a regular file."""
     if isinstance(what, (str, os.PathLike)):
         return PathSource(what)
     try:

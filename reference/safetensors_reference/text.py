@@ -1,4 +1,4 @@
-"""Makes untrusted text and bytes safe to print: escapes unprintable characters and limits the length."""
+"""Makes untrusted text and bytes safe to print by escaping unprintable characters and limiting the length."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ __all__ = ["TorchFramework", "load", "load_file", "load_model", "save", "save_fi
 
 
 def load(data: Buffer, profile: ProfileName = "hardened") -> dict[str, LoadedTensor]:
-    """Load every tensor of a file whose bytes are in memory. Raises the same errors as ``load_file``."""
+    """Load every tensor from the bytes of a file. Raises the same errors as ``load_file``."""
     return load_file(data, profile=profile)
 
 
@@ -60,7 +60,7 @@ def load_file(
 
 
 class StateMismatchError(SafetensorsError, RuntimeError):
-    """A model and a file have different tensors.
+    """Raised if a model and a file have different tensors.
 
     Attributes:
         missing: names that only the model has.
@@ -84,9 +84,9 @@ def save_model(
 ) -> None:
     """Save the state of ``model``. If tensors share memory, only one of them is stored.
 
-    The stored tensor is the one that covers all of the shared memory. If there are several, the first one by
-    name is stored. The metadata maps each omitted name to the stored name, unless the caller's metadata
-    already contains that key.
+    The stored tensor must cover all of the shared memory. If several tensors do, the one with the
+    alphabetically first name is stored. The metadata maps each omitted name to the stored name, unless the
+    caller's metadata already contains that key.
 
     Args:
         model: the model whose ``state_dict`` is saved.
@@ -142,7 +142,8 @@ def load_model(
         contains a second name for the same memory, that name is unexpected.
 
     Raises:
-        StateMismatchError: names differ and ``strict`` is set. Matching tensors were loaded nevertheless.
+        StateMismatchError: names differ and ``strict`` is set. Tensors with matching names have been loaded
+            anyway.
         InvalidFileError, UnreadableError, UnsupportedDtypeError: the file cannot be loaded.
         RuntimeError: a tensor has a different shape in the model (torch's own error).
     """

@@ -1,15 +1,15 @@
 """Loads the data buffer into memory, either by copying it or by mapping the file.
 
-Copying is the default because it is safe for untrusted files: the result cannot change or vanish later. Page
-faults on new memory account for most of the time that a copy takes. Large buffers are therefore allocated as
-a single anonymous mapping. A few threads populate its pages in bulk and fill them.
+Copying is the default because it is safe for untrusted files: the result cannot change or vanish later. A
+copy spends most of its time on page faults in new memory. Large buffers are therefore allocated as a single
+anonymous mapping, whose pages are populated in bulk and filled by a few threads.
 
 Mapping is faster. The mapping is private and writable, and changes are never written back to the file.
 However, if the file is truncated while it is mapped, accessing the missing part kills the process (API-11).
 
-Populating a huge page takes about half as long as populating the small pages that it replaces. However, if
-the system has to search for a huge page, that may take longer than the whole load. Each request is therefore
-timed, and after a slow one, the rest of the memory uses small pages.
+Populating a huge page takes about half as long as populating the small pages that it replaces. However, the
+system may spend longer searching for a free huge page than the whole load takes. Each request is therefore
+timed. After a slow request, the rest of the memory uses small pages.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
 class Pages:
-    """Memory for one load. On Linux 5.14 and later, its pages are populated in bulk.
+    """Memory for one load. On Linux 5.14 and later, the pages of this memory are populated in bulk.
 
     This class calls ``madvise`` directly, because ``mmap.madvise`` would block other threads.
     """
@@ -70,7 +70,7 @@ class Pages:
         return memoryview(memory)[skipped : skipped + size]
 
     def make(self, address: int, size: int) -> None:
-        """Populate all pages of a range of memory in one call, which is cheaper than many page faults."""
+        """Populate all pages in a range of memory with one call, which costs less than many page faults."""
         low = address - address % mmap.PAGESIZE
         start = time.thread_time()
         _advise(low, address + size - low, MADV_POPULATE_WRITE)

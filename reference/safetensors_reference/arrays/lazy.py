@@ -22,7 +22,7 @@ class Framework(Protocol[Made_co]):
     """Creates tensors of an array library from bytes."""
 
     def make(self, info: TensorInfo, raw: memoryview) -> Made_co:
-        """Return a tensor that has the dtype and shape of ``info`` and uses the bytes of ``raw``."""
+        """Return a tensor with the dtype and shape of ``info``, backed by the bytes of ``raw``."""
         ...
 
 
@@ -34,12 +34,12 @@ class RawFramework:
 
 
 class TensorFile(Opened, Generic[T]):
-    """An open safetensors file. Use it as a context manager; tensors stay valid after it is closed.
+    """An open safetensors file, usable as a context manager. Tensors stay valid after the file is closed.
 
-    The whole header is validated first (OFF-15). In ``copy`` mode, every returned tensor owns its memory, and
-    AccessError is raised if the file was truncated or rewritten. In ``mmap`` mode, tensors whose alignment
-    permits it are private, writable views of the mapped file. In this mode, the file must not be truncated
-    while any of these tensors exists.
+    Opening the file validates the whole header (OFF-15). In ``copy`` mode, every returned tensor owns its
+    memory, and AccessError is raised if the file was truncated or rewritten. In ``mmap`` mode, tensors whose
+    alignment permits it are private, writable views of the mapped file. In this mode, the file must not be
+    truncated while any of these tensors exists.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""``safe_open``: opens files lazily for any framework and accepts the arguments of the official function."""
+"""``safe_open``: opens files lazily for any framework, with the same arguments as the official function."""
 
 from __future__ import annotations
 

@@ -76,9 +76,10 @@ def _is_full(part: int | slice, dim: int) -> bool:
 def _byte_runs(
     info: TensorInfo, parts: list[int | slice]
 ) -> tuple[tuple[int, ...], list[int | slice], tuple[int, ...]]:
-    """Convert packed rows to bytes.
+    """Convert a slice of packed elements to a slice of bytes.
 
-    Return the shape, parts and tail dimensions. Raises AccessError (API-08).
+    Return the shape and parts of the slice of bytes, and the remaining dimensions of the result. Raises
+    AccessError (API-08).
     """
     bits = DTYPE_BITS[info.dtype]
     at = max(d for d, part in enumerate(parts) if not _is_full(part, info.shape[d]))
@@ -174,9 +175,9 @@ def _error(info: TensorInfo, text: str, code: str, rule: str) -> AccessError:
 
 
 def _narrow(shape: tuple[int, ...], parts: list[int | slice], width: int) -> tuple[int, int, int]:
-    """Return (first byte, number of rows, first free dimension) of the slice.
+    """Return the first byte of the slice, its number of rows, and the dimension of these rows.
 
-    Make ``parts`` relative to the rows.
+    The indices in ``parts`` are changed to count from the first of these rows.
     """
     start = 0
     for dim, part in enumerate(parts):

@@ -39,7 +39,7 @@ def torch_dtype(code: str) -> torch.dtype:
 
 
 def make(name: str, code: str, shape: Sequence[int], data: torch.Tensor) -> TorchTensor:
-    """Return a tensor with dtype ``code`` and shape ``shape`` that uses the one-dimensional ``data``."""
+    """Return a tensor with dtype ``code`` and shape ``shape``, backed by the one-dimensional ``data``."""
     if DTYPE_BITS[code] < 8 and not halves(code, shape):
         return PackedTensor(code, tuple(shape), data)
     dtype = torch_dtype(code)
@@ -67,7 +67,7 @@ def halves(code: str, shape: Sequence[int]) -> bool:
 def make_views(wanted: Iterable[TensorRow], data: torch.Tensor) -> dict[str, TorchTensor]:
     """Return tensors that share the buffer ``data``. Raises the same errors as ``make``.
 
-    The buffer is viewed only once for each dtype, and the tensors are strided views of these views.
+    For speed, the buffer is viewed as each dtype only once, and the tensors are strided views of the result.
     """
     out: dict[str, TorchTensor] = {}
     typed: dict[str, _TypedBuffer | None] = {}
@@ -108,7 +108,10 @@ class TorchFramework:
         return make(info.name, info.dtype, info.shape, self.put(raw))
 
     def put(self, raw: memoryview) -> torch.Tensor:
-        """Return the bytes as a one-dimensional tensor on the device. On the CPU, they are not copied."""
+        """Return the bytes as a one-dimensional tensor on the device.
+
+        On the CPU, the bytes are not copied.
+        """
         if not len(raw):
             return torch.empty(0, dtype=torch.uint8, device=self.device)
         data = torch.frombuffer(raw, dtype=torch.uint8)

@@ -84,7 +84,7 @@ class AuditCommand(click.Command):
 @click.option(
     "--retry",
     is_flag=True,
-    help="Repeat the audit of files that were unreachable, changed during the audit, or killed a worker.",
+    help="Retry files that were unreachable, changed during the audit, or killed a worker.",
 )
 @click.option(
     "--data",
@@ -141,15 +141,16 @@ def audit(
     stc audit --list names.txt -o rows/ --scheduler tcp://10.0.0.1:8786
     stc audit summary rows.jsonl -o page.html
 
-    SOURCE is a directory, a file, or an address that fsspec can open (https://, hf://, s3://, gs://,
-    zip:: ...). If it is a directory or bucket, every *.safetensors and *.safetensors.index*.json file below
-    it is audited. An index is checked together with its shards and gets a separate row. Without --data, the
-    audit reads only the length prefix and the header of each file, with at most two requests. Without -o, it
-    writes the rows to standard output.
+    SOURCE is a directory, a file, or an address that fsspec can open (https://, hf://, s3://, gs://, zip::
+    ...). If it is a directory or bucket, every *.safetensors and *.safetensors.index*.json file below it is
+    audited. An index is checked together with its shards and gets a separate row. Without --data, the audit
+    reads only the length prefix and the header of each file, with at most two requests. Without -o, the rows
+    are written to standard output.
 
-    To resume an interrupted audit, repeat the command. It skips files whose address, size and ETag (or
-    modification time) have not changed. A file that cannot be read is never reported as invalid. Its row says
-    "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker" instead.
+    To resume an interrupted audit, run the same command again. Files whose address, size and ETag (or
+    modification time) have not changed are skipped. A file that cannot be read is never reported as invalid.
+    Its row says "missing", "refused", "unreachable", "changed", "no-ranges", "unreadable" or "kills-worker"
+    instead.
 
     A row contains the verdict under each profile. Where the written rules leave a choice open, the
     "text" profile follows "hardened".
@@ -161,7 +162,7 @@ def audit(
       0    every file and every model is valid
       1    at least one file or model is invalid, or valid only under some profiles
       2    at least one file could not be read, or the results could not be written
-      130  interrupted (Ctrl-C); all written rows are complete, so repeat the command to resume
+      130  interrupted (Ctrl-C); all written rows are complete, so run the command again to resume
     """
     if not sources and not lists:
         raise click.UsageError("no files to audit: give SOURCE or --list FILE")
@@ -184,7 +185,9 @@ def audit(
             audit_run.processed.seen = set()
         audit_run.work(folders, output, retry, () if remote else sources)
     except (ResultsError, SourceError, EngineError) as err:
-        hint = " (the rows written so far are kept; repeat the command to resume)" if audit_run.counts else ""
+        hint = (
+            " (the rows written so far are kept; run the command again to resume)" if audit_run.counts else ""
+        )
         click.echo(f"{err}{hint}", err=True)
         raise SystemExit(2) from err
     left = audit_run.processed.left_out

@@ -1,8 +1,8 @@
-"""Engines that run batches in a loop, in a pool of processes or on dask.
+"""Runs batches in a loop, in a pool of processes or on dask.
 
 An engine keeps only a few batches per worker in flight, so memory use does not grow with the number of files.
-When a worker dies, its batch runs again with no other batch in flight. If the batch kills a worker again,
-each of its files is audited separately. If a file kills two workers, its row says so.
+When a worker dies, its batch runs again while no other batch is in flight. If the batch kills a second
+worker, each of its files is audited separately. If a file kills two workers, its row says so.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ WORKER_TIMEOUT = 300.0
 
 
 class EngineError(Exception):
-    """An engine is not available. The message is a single line."""
+    """Raised if an engine is not available. The message is a single line."""
 
 
 class Engine:
-    """Runs batches in this process, one at a time. The other engines run them in workers.
+    """Runs batches in this process, one at a time. Subclasses run them in workers.
 
     ``deaths`` lists the exceptions that indicate that a worker died.
     """
@@ -69,7 +69,7 @@ class Engine:
         """Raise EngineError if there is no worker."""
 
     def close(self, *, at_once: bool) -> None:
-        """Stop all workers. If ``at_once`` is true, do not wait for their batches."""
+        """Stop all workers. If ``at_once`` is true, do not wait for running batches."""
 
 
 def run(batches: Iterable[Batch], options: AuditOptions, engine: Engine) -> Iterator[bytes]:
@@ -214,7 +214,7 @@ def _exit_with_parent() -> None:  # otherwise a worker would wait forever if the
 
 
 class Dask(Engine):
-    """Workers of a dask.distributed cluster. This package must be installed on them."""
+    """Workers of a dask.distributed cluster. This package must be installed on every worker."""
 
     def __init__(self, address: str, timeout: float = 20) -> None:
         try:
@@ -258,7 +258,10 @@ class Dask(Engine):
 
     @property
     def capacity(self) -> int:
-        """Maximum number of batches in flight, for at least one thread because workers may join later."""
+        """Maximum number of batches in flight.
+
+        At least one thread is assumed, because workers may join later.
+        """
         if time.monotonic() - self._counted_at > POLL_SECONDS:  # avoids frequent requests to the scheduler
             self._counted_at, self._threads = time.monotonic(), max(1, self._count())
         return BATCHES_PER_WORKER * self._threads
@@ -271,7 +274,7 @@ class Dask(Engine):
         return sum(threads.values())
 
     def check_workers(self) -> None:
-        """Wait for workers. Raises EngineError if none appear within ``WORKER_TIMEOUT`` seconds."""
+        """Wait for workers. Raises EngineError if no worker appears within ``WORKER_TIMEOUT`` seconds."""
         now = time.monotonic()
         if self._count():
             self._idle_since = 0.0

@@ -35,7 +35,7 @@ _START = b'{"address":"'
 
 
 class ResultsError(Exception):
-    """Results cannot be read or written. The message is a single line that identifies the file."""
+    """Raised if results cannot be read or written. The message is a single line that identifies the file."""
 
 
 class _Key(msgspec.Struct):
@@ -49,7 +49,7 @@ class _Key(msgspec.Struct):
 
 
 class ProcessedFiles:
-    """Files that already have a row, stored as keyed hashes. ``seen`` is None if no file can occur twice."""
+    """Files that already have a row, stored as keyed hashes. ``seen`` is None if no file can appear twice."""
 
     def __init__(self) -> None:
         self._verdicts: dict[int, str] = {}
@@ -106,7 +106,7 @@ class ProcessedFiles:
 
 
 class JsonlResults:
-    """A JSON Lines file. Each batch is written as a whole, and an incomplete last line is removed."""
+    """A JSON Lines file. Each batch is written in one piece, and an incomplete last line is removed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -180,7 +180,7 @@ class JsonlResults:
 
 
 class ParquetResults:
-    """A folder of Parquet files. Each file appears there only when it is complete."""
+    """A folder of Parquet files. A file appears in the folder only when it is complete."""
 
     def __init__(self, path: Path) -> None:
         try:

@@ -66,7 +66,7 @@ class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Traces that the writer left in the header.
+    """Properties of the header that depend on the program that wrote it.
 
     Attributes:
         fields: field names of the first entry in header order, joined by commas.
@@ -108,12 +108,12 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
         faults: number of faults reported under any profile; at most 10,000 are counted per file.
         tensors: number of tensors.
         dtypes: sorted list of the dtypes used, with the number of tensors and bytes of each.
-        data_bytes: size of the data buffer in bytes; for a model, the total over all its shards.
+        data_bytes: size of the data buffer in bytes; for a model, the total for all shards.
         header_bytes: length N of the header in bytes.
         metadata_keys: keys of the metadata in header order; at most 64 keys, each cut off at 200 characters.
-        writer: traces that the writer left in the header.
+        writer: properties of the header that depend on the program that wrote the file.
         header_sha256: SHA-256 of the N header bytes.
-        shards: number of shards that are listed in the index of a model.
+        shards: number of shards listed in the index of a model.
         data_sha256: SHA-256 of the whole file; present only with `--data`.
         odd_bools: number of bytes other than 0 and 1 in BOOL tensors; present only with `--data`.
         requests: number of requests or reads, including repeated ones.
@@ -160,7 +160,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_row(row: Row) -> bytes:
-    """Return a row as one line of JSON that ends in a newline. Never raises, whatever the row contains."""
+    """Return a row as one line of JSON, including the newline. Never raises, whatever the row contains."""
     address = row_address(row.address)
     if address is not row.address:
         row = msgspec.structs.replace(row, address=address)
@@ -326,7 +326,7 @@ ShardRow = tuple[Row, "Header | None"]
 
 
 class ModelIndex:
-    """An index that was read without its shards. ``text`` is None if it has no weight_map to compare."""
+    """An index that was read without its shards. ``text`` is None if the index has no usable weight_map."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
@@ -344,7 +344,10 @@ def whole_index(_: bytes, size: int) -> int:
 
 
 def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
-    """Return the row of a model; ``shards`` contains every shard that may be opened, even a missing one."""
+    """Return the row of a model.
+
+    ``shards`` contains all shards that may be opened, including missing shards.
+    """
     for name, (row, _) in shards.items():
         if row.profiles is None and row.verdict != "missing":
             note = f"shard {quote(name)}: {row.note}"
@@ -359,7 +362,9 @@ def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
     about["note"] = about["note"] or next((row.note for row in rows if row.codes), "")
     head = index.head
     if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # servers may report false sizes
-        raise NotReadError("unreachable", "the total size of the shards is impossible", head.requests)
+        raise NotReadError(
+            "unreachable", "the sizes of the shards add up to an impossible total", head.requests
+        )
     sizes = [row.data_bytes for row in rows if row.data_bytes is not None]
     return Row(
         head.name,

@@ -132,7 +132,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """Number of audited files and models, and the tables of the summary.
+    """Number of audited files and models, and the tables that summarize them.
 
     Without DuckDB, the summary is not ``complete``: it contains only the tables of verdicts, faults and kinds
     of invalid file.
@@ -252,7 +252,7 @@ def _cell(value: object) -> str | int:
     if isinstance(value, float | Decimal) and math.isfinite(value):
         return int(value)
     if not isinstance(value, int):
-        raise TypeError("in one row, a value is missing or has the wrong type")
+        raise TypeError("a row lacks a value or contains a value of the wrong type")
     return int(value)
 
 
@@ -321,7 +321,7 @@ def summary(results: Path, output: Path | None, as_json: bool) -> None:
 
     The tables count files by verdict, fault, writer, source and dtype. They also show the largest files, the
     rarest faults, writers and dtypes, and the number of requests, bytes and seconds that the audit needed. If
-    a file has several rows, only the last one counts. Without the fleet extra, the command counts only
+    a file has several rows, only the last row counts. Without the fleet extra, the command counts only
     verdicts and faults, and reads only files of JSON lines.
 
     \b

@@ -43,7 +43,7 @@ _USUAL = bytes((0, 1))
 
 
 class Batch(NamedTuple):
-    """Files that one worker audits in one call."""
+    """Files that a worker audits in one call."""
 
     store: str | None
     items: tuple[FileInput, ...]
@@ -63,7 +63,8 @@ def make_batches(
 ) -> Iterator[Batch]:
     """Yield batches of about ``size`` files.
 
-    A folder with an index is normally one batch, so that its model can be checked.
+    All files of a folder with an index are normally in the same batch, because its model can be checked only
+    as a whole.
     """
     store: str | None = None
     waiting: list[FileInput] = []
@@ -108,8 +109,8 @@ class AuditOptions(NamedTuple):
 class BatchResult(NamedTuple):
     """Result of one batch.
 
-    ``rows`` contains JSON lines. ``slow`` contains the files that were unfinished after ``SLOW_SECONDS``, and
-    ``left`` contains the files that were not started because of the slow ones.
+    ``rows`` contains JSON lines. ``slow`` contains the files that were not finished after ``SLOW_SECONDS``.
+    The files in ``left`` were not started because the slow files took too long.
     """
 
     rows: bytes

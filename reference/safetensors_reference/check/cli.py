@@ -83,23 +83,23 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "digests_path",
     type=_FILE,
     metavar="FILE|hub",
-    help="Compare the SHA-256 of every file with the one listed in FILE, which has the format of sha256sum "
-    "output, or, with 'hub', with the one that is its name in a cache of the Hub. This option reads whole "
-    "files.",
+    help="Compare the SHA-256 of every file with the digest listed in FILE, which must have the format of "
+    "sha256sum output. With 'hub', compare files in a Hub cache with the digests in the names of their "
+    "blobs. This option reads whole files.",
 )
 @click.option(
     "--intoto",
     "intoto_path",
     type=_FILE,
     metavar="FILE",
-    help="Also write an unsigned in-toto statement with the SHA-256 of each file to FILE.",
+    help="Also write to FILE an unsigned in-toto statement with the SHA-256 of each file.",
 )
 @click.option(
     "--cyclonedx",
     "cyclonedx_path",
     type=_FILE,
     metavar="FILE",
-    help="Also write a CycloneDX bill of materials with the SHA-256 of each file to FILE.",
+    help="Also write to FILE a CycloneDX bill of materials with the SHA-256 of each file.",
 )
 def check(
     paths: tuple[str, ...],
@@ -125,14 +125,14 @@ def check(
     *.safetensors.index*.json file below it is checked. An index (*.index.json) is checked together with its
     shards.
 
-    For every fault, stc check prints the broken rule, the fault, its position and the bytes around it. It
-    reads the length prefix and the header, but never the data buffer. After checking several files, it also
-    prints the number of valid, invalid and unreadable files on standard error.
+    stc check reads the length prefix and the header of a file, but never the data buffer. For every fault, it
+    prints the broken rule, the fault, its position and the bytes around it. After checking several files, it
+    also prints the number of valid, invalid and unreadable files on standard error.
 
     If a directory contains an index, or numbered files such as model-00001-of-00003.safetensors, stc check
-    also checks these files together as one model. It reports missing shards, a wrong total size, tensors that
-    are missing, misplaced or duplicated, and files left over from an earlier save. For each model, one line
-    shows whether it is whole.
+    also checks these files together as one model. Possible faults of a model are missing shards, a wrong
+    total size, tensors that are missing, misplaced or duplicated, and files left over from an earlier save. A
+    model without any of these faults is reported as whole.
 
     \b
     Exit status:
@@ -364,7 +364,7 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
     yield click.style(f"{name}: {plural(len(faults), 'fault')}{_hint(result)}", bold=True)
     more = "more"
     if limit is not None and result.looks_like is not None and result.looks_like.kind == CUT_SHORT:
-        limit, more = 1, "more tensors that end after the end of the file"
+        limit, more = 1, "more tensors that extend past the end of the file"
     for fault in faults[:limit]:
         yield from _fault_lines(result.name, fault)
     if limit is not None and len(faults) > limit:

@@ -30,7 +30,10 @@ State = tuple[int, int, int, int]
 
 
 class DigestListError(ValueError):
-    """A list of digests cannot be used. The message is a single line and identifies the faulty line."""
+    """Raised if a list of digests cannot be used.
+
+    The message is a single line and identifies the faulty line.
+    """
 
 
 def state_of(name: str) -> State | None:
@@ -42,7 +45,7 @@ def state_of(name: str) -> State | None:
 
 
 def git_id_of(name: str) -> str:
-    """Return the id that Git gives the content of a small file. Raises UnreadableError."""
+    """Return the Git object id of the content of a small file. Raises UnreadableError."""
     import hashlib
 
     data = read_whole(name, MAX_LIST)
@@ -76,7 +79,7 @@ def sha256_of(name: str, state: State | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DigestResult:
-    """Comparison of one file with a list of digests; ``why`` explains why the file could not be read."""
+    """Result of comparing a file with a list of digests; ``why`` explains why the file could not be read."""
 
     name: str
     answer: Answer
@@ -132,9 +135,10 @@ def read_list(path: Path) -> dict[str, str]:
 
 
 class HubDigests:
-    """Digests in a cache of the Hub, where each file is a link to a blob with its digest as the name.
+    """Compares files in a Hub cache with their digests.
 
-    The digest is the SHA-256, or for small files the id that Git gives them. A file outside a cache has none.
+    Each file in a cache is a link to a blob that is named after its digest, which is the SHA-256 or, for
+    small files, the Git object id. Files outside a cache have no digest.
     """
 
     def __init__(self) -> None:
@@ -163,7 +167,11 @@ class HubDigests:
 
 
 class DigestList:
-    """A list of digests. Its names are relative to the candidate folder in which most of them exist."""
+    """Compares files with a list of digests.
+
+    Names in the list may be relative to the current folder, to the folder of the list or to one of
+    ``folders``. The folder that contains the most listed files is used.
+    """
 
     def __init__(self, path: Path, folders: Iterable[str]) -> None:
         listed = read_list(path)
@@ -189,13 +197,13 @@ class DigestList:
         return DigestResult(name, answer, listed, found, why)
 
     def rest(self) -> Iterator[DigestResult]:
-        """Yield results for listed files that were not checked. Files outside the folder are not opened."""
+        """Yield results for listed files that were not checked. Files outside that folder are not opened."""
         for key, (name, listed) in self._listed.items():
             if key in self._seen:
                 continue
             if os.path.isabs(name) or os.pardir in name.split("/"):  # noqa: PTH117 - text here
                 yield self._result(
-                    name, listed, None, "the name points outside the folder, so the file was not opened"
+                    name, listed, None, "the name refers to a file outside the folder, which was not opened"
                 )
             elif not os.path.lexists(key):
                 self.answers["missing"] += 1

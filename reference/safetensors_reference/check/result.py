@@ -50,7 +50,10 @@ class Alignment:
 
 
 def alignment(header: Header, boundary: int | None = None) -> Alignment:
-    """Return the alignment of the tensors, and the share of those aligned to ``boundary`` bytes if given."""
+    """Return the alignment of the tensors.
+
+    If ``boundary`` is given, also count the tensors and bytes that are aligned to this number of bytes.
+    """
     start = header.data_start
     unaligned = sum(
         (start + begin) % max(DTYPE_BITS[dtype] // 8, 1) != 0
@@ -62,7 +65,7 @@ def alignment(header: Header, boundary: int | None = None) -> Alignment:
 
 
 def _header_notes(header: Header) -> Iterator[IndexNote]:
-    """Yield what is noteworthy about a valid file."""
+    """Yield notes about a valid file."""
     place = 8, header.data_start
     if not header.tensors:
         yield IndexNote("FRM-09", "the file contains no tensors", *place)
@@ -101,7 +104,7 @@ class CheckResult:
 
     @property
     def looks_like(self) -> Likeness | None:
-        """What an invalid file looks like, or None if it resembles nothing known."""
+        """Kind of file that an invalid file looks like, or None if it is not recognized."""
         seen = self.index or self.explanation
         return None if seen is None else seen.looks_like
 
@@ -254,7 +257,7 @@ def _explain_remote_index(
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
-    """Result of checking one model. Its name is a folder and a stem, such as ``models/llama/model``."""
+    """Result of checking one model, whose name is a folder and a stem, such as ``models/llama/model``."""
 
     name: str
     folder: str
@@ -293,7 +296,7 @@ class ModelResult:
 
 
 class FolderModels:
-    """Checks the files of one folder and then their models, so that each file is read only once."""
+    """Checks the files of one folder and then their models, reading each file only once."""
 
     def __init__(self, folder: Folder, profile: ProfileName, boundary: int | None = None) -> None:
         self._profile, self._boundary = profile, boundary

@@ -44,7 +44,7 @@ Json = dict[str, object]
 
 
 def artifact_uri(name: str) -> str:
-    """Return a local path as a URI, relative if it is below the current folder, or a remote address."""
+    """Return the URI of a file, which is relative for local files below the current folder."""
     if is_remote(name):
         return quote(name, safe=":/@?&=%#", errors="surrogatepass")
     path = os.path.normpath(name)
@@ -113,7 +113,10 @@ class SarifLog:
     def _add(
         self, out: Json, identities: Counter[tuple[str, ...]], key: tuple[str, ...], path: JsonPath | None
     ) -> None:
-        """Add a result. Its fingerprint contains no byte positions, so it survives most changes to a file."""
+        """Add a result.
+
+        The fingerprint of a result contains no byte positions, so most changes to a file do not affect it.
+        """
         key = (*key, *map(repr, path or ()))
         identities[key] += 1
         text = json.dumps([*key, identities[key]])

@@ -72,7 +72,10 @@ class CheckRecord:
 
 
 def rule_book_digest() -> str:
-    """Return the SHA-256 of rules.toml followed by choices.toml. Audit reports use the same digest."""
+    """Return the SHA-256 of the concatenation of rules.toml and choices.toml.
+
+    Audit reports use the same digest.
+    """
     package = files("safetensors_reference.rules")
     return hashlib.sha256(
         b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))

@@ -1,10 +1,10 @@
-"""Device memory and copies to it. This module contains all code that differs between devices.
+"""Allocates device memory and copies data to it. All code that differs between devices is in this module.
 
-Engines are thin, so that tests on the CPU cover most of the code that accelerators use. Copies to an
-accelerator run on their own streams. They start after the work that was queued on the caller's stream when
-the memory was allocated, because a previous owner of the memory may still be using it on that stream. The
-caller's stream waits for the copies, so it may use or free the tensors immediately. Other streams have to
-wait for the caller's stream, as usual in torch.
+Engines are thin, so tests on the CPU cover most of the code that accelerators use. Copies to an accelerator
+run on their own streams. These copies start after the work that was queued on the caller's stream when the
+memory was allocated, because a previous owner of the memory may still be using it on that stream. The
+caller's stream waits for the copies, so work on that stream may use or free the tensors immediately. Other
+streams have to wait for the caller's stream, as usual in torch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POPULATE = 64 << 10
 
 
 class DeviceError(SafetensorsError, RuntimeError):
-    """The device, its memory or an optional reading method failed. The file may still be valid."""
+    """Raised if the device, its memory or an optional reading method fails. The file may still be valid."""
 
 
 def release_frames(err: BaseException, handled: BaseException | None = None) -> None:
@@ -65,7 +65,7 @@ class Lane(Protocol):
 
 
 class Engine(Protocol):
-    """A device, used by a single load."""
+    """The device of a single load."""
 
     device: torch.device
     pinned: bool
@@ -83,7 +83,7 @@ class Engine(Protocol):
     def ready(self) -> None:
         """Mark the point at which all memory has been allocated.
 
-        Lanes opened later wait for the work queued before it.
+        Lanes that are opened later wait for all work queued before this point.
         """
         ...
 
@@ -135,7 +135,7 @@ class CpuLane:
 
 
 class CpuEngine:
-    """Allocates memory in this process. Page faults are spread over the threads that copy."""
+    """Allocates memory in this process. The threads that copy data share the cost of page faults."""
 
     pinned = False
 
@@ -163,7 +163,8 @@ class CpuEngine:
 class AcceleratorLane:
     """A stream, which becomes the current stream of the thread that creates the lane.
 
-    On CUDA, its priority prevents it from alternating with the streams of torch and NCCL.
+    On CUDA, the priority of the stream prevents the device from alternating between this stream and those of
+    torch and NCCL.
     """
 
     def __init__(self, device: torch.device, caller: torch.Stream, start: torch.Event) -> None:
@@ -194,7 +195,7 @@ class AcceleratorLane:
 
 
 class AcceleratorEngine:
-    """One device of any type that ``torch.accelerator`` supports: CUDA and ROCm, XPU, MTIA and others.
+    """A device of any type that ``torch.accelerator`` supports, such as CUDA, ROCm, XPU and MTIA.
 
     Creating an engine does not initialize CUDA, which would use device memory.
     """
@@ -270,7 +271,7 @@ def open_engine(device: str | torch.device | None, cpus: Iterable[int] | None = 
 
 
 def identity_of(device: torch.device) -> str | None:
-    """Return a name that two processes share only if they use the same accelerator, or None for the CPU."""
+    """Return a name that identifies an accelerator across machines, or None for the CPU."""
     if device.type == "cpu":
         return None
     properties = getattr(torch.get_device_module(device), "get_device_properties", None)

@@ -56,7 +56,7 @@ def load_file(
 ) -> dict[str, TorchTensor]:
     """Load a file onto a device.
 
-    All tensors are views of one buffer that holds the data of the file, and each of them keeps the whole
+    All tensors are views of one buffer with the data of the file, and any of these tensors keeps the whole
     buffer alive. Sub-byte tensors have the same types as in ``safetensors_reference.torch``. The current
     stream may use the tensors immediately, but other streams have to wait for it.
 
@@ -68,18 +68,19 @@ def load_file(
         dtype: convert floating-point tensors to this type on the device; packed tensors keep their type. The
             buffer of a file is freed when its tensors are converted.
         all_dtypes: also convert integers, booleans and complex numbers.
-        align: alignment of every tensor in bytes, a power of two up to 256. On the CPU, it is at most 64 if
-            ``dtype`` or ``clone`` copies the tensors. Tensors are always aligned to their element size.
+        align: alignment of every tensor in bytes, a power of two up to 256. On the CPU, the alignment is at
+            most 64 if ``dtype`` or ``clone`` copies the tensors. Tensors are always aligned to their element
+            size.
         clone: give every tensor its own memory. This temporarily needs memory for a second copy of
             the file.
         threads: number of worker threads; by default one per core, but at most 12.
-        chunk: maximum number of bytes that are read and copied together. It is limited to the slot size of
-            the staging ring, which is also the default on CUDA.
+        chunk: maximum number of bytes that are read and copied together. The slot size of the staging ring is
+            both the upper limit and the default on CUDA.
         direct: read with O_DIRECT, bypassing the page cache.
         gds: read with GPUDirect Storage through KvikIO, which ignores ``threads``, ``chunk`` and ``cpus``.
         cpus: numbers of the CPUs on which the worker threads run and allocate staging memory; by default
             those of the NUMA node of the device, if the system reports it.
-        profile: profile that decides the points on which readers may differ.
+        profile: profile to use where readers may differ.
 
     Returns:
         A mapping of names to tensors, in header order.
@@ -115,9 +116,9 @@ def load_files(
 ) -> dict[str, TorchTensor]:
     """Load several files onto a device, such as all shards of a model. Either all files are loaded or none.
 
-    Each file has its own buffer. Arguments and errors are the same as for ``load_file``, except that each of
-    ``names`` may be in any of the files. AccessError is also raised if two files have a tensor with the same
-    name.
+    Each file has its own buffer. Arguments and errors are the same as for ``load_file``, except that the
+    tensors in ``names`` may be in any of the files. AccessError is also raised if two files have a tensor
+    with the same name.
     """
     if isinstance(paths, (str, os.PathLike)):
         raise AccessError("load_files accepts a list of paths; load_file accepts one path")
@@ -161,9 +162,7 @@ class _LoadOptions:
         if self.direct and self.gds:
             raise AccessError("direct=True and gds=True cannot be used together")
         if type(torch.empty(0, device="cpu")) is not torch.Tensor:
-            raise AccessError(
-                "a torch mode such as FakeTensorMode is active, in which tensors have no memory"
-            )
+            raise AccessError("tensors have no memory because a torch mode such as FakeTensorMode is active")
 
 
 class _File(NamedTuple):
@@ -272,7 +271,7 @@ def check_request(**values: object) -> None:
 def check_rows(
     file: str, wanted: Iterable[TensorRow], dtype: torch.dtype | None = None, all_dtypes: bool = False
 ) -> None:
-    """Check that torch can represent the tensors, before any memory is allocated.
+    """Before any memory is allocated, check that torch can represent the tensors.
 
     Raises UnsupportedDtypeError or AccessError.
     """
@@ -289,7 +288,9 @@ def check_rows(
     except AccessError as err:
         raise type(err)(f"{file}: {err}", err.code, err.rule) from err
     if dtype is not None and all_dtypes and not dtype.is_complex and "C64" in codes:
-        raise AccessError(f"{file}: cannot convert complex tensors to {dtype}; select others with names=")
+        raise AccessError(
+            f"{file}: cannot convert complex tensors to {dtype}; load only other tensors with names="
+        )
 
 
 def _reader(file: _File, settings: _LoadOptions, stack: ExitStack) -> Reader:

@@ -18,7 +18,7 @@ SYSFS = Path("/sys")
 
 
 def checked_cpus(cpus: Iterable[int]) -> frozenset[int]:
-    """Return the CPUs that a caller chose. Raises AccessError if this process may not use them."""
+    """Return the CPUs that a caller chose. Raises AccessError if this process is not allowed to use them."""
     try:
         given = list(cpus)
         chosen = frozenset(map(index, given))

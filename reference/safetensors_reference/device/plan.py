@@ -1,4 +1,4 @@
-"""Plans the buffer of a file before any data is read. The plan gives every byte a position in the buffer.
+"""Plans the buffer of a file before any data is read. The plan assigns every byte a position in the buffer.
 
 All positions are in bytes: ``file_at`` is a position in the file, and ``at`` is a position in the buffer. The
 layout of the buffer does not depend on the header length.
@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
 def make_plan(header: Header, names: Collection[str] | None = None, align: int = 1) -> Plan:
     """Plan a buffer in which each tensor begins at a multiple of ``align`` and of its element size.
 
-    A gap before a tensor moves all following tensors. If no gaps are needed, the buffer has the same content
+    A gap before a tensor shifts all following tensors. If no gaps are needed, the buffer has the same content
     as the data buffer of the file.
     """
     wanted: list[TensorRow] = list(rows(header.tensors))
@@ -120,7 +120,7 @@ def cut(segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]:
 
 
 def cut_on_grid(segments: Iterable[Segment], chunk: int, grid: int) -> Iterator[Chunk]:
-    """Cut segments at multiples of ``grid``, for readers that cannot scatter.
+    """Cut segments at multiples of ``grid``, for readers that cannot scatter data.
 
     Each chunk is a single piece.
     """

@@ -1,6 +1,6 @@
-"""Readers that fill a slot with a chunk of the file, either through the page cache or with O_DIRECT.
+"""Fills slots with chunks of a file, reading either through the page cache or with O_DIRECT.
 
-O_DIRECT is suitable for files on fast disks that are read only once. It reads whole blocks. A read therefore
+O_DIRECT is suitable for files on fast disks that are read only once. O_DIRECT reads whole blocks, so a read
 includes up to a page before and after the chunk, but only the chunk itself is copied.
 """
 
@@ -21,7 +21,7 @@ HINT = "load without direct=True"
 
 
 class Reader(Protocol):
-    """Reads one open file. ``in_place`` is True if each chunk is read to the start of its slot."""
+    """Reads one open file. ``in_place`` is True if each chunk begins at the start of its slot."""
 
     source: PathSource
     in_place: bool

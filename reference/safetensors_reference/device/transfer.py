@@ -1,15 +1,15 @@
-"""Moves chunks from files to a device with several threads, either completely or not at all.
+"""Moves chunks from files to a device with several threads. A transfer either succeeds completely or fails.
 
-The calling thread only waits, so Ctrl-C does not interrupt any other work. The first error stops all workers.
+The calling thread only waits, so Ctrl-C interrupts nothing but this wait. The first error stops all workers.
 Each worker waits for its queued copies before it releases the buffer, even after an interrupt.
 
 On the CPU, readers write directly to the target if they can. Otherwise, chunks are copied through a staging
-ring. Pinning memory takes as long as copying it several times. Therefore each process has only one ring per
-kind of memory, which all loads share. Slots are created on demand and kept.
+ring. Pinning memory takes as long as copying it several times. Each process therefore has only one ring per
+kind of memory, which all loads share. Slots are created on demand and reused.
 
 A worker uses at most one slot and never waits for a second one, so loads cannot block each other. Workers get
 slots in the order of their requests. As soon as its copy is queued, a worker returns its slot together with a
-mark, and the next worker waits for that mark.
+mark for the end of the copy. The next worker waits for that mark.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Ring:
             return len(self._free)
 
     def clear(self) -> None:
-        """Free all slots that no load is using, after their last copies."""
+        """Free all slots that no load is using, as soon as their last copies are complete."""
         with self._changed:
             slots = list(self._free)
             self._free.clear()
@@ -154,8 +154,8 @@ def configure(slots: int = SLOTS, slot_bytes: int = SLOT_BYTES) -> None:
 
     Args:
         slots: maximum number of slots. With two slots per thread, reads and copies overlap.
-        slot_bytes: size of a slot in bytes, a multiple of 4,096 and at least 16,384. It limits the size of
-            chunks. torch rounds pinned allocations up to a power of two, so other sizes waste memory.
+        slot_bytes: size of a slot in bytes, a multiple of 4,096 and at least 16,384. Chunks cannot be larger
+            than a slot. torch rounds pinned allocations up to a power of two, so other sizes waste memory.
 
     Raises AccessError if a size is invalid, or if a ring of a different size already exists.
     """
@@ -204,7 +204,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Target(NamedTuple):
-    """A file to read, and the device memory for it, which is uint8[plan.size]."""
+    """A file to read, and the device memory for its data, which is uint8[plan.size]."""
 
     reader: Reader
     segments: Sequence[Segment]
@@ -303,7 +303,7 @@ class Transfer:
 class _Worker:
     """A thread that can be joined reliably.
 
-    Up to Python 3.12, an interrupted ``Thread.join`` marks a running thread as finished.
+    In Python 3.12 and earlier, interrupting ``Thread.join`` marks a running thread as finished.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Names and addresses of files: models, their indexes and shards (IDX-15, IDX-16), and remote files.
+"""Parses the names and addresses of local and remote files, indexes and shards (IDX-15, IDX-16).
 
 A model that consists of several files has an index, or its files have numbered names such as
 ``model-00001-of-00003.safetensors``.
@@ -19,8 +19,9 @@ MODEL_FILES = "*.safetensors or *.safetensors.index*.json"
 NO_MODEL_FILES = f"contains no {MODEL_FILES}"
 CONSOLIDATED = "consolidated"
 MAX_STRAYS = 100
-"""Maximum number of other files in a folder that are compared with its models, because their headers stay in
-memory. A folder with more of them is a collection of files.
+"""Maximum number of other files in a folder that are compared with its models.
+
+The headers of these files stay in memory. A folder with more files is probably just a collection of files.
 """
 HUB = "hf://"
 WEB = ("https://", "http://")
@@ -68,12 +69,12 @@ class Folder(NamedTuple):
 
     @classmethod
     def problem(cls, address: str, why: str) -> Folder:
-        """Return a folder whose only item explains why ``address`` cannot be read."""
+        """Return a folder with a single item, which explains why ``address`` cannot be read."""
         return cls(None, [FileInput(address, problem=why)], False)
 
 
 class SourceError(Exception):
-    """A source cannot be used. The message is a single line that identifies the source."""
+    """Raised if a source cannot be used. The message is a single line that identifies the source."""
 
 
 def is_remote(name: str) -> bool:
@@ -107,7 +108,7 @@ def shard_name(stem: str, number: int, count: int) -> str:
 
 
 class ShardNumber(NamedTuple):
-    """A parsed shard name. It identifies shard ``number`` of ``total`` in the model ``stem``."""
+    """A parsed shard name, which identifies shard ``number`` of ``total`` in the model ``stem``."""
 
     stem: str
     number: int
@@ -120,14 +121,14 @@ def parse_shard_number(name: str) -> ShardNumber | None:
 
 
 def sibling_name(name: str, number: int) -> str:
-    """Return the name of another shard of the same set, with as many digits as in ``name``."""
+    """Return the name of another shard of the same model, with as many digits as in ``name``."""
     match = _NUMBERED.fullmatch(name)
     assert match is not None
     return f"{name[: match.start('number')]}{number:0{len(match['number'])}}{name[match.end('number') :]}"
 
 
 def index_stem(name: str) -> str | None:
-    """Return the usual beginning of an index's shard names, or None if ``name`` is not an index.
+    """Return the stem that the shards of an index usually have, or None if ``name`` is not an index.
 
     The index ``m.safetensors.index.fp16.json`` has shards such as ``m.fp16-00001-of-00002.safetensors``.
     """
@@ -138,7 +139,7 @@ def index_stem(name: str) -> str | None:
 
 
 def is_model_file(name: str) -> bool:
-    """Return whether a directory argument includes this file, which must be ``*.safetensors`` or an index."""
+    """Return whether a directory argument includes files with this name (``*.safetensors`` and indexes)."""
     return name.endswith(SUFFIX) or index_stem(name) is not None
 
 
@@ -153,7 +154,8 @@ def is_index(name: str) -> bool:
 class ModelFiles:
     """Files that may form a model. Some loaders use ``rivals`` instead of some or all of the other files.
 
-    ``strays`` are all other files without a number; some loaders read every file in the folder.
+    ``strays`` are all other files without a number. They matter because some loaders read every file in a
+    folder.
     """
 
     stem: str
@@ -169,7 +171,7 @@ class ModelFiles:
 
 
 def find_models(names: Iterable[str]) -> list[ModelFiles]:
-    """Return the models in a folder that consist of several files. Models with an index come first."""
+    """Return those models in a folder that consist of several files. Models with an index come first."""
     sets: dict[str, dict[int, list[str]]] = {}
     indexes: dict[str, str] = {}
     single: set[str] = set()
@@ -210,7 +212,10 @@ def find_models(names: Iterable[str]) -> list[ModelFiles]:
 
 
 def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int]]:
-    """Return the missing ranges (first, last) in a set of ``count`` shards, which may be numbered from 0."""
+    """Return the ranges (first, last) of missing shards in a model of ``count`` shards.
+
+    The shards are numbered from 0 or 1.
+    """
     first = 0 if 0 in numbers else 1
     end = first + count
     gaps = []
@@ -227,8 +232,9 @@ def missing_numbers(numbers: Collection[int], count: int) -> list[tuple[int, int
 def find_gaps(names: Iterable[str]) -> dict[str, str]:
     """Find gaps in names such as ``out-00001.safetensors``, which do not contain the number of files.
 
-    Return a mapping of the first name after each gap to the first missing name. At least three files must
-    exist, and more than are missing. Otherwise the numbers may have another meaning, such as a step.
+    Return a mapping of the first name after each gap to the first missing name. Gaps are reported only if at
+    least three files exist and more files exist than are missing. Otherwise, the numbers may have another
+    meaning, such as training steps.
     """
     sets: dict[str, dict[int, str]] = {}
     for name in names:

@@ -1,7 +1,7 @@
 """Reads the beginning of a file with one local read, or with at most two range requests.
 
 A fetcher reads ranges of files in one store. Its methods are coroutines because an audit reads many files at
-once. ``RemoteSource`` in ``stores`` lets code that reads one file after another use the same fetchers.
+the same time. Code that is not asynchronous uses the same fetchers through ``RemoteSource`` in ``stores``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FIRST_WAIT = 0.1
 LONGEST_WAIT = 30.0
 """Maximum number of seconds between two attempts, regardless of what the server requests."""
 SECONDS = 30.0
-"""Maximum wait in seconds for a response. The time for its bytes at ``MIN_BYTES_PER_SECOND`` is added."""
+"""Maximum wait in seconds for a response, plus the time that its bytes take at ``MIN_BYTES_PER_SECOND``."""
 MIN_BYTES_PER_SECOND = 256 << 10
 FILE_SECONDS = 600.0
 MEMORY_BUDGET = 128 << 20
@@ -49,7 +49,7 @@ NotRead = Literal["missing", "refused", "unreachable", "changed", "no-ranges", "
 
 
 class NotReadError(PortableError):
-    """The validity of a file is unknown. ``verdict`` gives the reason."""
+    """Raised if the validity of a file cannot be determined. ``verdict`` gives the reason."""
 
     def __init__(self, verdict: NotRead, note: str, requests: int = 0, received: int = 0) -> None:
         super().__init__(note)
@@ -79,7 +79,10 @@ def time_for(count: int) -> float:
 
 
 class TransientError(NotReadError):
-    """A failure that a retry may fix; ``after`` is the wait in seconds that the server requests."""
+    """Raised for a failure that a retry may fix.
+
+    ``after`` is the number of seconds that the server asks clients to wait.
+    """
 
     after = 0.0
 
@@ -143,7 +146,10 @@ class Fetcher:
         raise NotImplementedError
 
     async def is_unchanged(self, item: FileInput, head: Head) -> bool:
-        """Return whether a file with faults has kept its version and size. Raises like ``part``."""
+        """Return whether a file with faults still has the same version and size.
+
+        Raises the same errors as ``part``.
+        """
         raise NotImplementedError
 
     async def head(self, item: FileInput, need: Need = bytes_needed) -> Head:
@@ -158,7 +164,7 @@ class Fetcher:
 
 
 class LocalFetcher(Fetcher):
-    """Reads local files. It never waits, so it runs without an event loop."""
+    """Reads local files. Its coroutines never wait, so they run without an event loop."""
 
     waits = False
 
@@ -259,7 +265,10 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
 
 
 async def with_retries(ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Await ``ask()`` up to ``ATTEMPTS`` times while it raises TransientError, with growing random pauses."""
+    """Await ``ask()`` up to ``ATTEMPTS`` times, as long as it raises TransientError.
+
+    The delays between attempts are random and increase.
+    """
     attempt = 1
     while True:
         try:

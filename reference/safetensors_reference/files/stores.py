@@ -51,7 +51,10 @@ def file_system(store: str, **options: Any) -> Any:
 
 
 def open_store(address: str, **options: Any) -> tuple[str, Any, str]:
-    """Return the store for an address, its file system and the path within the store. Raises SourceError."""
+    """Return the store of an address, the file system of the store, and the path within the store.
+
+    Raises SourceError.
+    """
     try:
         from fsspec.core import url_to_fs
 
@@ -84,7 +87,7 @@ def address_of(store: str, fs: Any, path: str) -> str:
 
 
 def listed_input(store: str, fs: Any, path: str, about: Mapping[str, Any]) -> FileInput:
-    """Return a file with the size and version from ``about``, its entry in a listing."""
+    """Return a file, with its size and version taken from ``about``, which is its entry in a listing."""
     address = address_of(store, fs, path)
     try:
         # The file system of the Hub is synchronous and sends several requests per file.
@@ -198,7 +201,7 @@ def _pages(top: str) -> Iterator[Folder]:
 
 
 def remote_input(line: str) -> tuple[str | None, FileInput]:
-    """Return the store of an address and the file in that store."""
+    """Return the store and the file that an address refers to."""
     if line.startswith(WEB) and "::" not in line:
         return WEB_STORE, FileInput(line, line)
     try:
@@ -221,7 +224,7 @@ class UnreachableStore(Fetcher):
 
 
 class StoreFetcher(Fetcher):
-    """Reads ranges with an fsspec file system, which first retries failed requests itself."""
+    """Reads ranges with an fsspec file system, which has its own retries."""
 
     def __init__(self, fs: Any) -> None:
         self.fs = fs
@@ -289,7 +292,7 @@ def fetcher_of(store: str) -> tuple[Fetcher, Any]:
 
 
 class RemoteSource(Uncopied):
-    """Source for one file on the Hub or on a web server. It uses the same retries and limits as an audit."""
+    """Source for one file on the Hub or on a web server, with the same retries and limits as an audit."""
 
     def __init__(self, address: str) -> None:
         self.name = address

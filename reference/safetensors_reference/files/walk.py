@@ -76,7 +76,7 @@ def _folders(sources: Sequence[str], lists: Sequence[str]) -> Iterator[Folder]:
 
 
 def expand_paths(arguments: Sequence[str]) -> Iterator[tuple[Folder, list[FileInput]]]:
-    """Yield the folders that the arguments of ``stc check`` refer to, each with the files not yet yielded.
+    """Yield the folders that the arguments of ``stc check`` refer to, with the files to check.
 
     The arguments are expanded lazily and in order, and each file is yielded only once. A directory is
     expanded to every file below it that ``is_model_file`` accepts, in sorted order. Links to files are
@@ -192,9 +192,9 @@ def _item(line: str) -> tuple[str | None, FileInput]:
 
 
 class ProgressBar:
-    """Progress bar on standard error. Results must be printed inside ``hidden``.
+    """Progress bar on standard error. Print results only while the bar is ``hidden``.
 
-    A thread counts the files in the local directories among ``sources`` to determine the time left.
+    To estimate the remaining time, a thread counts the files in those ``sources`` that are local directories.
     """
 
     def __init__(self, sources: Sequence[str] = (), console: Console | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Reads files and pages of links over HTTP, enforces limits and checks every redirect."""
+"""Reads files and pages with links over HTTP, enforcing limits and checking every redirect."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ class RequestTarget(NamedTuple):
 
 
 class Web:
-    """Sends requests with the settings of ``fs``. Only the origin of the first address gets ``headers``."""
+    """Sends requests with the settings of ``fs``.
+
+    ``headers`` are sent only to the origin of the first address.
+    """
 
     def __init__(self, fs: Any, headers: Mapping[str, str] | None = None) -> None:
         self.fs, self.headers = fs, dict(headers or {})
@@ -143,7 +146,10 @@ class Web:
         return self._host_scopes[host]
 
     async def links(self, address: str) -> tuple[list[str], bool]:
-        """Return the links to addresses below a page, and whether any was too long. Raises NotReadError."""
+        """Return the links of a page to addresses below it, and whether any link was too long.
+
+        Raises NotReadError.
+        """
         fields = {"Accept-Encoding": "identity"}
         data = bytearray()
         async with self.get(RequestTarget(address, address), fields, USUAL_PAGE) as (answer, _):
@@ -165,7 +171,10 @@ class Web:
 
 
 class WebFetcher(Fetcher):
-    """Reads ranges over HTTP. Unlike the file system of fsspec, it checks each response (NET-01)."""
+    """Reads ranges over HTTP.
+
+    Unlike the HTTP file system of fsspec, this fetcher checks each response (NET-01).
+    """
 
     def __init__(self, web: Web) -> None:
         self.web = web

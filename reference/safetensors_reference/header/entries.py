@@ -1,6 +1,6 @@
 """Reads tensor entries and the metadata map from the members of the header object, and stores the entries.
 
-The stored entries need about as much memory as their text (LIM-03): their fields are kept in columns, and
+The stored entries need about as much memory as their text (LIM-03). Their fields are stored in columns, and
 ``Entry`` objects are created only on access, one at a time.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FIELDS = ("dtype", "shape", "data_offsets")
 U64_MAX = 2**64 - 1
 MANY_KEYS = 10_000
-"""Number of metadata keys up to which a dict is used. A dict needs about a hundred bytes per key."""
+"""Number of metadata keys up to which a dict is used, which needs about a hundred bytes per key."""
 _DTYPES: tuple[str | None, ...] = (None, *DTYPE_BITS)
 _DTYPE_NUMBER = {dtype: number for number, dtype in enumerate(_DTYPES)}
 _SHAPE, _OFFSETS, _SHAPE_PLACE, _OFFSETS_PLACE = 1, 2, 4, 8
@@ -78,14 +78,17 @@ class EntryReader:
         choice: str | None = None,
         tolerated: bool | None = None,
     ) -> None:
-        """Report a fault. It is tolerated if its choice has a selected option other than ``reject``."""
+        """Report a fault.
+
+        By default, the fault is tolerated if an option other than ``reject`` is selected for its choice.
+        """
         if tolerated is None:
             tolerated = choice is not None and self._options[choice] != "reject"
         start, end = self._base + node.start, self._base + node.end
         self._sink(Fault(code, rule, message, start, end, path, choice), tolerated)
 
     def entry(self, name: str, node: Node) -> Entry | None:
-        """Read the value of a tensor name (ENT-01 to ENT-06). Return None if it is not a valid entry."""
+        """Read the entry of a tensor (ENT-01 to ENT-06). Return None if the entry is not valid."""
         path: JsonPath = (name,)
         if node.kind == "array":
             count = node.count
@@ -265,7 +268,7 @@ class EntryReader:
         return 0 if tolerated else None
 
     def metadata(self, node: Node) -> Mapping[str, str] | None:
-        """Read the metadata map (MET-01 to MET-04). Return None if it is null or not an object."""
+        """Read the metadata map (MET-01 to MET-04). Return None if the value is null or not an object."""
         path: JsonPath = ("__metadata__",)
         if node.kind != "object":
             choice = "metadata-null" if node.kind == "null" else None
@@ -292,7 +295,10 @@ class EntryReader:
 
 
 def _product(dims: Iterable[int]) -> int | None:
-    """Multiply until the first 64-bit overflow, because a hostile shape may have many dimensions."""
+    """Multiply ``dims``, stopping at the first 64-bit overflow.
+
+    A hostile shape may have many dimensions.
+    """
     product = 1
     for dim in dims:
         product *= dim
@@ -314,7 +320,10 @@ class Entries(Sequence[Entry]):
         self._places = array("I")
 
     def put(self, entry: Entry, *, hidden: bool = False) -> Entry | None:
-        """Add an entry. Return the entry that it replaces, if any; a hidden one is never replaced."""
+        """Add an entry, and return the entry of the same name that it replaces, if any.
+
+        A hidden entry replaces no other entry, and no other entry replaces it.
+        """
         number = None if hidden else self.names.find(entry.name)
         old = None if number is None else self[number]
         if number is None:
@@ -336,7 +345,7 @@ class Entries(Sequence[Entry]):
         return old
 
     def offsets(self, number: int) -> tuple[int, int] | None:
-        """Return the first byte and the end of an entry in the data buffer, or None if they are unknown."""
+        """Return the start and end of an entry in the data buffer, or None if they are unknown."""
         record = self._record_of[number]
         if not self._known[record] & _OFFSETS:
             return None
@@ -397,7 +406,9 @@ class Tensors(Rows):
 
 
 class Ranges(Sequence[Range]):
-    """Byte ranges of all entries that have one: those in ``first``, and then those in ``entries``.
+    """Byte ranges of the entries in ``first`` and then of those in ``entries``.
+
+    Entries without a range are skipped.
 
     ``base`` is added to the position of each declaration.
     """

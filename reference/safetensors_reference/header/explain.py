@@ -1,9 +1,9 @@
 """The explaining path: reads a header strictly and collects every fault with its position.
 
-In this package, the explaining path decides whether a file is valid. It reads the header token by token and
-continues after every fault that leaves the structure clear. For each fault, it reports the broken rule and
-the bytes that break it. It reads only the length prefix and the header; for the data buffer, it needs only
-the size.
+In this package, the explaining path decides whether a file is valid. It reads the header token by token, and
+continues after a fault as long as the structure of the header is clear. For each fault, it reports the broken
+rule and the bytes that break it. It reads only the length prefix and the header. It needs to know the size of
+the data buffer, but not its content.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _JSON_SPACE = b" \t\n\r"
 
 
 class InvalidFileError(InvalidError["Explanation"]):
-    """The file breaks rules of the format; ``explanation`` contains all faults."""
+    """Raised if a file breaks rules of the format; ``explanation`` contains all faults."""
 
 
 @dataclass(slots=True)
@@ -46,14 +46,14 @@ class Explanation:
     Attributes:
         name: name of the input, used in messages.
         size: size of the file in bytes.
-        profile: profile that decides the points on which readers may differ.
+        profile: profile to use where readers may differ.
         faults: all faults in file order.
         tolerated: faults that the profile tolerates, in file order.
         header: the header, or None if there are any faults.
         ranges: declared byte ranges of the entries, available even if there are faults.
         data_start: file position of the data buffer, or None if the framing is broken.
         cut: True if the reader stopped at ``FAULT_LIMIT`` faults or because it ran out of memory.
-        looks_like: what an invalid file looks like, or None if it resembles nothing known.
+        looks_like: kind of file that an invalid file looks like, or None if it is not recognized.
     """
 
     name: str
@@ -109,7 +109,7 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
 def explain_source(
     source: Source, profile: ProfileName = "hardened", header: bytes | None = None
 ) -> Explanation:
-    """Explain an open source. If you have already read its header, pass it as ``header``."""
+    """Explain an open source. If its header has already been read, pass it as ``header``."""
     check_profile(profile)
     try:
         return _with_likeness(_Explainer(source, profile).run(header), source)
@@ -152,7 +152,7 @@ def framing_fault(prefix: bytes, size: int) -> Fault | None:
 
 
 class _TooManyError(Exception):
-    """The file has more faults than the reader collects."""
+    """Raised if a file has more faults than the reader collects."""
 
 
 class _Explainer:
@@ -332,7 +332,7 @@ class _Explainer:
 
 
 class _Seen:
-    """All member names so far, and the position where each of them first appeared."""
+    """All member names so far, and the position of the first occurrence of each name."""
 
     def __init__(self) -> None:
         self._names = Names()

@@ -3,12 +3,11 @@
 Unlike general JSON libraries, it provides everything that a header needs: byte positions of every token,
 exact numbers (kept as text) with any number of digits, a fixed depth limit (HDR-16), checks of strings for
 control characters (HDR-14), escapes and surrogates (HDR-15), and recovery after faults that leave the
-structure clear. It does not report repeated keys. They are left to the caller, which knows what the object
-means.
+structure clear. Repeated keys are not reported here, because only the caller knows what an object means.
 
-A node needs many times as much memory as its text (LIM-03). Therefore a container of more than ``SHORT``
-bytes keeps no nodes. Its text is checked when it is first read, and read again on each access, one member at
-a time.
+A node needs many times as much memory as its text (LIM-03). A container of more than ``SHORT`` bytes
+therefore stores no nodes. The reader checks its text once, and reads it again on each access, one member at a
+time.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _WORD = re.compile(rb"[-+.0-9A-Za-z_$]+")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
 _PARTS = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?")
 SHORT = 512
-"""Size in bytes up to which a container keeps its nodes."""
+"""Size in bytes up to which a container stores its nodes."""
 PIECES = 4096
 """Number of string parts that are joined at a time. Each part is a Python object, however short it is."""
 UTF8_BLOCK = 1 << 20
@@ -65,12 +64,13 @@ _ESCAPES = {
 class Node:
     """One JSON value.
 
-    ``value`` depends on the kind of the node: the decoded text of a string, the literal text of a number, a
-    list of nodes for an array, and a list of (key, value) pairs of nodes for an object. For a long array or
-    object, it is a ``Long``. For other kinds, it is None.
+    ``value`` is the decoded text of a string, the literal text of a number, the list of nodes of an array, or
+    the list of (key, value) pairs of nodes of an object. For a long array or object, ``value`` is a ``Long``.
+    For other nodes, it is None.
 
     ``start`` and ``end`` are byte positions in the header; ``end`` is exclusive. ``exact`` is False for a
-    string with a fault, because its replacement text must not make it equal to another string.
+    string with a fault. The text of such a string is only a replacement, which may accidentally equal another
+    string.
     """
 
     kind: Kind
@@ -114,7 +114,10 @@ class Abandon(Exception):  # noqa: N818 - control flow, invisible to users
 
 
 class TooDeep(Abandon):
-    """Raised when the value at ``at``, of the member ``key``, is nested too deeply."""
+    """Raised when a value is nested too deeply.
+
+    The value begins at ``at``. ``key`` is its key if it is a member of an object.
+    """
 
     key: Node | None = None
     at: int = 0
@@ -148,7 +151,7 @@ class JsonReader:
         self.report("HDR_NOT_JSON", "HDR-07", message, start, end, None)
 
     def members(self, depth: int) -> Iterator[tuple[Node, Node]]:
-        """Yield the members of the object at ``pos`` one at a time, and leave ``pos`` at its end.
+        """Yield the members of the object at ``pos`` one at a time, and advance ``pos`` to its end.
 
         ``depth`` is the number of open containers, including this object. Values are yielded as they are
         read, so a caller that drops them needs little memory.
@@ -387,7 +390,7 @@ def _simple_members(kind: Kind, levels: int) -> re.Pattern[bytes]:
 
 
 class Long:
-    """A long container that keeps no nodes. Each access reads its nodes again, one at a time."""
+    """A long container, whose nodes are not stored. Each access reads the nodes again, one at a time."""
 
     __slots__ = ("_data", "_depth", "_end", "_start")
 
@@ -445,7 +448,7 @@ class Long:
 
 
 class Unfinished(Long):
-    """A container read only up to and including a value that is nested too deeply."""
+    """A container that was read only up to and including a value that is nested too deeply."""
 
     __slots__ = ()
 
@@ -465,7 +468,10 @@ class Unfinished(Long):
 
 
 def unfinished(data: bytes, at: int, end: int, depth: int) -> Node:
-    """Return the container at ``at``, inside ``depth`` others, that the reader stopped reading at ``end``."""
+    """Return the unfinished container that begins at ``at`` and was read up to ``end``.
+
+    ``depth`` is the number of containers around it.
+    """
     reader = _silent(data, at)
     first = reader.skip_space()
     start = reader.pos

@@ -1,4 +1,4 @@
-"""Checks that the byte ranges of all tensors fit together to form the data buffer (OFF-03 to OFF-13)."""
+"""Checks that the byte ranges of all tensors together form the data buffer (OFF-03 to OFF-13)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Range(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Dtype and shape for the diagram, with ``?`` for unknown values."""
+        """Dtype and shape as shown in the diagram, with ``?`` for unknown values."""
         some = None if self.shape is None else tuple(islice(self.shape, 8))
         return f"{self.dtype or '?'}{show_shape(some, 0 if self.shape is None else len(self.shape))}"
 

@@ -1,6 +1,7 @@
-"""Says what a file that is not valid looks like: a file of another kind, a damaged copy or one cut short.
+"""Recognizes invalid files as files of another kind, damaged copies or truncated files.
 
-A hint explains faults. It never changes a verdict, a code or a rule, and valid files never get one.
+The result is a hint that helps to explain faults. A hint never changes a verdict, a code or a rule, and a
+valid file never gets a hint.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from .layout import Range
 
 SAMPLE = 32 << 10
-"""Number of first bytes that are examined. Every source has read at least this many, so they cost nothing."""
+"""Number of bytes that are examined at the start of a file.
+
+Every source has already read at least this many bytes, so examining them costs nothing.
+"""
 CUT_SHORT = "cut-short"
 _MAX_TEXT = 4096
 _MIN_ZEROS = 16
@@ -112,10 +116,10 @@ _FORMS = (
 
 
 def likeness(head: bytes, size: int, extra: int | None = None) -> Likeness | None:
-    """Return what an invalid file of ``size`` bytes looks like, or None if it resembles nothing known.
+    """Return the kind of file that an invalid file looks like, or None if it is not recognized.
 
-    ``head`` contains the first bytes of the file, ``SAMPLE`` bytes or all of them. ``extra`` is the number of
-    bytes after the data, or None if the header does not tell.
+    ``head`` contains the first ``SAMPLE`` of the ``size`` bytes of the file, or all bytes of a shorter file.
+    ``extra`` is the number of bytes after the data, or None if the header does not tell where the data ends.
     """
     if not size:
         return Likeness("empty", "this file is empty")
@@ -129,7 +133,7 @@ def likeness(head: bytes, size: int, extra: int | None = None) -> Likeness | Non
 def find_likeness(
     source: Source, faults: Iterable[Fault], ranges: Iterable[Range], data_start: int | None
 ) -> Likeness | None:
-    """Return what the file of an explanation with faults looks like, or how much of it is missing."""
+    """Return the kind of file that a file with ``faults`` looks like, or how much of the file is missing."""
     head = source.read(0, min(SAMPLE, source.size))
     codes = {fault.code for fault in faults}
     end = None if data_start is None else data_start + max((item.end for item in ranges), default=0)
@@ -160,7 +164,8 @@ def _has_header(head: bytes) -> bool:
 def _ends_in_header(source: Source, head: bytes) -> bool:
     """Return whether a file ends within its header. If not, the header length is wrong.
 
-    An audit has not read the end of the file, so it finds no long headers that are cut short.
+    This function returns False for long headers in an audit, because an audit does not read the end of the
+    file.
     """
     depth = 0
     for found in re.finditer(rb'"(?:[^"\\]|\\.)*"?|[{}]', head[8:], re.DOTALL):
@@ -177,7 +182,11 @@ def _ends_in_header(source: Source, head: bytes) -> bool:
 
 
 def _is_object(text: bytes, length: int, size: int) -> bool:
-    """Return whether the first ``length`` of ``size`` bytes may be a header; ``text`` begins with them."""
+    """Return whether the first ``length`` bytes of ``text`` may be a header.
+
+    ``size`` is the number of bytes from the start of ``text`` to the end of the file. ``text`` may be
+    shorter.
+    """
     ends = text[length - 1 : length] in (b"}", b" ", b"")  # empty if it is not among the first bytes
     return 2 <= length <= min(HEADER_CAP, size) and text[:1] == b"{" and ends
 
@@ -187,11 +196,11 @@ def _damaged_data(head: bytes, size: int, extra: int | None) -> tuple[str, str] 
     header, data = head[8:end], head[end:]
 
     def explains(growth: int) -> bool:
-        """Return whether bytes that were added to ``data`` may be all those after the data of the tensors."""
+        """Return whether a conversion that added ``growth`` bytes can explain the extra bytes."""
         return extra is None or (growth == extra if len(head) == size else growth <= extra)
 
     lines = data.count(b"\n")
-    # If the header is damaged as well, then by the same cause.
+    # If the header is damaged as well, the cause is the same.
     in_header = extra is not None or 0 < header.count(b"\n") == header.count(b"\r\n")
     if in_header and lines >= _MIN_NEWLINES and data.count(b"\r\n") == lines and explains(lines):
         return _CRLF
@@ -207,14 +216,17 @@ def _damaged_data(head: bytes, size: int, extra: int | None) -> tuple[str, str] 
     return _UTF8 if sum(char > "\x7f" for char in text) >= _MIN_WIDE else None
 
 
-_CRLF = "crlf", "a copy in text mode, where each byte 0A became 0D 0A: copy the file again in binary mode"
+_CRLF = (
+    "crlf",
+    "a copy made in text mode, which turned each byte 0A into 0D 0A: copy the file again in binary mode",
+)
 _UTF8 = "utf-8", "a copy converted to UTF-8 as if it were text: copy the file again in binary mode"
 
 
 def _damaged_length(head: bytes, size: int) -> tuple[str, str] | None:
     text = head[:64].decode("utf-8", "ignore")
     if head.startswith(_BOM) and _has_header(head[3:]):
-        return "bom", "a safetensors file with a byte-order mark in front"
+        return "bom", "a safetensors file that begins with a byte-order mark"
     if _has_header(head[:64].replace(b"\r\n", b"\n")):
         return _CRLF
     if text[4:9] == "\0\0\0\0{" and not text[:4].isascii():

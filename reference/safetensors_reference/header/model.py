@@ -61,7 +61,10 @@ def rows(tensors: Mapping[str, TensorInfo]) -> Iterable[TensorRow]:
 
 
 class AlignedShare(NamedTuple):
-    """How many tensors with data, and how many of their bytes, are in tensors aligned to ``boundary``."""
+    """Number of tensors that are aligned to ``boundary``, and number of their bytes.
+
+    Tensors without data are not counted.
+    """
 
     boundary: int
     tensors: int

@@ -1,17 +1,17 @@
 """Reads a header: quickly proves that it has no faults, or leaves the decision to the explaining path.
 
-The proving path never rejects a file. The explaining path decides about everything that it cannot prove. A
-proof is valid under every profile, because no profile rejects a proved header.
+The proving path never rejects a file. Whatever the proving path cannot prove is left to the explaining path.
+A proof is valid under every profile, because no profile rejects a proved header.
 
 msgspec decodes the header and checks types, but it keeps the last of several equal keys and accepts ``-0``.
-Two counts, which are as fast as scanning memory, detect these faults:
+Two counts, each as fast as scanning memory, detect these faults:
 
 - A header without faults has a known number of string tokens: five for each tensor (the name, three fields
   and the dtype), one for the metadata key and two for each metadata item. A repeated key at any level adds
   quotes, however it is escaped.
 - Minus signs occur only in names and metadata (SHP-02, OFF-02).
 
-Metadata is proved only at the beginning of the header, where writers put it.
+Metadata is proved only if it is at the beginning of the header, where writers put it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ _decode_metadata = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class ProvedEntries(Rows):
-    """Tensor entries as msgspec decoded them. Objects are created on access, because few may be used."""
+    """Tensor entries as msgspec decoded them.
+
+    Objects are created only on access, because a caller may need only a few of them.
+    """
 
     __slots__ = ("_entries",)
 
@@ -93,7 +96,7 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened") -> Header:
 
     Args:
         what: the file; only its length prefix and header are read.
-        profile: profile that decides the points on which readers may differ.
+        profile: profile to use where readers may differ.
 
     Raises:
         InvalidFileError: the file breaks rules; the error contains all faults.
@@ -113,7 +116,7 @@ def header_of(source: Source, profile: ProfileName = "hardened") -> Header:
 
 
 def examine(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
-    """Explain a file. If it has no faults, use a faster path and omit ``ranges``."""
+    """Explain a file. If the file has no faults, use the faster proving path and omit ``ranges``."""
     with open_source(what) as source:
         return examine_source(source, profile)
 
@@ -140,7 +143,7 @@ def raw_header(source: Source) -> bytes | None:
 
 
 def prove(raw: bytes, data_size: int) -> Header | None:
-    """Return the header if it provably has no fault, otherwise None."""
+    """Return the header if it can be proved to have no faults, otherwise None."""
     try:
         return _prove(raw, data_size)
     except (ValueError, MemoryError):
@@ -208,7 +211,10 @@ _Sizes = defaultdict[str, dict[tuple[int, ...], int]]
 
 
 def _follow(entries: Iterable[_Entry], at: int | None, sizes: _Sizes) -> int | None:
-    """Check entry sizes. Return the end of the last entry, or None if they do not follow ``at`` in order."""
+    """Check the sizes of entries, and whether their byte ranges follow each other, beginning at ``at``.
+
+    Return the end of the last entry, or None if the byte ranges do not follow each other.
+    """
     for entry in entries:
         span = entry.data_offsets
         begin, end = span.begin, span.end

@@ -1,8 +1,8 @@
 """Stores strings and maps of strings in about as much memory as their text needs (LIM-03).
 
-A Python object needs ten to forty times as much memory as a short string, and the author of a file decides
-how many strings its header contains. Here, all strings share one buffer, and objects are created only on
-access.
+As a Python object, a short string needs ten to forty times as much memory as its text, and the author of a
+file decides how many strings its header contains. Here, all strings share one buffer, and objects are created
+only on access.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _IntegerCache(dict[bytes, int]):
 
 
 class Integers:
-    """Comma-separated decimal integers in a part of a longer text."""
+    """Comma-separated decimal integers, stored as a part of a longer text."""
 
     def __init__(self, text: bytes | bytearray, start: int, end: int) -> None:
         self._text, self._start, self._end = text, start, end

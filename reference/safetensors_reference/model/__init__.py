@@ -1,1 +1,1 @@
-"""Checks models that consist of several files: finds these files and decides whether each model is whole."""
+"""Finds models that consist of several files, and checks each model as a unit."""

@@ -1,6 +1,6 @@
 """Reads a sharded index and finds every fault that can be detected without opening a shard.
 
-A loader opens the files that an untrusted index names. Shard names (IDX-04, IDX-05, IDX-07) are therefore
+An untrusted index decides which files a loader opens. Shard names (IDX-04, IDX-05, IDX-07) are therefore
 checked as text, in the same way on every system and before any file is accessed.
 """
 
@@ -82,7 +82,7 @@ def _not_bare(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class IndexNote:
-    """A legitimate but noteworthy fact about an index or another file, such as a symbolic link (IDX-06)."""
+    """A note about something unusual but permitted in a file, such as a symbolic link (IDX-06)."""
 
     rule: str
     message: str
@@ -102,7 +102,11 @@ class FaultCollector:
     looks_like: Likeness | None = None  # what a file without a weight_map looks like
 
     def add(self, fault: Fault, tolerated: bool = False) -> None:
-        """Add a fault. If it brings the total to ``FAULT_LIMIT``, say so in its message and raise Abandon."""
+        """Add a fault.
+
+        When the number of faults reaches ``FAULT_LIMIT``, say so in the message of the last fault and raise
+        Abandon.
+        """
         into = self.tolerated if tolerated else self.faults
         into.append(fault)
         if len(self.faults) + len(self.tolerated) >= FAULT_LIMIT:
@@ -117,7 +121,10 @@ class FaultCollector:
 
 
 class MappedTensor(NamedTuple):
-    """Entry of the weight_map with the position of its value; ``shard`` is None if it is not a string."""
+    """Entry of the weight_map with the position of its value.
+
+    ``shard`` is None if the value is not a string.
+    """
 
     shard: str | None
     start: int
@@ -139,7 +146,7 @@ class ShardMention(NamedTuple):
 
 @dataclass(slots=True)
 class IndexText:
-    """Content of an index. If a name is repeated, its first entry counts."""
+    """Content of an index. If a tensor name is repeated, the first entry is used."""
 
     weight_map: dict[str, MappedTensor] = field(default_factory=dict)
     shards: dict[str, ShardMention] = field(default_factory=dict)
@@ -149,7 +156,7 @@ class IndexText:
 
 
 def read_index(source: Source, findings: FaultCollector) -> IndexText | None:
-    """Read an open index. Return None if there is no weight_map to compare. Raises UnreadableError."""
+    """Read an open index. Return None if the index has no usable weight_map. Raises UnreadableError."""
     # Check the size first, so that a hostile index cannot cause an allocation.
     if source.size > INDEX_CAP:
         text = f"the index has {source.size:,} bytes, which exceeds the limit of {INDEX_CAP:,} bytes (IDX-13)"
@@ -164,7 +171,10 @@ def read_index(source: Source, findings: FaultCollector) -> IndexText | None:
 
 
 def read_index_text(data: bytes, findings: FaultCollector) -> IndexText | None:
-    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12). Return None if there is no weight_map to compare."""
+    """Read an index (IDX-01, IDX-04, IDX-07, IDX-12).
+
+    Return None if the index has no usable weight_map.
+    """
     reader = _Reader(data, findings)
     try:
         return reader.read()
@@ -313,13 +323,13 @@ class _Reader:
 class _IndexJson(JsonReader):
     """Reads the root object with ``members(1)``, and an object inside it with ``members(2)``.
 
-    Nodes need many times as much memory as their text, and an index may be as large as a header. Therefore
-    the two maps are read one member at a time, and values that the format does not use are checked and
-    dropped.
+    Nodes need many times as much memory as their text, and an index may be as large as a header. The two maps
+    are therefore read one member at a time, and values that the format does not use are checked but not
+    stored.
 
     ``members(1)`` yields objects and arrays as empty nodes without reading them. The caller must read or
-    ``skip`` each of them before it requests the next member. Deeper containers are checked for grammar and
-    repeated keys; the latter are passed to ``duplicate(key)``.
+    ``skip`` each of these nodes before it requests the next member. Deeper containers are checked for syntax
+    errors and repeated keys, and each repeated key is passed to ``duplicate(key)``.
     """
 
     def __init__(self, data: bytes, report: Report, duplicate: Callable[[Node], None]) -> None:

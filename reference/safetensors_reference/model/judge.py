@@ -1,8 +1,8 @@
 """Checks a model that consists of several files as one unit, before it is loaded.
 
-This module opens no files; its callers read them first. Each finding names the rule, the file and the
-position. Faults of single files are repeated for the model and marked ``inner``, because they were already
-reported with the file.
+This module opens no files; callers read the files first. Each finding names the rule, the file and the
+position. Faults of single files are repeated for the model. They are marked ``inner``, because they have
+already been reported for the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ MAX_DUPLICATES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ModelFinding:
-    """A fault or note in a file of the model; ``inner`` means that checking the file alone reports it too."""
+    """A fault or note in a file of the model.
+
+    ``inner`` means that a check of the file alone also reports it.
+    """
 
     file: str
     issue: Fault | IndexNote
@@ -60,7 +63,7 @@ class ModelFinding:
 
 @dataclass(slots=True)
 class ModelJudgement:
-    """Result for one model; ``tensors`` and ``data_size`` are None if there are faults or unread files.
+    """Result for one model; ``tensors`` and ``data_size`` are None if there are any faults or unread files.
 
     ``partial`` is True if the files contain parts of tensors from a distributed checkpoint.
     """
@@ -100,7 +103,7 @@ def judge_model(
     profile: ProfileName = "hardened",
     describe: Callable[[str], str] = lambda _: "",
 ) -> ModelJudgement:
-    """Judge a model without opening files.
+    """Check a model without opening files.
 
     Args:
         files: names of the files.
@@ -108,7 +111,7 @@ def judge_model(
         shards: the files that were read.
         names: all names in the folder. Files in ``names`` that are not in ``shards`` were not read.
         profile: profile to use where readers may differ.
-        describe: returns a clause that says what exists in place of a missing file.
+        describe: function that returns a clause about what exists in place of a missing file.
     """
     if files.index is None or index is None:
         out = _by_numbers(files, shards, describe)

@@ -1,9 +1,9 @@
 """Reads sharded models: an index ``*.safetensors.index.json`` and its shards (rules IDX-*).
 
-The index only maps names to files. It is checked against the shards and never trusted: the sizes in it never
-determine how much memory is allocated, and its names cannot refer to files outside the directory. Callers may
-supply the state of each shard, so that local folders, remote folders and audit rows are all checked by the
-same code.
+The index only maps names to files. Its content is checked against the shards and never trusted: sizes in the
+index never determine how much memory is allocated, and names in it cannot refer to files outside the
+directory. Callers may supply the state of each shard, so the same code checks local folders, remote folders
+and audit rows.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ DIGITS = 20
 class Shard:
     """State of one shard.
 
-    ``header`` and ``faults`` are the result of reading the shard. If it was not read, ``absent`` or
-    ``unread`` says why: an absent shard is a fault, while the validity of an unread shard is unknown.
+    ``header`` and ``faults`` are the result of reading the shard. For a shard that was not read, ``absent``
+    or ``unread`` says why: an absent shard is a fault, while the validity of an unread shard is unknown.
     """
 
     header: Header | None = None
@@ -66,7 +66,7 @@ def shard_of(seen: Explanation, link: str | None = None) -> Shard:
 
 
 class InvalidIndexError(InvalidError["IndexExplanation"]):
-    """The index or one of its shards breaks rules; ``explanation`` contains all faults."""
+    """Raised if an index or one of its shards breaks rules; ``explanation`` contains all faults."""
 
 
 @dataclass(slots=True)
@@ -77,17 +77,17 @@ class IndexExplanation:
         name: path of the index.
         size: size of the index in bytes.
         profile: profile that was used where readers may differ.
-        faults: all faults, sorted by position in the index. A fault inside a shard is placed where the index
-            first mentions the shard; its position within the shard is in ``shards``.
-        tolerated: faults that the profile tolerates, placed in the same way as ``faults``.
-        notes: legitimate but noteworthy facts.
+        faults: all faults, sorted by position in the index. A fault inside a shard gets the position where
+            the index first mentions the shard; its position within the shard is in ``shards``.
+        tolerated: faults that the profile tolerates, with the same positions as in ``faults``.
+        notes: notes about anything unusual but permitted.
         shards: mapping of shard names to results, for all shards that could be opened.
-        weight_map: mapping of tensor names to shard names; empty if there is no weight_map to compare.
+        weight_map: mapping of tensor names to shard names; empty if the index has no usable weight_map.
         sizes: mapping of shard names to the size of the data buffer in bytes, for all shards without faults.
         metadata: text of the metadata object, or None if there is none.
         unread: mapping of the names of unread shards to the reasons why they were not read.
         complete: False if faults were omitted (see ``FAULT_LIMIT``).
-        looks_like: what a file that is not an index looks like, or None if it resembles nothing known.
+        looks_like: kind of file that a file without a weight_map looks like, or None if it is not recognized.
     """
 
     name: str
@@ -119,7 +119,7 @@ class ShardedTensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardedHeader:
-    """The headers of a sharded model as one header.
+    """The headers of all shards of a model, combined into one header.
 
     Attributes:
         tensors: mapping of tensor names to shard and entry, in the order of the index.
@@ -140,9 +140,9 @@ def explain_index(
 ) -> IndexExplanation:
     """Read the index at ``path`` and the headers of its shards, and collect all faults.
 
-    Opens only files in the same folder as the index. Symbolic links are followed and noted (IDX-06), because
-    Hub caches consist of them. ``known`` maps the names of files in that folder that were already read to
-    their results.
+    Only files in the same folder as the index are opened. Symbolic links are followed, because Hub caches
+    consist of them, and reported as notes (IDX-06). For files in that folder that have already been read,
+    ``known`` maps their names to the results.
 
     Raises UnreadableError if the index cannot be read.
     """
@@ -175,12 +175,12 @@ def explain_index(
 
 
 def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLookup) -> IndexExplanation:
-    """Read an open index and collect all faults; ``shards`` stays empty in the result.
+    """Read an open index and collect all faults. In the result, ``shards`` is empty.
 
     Args:
         source: the index.
         profile: profile to use where readers may differ.
-        lookup: returns the state of a shard; called only for names that may be opened.
+        lookup: function that returns the state of a shard; called only for names that may be opened.
 
     Raises:
         UnreadableError: the index cannot be read.
@@ -240,10 +240,12 @@ def open_index(path: IndexPath, profile: ProfileName = "hardened") -> ShardedHea
 def check_shards(
     text: IndexText, lookup: ShardLookup, findings: FaultCollector
 ) -> tuple[dict[str, Header], dict[str, str]]:
-    """Compare all usable shards with the weight_map. Faults of a shard are placed at its first mention.
+    """Compare all usable shards with the weight_map.
 
-    Return two mappings by shard name: the headers of the shards without faults, and the reasons why shards
-    were not read.
+    Faults of a shard get the position where the index first mentions the shard.
+
+    Return two mappings with shard names as keys: the headers of the shards without faults, and the reasons
+    why shards were not read.
     """
     headers: dict[str, Header] = {}
     unread: dict[str, str] = {}

@@ -38,7 +38,7 @@ def plan_shards(sizes: Mapping[str, int], max_shard_size: int) -> list[list[str]
     """Divide tensors among shards of at most ``max_shard_size`` bytes of data.
 
     The shards contain the tensors in the order of ``sizes``. A shard ends when the next tensor does not fit.
-    A tensor that is larger than the limit gets a shard to itself.
+    A tensor that is larger than the limit gets a shard of its own.
 
     Args:
         sizes: mapping of tensor names to sizes in bytes.
@@ -71,18 +71,18 @@ def write_index(
     metadata: Mapping[str, object] | None = None,
     stem: str = "model",
 ) -> Path:
-    """Write the index ``{stem}.safetensors.index.json``, replacing an old one, and return its path.
+    """Write or replace the index ``{stem}.safetensors.index.json``, and return its path.
 
     Args:
         directory: existing directory that contains the shards.
         weight_map: mapping of tensor names to shard names, written in this order.
         total_size: total number of bytes of all tensors, without duplicates (IDX-03).
-        metadata: further members of the metadata object; may repeat ``total_size``.
-        stem: first part of the name of the index, and usually of the names of the shards.
+        metadata: other members of the metadata object; may also contain ``total_size``.
+        stem: first part of the name of the index, which the names of the shards usually share.
 
     Raises:
         WriteError: a name or the metadata cannot be written. Nothing has been written.
-        NotSavedError: the file cannot be written. An old index is unchanged.
+        NotSavedError: the file cannot be written. An existing index is not changed.
     """
     data = _index_text(weight_map, total_size, metadata)
     path = _index_path(directory, stem)
@@ -102,21 +102,21 @@ def save_sharded(
     """Save ``tensors`` in shards with an index, and return the path of the index.
 
     Shards are written to a temporary directory, read back and then moved to their final names. The index is
-    written last. After any error or interrupt, ``directory`` is unchanged. If the process is killed,
-    the index may be missing, but it never contradicts its shards.
+    written last. After any error or interrupt, ``directory`` is unchanged. If the process is killed, the
+    index may be missing, but an existing index always matches its shards.
 
-    Shards from an earlier save with a different number of shards are not removed. A killed process may leave
-    behind a directory ``.safetensors-*.tmp`` with new shards, which can be deleted, or a directory
-    ``.safetensors-*.old`` with the files that it was replacing.
+    Shards from an earlier save with a different number of shards are not removed. A process that is killed
+    may leave behind a directory ``.safetensors-*.tmp`` with new shards, which can be deleted. It may also
+    leave a directory ``.safetensors-*.old`` with the files that it was replacing.
 
     Args:
-        save_file: function that writes the given tensors, such as ``safetensors.numpy.save_file``.
+        save_file: function that writes the tensors of a shard, such as ``safetensors.numpy.save_file``.
         tensors: mapping of tensor names to tensors of any kind that ``save_file`` accepts.
         sizes: mapping of the same names to sizes in bytes; used only to plan the shards.
         directory: existing directory.
         max_shard_size: limit for the data of one shard in bytes; see ``plan_shards``.
         stem: first part of the file names (IDX-15).
-        metadata: further metadata for the index.
+        metadata: other metadata for the index.
 
     Raises:
         WriteError: names, metadata or ``sizes`` do not match, or ``save_file`` stored different tensors.
@@ -235,7 +235,10 @@ def _check_target(path: Path) -> None:
 
 
 class _FileReplacement:
-    """Moves files to their final names and restores old files after an error. Links are not followed."""
+    """Moves files to their final names, and restores the previous files after an error.
+
+    Links are not followed.
+    """
 
     def __init__(self, aside: Path) -> None:
         self._aside = aside

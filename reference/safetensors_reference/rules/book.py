@@ -1,7 +1,7 @@
 """The rules and choices of the format, loaded from ``rules.toml`` and ``choices.toml``.
 
 These files contain the only copy of each statement. The reader, the corpus, the harness, the reports and the
-documentation all take their statements from them.
+documentation all take their statements from these files.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Choice:
     """Behaviour that the text leaves open, or about which the text and the official library disagree.
 
     ``options`` maps each option to its meaning. ``positions`` maps each profile to its option, or to None if
-    the profile leaves the choice open. ``required`` is the option that every reader must take even without a
-    profile, because the text is clear and only an implementation deviates from it. It is None if several
-    options are legitimate. ``limit`` means that every reader has a limit somewhere, so a reader may accept
-    some of these cases and reject others. ``settled`` lists rules whose ordinary cases test the required
-    option, because all known interpretations agree on that option.
+    the profile leaves the choice open. ``required`` is the option that every reader must follow even without
+    a profile, because the text is clear and only an implementation deviates from it. If several options are
+    legitimate, ``required`` is None. ``limit`` means that readers may set different limits, so a reader may
+    accept some of these cases and reject others. ``settled`` lists rules whose ordinary cases test the
+    required option, because all known interpretations agree on that option.
     """
 
     id: str
@@ -126,7 +126,10 @@ def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]
 
 @cache
 def rule_book() -> RuleBook:
-    """Load the rule book once per process. Raises ValueError if the data files contradict each other."""
+    """Return the rule book, which is loaded once per process.
+
+    Raises ValueError if the data files contradict each other.
+    """
     rules, choices = _read("rules.toml"), _read("choices.toml")
     for row in choices["choice"]:
         row["positions"] = {profile: row["positions"].get(profile) for profile in PROFILES}

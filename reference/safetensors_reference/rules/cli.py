@@ -124,7 +124,7 @@ def _choice(choice: Choice) -> Iterator[str]:
     yield choice.description
     if choice.settled:
         cases = ", ".join(choice.settled)
-        yield f"  settled: no project defends a different answer, as the cases of {cases} show"
+        yield f"  settled: no project supports a different answer; see the cases of {cases}"
     for option, meaning in choice.options.items():
         notes = ", ".join([*choice.takers(option), *(["required"] if choice.required == option else [])])
         yield f"  {option}: {meaning}{f' ({notes})' if notes else ''}"

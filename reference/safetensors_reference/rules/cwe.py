@@ -1,4 +1,7 @@
-"""Maps fault codes to the weaknesses (CWE) of a reader that accepts such faults, using ``cwe.toml``."""
+"""Maps each fault code to the weaknesses (CWE) of a reader that accepts such faults.
+
+The mapping is in ``cwe.toml``.
+"""
 
 from __future__ import annotations
 

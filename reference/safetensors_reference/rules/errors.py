@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PortableError(Exception):
-    """An exception that can be pickled even if its ``__init__`` needs special arguments.
+    """An exception that can be pickled whatever arguments its ``__init__`` needs.
 
     A process pool can therefore pass it from one process to another.
     """
@@ -57,11 +57,11 @@ class SafetensorsError(PortableError):
 
 
 class AccessError(SafetensorsError, ValueError):
-    """A tensor cannot be returned as requested (codes ``API_*``)."""
+    """Raised if a tensor cannot be returned as requested (codes ``API_*``)."""
 
 
 def reason(err: BaseException) -> str:
-    """Describe an error from another library by its first line, because device errors may fill a page."""
+    """Return the first line of an error from another library, because device errors may fill a page."""
     lines = str(getattr(err, "strerror", None) or err).splitlines()
     return f"{type(err).__name__}: {shorten(lines[0], 200)}" if lines else type(err).__name__
 
@@ -76,7 +76,7 @@ def memory_for(purpose: str) -> Iterator[None]:
 
 
 class NoSuchTensorError(AccessError, KeyError):
-    """The file has no tensor with that name (API-02)."""
+    """Raised if the file has no tensor with the requested name (API-02)."""
 
     code = "API_NO_SUCH_TENSOR"
     rule = "API-02"
@@ -86,18 +86,24 @@ class NoSuchTensorError(AccessError, KeyError):
 
 
 class UnsupportedDtypeError(AccessError):
-    """The array library has no type for this tensor (DTY-07, API-04). Other tensors can still be read."""
+    """Raised if the array library has no type for a tensor (DTY-07, API-04).
+
+    Other tensors of the file can still be read.
+    """
 
     code = "API_DTYPE_UNSUPPORTED"
     rule = "DTY-07"
 
 
 class WriteError(SafetensorsError, ValueError):
-    """The tensors or metadata cannot be written (codes ``WRT_*``). No file has been changed (WRT-19)."""
+    """Raised if tensors or metadata cannot be written (codes ``WRT_*``).
+
+    No file has been changed (WRT-19).
+    """
 
 
 class Explained(Protocol):
-    """Attributes that ``InvalidError`` requires of a result."""
+    """Attributes of a result that ``InvalidError`` uses."""
 
     name: str
 
@@ -112,7 +118,7 @@ ExplainedT = TypeVar("ExplainedT", bound=Explained)
 
 
 class InvalidError(SafetensorsError, ValueError, Generic[ExplainedT]):
-    """An input breaks rules.
+    """Raised if an input breaks rules.
 
     ``explanation`` contains all faults. ``code`` and ``rule`` are those of the first fault.
     """

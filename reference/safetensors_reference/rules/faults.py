@@ -1,4 +1,4 @@
-"""Describes faults: the rules that a file breaks, and the places where it breaks them."""
+"""Describes faults, each of which is a broken rule with the position where the file breaks it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def quote(text: str, limit: int = 80) -> str:
 
 
 def shown_name(name: object, limit: int = MAX_NAME) -> str:
-    """Format a file name, an address or text from elsewhere for display on one line, without quotes."""
+    """Format a file name, an address or other untrusted text for display on one line, without quotes."""
     return quote(str(name), limit)[1:-1]
 
 
@@ -70,7 +70,7 @@ def shown(value: object, limit: int = 80) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A broken rule, and where it is broken.
+    """A broken rule, with the position where it is broken.
 
     Attributes:
         code: standard fault code, e.g. ``OFF_HOLE``.
@@ -103,7 +103,7 @@ class Fault:
 
 
 class Likeness(NamedTuple):
-    """What an invalid file looks like: a short name of the kind, and one printable line for people."""
+    """Kind of file that an invalid file looks like: a short name of the kind and a one-line description."""
 
     kind: str
     text: str

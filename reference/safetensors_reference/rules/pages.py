@@ -63,7 +63,7 @@ requirements.
 
 
 def escape(text: str) -> str:
-    """Escape text for use in Markdown, inside or outside a table. Escapes no more than necessary."""
+    """Escape text for use in Markdown, inside or outside a table. Only necessary escapes are added."""
     text = re.sub(r"[\\`*<>|&\[\]]", r"\\\g<0>", text)
     # In GitHub's Markdown, an underscore inside a word is plain text. Anywhere else, it could start emphasis.
     return re.sub(r"__+|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", lambda m: "\\_" * len(m.group()), text)

@@ -1,9 +1,9 @@
 """Replaces a file atomically: readers see the old or the new content, never a mixture (WRT-14, WRT-19).
 
-The new content is written to a temporary file in the same folder. This file replaces the target only when all
-of its content is on disk. The data may therefore come from the target itself, even if the target is mapped.
-On Linux, the temporary file has no name while it is written (O_TMPFILE), so a writer that is killed leaves
-nothing behind.
+The new content is written to a temporary file in the same folder. The temporary file replaces the target only
+when all of its content is on disk. The data may therefore come from the target itself, even if the target is
+mapped. On Linux, the temporary file has no name while it is written (O_TMPFILE), so a process that is killed
+leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FDS = Path("/proc/self/fd")
 
 
 class NotSavedError(SafetensorsError, OSError):
-    """The operating system failed to save the file (code IO_ERROR).
+    """Raised if the operating system fails to save a file (code IO_ERROR).
 
     ``errno`` gives the reason. The target is unchanged.
     """
@@ -45,11 +45,12 @@ def write_file(path: str | os.PathLike[str], chunks: Iterable[Bytes]) -> None:
     """Write ``chunks`` as the whole content of the file ``path``.
 
     A new file gets mode 0666 minus the umask. An existing file keeps its mode and, if the system permits it,
-    its owner and group. Other hard links keep the old content. Symbolic links are followed and kept (WRT-15).
-    When the function returns, the new content is on disk.
+    its owner and group. Other hard links keep the old content. If the path is a symbolic link, the file that
+    it refers to is replaced, and the link is kept (WRT-15). When the function returns, the new content is on
+    disk.
 
-    After any error, including an interrupt or an exception from ``chunks``, the target is unchanged and there
-    is no temporary file. After SIGKILL or a power loss, a file ``.safetensors-*.tmp`` may remain beside the
+    After any error, including an interrupt or an exception from ``chunks``, the target is unchanged and no
+    temporary file remains. After SIGKILL or a power loss, a file ``.safetensors-*.tmp`` may remain beside the
     target. This happens only if the file system does not support unnamed files, or if the process stopped
     between the two system calls that replace an old file. The remaining file can be deleted.
 
@@ -122,7 +123,7 @@ def _create(folder: Path, path: Path, old: os.stat_result | None) -> BinaryIO:
 
 
 def _link(file: BinaryIO, target: Path, temporary: Path, old: os.stat_result | None) -> Path:
-    """Give an unnamed file the name ``target`` if that does not exist, otherwise ``temporary``.
+    """Name an unnamed file ``target`` if there is no file with that name, otherwise ``temporary``.
 
     Only a rename can replace an existing file.
     """

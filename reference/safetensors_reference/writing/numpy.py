@@ -29,14 +29,14 @@ def save_file(
     """Save ``tensors`` as the file ``path``, which is replaced atomically; see ``atomic.write_file``.
 
     Args:
-        tensors: mapping of names to arrays of any memory layout and byte order. Elements are written in
-            row-major order and little-endian. Pass F4 and F6 tensors as ``PackedTensor``. For array
+        tensors: mapping of names to arrays of any memory layout and byte order. Elements are written as
+            little-endian values in row-major order. Pass F4 and F6 tensors as ``PackedTensor``. For array
             subclasses, only the array data is written. Arrays that share memory are written separately.
         path: target file.
         metadata: mapping of strings to strings. If it is None, the file has no metadata map.
 
     Raises:
-        WriteError: something cannot be written, such as an array of objects, a masked array, or a tensor
+        WriteError: the input cannot be written, for example an array of objects, a masked array, or a tensor
             named ``__metadata__``. Nothing has been written.
         NotSavedError: the file cannot be written. The target is unchanged.
     """

@@ -1,4 +1,4 @@
-"""Writes reports without following symbolic links, and without waiting for the reader of a pipe."""
+"""Writes reports without following symbolic links or waiting for the reader of a pipe."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def write_report(path: Path, text: str) -> None:
             file.write(text)
     except OSError as err:
         if err.errno == errno.ENXIO:
-            raise NotSavedError(f"{path}: not saved because no program reads from the pipe") from err
+            raise NotSavedError(f"{path}: not saved because no program is reading from the pipe") from err
         raise not_saved(path, err) from err

@@ -31,8 +31,9 @@ from .writer import (
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MAX_WORK = 1_000_000
-"""Maximum number of steps for comparing two views. If it is exceeded, the views count as sharing memory. Real
-layouts need few steps.
+"""Maximum number of steps for comparing two views, which are then assumed to share memory.
+
+Real layouts need few steps.
 """
 
 
@@ -57,8 +58,8 @@ def save_file(
         metadata: mapping of strings to strings. If it is None, the file has no metadata map.
 
     Raises:
-        WriteError: something cannot be written, such as tensors that share memory (``save_model`` stores only
-            one of them), sparse or quantised tensors, or tensors without data. Nothing has been written.
+        WriteError: the input cannot be written, for example tensors that share memory (``save_model`` stores
+            only one of them), sparse or quantised tensors, or tensors without data. Nothing has been written.
         NotSavedError: the file cannot be written. The target is unchanged.
     """
     write_file(path, plan_file(tensors, metadata).chunks())

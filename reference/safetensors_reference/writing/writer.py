@@ -1,6 +1,6 @@
-"""Lays out a file from named bytes (rules WRT-01 to WRT-20), without any array library.
+"""Lays out files from named bytes (rules WRT-01 to WRT-20), without using an array library.
 
-``plan`` checks everything and determines the header before any data is read. Later, the data is read one
+Before any data is read, ``plan`` checks everything and determines the header. The data is then read one
 tensor at a time.
 """
 
@@ -34,7 +34,7 @@ _RANK = {code: rank for rank, code in enumerate(FILE_ORDER)}
 
 @dataclass(frozen=True, slots=True)
 class DeferredBytes:
-    """Bytes that are created on demand, so that only one copy exists at a time.
+    """Bytes that are created on demand, so only one copy exists at a time.
 
     ``load`` returns ``nbytes`` bytes.
     """
@@ -58,7 +58,7 @@ class TensorData:
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """A file that has been checked, but whose data has not been read.
+    """The checked plan of a file, made before the data is read.
 
     ``head`` contains the length prefix and the header. ``tensors`` are in byte order.
     """
@@ -184,7 +184,7 @@ def _encode(text: object, label: str, code: str) -> bytes:
 
 
 def check_name(name: object) -> bytes:
-    """Return a tensor name as UTF-8. Raises WriteError if it cannot be written (WRT-06, WRT-10)."""
+    """Return a tensor name as UTF-8. Raises WriteError if the name cannot be written (WRT-06, WRT-10)."""
     raw = _encode(name, "a tensor name", "WRT_BAD_NAME")
     if name == RESERVED:
         raise WriteError(f"the name {RESERVED} is reserved for metadata", "WRT_BAD_NAME", "WRT-06")

@@ -138,7 +138,7 @@ def test_no_rows_at_all_are_a_summary_too(tmp_path: Path) -> None:
         assert (found.files, found.models, found.sections) == (0, 0, [])
 
 
-MISSING = "in one row, a value is missing"
+MISSING = "a row lacks a value"
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,10 @@ def test_a_name_that_leads_out_is_not_opened(
     monkeypatch.setattr(digests, "sha256_of", watched)
     result = run(folder, "--digests", folder / "list")
     assert result.exit_code == 2
-    assert f"{name}: its SHA-256 could not be computed: the name points outside the folder" in result.stderr
+    assert (
+        f"{name}: its SHA-256 could not be computed: the name refers to a file outside the folder"
+        in result.stderr
+    )
     assert opened == []
 
 

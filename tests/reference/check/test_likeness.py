@@ -76,7 +76,8 @@ LFS_TEXT = "this looks like a Git LFS pointer to 440,449,768 bytes: run `git lfs
 HTML = b'<!DOCTYPE html>\n<html lang="en"><head><title>404 ::\x1b[31m</title></head></html>'
 PICKLE = "this looks like a Python pickle, such as a PyTorch checkpoint: loading it can run code"
 CRLF = (
-    "this looks like a copy in text mode, where each byte 0A became 0D 0A: copy the file again in binary mode"
+    "this looks like a copy made in text mode, which turned each byte 0A into 0D 0A: copy the file again in "
+    "binary mode"
 )
 UTF8 = "this looks like a copy converted to UTF-8 as if it were text: copy the file again in binary mode"
 FILES = {
@@ -150,7 +151,10 @@ FILES = {
         "this looks like a safetensors file with a header length of 4 bytes instead of 8",
     ),
     "no length": (VALID[8:], "this looks like a safetensors file without the 8 bytes of its header length"),
-    "mark": (b"\xef\xbb\xbf" + VALID, "this looks like a safetensors file with a byte-order mark in front"),
+    "mark": (
+        b"\xef\xbb\xbf" + VALID,
+        "this looks like a safetensors file that begins with a byte-order mark",
+    ),
     "crlf data": (in_text_mode(noisy()), CRLF),
     "crlf length": (in_text_mode(with_first_byte(0x0A)), CRLF),
     "utf-8 data": (as_utf8(noisy()), UTF8),
@@ -252,7 +256,7 @@ def test_tensors_behind_the_end_are_one_fault_with_a_count(tmp_path: Path) -> No
     path.write_bytes(make("{" + entries + "}", bytes(107)))
     out = run(path).stdout
     assert out.count("OFF_OUT_OF_BOUNDS") == 1
-    assert "  … and 192 more tensors that end after the end of the file; --all prints them" in out
+    assert "  … and 192 more tensors that extend past the end of the file; --all prints them" in out
     assert run("--all", path).stdout.count("OFF_OUT_OF_BOUNDS") == 193
     (row,) = rows(run("--json", path))
     assert [fault["code"] for fault in row["faults"]] == ["OFF_OUT_OF_BOUNDS"] * 193

@@ -141,7 +141,7 @@ def test_a_mode_without_memory_is_refused(tmp_path: Path) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     path = write(tmp_path, file_of(WORDS))
-    with FakeTensorMode(), pytest.raises(AccessError, match="in which tensors have no memory"):
+    with FakeTensorMode(), pytest.raises(AccessError, match="tensors have no memory because a torch mode"):
         load_file(path, device="cpu")
 
 

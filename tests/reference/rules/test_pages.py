@@ -286,7 +286,7 @@ def test_an_installed_package_has_no_docs_to_build(monkeypatch: pytest.MonkeyPat
         ("duplicate-tensor-names", ["(text, hardened, required)"]),
         (
             "integer-spelling",
-            ["no project defends a different answer, as the cases of SHP-02, OFF-02 show"],
+            ["no project supports a different answer; see the cases of SHP-02, OFF-02"],
         ),
         ("OFF_HOLE", [BOOK.codes["OFF_HOLE"], "OFF-07", "OFF-12"]),
     ],

@@ -45,7 +45,7 @@ def test_no_summary_goes_through_a_link(tmp_path: Path) -> None:
 def test_a_pipe_is_written_to_when_somebody_reads(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(NotSavedError, match=r"pipe: not saved because no program reads from the pipe$"):
+    with pytest.raises(NotSavedError, match=r"pipe: not saved because no program is reading from the pipe$"):
         write_report(pipe, "x")
     both = os.open(pipe, os.O_RDWR)  # so that a reader waits
     read: list[bytes] = []

@@ -2,7 +2,7 @@
 
 Before any collective, every rank posts a note and waits until all other ranks have posted a note without an
 error. If one rank has an error, all ranks therefore raise an error, and no rank waits forever in a
-collective. A missing note identifies a dead rank. Every backend has such a store.
+collective. A missing note identifies a dead rank. The process groups of all backends have a store.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _groups: dict[str, int] = {}
 
 
 class RankError(SafetensorsError, RuntimeError):
-    """Another rank failed, stopped responding or made a different call.
+    """Raised if another rank failed, stopped responding or made a different call.
 
     ``ranks`` contains the numbers of these ranks in the process group.
     """
@@ -47,10 +47,10 @@ class RankError(SafetensorsError, RuntimeError):
 
 
 class RankNote(NamedTuple):
-    """The message that one rank posts in one step.
+    """The message that a rank posts in a step.
 
-    It contains either an error or a fact that all ranks compare. ``broken`` is True if the group can no
-    longer be used.
+    The message contains either an error or a value that all ranks compare. ``broken`` is True if the group
+    can no longer be used.
     """
 
     fact: str = ""
@@ -66,7 +66,7 @@ class InterruptGate:
 
     The first Ctrl-C is raised immediately only while files are read. At other times, it is delayed until the
     other ranks can be informed. A second Ctrl-C is always raised immediately, and sets ``second_interrupt``.
-    If the gate is entered in the main thread, it replaces the SIGINT handler until it is exited.
+    A gate that is entered in the main thread replaces the SIGINT handler until the gate is exited.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class InterruptGate:
 
 
 class RankSync:
-    """Synchronizes an object that exists on all ranks of a group, step by step.
+    """Synchronizes, step by step, an object that exists on all ranks of a group.
 
     Objects are numbered in order of creation.
     """
@@ -180,7 +180,7 @@ class RankSync:
             # Otherwise, ranks that arrive late would find no note with an error, although this rank has left.
             self._post(RankNote(error=f"gave up waiting for {name_ranks(missing)}", broken=True))
             self._mark_broken()
-            text = f"{name_ranks(missing)} did not answer within {self.timeout:g} s"
+            text = f"{name_ranks(missing)} did not respond within {self.timeout:g} s"
             raise RankError(
                 f"{text}; possible causes: a process exited, hung or made a different call", tuple(missing)
             )
@@ -284,7 +284,7 @@ class RankSync:
             return ask()
         except RuntimeError as err:
             self._mark_broken()
-            text = f"the store of the process group does not answer ({reason(err)})"
+            text = f"the store of the process group does not respond ({reason(err)})"
             hint = "the process that hosts the store, usually rank 0, has probably exited"
             raise RankError(f"{text}; {hint}", ()) from err
 

@@ -40,12 +40,13 @@ class ShardedModel(Uncopied):
     """One or more files that are open on all ranks of a process group.
 
     All ranks must create the object and call ``get_tensor``, ``load`` and ``get_sharded`` in the same order
-    with the same arguments. The only exception is that calls of ``get_sharded`` that do not communicate may
-    differ. Tensors stay valid after the object is closed. All tensors of one call share a buffer, and each of
-    them keeps it alive.
+    with the same arguments. As the only exception, calls to ``get_sharded`` that do not communicate may
+    differ. Tensors stay valid after the object is closed. All tensors from one call share a buffer, and any
+    of these tensors keeps the buffer alive.
 
-    If a rank fails, it raises its own error, and every other rank raises a RankError that identifies it. The
-    process group can still be used, unless a collective failed or a rank has stopped responding.
+    If a rank fails, that rank raises its own error, and every other rank raises a RankError that identifies
+    the failed rank. The process group can still be used, unless a collective failed or a rank has stopped
+    responding.
     """
 
     def __init__(
@@ -64,16 +65,17 @@ class ShardedModel(Uncopied):
 
         Args:
             paths: one file, several files, or an index ``*.safetensors.index.json``.
-            device: device of this rank: ``"cpu"``, or an accelerator such as ``"cuda:1"``. No two ranks can
+            device: device of this rank: ``"cpu"``, or an accelerator such as ``"cuda:1"``. Two ranks cannot
                 use the same accelerator.
             group: a process group of torch.distributed, by default the group of all processes.
             uneven: what to do if a size is not a multiple of the number of ranks. ``refuse`` raises an error;
-                ``split`` cuts in the same way as ``torch.chunk``, so the last ranks may get less or nothing.
-            timeout: seconds to wait for the other ranks in each step. In a step, each rank reads about
-                256 MiB, or a single larger tensor.
+                ``split`` divides the dimension in the same way as ``torch.chunk``, so the last ranks may get
+                smaller or empty slices.
+            timeout: seconds to wait for the other ranks in each step. In each step, a rank reads about 256
+                MiB, or one tensor if that is larger.
             threads: number of worker threads, as in ``load_file``.
             chunk: maximum number of bytes that are read and copied together, as in ``load_file``.
-            profile: profile that decides the points on which readers may differ.
+            profile: profile to use where readers may differ.
 
         Raises:
             InvalidFileError: a file breaks rules.
@@ -159,11 +161,14 @@ class ShardedModel(Uncopied):
         return self.load({name: None})[name]
 
     def get_sharded(self, name: str, dim: int) -> TorchTensor:
-        """Return this rank's slice of a tensor along ``dim``. Negative dimensions count from the last one.
+        """Return this rank's slice of a tensor along ``dim``.
 
-        If the slice is a single range of bytes, as for dimension 0, or if it consists of runs of at least 16
-        KiB, the rank reads it without communication, so an error affects only this rank. Otherwise, one rank
-        reads the tensor and scatters the slices, as in ``load``. Raises the same errors as ``load``.
+        A negative ``dim`` counts from the last dimension.
+
+        The rank reads the slice without communication if the slice is a single range of bytes, as for
+        dimension 0, or if it consists of runs of at least 16 KiB. An error then affects only this rank.
+        Otherwise, one rank reads the tensor and scatters the slices, as in ``load``. Raises the same errors
+        as ``load``.
         """
         handled = sys.exception()
         try:
@@ -188,7 +193,8 @@ class ShardedModel(Uncopied):
         divided instead. Reads and collectives overlap.
 
         Args:
-            wanted: mapping of tensor names to the dimension to cut along, or None for the whole tensor.
+            wanted: mapping of each tensor name to the dimension to cut along, or to None for the whole
+                tensor.
 
         Returns:
             A mapping of names to tensors, in the order of ``wanted``.
@@ -328,7 +334,7 @@ def _shards_of(paths: PathLike | Sequence[PathLike], profile: ProfileName) -> li
 
 
 def _check_same(files: Sequence[OpenFile], digests: Sequence[Sequence[str]]) -> None:
-    """Compare the number of files and their headers and sizes with rank 0.
+    """Compare the number of files, their headers and their sizes with those of rank 0.
 
     Raises RankError if they differ.
     """
@@ -346,7 +352,7 @@ def _check_same(files: Sequence[OpenFile], digests: Sequence[Sequence[str]]) -> 
 
 
 def _check_distinct(devices: Sequence[str | None]) -> None:
-    """Check that no two ranks use the same accelerator, because nccl would fail in its first collective."""
+    """Check that no two ranks use the same accelerator, which would make the first nccl collective fail."""
     for rank, device in enumerate(devices):
         first = devices.index(device)
         if device is not None and first != rank:

@@ -5,12 +5,12 @@ dimensions before it.
 
 There are three ways to load a tensor. ``own``: each rank reads its part without communication. ``broadcast``:
 one rank reads the tensor and sends it to all others. ``scatter``: one rank reads the tensor and sends each
-rank its slice. ``scatter`` is used if the runs are so short that a system call for each would cost more than
-sending the data.
+rank its slice. ``scatter`` is used if the runs are so short that a system call for each run would cost more
+than sending the data.
 
-Buffers have the same layout on every rank, with enough space for the largest share of each tensor, so that
-one collective can transfer many tensors. Loading in rounds limits how many bytes a rank reads for others at a
-time.
+Buffers have the same layout on every rank, with enough space for the largest share of each tensor. One
+collective can therefore transfer many tensors. Tensors are loaded in rounds, which limits the number of bytes
+that a rank reads for other ranks at a time.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def cut_whole(info: TensorInfo, world: int) -> Cut:
 
 
 def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven = "refuse") -> Cut:
-    """Divide a tensor among ``world`` ranks. Raises AccessError (API-07, API-08) if that is impossible."""
+    """Divide a tensor among ``world`` ranks. Raises AccessError (API-07, API-08) if this is impossible."""
     where = f"{file}: tensor {quote(info.name)}"
     axis = _axis(where, info, dim)
     size = info.shape[axis]
@@ -114,7 +114,7 @@ def _axis(where: str, info: TensorInfo, dim: int) -> int:
 
 
 class PlannedFile(NamedTuple):
-    """What the planner needs to know about a file: its name (for errors), data start, and tensors."""
+    """Properties of a file that the planner uses: its name (for errors), data start and tensors."""
 
     name: str
     data_start: int
@@ -122,7 +122,7 @@ class PlannedFile(NamedTuple):
 
 
 class LoadItem(NamedTuple):
-    """A tensor to load: its file number, its cut, how it is loaded, and where it starts in the buffer."""
+    """A tensor to load: its file number, its cut, the way to load it, and its position in the buffer."""
 
     info: TensorInfo
     file: int
@@ -136,7 +136,10 @@ class LoadItem(NamedTuple):
 
 
 class CollectiveBatch(NamedTuple):
-    """Tensors that one collective transfers: buffer bytes ``[at, at + size)``, which include small gaps."""
+    """Tensors that one collective transfers.
+
+    They are in the buffer bytes ``[at, at + size)``, with small gaps.
+    """
 
     way: Way
     source: int
@@ -146,9 +149,9 @@ class CollectiveBatch(NamedTuple):
 
 
 class LoadPlan(NamedTuple):
-    """Batches by round, items by tensor name, and the buffer size.
+    """The plan of a load: the batches of each round, the items by tensor name, and the buffer size.
 
-    A batch without a collective has source -1.
+    A batch that needs no collective has source -1.
     """
 
     rounds: list[list[CollectiveBatch]]

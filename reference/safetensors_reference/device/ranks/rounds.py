@@ -27,12 +27,12 @@ from .consensus import NEWS_INTERVAL, RankSync
 from .plan import ALIGNMENT, CollectiveBatch, LoadItem, LoadPlan, PlannedFile, own_segments
 
 COLLECTIVE_PAUSE = 5e-4
-"""Seconds between checks of whether a collective is complete. They are cheap, and a round can take 10 ms."""
+"""Seconds between checks for a completed collective. Checks are cheap, and a round can take only 10 ms."""
 WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
 class OpenFile(NamedTuple):
-    """An open file, what the planner needs to know about it, and a digest of its header and size."""
+    """An open file, the properties that the planner uses, and a digest of the header and file size."""
 
     source: PathSource
     known: PlannedFile
@@ -115,7 +115,7 @@ class LoadRounds:
             check_unchanged(self._files[file].source)
 
     def _divide(self) -> None:
-        """Cut the tensors that this rank scatters in the next round into a block for each rank."""
+        """For each rank, cut a block from the tensors that this rank scatters in the next round."""
         while self._whole:
             batch, whole = self._whole.pop(0)
             blocks = self._room(batch, "slices to send", self._call.world * batch.size)
@@ -145,7 +145,8 @@ class LoadRounds:
     ) -> list[Target]:
         """Return one target for each run of consecutive items from the same file.
 
-        Chunks include gaps, so a target must not span other items.
+        Chunks include the gaps between items. If a target spanned items from another file, its chunks would
+        overwrite these items.
         """
         out: list[Target] = []
         pairs = zip(items, segments, strict=True)

@@ -256,7 +256,7 @@ def test_a_rank_that_is_killed(
         assert first["type"] == "RankError", first
         assert first["seconds"] < 10
         if store == "tcp":
-            assert "store of the process group does not answer" in first["text"]
+            assert "store of the process group does not respond" in first["text"]
             assert "rank 0" in first["text"]
         else:
             assert first["ranks"] == (victim,), first
