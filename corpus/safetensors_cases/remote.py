@@ -130,9 +130,9 @@ def no_prefix(f: RemoteBuilder, size: int) -> None:
 UNUSUAL: dict[str, tuple[Behaviour, str]] = {
     f"{behaviour}-{size}": (behaviour, size)
     for behaviour in (
-        "chunked", "unknown-total", "no-head", "no-ranges", "status-416", "short", "short-unsaid", "cut",
-        "long", "long-unsaid", "shifted", "from-start", "other-total", "multipart", "gzip", "gzip-whole",
-        "redirect",
+        "chunked", "unknown-total", "no-head", "head-forbidden", "no-ranges", "status-416", "short",
+        "short-unsaid", "cut", "long", "long-unsaid", "shifted", "from-start", "other-total",
+        "total-too-small", "multipart", "gzip", "gzip-whole", "redirect",
     )
     for size in SIZES
 }  # fmt: skip
@@ -140,6 +140,7 @@ LATER = {
     f"{behaviour}-{size}-after-{after}": (behaviour, size, after)
     for behaviour in (
         "no-ranges", "short-unsaid", "cut", "long-unsaid", "shifted", "from-start", "multipart", "gzip",
+        "redirect",
     )
     for size, after in (("short", 2), ("long", 1))
 }  # fmt: skip
@@ -157,6 +158,20 @@ def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
     """The server answers correctly at first, and then in an unusual way: $slug."""
     f.server, size, f.after = value
     three(f, size)
+
+
+@chooses(
+    "remote-answer",
+    options=ANSWER,
+    importance="high",
+    over={"in-a-large-tensor": 3, "in-the-last-tensor": 4},
+)
+def connection_lost(f: RemoteBuilder, after: int) -> None:
+    """The server sends all earlier ranges, and then closes the connection after half of a range: $slug."""
+    f.tensor("a", "U8", [4])
+    f.tensor("b", "F32", [256, 256], b"\x01\x02\x03\x04" * (1 << 16))
+    f.tensor("c", "U8", [5])
+    f.server, f.after = "cut", after
 
 
 FAILING: tuple[Behaviour, ...] = ("unavailable", "not-found", "closed", "redirect-loop")
@@ -225,6 +240,20 @@ def changed_to_another_order(f: RemoteBuilder) -> None:
     other = FileBuilder()
     for name in "ba":
         other.tensor(name, "F32", [4])
+    f.changes_to(other)
+
+
+@chooses("remote-file-changed", options=CHANGED)
+def changed_to_another_dtype(f: RemoteBuilder) -> None:
+    """The new file has BF16 values in place of F16 values, and its header is as long as the old one.
+
+    A reader that interprets the new bytes by the old header returns values that neither file contains.
+    """
+    f.tensor("a", "F16", [6], b"\x00\x3c" * 6)
+    f.tensor("bias", "BF16", [4])
+    other = FileBuilder()
+    other.tensor("a", "BF16", [6], b"\x80\x3f" * 6)
+    other.tensor("bias", "F16", [4])
     f.changes_to(other)
 
 
