@@ -245,15 +245,13 @@ def changed_to_another_order(f: RemoteBuilder) -> None:
 
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_another_dtype(f: RemoteBuilder) -> None:
-    """The new file has BF16 values in place of F16 values, and its header is as long as the old one.
+    """The new file has integers in place of floating-point numbers, and its header is as long as the old one.
 
     A reader that interprets the new bytes by the old header returns values that neither file contains.
     """
-    f.tensor("a", "F16", [6], b"\x00\x3c" * 6)
-    f.tensor("bias", "BF16", [4])
+    f.tensor("a", "F32", [6], b"\x00\x00\x80\x3f" * 6)
     other = FileBuilder()
-    other.tensor("a", "BF16", [6], b"\x80\x3f" * 6)
-    other.tensor("bias", "F16", [4])
+    other.tensor("a", "I32", [6], b"\x01\x00\x00\x00" * 6)
     f.changes_to(other)
 
 
