@@ -12,12 +12,17 @@ from safetensors_corpus.author.case import accepts
 from safetensors_corpus.author.index import numbered
 
 NAMES = (
-    "longest-name", "cyrillic", "latin-1", "emoji", "cjk", "blanks", "url-characters", "glob-characters",
-    "shell-characters", "line-feed", "backslash", "dots", "long-path", "not-normalized",
+    "longest-folder", "cyrillic", "latin-1", "emoji", "cjk", "rare-kanji", "blanks", "url-characters",
+    "glob-characters", "downloaded-twice", "shell-characters", "unexpanded-variable", "carriage-return",
+    "line-feed", "backslash", "snapshot", "dots", "long-path", "not-normalized", "parent-of-link",
 )  # fmt: skip
-SURROUNDINGS = ("read-only", "linked-folder", "cache", "linked-twice")
+OF_FILES = ("longest-name", "from-a-windows-archive")
+SURROUNDINGS = ("read-only", "read-only-file", "read-only-folder", "linked-folder", "cache", "linked-twice")
 SUFFIXES = ("no-suffix", "suffix-bin", "suffix-pt", "suffix-json", "suffix-upper-case", "suffix-only")
-DECOYS = ("subfolder", "early-subfolder", "parent", "sibling")
+DECOYS = (
+    "subfolder", "early-subfolder", "deep-subfolder", "checkpoints-below", "checkpoints-beside", "parent",
+    "parent-with-one-shard", "sibling", "other-component",
+)  # fmt: skip
 
 
 def small(f: PlacedBuilder, place: str) -> None:
@@ -35,7 +40,7 @@ def model(f: PlacedBuilder, place: str) -> None:
     f.place = place
 
 
-@accepts("API-21", importance="high", over=NAMES)
+@accepts("API-21", importance="high", over=(*NAMES, *OF_FILES))
 def file(f: PlacedBuilder, place: str) -> None:
     """A valid file has an unusual path ($slug).
 
@@ -60,9 +65,7 @@ def file_with(f: PlacedBuilder, place: str) -> None:
     small(f, place)
 
 
-@accepts(
-    "API-21", importance="high", over=[name for name in NAMES if name != "longest-name"], steps=("index",)
-)
+@accepts("API-21", importance="high", over=NAMES, steps=("index",))
 def model_in(f: PlacedBuilder, place: str) -> None:
     """A sharded model is in a folder with an unusual path ($slug)."""
     model(f, place)
