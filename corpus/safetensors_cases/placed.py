@@ -12,11 +12,13 @@ from safetensors_corpus.author.case import accepts
 from safetensors_corpus.author.index import numbered
 
 NAMES = (
-    "longest-folder", "cyrillic", "latin-1", "emoji", "cjk", "rare-kanji", "blanks", "url-characters",
-    "glob-characters", "downloaded-twice", "shell-characters", "unexpanded-variable", "carriage-return",
-    "line-feed", "backslash", "snapshot", "dots", "long-path", "not-normalized", "parent-of-link",
+    "longest-folder", "cyrillic", "latin-1", "emoji", "cjk", "blanks", "url-characters", "glob-characters",
+    "shell-characters", "line-feed", "backslash", "dots", "long-path", "not-normalized",
 )  # fmt: skip
-OF_FILES = ("longest-name", "from-a-windows-archive")
+OF_FILES = (
+    "longest-name", "rare-kanji", "downloaded-twice", "unexpanded-variable", "carriage-return",
+    "from-a-windows-archive", "snapshot", "parent-of-link",
+)  # fmt: skip
 SURROUNDINGS = ("read-only", "read-only-file", "read-only-folder", "linked-folder", "cache", "linked-twice")
 SUFFIXES = ("no-suffix", "suffix-bin", "suffix-pt", "suffix-json", "suffix-upper-case", "suffix-only")
 DECOYS = (

@@ -130,20 +130,19 @@ def no_prefix(f: RemoteBuilder, size: int) -> None:
 UNUSUAL: dict[str, tuple[Behaviour, str]] = {
     f"{behaviour}-{size}": (behaviour, size)
     for behaviour in (
-        "chunked", "unknown-total", "no-head", "head-forbidden", "no-ranges", "status-416", "short",
-        "short-unsaid", "cut", "long", "long-unsaid", "shifted", "from-start", "other-total",
-        "total-too-small", "multipart", "gzip", "gzip-whole", "redirect",
+        "chunked", "unknown-total", "no-head", "no-ranges", "status-416", "short", "short-unsaid", "cut",
+        "long", "long-unsaid", "shifted", "from-start", "other-total", "multipart", "gzip", "gzip-whole",
+        "redirect",
     )
     for size in SIZES
-}  # fmt: skip
+} | {f"{name}-short": (name, "short") for name in ("head-forbidden", "total-too-small")}  # fmt: skip
 LATER = {
     f"{behaviour}-{size}-after-{after}": (behaviour, size, after)
     for behaviour in (
         "no-ranges", "short-unsaid", "cut", "long-unsaid", "shifted", "from-start", "multipart", "gzip",
-        "redirect",
     )
     for size, after in (("short", 2), ("long", 1))
-}  # fmt: skip
+} | {"redirect-short-after-2": ("redirect", "short", 2)}  # fmt: skip
 
 
 @chooses("remote-answer", options=ANSWER, importance="high", over=UNUSUAL)
