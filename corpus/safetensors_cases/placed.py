@@ -11,12 +11,19 @@ from safetensors_corpus.author.case import accepts
 from safetensors_corpus.author.index import numbered
 
 NAMES = (
-    "longest-name", "cyrillic", "latin-1", "emoji", "cjk", "blanks", "url-characters", "glob-characters",
+    "longest-folder", "cyrillic", "latin-1", "emoji", "cjk", "blanks", "url-characters", "glob-characters",
     "shell-characters", "line-feed", "backslash", "dots", "long-path", "not-normalized",
 )  # fmt: skip
-SURROUNDINGS = ("read-only", "linked-folder", "cache", "linked-twice")
+OF_FILES = (
+    "longest-name", "rare-kanji", "downloaded-twice", "unexpanded-variable", "carriage-return",
+    "from-a-windows-archive", "snapshot", "parent-of-link",
+)  # fmt: skip
+SURROUNDINGS = ("read-only", "read-only-file", "read-only-folder", "linked-folder", "cache", "linked-twice")
 SUFFIXES = ("no-suffix", "suffix-bin", "suffix-pt", "suffix-json", "suffix-upper-case", "suffix-only")
-DECOYS = ("subfolder", "early-subfolder", "parent", "sibling")
+DECOYS = (
+    "subfolder", "early-subfolder", "deep-subfolder", "checkpoints-below", "checkpoints-beside", "parent",
+    "parent-with-one-shard", "sibling", "other-component",
+)  # fmt: skip
 
 
 def small(f: PlacedBuilder, place: str) -> None:
@@ -34,7 +41,7 @@ def model(f: PlacedBuilder, place: str) -> None:
     f.place = place
 
 
-@accepts("API-21", importance="high", over=NAMES)
+@accepts("API-21", importance="high", over=(*NAMES, *OF_FILES))
 def file(f: PlacedBuilder, place: str) -> None:
     """A valid file has an unusual path ($slug).
 
@@ -59,9 +66,7 @@ def file_with(f: PlacedBuilder, place: str) -> None:
     small(f, place)
 
 
-@accepts(
-    "API-21", importance="high", over=[name for name in NAMES if name != "longest-name"], steps=("index",)
-)
+@accepts("API-21", importance="high", over=NAMES, steps=("index",))
 def model_in(f: PlacedBuilder, place: str) -> None:
     """A sharded model is in a folder with an unusual path ($slug)."""
     model(f, place)

@@ -135,14 +135,14 @@ UNUSUAL: dict[str, tuple[Behaviour, str]] = {
         "redirect",
     )
     for size in SIZES
-}  # fmt: skip
+} | {f"{name}-short": (name, "short") for name in ("head-forbidden", "total-too-small")}  # fmt: skip
 LATER = {
     f"{behaviour}-{size}-after-{after}": (behaviour, size, after)
     for behaviour in (
         "no-ranges", "short-unsaid", "cut", "long-unsaid", "shifted", "from-start", "multipart", "gzip",
     )
     for size, after in (("short", 2), ("long", 1))
-}  # fmt: skip
+} | {"redirect-short-after-2": ("redirect", "short", 2)}  # fmt: skip
 
 
 @chooses("remote-answer", options=ANSWER, importance="high", over=UNUSUAL)
@@ -157,6 +157,20 @@ def later_answer(f: RemoteBuilder, value: tuple[Behaviour, str, int]) -> None:
     """The server answers correctly at first, and then in an unusual way: $slug."""
     f.server, size, f.after = value
     three(f, size)
+
+
+@chooses(
+    "remote-answer",
+    options=ANSWER,
+    importance="high",
+    over={"in-a-large-tensor": 3, "in-the-last-tensor": 4},
+)
+def connection_lost(f: RemoteBuilder, after: int) -> None:
+    """The server sends all earlier ranges, and then closes the connection after half of a range: $slug."""
+    f.tensor("a", "U8", [4])
+    f.tensor("b", "F32", [256, 256], b"\x01\x02\x03\x04" * (1 << 16))
+    f.tensor("c", "U8", [5])
+    f.server, f.after = "cut", after
 
 
 FAILING: tuple[Behaviour, ...] = ("unavailable", "not-found", "closed", "redirect-loop")
@@ -225,6 +239,18 @@ def changed_to_another_order(f: RemoteBuilder) -> None:
     other = FileBuilder()
     for name in "ba":
         other.tensor(name, "F32", [4])
+    f.changes_to(other)
+
+
+@chooses("remote-file-changed", options=CHANGED)
+def changed_to_another_dtype(f: RemoteBuilder) -> None:
+    """The new file has integers in place of floating-point numbers, and its header is as long as the old one.
+
+    A reader that interprets the new bytes by the old header returns values that neither file contains.
+    """
+    f.tensor("a", "F32", [6], b"\x00\x00\x80\x3f" * 6)
+    other = FileBuilder()
+    other.tensor("a", "I32", [6], b"\x01\x00\x00\x00" * 6)
     f.changes_to(other)
 
 

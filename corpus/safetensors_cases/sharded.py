@@ -163,6 +163,18 @@ def metadata_named_total_size(f: ShardedBuilder, limit: int) -> None:
 
 
 @chooses(
+    "sharded-total-size",
+    options={"right": ACCEPT, "refuse": reject("WRT_BAD_METADATA")},
+    level="should",
+    over={"of-a-larger-model": "141107412992", "right-as-text": "64"},
+)
+def metadata_from_another_index(f: ShardedBuilder, size: str) -> None:
+    """The caller passes the metadata of another index, which contains its total_size as a string: $slug."""
+    f.tensors("abcd")
+    f.metadata({"total_size": size, "format": "pt"})
+
+
+@chooses(
     "sharded-text",
     "IDX-17",
     options={"refuse": reject("WRT_UNSUPPORTED_DTYPE"), "leave-out": ACCEPT},
@@ -178,6 +190,23 @@ def text_among_tensors(f: ShardedBuilder, limit: int) -> None:
     f.tensors("abc")
     f.tensor("state", "STRING", [1])
     f.max_shard_size = limit
+    f.expect("a", "b", "c")
+
+
+@chooses(
+    "sharded-text",
+    "IDX-17",
+    options={"refuse": reject("WRT_UNSUPPORTED_DTYPE"), "leave-out": ACCEPT},
+    level="must",
+)
+def texts_between_tensors(f: ShardedBuilder) -> None:
+    """The state of a model of three shards contains strings before the first and between other tensors."""
+    for name in ("version", "a", "b", "state", "c"):
+        if len(name) == 1:
+            f.tensor(name, "F32", [4])
+        else:
+            f.tensor(name, "STRING", [1])
+    f.max_shard_size = 16
     f.expect("a", "b", "c")
 
 
@@ -221,6 +250,15 @@ def one_tensor_more_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
 def shards_before(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     """An earlier model has $slug shards than the new model, so the save does not reuse any file name."""
     f.earlier(*shards)
+    f.tensors("abcd")
+    _either(f)
+
+
+@chooses("sharded-earlier-save", "IDX-17", options=EITHER, level="should", importance="high")
+def shards_before_without_an_index(f: ShardedBuilder) -> None:
+    """An earlier save wrote three shards and was interrupted before it wrote its index."""
+    for number, names in enumerate(("ab", "c", "d"), 1):
+        f.folder.shard(numbered(number, 3), *names)
     f.tensors("abcd")
     _either(f)
 
@@ -325,9 +363,15 @@ def _too_much(f: ShardedBuilder) -> None:
     f.properties = ["no-mixture"]
 
 
-@rejects(
-    "IDX-21", codes="IO_ERROR", importance="high", over={"same-names": ("ab", "cd"), "other-names": ("abcd",)}
-)
+FULL = {
+    "same-names": ("ab", "cd"),
+    "other-names": ("abcd",),
+    "other-tensors": ("ax", "yc"),
+    "other-division": ("a", "bc"),
+}
+
+
+@rejects("IDX-21", codes="IO_ERROR", importance="high", over=FULL)
 def disk_full_at_the_second_shard(f: ShardedBuilder, shards: tuple[str, ...]) -> None:
     """The disk is full after the first of two shards is written over an earlier model: $slug.
 

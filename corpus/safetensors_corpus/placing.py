@@ -45,9 +45,22 @@ def through_its_parent(path: Path) -> Path:
     return path.parent / ".." / path.parent.name / path.name
 
 
-def read_only(path: Path) -> Path:
+def through_the_parent_of_a_link(path: Path) -> Path:
+    """Return a path that leads to the file only if the link is followed before its parent is taken."""
+    (path.parent.parent / "disk" / "cache").mkdir(parents=True)
+    folder = path.parent.rename(path.parent.parent / "disk" / path.parent.name)
+    link = folder.parent.parent / "link"
+    link.symlink_to(Path("disk", "cache"), target_is_directory=True)
+    return link / ".." / folder.name / path.name
+
+
+def files_read_only(path: Path) -> Path:
     for file in path.parent.iterdir():
         file.chmod(0o444)
+    return path
+
+
+def folder_read_only(path: Path) -> Path:
     path.parent.chmod(0o555)
     return path
 
@@ -62,16 +75,24 @@ def long_path(path: Path) -> Path:
     return folder / path.name
 
 
-def decoys_in(place: Callable[[Path], Path]) -> Callable[[Path], Path]:
-    """Return a function that copies the index and the shards to another folder, with other tensor bytes."""
+def decoys_in(*places: str, own: str = "", files: str = "*") -> Callable[[Path], Path]:
+    """Return a function that copies the index and the shards to other folders, with other tensor bytes.
+
+    ``own`` is a new name for the folder itself, ``places`` are paths relative to it, and ``files`` is a
+    pattern of the files to copy.
+    """
 
     def arrange(path: Path) -> Path:
-        folder = place(path.parent)
-        folder.mkdir(exist_ok=True)
-        for file in [entry for entry in path.parent.iterdir() if entry.is_file()]:
-            data = file.read_bytes()
-            start = 8 + int.from_bytes(data[:8], "little") if file.suffix == SUFFIX else len(data)
-            (folder / file.name).write_bytes(data[:start] + bytes(byte ^ 0xFF for byte in data[start:]))
+        if own:
+            path = path.parent.rename(path.parent.with_name(own)) / path.name
+        copied = [entry for entry in path.parent.glob(files) if entry.is_file()]
+        for place in places:
+            folder = path.parent / place
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in copied:
+                data = file.read_bytes()
+                start = 8 + int.from_bytes(data[:8], "little") if file.suffix == SUFFIX else len(data)
+                (folder / file.name).write_bytes(data[:start] + bytes(byte ^ 0xFF for byte in data[start:]))
         return path
 
     return arrange
@@ -98,10 +119,16 @@ PLACES = {
     "suffix-upper-case": Place("the file has the suffix .SAFETENSORS", name="FILE.SAFETENSORS"),
     "suffix-only": Place("the name of the file is only the suffix", name=SUFFIX),
     "longest-name": Place("the name of the file has 255 bytes", name=f"{'n' * 243}{SUFFIX}"),
+    "longest-folder": Place("the name of the folder has 255 bytes", "n" * 255),
     "cyrillic": Place("the folder and the file have Cyrillic names", "модель", f"веса{SUFFIX}"),
     "latin-1": Place("the folder and the file have names with accents", "modèle", f"poids à lire{SUFFIX}"),
     "emoji": Place("the folder and the file have names beyond the basic plane", "🤗", f"𝕨🙂{SUFFIX}"),
     "cjk": Place("the folder and the file have Chinese names", "模型", f"权重{SUFFIX}"),
+    "rare-kanji": Place(
+        "the folder and the file have names with Japanese characters beyond the basic plane",
+        "𠮷野",
+        f"𩸽の重み{SUFFIX}",
+    ),
     "blanks": Place(
         "the folder and the file have names with blanks", "my models/a b ", f" the file {SUFFIX}"
     ),
@@ -109,15 +136,42 @@ PLACES = {
         "the names contain characters with a meaning in URLs", "a%20b#c", f"%41?x=1&y{SUFFIX}"
     ),
     "glob-characters": Place("the names contain wildcards", "[ab]", f"*{{a,b}}?[0-9]{SUFFIX}"),
+    "downloaded-twice": Place(
+        "the names contain brackets, as browsers and people add them", "[fp16] model", f"file[1]{SUFFIX}"
+    ),
     "shell-characters": Place(
         "the names contain characters with a meaning in a shell", "$HOME", f"'\"`;&|~{SUFFIX}"
     ),
+    "unexpanded-variable": Place(
+        "the folder is named like a variable that a program did not expand", "${HOME}"
+    ),
+    "carriage-return": Place(
+        "the name of the folder ends with a carriage return, as from a script with Windows line ends",
+        "model\r",
+    ),
     "line-feed": Place("the names contain a line feed", "two\nlines", f"two\nlines{SUFFIX}"),
     "backslash": Place("the names contain backslashes", "a\\b", f"\\n\\file{SUFFIX}"),
+    "from-a-windows-archive": Place(
+        "the name of the file contains a backslash, as from an archive made on Windows",
+        name=f"models\\file{SUFFIX}",
+    ),
+    "snapshot": Place(
+        "the folder is below a hidden one, as in a cache of the Hub",
+        ".cache/huggingface/hub/models--org--name/snapshots/1f3b",
+    ),
     "dots": Place("the names contain dots, and the folder is hidden", ".cache/v1.0..2", f"a.b..c{SUFFIX}"),
     "long-path": Place(f"the path has at least {LONG_PATH:,} bytes", arrange=long_path),
     "not-normalized": Place("the path leads through the parent of the folder", arrange=through_its_parent),
-    "read-only": Place("the folder and its files cannot be written to", arrange=read_only),
+    "parent-of-link": Place(
+        "the path leads through the parent of a folder that is reached through a link",
+        arrange=through_the_parent_of_a_link,
+    ),
+    "read-only": Place(
+        "the folder and its files cannot be written to",
+        arrange=lambda path: folder_read_only(files_read_only(path)),
+    ),
+    "read-only-file": Place("the files cannot be written to", arrange=files_read_only),
+    "read-only-folder": Place("the folder cannot be written to", arrange=folder_read_only),
     "linked-folder": Place("the folder is a symbolic link", arrange=linked_folder),
     "cache": Place(
         "each file is a relative link to a file that is named after its digest", arrange=into_cache
@@ -125,19 +179,39 @@ PLACES = {
     "linked-twice": Place("each file is an absolute link to a link", arrange=twice_linked),
     "subfolder": Place(
         "a subfolder contains an index and shards of the same names with other bytes",
-        arrange=decoys_in(lambda folder: folder / "original"),
+        arrange=decoys_in("original"),
     ),
     "early-subfolder": Place(
         "a subfolder that sorts before the shards contains the same names with other bytes",
-        arrange=decoys_in(lambda folder: folder / "0"),
+        arrange=decoys_in("0"),
+    ),
+    "checkpoints-below": Place(
+        "subfolders contain checkpoints with the same names and other bytes, as after training",
+        arrange=decoys_in("checkpoint-1000", "checkpoint-500"),
+    ),
+    "checkpoints-beside": Place(
+        "the folder is a checkpoint beside others, and their parent contains the last one, as after training",
+        arrange=decoys_in("..", "../checkpoint-1000", own="checkpoint-500"),
+    ),
+    "deep-subfolder": Place(
+        "a folder two levels below contains the same names with other bytes",
+        arrange=decoys_in("backup/fp32"),
     ),
     "parent": Place(
         "the parent of the folder contains the same names with other bytes",
-        arrange=decoys_in(lambda folder: folder.parent),
+        arrange=decoys_in(".."),
+    ),
+    "parent-with-one-shard": Place(
+        "the parent of the folder contains one of the shards with other bytes, as after an interrupted move",
+        arrange=decoys_in("..", files="*-00002-of-*"),
+    ),
+    "other-component": Place(
+        "the folder is a component of a pipeline, and another component has shards of the same names",
+        arrange=decoys_in("../text_encoder_2", own="text_encoder_3"),
     ),
     "sibling": Place(
         "a folder beside that of the model contains the same names with other bytes",
-        arrange=decoys_in(lambda folder: folder.with_name("copy")),
+        arrange=decoys_in("../copy"),
     ),
 }
 """Maps names to places. ``corpus.schema.json`` contains their meanings."""

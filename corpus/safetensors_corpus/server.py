@@ -21,6 +21,7 @@ BEHAVIOURS = {
     "chunked": "sends the range in chunks without declaring its length",
     "unknown-total": "sends the range without stating the size of the file",
     "no-head": "sends the range, and answers HEAD with 405",
+    "head-forbidden": "sends the range, and answers HEAD with 403, as signed addresses do",
     "no-ranges": "sends the whole file with status 200",
     "status-416": "answers 416, and sends the whole file if no range is requested",
     "short": "sends and declares the first half of the range",
@@ -31,6 +32,7 @@ BEHAVIOURS = {
     "shifted": "sends and declares a range that begins 8 bytes later",
     "from-start": "sends and declares a range of the same length from the start of the file",
     "other-total": "sends the range, but declares a file size that is 8 bytes too large",
+    "total-too-small": "sends the range, but declares a file size that is 8 bytes too small",
     "multipart": "sends the range as the only part of a multipart/byteranges response",
     "gzip": "sends the range compressed with gzip, and declares the compression",
     "gzip-whole": "sends the whole file compressed with gzip and status 200, and declares the compression",
@@ -51,7 +53,7 @@ else:
 MORE = 16
 """Number of bytes that ``long`` sends beyond the range if the file contains them."""
 SHIFT = 8
-"""Number of bytes by which ``shifted`` moves the range and ``other-total`` changes the file size."""
+"""Number of bytes by which ``shifted`` moves the range, and by which a wrong total differs from the size."""
 SECONDS = 10.0
 """Timeout of a connection in seconds."""
 PAGE = b"<!DOCTYPE html><html><head><title>Sorry</title></head><body>Try again later.</body></html>\n"
@@ -156,6 +158,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(302, b"", {"Location": prefix + self.files.path})
         elif self.command == "HEAD" and behaviour == "no-head":
             self._send(405, b"", {"Allow": "GET"})
+        elif self.command == "HEAD" and behaviour == "head-forbidden":
+            self._send(403, b"", {})
         else:
             self._file(behaviour, data)
 
@@ -186,7 +190,11 @@ class _Handler(BaseHTTPRequestHandler):
             "shifted": (min(first + SHIFT, len(data) - 1), min(last + SHIFT, len(data) - 1)),
             "from-start": (0, last - first),
         }.get(behaviour, (first, last))
-        total = {"unknown-total": "*", "other-total": str(len(data) + SHIFT)}.get(behaviour, str(len(data)))
+        total = {
+            "unknown-total": "*",
+            "other-total": str(len(data) + SHIFT),
+            "total-too-small": str(len(data) - SHIFT),
+        }.get(behaviour, str(len(data)))
         content_range = f"bytes {declared[0]}-{declared[1]}/{total}"
         end = {"short-unsaid": half, "long-unsaid": last + MORE}.get(behaviour, declared[1])
         body = data[declared[0] : end + 1]

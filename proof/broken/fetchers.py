@@ -234,15 +234,15 @@ class TotalDemanded(Fetcher):
 
 
 class TotalBelieved(Fetcher):
-    """Extends the last tensor to the end of the file that the server reports."""
+    """Extends or cuts the last tensor to the end of the file that the server reports."""
 
     def remote(self, url: str) -> dict[str, Any]:
         told = super().remote(url)
         total = next(iter(self.seen))[1]
         if told["tensors"] and total.isdigit():
             name, dtype, shape, data = told["tensors"][-1]
-            missing = int(total) - self.end
-            told["tensors"][-1] = (name, dtype, shape, data + bytes(max(missing, 0)))
+            size = max(len(data) + int(total) - self.end, 0)
+            told["tensors"][-1] = (name, dtype, shape, data[:size].ljust(size, b"\0"))
         return told
 
     def data(self, first: int, count: int) -> bytes:
@@ -259,7 +259,7 @@ class HeadAskedFirst(Fetcher):
         connection.request("HEAD", "/" + address[2])
         status = connection.getresponse().status
         connection.close()
-        return {"tensors": [], "metadata": None} if status == 405 else super().remote(url)
+        return {"tensors": [], "metadata": None} if status >= 400 else super().remote(url)
 
 
 VARIANTS = named(globals(), "remote", Fetcher)

@@ -271,17 +271,22 @@ class FirstShardOnly(SmallLoader):
 
 
 class LooseTensorNames(SmallLoader):
-    """Ignores case, accents and everything after a dot when it compares tensor names."""
+    """Ignores case, normal forms, the prefix of the model and suffixes when it compares tensor names."""
 
     def chosen(self, pairs: Sequence[tuple[str, str]], shards: Mapping[str, Mapping[str, Row]]) -> list[Row]:
         rows = []
         for tensor, shard in pairs:
-            plain = unicodedata.normalize("NFC", tensor).casefold().partition(".weight")[0]
-            like = {name.casefold(): row for name, row in shards[shard].items()}
+            plain = _plain(tensor)
+            like = {_plain(name): row for name, row in shards[shard].items()}
             if tensor not in shards[shard] and plain not in like:
                 raise Refused("tensor-missing")
             rows.append({**(shards[shard].get(tensor) or like[plain]), "name": tensor})
         return rows
+
+
+def _plain(tensor: str) -> str:
+    name = unicodedata.normalize("NFC", tensor).casefold()
+    return name.removeprefix("model.").partition(".weight")[0]
 
 
 UNQUOTING = LOADER.changed(path=lambda _, folder, name: folder / unquote(unquote(name)))
@@ -338,7 +343,7 @@ VARIANTS: tuple[Planted, ...] = (
             LOADER.changed(shards=refusing(lambda _folder, names: len(names) == 1))),
     loading("first-index", "Reads the first index in the folder, regardless of which one is requested.",
             LOADER.changed(index=lambda right, path: right(min(
-                path.parent.glob("*.index.json"), key=lambda other: (other == path, other.name))))),
+                path.parent.glob("*.index*.json"), key=lambda other: (other == path, other.name))))),
     loading("joins-paths", "Joins the folder and the name without checking the name.",
             LOADER.without("shard-bare")),
     loading("joins-anything", "Opens every file that the index names.",

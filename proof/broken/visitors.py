@@ -122,10 +122,10 @@ class ShortPaths(Visitor):
 
 
 class ShortNames(Visitor):
-    """Copies the name of the file into a buffer of 128 bytes."""
+    """Copies each name in a path into a buffer of 128 bytes."""
 
     def found(self, path: Path) -> Path:
-        return path.with_name(os.fsdecode(os.fsencode(path.name)[:128]))
+        return Path(*(os.fsdecode(os.fsencode(part)[:128]) for part in path.parts))
 
 
 class OneDot(Visitor):

@@ -9,7 +9,13 @@ import pytest
 
 from safetensors_corpus.placing import LONG_PATH, PLACES, put
 
-FILES = {"model.safetensors.index.json": b"{}", "a.safetensors": (2).to_bytes(8, "little") + b"{}*"}
+SHARD = "a-00002-of-00002.safetensors"
+FILES = {"model.safetensors.index.json": b"{}", SHARD: (2).to_bytes(8, "little") + b"{}*"}
+DECOYS = {
+    **dict.fromkeys(("subfolder", "early-subfolder", "deep-subfolder", "parent", "sibling"), 1),
+    **dict.fromkeys(("parent-with-one-shard", "other-component"), 1),
+    **dict.fromkeys(("checkpoints-below", "checkpoints-beside"), 2),
+}
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -23,11 +29,9 @@ def test_places_change_the_path_and_not_the_files(name: str, tmp_path: Path) -> 
 
     index = put(set_up, PLACES[name], tmp_path)
     assert {file: (index.parent / file).read_bytes() for file in FILES} == FILES
-    others = {
-        Path(folder) / "a.safetensors" for folder, _, names in os.walk(tmp_path) if "a.safetensors" in names
-    }
-    decoys = {path for path in others if path.read_bytes() != FILES["a.safetensors"]}
-    assert len(decoys) == (name in ("subfolder", "early-subfolder", "parent", "sibling"))
+    others = {Path(folder) / SHARD for folder, _, names in os.walk(tmp_path) if SHARD in names}
+    decoys = {path for path in others if path.read_bytes() != FILES[SHARD]}
+    assert len(decoys) == DECOYS.get(name, 0)
 
 
 @pytest.mark.parametrize("name", [name for name, place in PLACES.items() if place.name])

@@ -132,6 +132,19 @@ def shard_is_folder(f: IndexBuilder) -> None:
     f.index({"a": A, "b": "x.safetensors"})
 
 
+FOLDERS = {"one-of-three": numbered(2, 3), "with-the-name-of-a-single-file": "model.safetensors"}
+
+
+@rejects("API-13 IDX-08 API-14", codes=("IO_ERROR", "IDX_SHARD_MISSING"), over=FOLDERS)
+def shard_is_folder_of_parts(f: IndexBuilder, name: str) -> None:
+    """A folder has the name of a shard, and it contains one file for each tensor: $slug."""
+    f.shard(numbered(1, 3), "a")
+    f.shard(f"{name}/b.safetensors", "b")
+    f.shard(f"{name}/c.safetensors", "c")
+    f.shard(numbered(3, 3), "d")
+    f.index({"a": numbered(1, 3), "b": name, "c": name, "d": numbered(3, 3)}, metadata={"total_size": 32})
+
+
 PICKLE = pickle.dumps({"b": [1.0, 2.0]}, protocol=2)
 SUFFIXES = {"bin": "x.bin", "pt": "x.pt", "safetensors-bin": "x.safetensors.bin"}
 

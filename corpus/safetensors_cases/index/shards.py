@@ -238,6 +238,20 @@ def tensors_exchanged(f: IndexBuilder) -> None:
     f.index({"a": B, "b": A}, metadata={"total_size": 16})
 
 
+@rejects("IDX-09", codes="IDX_TENSOR_MISSING", importance="high")
+def index_of_an_earlier_division(f: IndexBuilder) -> None:
+    """The index describes an earlier division of the same tensors among three shards.
+
+    A save with another limit moved two tensors to the next shard. All shards exist, and together they contain
+    exactly the tensors of the index.
+    """
+    f.shard(numbered(1, 3), "a")
+    f.shard(numbered(2, 3), "b", "c")
+    f.shard(C, "d", "e", "f")
+    first, second = numbered(1, 3), numbered(2, 3)
+    f.index({"a": first, "b": first, "c": second, "d": second, "e": C, "f": C}, metadata={"total_size": 48})
+
+
 CLAIMED = {
     "name": "c",
     "prefix": "a.weight",
@@ -256,6 +270,22 @@ def claimed(f: IndexBuilder, name: str) -> None:
     f.shard(A, "a").metadata({"c": "text"})
     f.shard(B, "b", "\u00e9")
     f.index({"a": A, name: A, "b": B, "\u00e9": B})
+
+
+OTHERWISE = {
+    "decomposed": ("cafe\u0301.weight", "caf\u00e9.weight"),
+    "prefix-of-the-model": ("model.norm.weight", "norm.weight"),
+}
+
+
+@rejects("IDX-09 IDX-14", codes="IDX_TENSOR_MISSING", importance="high", over=OTHERWISE)
+def named_otherwise(f: IndexBuilder, names: tuple[str, str]) -> None:
+    """The index and the only shard name the same tensor differently: $slug.
+
+    Programs that export a part of a model or that normalize names change one of the two files.
+    """
+    f.shard(numbered(1, 1), names[1], "a")
+    f.index({names[0]: numbered(1, 1), "a": numbered(1, 1)}, metadata={"total_size": 16})
 
 
 @chooses(
@@ -313,6 +343,7 @@ def tensor_in_two_shards_alike(f: IndexBuilder) -> None:
 OTHERS = {
     "same-kind": "other.safetensors.index.json",
     "variant": "model.fp16.safetensors.index.json",
+    "variant-behind": "model.safetensors.index.fp16.json",
     "pickle": "pytorch_model.bin.index.json",
 }
 

@@ -169,6 +169,7 @@ SIZES = {
     "less-by-1": "15",
     "of-files": "$files",
     "negative": "-16",
+    "of-a-larger-model": "141107412992",
     "2p64-plus-16": str(2**64 + 16),
     "400-digits": "1" * 400,
 }

@@ -61,4 +61,4 @@ def test_the_reference_refuses_for_the_reasons_declared(cases: list[Case]) -> No
         writer = Recording()
         if done(case, writer)[0].outcome == "reject":
             assert writer.code in codes, (case.id, writer.code)
-    assert sum(any(e.outcome == "reject" for e in case.options.values()) for case in cases) == 4
+    assert sum(any(e.outcome == "reject" for e in case.options.values()) for case in cases) == 7
