@@ -283,12 +283,12 @@ def forked_parent_closes_meanwhile(
 
 @chooses(FORK, options=FORKED)
 def forked_parent_closes_in_the_last_of_many_rounds(f: ConcurrentBuilder) -> None:
-    """Eight children read small tensors five times. The parent closes the file, and they read once more."""
+    """Four children read small tensors five times. The parent closes the file, and they read once more."""
     small(f)
     f.by = "processes"
     f.times = 6
     f.closed = 6
-    rotated(f, NAMES, 8)
+    rotated(f, NAMES, 4)
 
 
 @chooses(FORK, options=FORKED)
