@@ -74,7 +74,7 @@ def tensor_taken_twice(f: RepeatedBuilder) -> None:
 def dropped_before_reading(f: RepeatedBuilder) -> None:
     """The program drops a handle that it has not used, and reads a tensor with another one.
 
-    A reader that opens the file on first use must not count the unused handle as open.
+    A reader must not keep the unused handle, which no program can close any more.
     """
     held(f, "hold", "hold", "tensor")
     f.needs = ("drop",)
