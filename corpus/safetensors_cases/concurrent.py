@@ -283,6 +283,16 @@ def forked_parent_closes_meanwhile(
 
 
 @chooses(FORK, options=FORKED)
+def forked_parent_closes_in_the_last_of_many_rounds(f: ConcurrentBuilder) -> None:
+    """Four children read small tensors five times. The parent closes the file, and they read once more."""
+    small(f)
+    f.by = "processes"
+    f.times = 6
+    f.closed = 6
+    rotated(f, NAMES, 4)
+
+
+@chooses(FORK, options=FORKED)
 def forked_unknown_name(f: ConcurrentBuilder) -> None:
     """One of three processes requests a name that the file does not contain. The others read as usual."""
     small(f)

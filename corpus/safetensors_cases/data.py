@@ -277,7 +277,7 @@ def odd_bool_in_tensor(f: FileBuilder, value: int) -> None:
         f.tensor(name, "BOOL", [6], data, views={"normalise": bytes(min(b, 1) for b in data)})
 
 
-BLOCKS = {"4-kib": 1 << 12, "64-kib": 1 << 16, "128-kib": 1 << 17}
+BLOCKS = {"4-kib": 1 << 12, "64-kib": 1 << 16, "128-kib": 1 << 17, "1-mib": 1 << 20}
 
 
 @accepts("OFF-11 DAT-06", importance="high", over=BLOCKS)
@@ -305,6 +305,17 @@ def tensor_across_block_of_file(f: FileBuilder, value: int) -> None:
     write(trial, size)
     write(f, size - trial.header_size)
     f.padding = b" " * (trial.header_size - f.header_size)
+
+
+@accepts("DAT-06", importance="high", over={size: BLOCKS[size] for size in ("64-kib", "1-mib")})
+def tensor_of_three_blocks(f: FileBuilder, value: int) -> None:
+    """A tensor with an odd offset fills more than two blocks of $value bytes, and each block differs.
+
+    A reader that copies block by block must not exchange, repeat or omit one.
+    """
+    f.tensor("a", "U8", [3])
+    f.tensor("w", "U8", [2 * value + 5], b"\1" * (value - 3) + b"\2" * value + b"\3" * 8)
+    f.tensor("b", "F32", [2])
 
 
 REMAINDERS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33)

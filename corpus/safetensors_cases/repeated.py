@@ -41,6 +41,16 @@ def trailing_bytes(f: RepeatedBuilder) -> None:
     f.trailer = b"\0" * 8
 
 
+@rejects("OFF-04 API-22", codes="OFF_OUT_OF_BOUNDS")
+def cut_short(f: RepeatedBuilder) -> None:
+    """A file without its last bytes is rejected hundreds of times.
+
+    A program that waits for the end of a download tries to read the file again and again.
+    """
+    large(f)
+    f.cut = 4
+
+
 @accepts("API-22", steps=("lifecycle",))
 def closed(f: RepeatedBuilder) -> None:
     """Hundreds of times, a file is opened, a tensor is read, and the file is closed."""
@@ -51,6 +61,29 @@ def closed(f: RepeatedBuilder) -> None:
 def dropped(f: RepeatedBuilder) -> None:
     """Hundreds of times, a file is opened, a tensor is read, and the handle is dropped but not closed."""
     held(f, "hold", "tensor")
+    f.needs = ("drop",)
+
+
+@accepts("API-22", steps=("lifecycle",))
+def tensor_taken_twice(f: RepeatedBuilder) -> None:
+    """The same file is opened, the same tensor is read twice, and the file is closed, hundreds of times."""
+    held(f, "hold", "tensor", "tensor", "close")
+
+
+@accepts("API-22", steps=("lifecycle",))
+def dropped_before_reading(f: RepeatedBuilder) -> None:
+    """The program drops a handle that it has not used, and reads a tensor with another one.
+
+    A reader must not keep the unused handle, which no program can close any more.
+    """
+    held(f, "hold", "hold", "tensor")
+    f.needs = ("drop",)
+
+
+@accepts("API-22", steps=("lifecycle",))
+def closed_and_dropped(f: RepeatedBuilder) -> None:
+    """The program opens the file twice. It closes the first handle, and drops the second one after a read."""
+    held(f, "hold", "close", "hold", "tensor")
     f.needs = ("drop",)
 
 

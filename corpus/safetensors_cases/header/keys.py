@@ -37,6 +37,18 @@ def name_twice_dtypes(f: FileBuilder) -> None:
     f.tensor("w", "U8", [8], b"", begin=0, end=8, seen_by=["last-wins"], views=views)
 
 
+@chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high")
+def name_twice_shapes(f: FileBuilder) -> None:
+    """The same tensor name appears twice, apart, with the same range but different shapes.
+
+    Neither the layout nor the neighbours of an entry reveal the repetition.
+    """
+    data = pattern("w", 24)
+    f.tensor("w", "F32", [2, 3], data, seen_by=["first-wins"])
+    f.tensor("x", "F32", [2])
+    f.tensor("w", "F32", [3, 2], b"", begin=0, end=24, seen_by=["last-wins"], views={"last-wins": data})
+
+
 @chooses("duplicate-tensor-names", options=LAST_OR_FIRST, importance="high", bugs=("FB-06", "FB-105"))
 def names_twice_swapped(f: FileBuilder) -> None:
     """Two tensor names appear twice, the second time with their ranges swapped.

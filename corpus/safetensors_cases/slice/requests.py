@@ -381,6 +381,15 @@ def truth_value(f: SliceBuilder, value: bool) -> None:
     f.ask("t", value)
 
 
+@chooses("slice-bool", options={"error": NOT_OFFERED, "integer": ACCEPT, "mask": ACCEPT})
+def truth_value_after_a_range(f: SliceBuilder) -> None:
+    """The first index is a range, and the second one is the boolean True."""
+    numbers(f)
+    whole = f.tensor_named("t").data
+    f.expect([2], whole[14:16] + whole[26:28], option="integer")
+    f.ask("t", slice(1, 3), True)
+
+
 @rejects("API-02", codes="API_NO_SUCH_TENSOR", importance="high")
 def unknown_name_like_the_only_one(f: SliceBuilder) -> None:
     """The requested name differs from the name of the only tensor in the capitalisation of one letter."""

@@ -60,6 +60,24 @@ def same_bytes_with_many_metadata_keys(f: WriteBuilder) -> None:
 
 
 @accepts("WRT-12")
+def same_bytes_with_few_metadata_keys(f: WriteBuilder) -> None:
+    """Saving the four metadata keys of a usual model several times writes the same bytes each time.
+
+    Some maps keep a few keys in order and lose the order when they grow.
+    """
+    f.tensor("t")
+    f.metadata({"format": "pt", "library": "peft", "version": "1.0", "base_model": "m"})
+    f.properties = ["deterministic"]
+
+
+@accepts("WRT-12")
+def same_bytes_with_metadata_only(f: WriteBuilder) -> None:
+    """Saving nine metadata keys without tensors several times writes the same bytes each time."""
+    f.metadata(dict.fromkeys("ihgfedcba", ""))
+    f.properties = ["deterministic"]
+
+
+@accepts("WRT-12")
 def same_bytes_with_many_tensors(f: WriteBuilder) -> None:
     """Saving forty tensors of two dtypes several times writes the same bytes each time."""
     for number in range(40):
@@ -72,6 +90,27 @@ def saved_again(f: WriteBuilder, count: int) -> None:
     """A file without metadata is saved, loaded and saved again (number of tensors: $slug)."""
     for number in range(count):
         f.tensor(f"t{number * 5 % 9}", ("U8", "F32", "I64")[number % 3], [3])
+    f.properties = ["idempotent"]
+
+
+@accepts("WRT-13 SHP-04")
+def saved_again_with_empty_tensors(f: WriteBuilder) -> None:
+    """A file with empty tensors between others is saved, loaded and saved again.
+
+    An empty tensor begins where the next tensor begins, so their offsets do not determine their order.
+    """
+    for name, length in (("a", 2), ("c", 0), ("b", 0), ("d", 2)):
+        f.tensor(name, "F32", [length])
+    f.properties = ["idempotent"]
+
+
+@accepts("WRT-13 OFF-08", over={"none": 0, "two": 2})
+def saved_again_over_an_old_file(f: WriteBuilder, count: int) -> None:
+    """Tensors ($slug) are saved over a larger file. The new file is loaded and saved again."""
+    f.target = "file"
+    f.before.tensor("old", "F32", [64])
+    for number in range(count):
+        f.tensor(f"t{number}", "U8", [3])
     f.properties = ["idempotent"]
 
 
@@ -95,6 +134,14 @@ def permissions(f: WriteBuilder, target: str) -> None:
     f.properties = ["keeps-mode"]
 
 
+@accepts("WRT-15")
+def permissions_behind_a_link(f: WriteBuilder) -> None:
+    """The target is a symbolic link, and the file that it points to keeps its permissions."""
+    _over(f, "link")
+    f.tensor("t")
+    f.properties = ["keeps-mode"]
+
+
 @accepts("WRT-15 WRT-14")
 def symbolic_link(f: WriteBuilder) -> None:
     """The target is a symbolic link to an old file.
@@ -103,6 +150,13 @@ def symbolic_link(f: WriteBuilder) -> None:
     """
     _over(f, "link")
     f.tensor("t")
+    f.properties = ["keeps-link"]
+
+
+@accepts("WRT-15 WRT-14")
+def symbolic_link_and_no_tensors(f: WriteBuilder) -> None:
+    """There are no tensors to save, and the target is a symbolic link, which must stay a link."""
+    _over(f, "link")
     f.properties = ["keeps-link"]
 
 
@@ -131,6 +185,7 @@ def over_an_old_file(f: WriteBuilder, length: int) -> None:
         "small": [("a", "F32", 2), ("b", "U8", 3)],
         "several-pages": [("a", "F32", PAGES // 4), ("b", "F64", PAGES // 8), ("c", "U8", PAGES)],
         "other-order": [("b", "U8", 3), ("a", "F64", 2), ("c", "F16", 1)],
+        "no-tensors": [],
     },
 )
 def over_its_own_source(f: WriteBuilder, value: list[tuple[str, str, int]]) -> None:
@@ -167,6 +222,14 @@ def disk_full_leaves_nothing(f: WriteBuilder) -> None:
 def disk_full_over_an_old_file(f: WriteBuilder) -> None:
     """The disk becomes full while an old file is being replaced, and the old file must stay unchanged."""
     _over(f, "file")
+    too_much(f)
+    f.properties = ["target-unchanged"]
+
+
+@rejects("WRT-19 WRT-14", codes="IO_ERROR", importance="high")
+def disk_full_behind_a_link(f: WriteBuilder) -> None:
+    """The disk becomes full during a save to a symbolic link, and the link and the old file must stay."""
+    _over(f, "link")
     too_much(f)
     f.properties = ["target-unchanged"]
 

@@ -99,6 +99,14 @@ VARIANTS: tuple[Planted, ...] = (
         )
         for size in (1 << 12, 1 << 16, 1 << 17)
     ),
+    replace(
+        reading(
+            "data-across-1-mib",
+            "Loses the part of a tensor that lies behind the end of a block of 1 MiB.",
+            replace(READER, values=_across(1 << 20)),
+        ),
+        heavy=True,
+    ),
     reading(
         "data-vectors", "Loses the bytes after the last 16 of a tensor.", replace(READER, values=_vectors)
     ),

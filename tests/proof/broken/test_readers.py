@@ -44,6 +44,17 @@ def test_it_passes_every_read_case(manifest: Manifest, memory_path: Path) -> Non
     assert {case: reason for case, reason in found.items() if reason} == {}
 
 
+def test_only_heavy_cases_show_a_fault_in_blocks_of_one_mebibyte(
+    manifest: Manifest, memory_path: Path
+) -> None:
+    (variant,) = (variant for variant in read_variants() if variant.heavy)
+    cases = [case for case in manifest.cases if case.id.startswith("data/tensor-")]
+    heavy = [case.id for case in cases if case.heavy]
+    assert len(heavy) == 3
+    assert fails(reading("correct", "Correct.", READER), cases, memory_path) == []
+    assert fails(variant, cases, memory_path) == heavy
+
+
 def test_it_takes_the_hardened_option_of_every_choice(manifest: Manifest, memory_path: Path) -> None:
     def hardened(case: Case) -> Case:
         option = rule_book().choices[case.choice or ""].expected("hardened")
