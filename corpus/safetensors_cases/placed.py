@@ -46,8 +46,8 @@ def model(f: PlacedBuilder, place: str) -> None:
 def file(f: PlacedBuilder, place: str) -> None:
     """A valid file has an unusual path ($slug).
 
-    Readers fail if they convert the path to another encoding, copy it into a buffer of a fixed size, or pass
-    it to a function that gives some of its characters a meaning.
+    Readers fail if they convert the path to another encoding, copy it into a buffer of a fixed size, pass it
+    to a function that gives some of its characters a meaning, or shorten it without following its links.
     """
     small(f, place)
 
