@@ -45,8 +45,8 @@ def model(f: PlacedBuilder, place: str) -> None:
 def file(f: PlacedBuilder, place: str) -> None:
     """A valid file has an unusual path ($slug).
 
-    Readers fail if they convert the path to another encoding, copy it into a buffer of a fixed size, or pass
-    it to a function that interprets some of its characters.
+    Readers fail if they convert the path to another encoding, copy it into a buffer of a fixed size, pass it
+    to a function that interprets some of its characters, or shorten it without following its links.
     """
     small(f, place)
 
