@@ -171,7 +171,11 @@ class _Threads:
 
     def __enter__(self) -> None:
         for thread in self._threads:
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as err:  # there is no memory for another stack
+                self._barrier.abort()
+                raise MemoryError(str(err)) from err
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:

@@ -266,3 +266,20 @@ def test_whoever_is_stopped_from_outside_leaves_nobody_behind(by: str) -> None:
         stuck.set()
     if by == "processes":
         assert children() == own
+
+
+def test_a_thread_without_memory_for_its_stack_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness then asks again without a limit on the address space."""
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def second_fails(self: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", second_fails)
+    with pytest.raises(MemoryError, match="can't start new thread"):
+        run_concurrent(action("a", "b"), Subject())
+    started[0].join(5)
+    assert not started[0].is_alive()

@@ -46,7 +46,7 @@ def corpus(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("selector", "device", "words"),
     [
         (loader("NeedsCuda"), "cpu", "it cannot load onto cpu: RuntimeError: this loader needs CUDA"),
-        (loader("Arrays"), "cuda:0", "it cannot load onto cuda:0: its tensors are buffers of the CPU"),
+        (loader("Arrays"), "cuda:0", "it cannot load onto cuda:0: its tensors are buffers in CPU memory"),
         (loader("OddMemory"), "cpu", "device_memory must be one of torch, buffers, not 'jax'"),
         (f"py:{HERE / 'no_torch_fakes.py'}:NoTorch", "cpu", "it needs torch, which cannot be imported"),
         ("reference", "cuda:9999", "it cannot load onto cuda:9999: torch"),
