@@ -295,9 +295,9 @@ def replay(
     """Run the finding in FOLDER again, and report whether the answer is still wrong.
 
     A finding may come from an untrusted source, so it must not choose the programs to run. Without --impl,
-    the command runs only those implementations in the finding that stc impl list shows. It runs programs and
-    Python adapters (cmd:, exit:, py:) and versions that are not installed only if --impl names them. It
-    prints the names of the implementations before it starts them.
+    the command runs only those implementations in the finding that stc impl list shows. Programs,
+    Python adapters (cmd:, exit:, py:) and versions that are not installed are run only if --impl names them.
+    The command prints the names of the implementations before it starts them.
 
     \b
     stc fuzz replay findings/off-hole-1a2b3c4d

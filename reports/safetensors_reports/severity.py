@@ -200,7 +200,7 @@ def to_upstream(advice: str, parser: str) -> str:
 
 
 def of_verdict(verdict: str, rule: str) -> str:
-    """Return advice for a verdict under a rule; after a wrong reject, it never suggests rejecting more."""
+    """Return advice for a verdict under a rule. It never suggests stricter checks after a wrong rejection."""
     return ADVICE_BY_OUTCOME["reject"] if verdict == "wrong-reject" else of_rule(rule)
 
 

@@ -529,12 +529,15 @@ def file_size_limit(limit: int | None) -> Iterator[None]:
         return
     import resource
 
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old, compiles = resource.getrlimit(resource.RLIMIT_FSIZE), not sys.dont_write_bytecode
+    # Python does not notice that the limit truncates the bytecode of a module that a library imports late.
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, old[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        sys.dont_write_bytecode = not compiles
 
 
 def run_resave(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -271,7 +271,7 @@ THREE = json_text({"weight_map": LAYERS, "metadata": {"total_size": 24}})
 
 
 def _three_shards(f: IndexBuilder, raw: str | bytes, *more: str) -> None:
-    """Write three shards and the index ``raw``. The last shard also contains the tensors ``more``."""
+    """Write three shards and the index ``raw``. The last shard also contains the tensors in ``more``."""
     for tensor, shard in LAYERS.items():
         last = shard == numbered(3, 3)
         f.shard(shard, *(more if last else ())).tensor(tensor, "BF16", [4])

@@ -42,7 +42,7 @@ def overflow_behind_zero(f: FileBuilder, value: list[int]) -> None:
     over={"2p32-2p33-0": [2**32, 2**33, 0], "2p33-2p32-0": [2**33, 2**32, 0]},
 )
 def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
-    """The dimensions overflow before a zero: $slug.
+    """The product of the dimensions overflows before a zero dimension is reached: $slug.
 
     A multiplication from left to right overflows, although the product is zero.
     """
@@ -55,7 +55,7 @@ def overflow_before_zero(f: FileBuilder, value: list[int]) -> None:
     options={"reject": OVERFLOW, "accept": ACCEPT, "by-position": OVERFLOW},
 )
 def overflow_before_zero_beside_tensor(f: FileBuilder) -> None:
-    """The dimensions of the second tensor overflow before a zero."""
+    """The product of the second dimensions overflows before a zero dimension is reached."""
     f.tensor("v", "F32", [2])
     f.tensor("w", "F32", [2**33, 2**32, 0])
 

@@ -51,7 +51,7 @@ WHITESPACE = (
     "places and has a test for each. Pull request 686 of its repository calls leading whitespace "
     "intentional. A reader may therefore follow either the text or the project that wrote it. The "
     "whitespace does not change any tensor. The official library also accepts repeated keys, an entry "
-    "written as an array, and a dtype written as an object. We do not know of any test or decision of "
+    "written as an array, and a dtype written as an object. We know of no test or decision in "
     "that project about these three forms, so a reader must reject them. The text forbids repeated keys. "
     "For entries and dtypes, it only shows an object and a string as examples, so the suite calls it a "
     "deviation if a reader accepts another form. A run with --profile text also requires a reader to "

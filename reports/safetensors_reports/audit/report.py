@@ -286,7 +286,7 @@ class RuleCells(Struct):
 
 
 class AreaCells(Struct):
-    """Verdicts on the cases of an area of rules and of each rule in the area."""
+    """Verdicts on the cases in an area of rules, for the whole area and for each of its rules."""
 
     area: str
     title: str

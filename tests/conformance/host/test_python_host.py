@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import os
@@ -573,3 +574,15 @@ def test_an_adapter_in_javascript_that_is_none_is_told_at_the_start(
     text = f"export const make = () => ({{ name: 'odd', read: () => [], {attributes} }});"
     with pytest.raises(StartError, match=words):
         javascript(tmp_path, text).start()
+
+
+def test_a_module_that_a_writer_imports_late_leaves_no_truncated_bytecode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_late.py").write_text(f"NAMES = {[f'name {n}' for n in range(500)]}", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    with host.file_size_limit(100):
+        importlib.import_module("imported_late")
+    assert not sys.dont_write_bytecode
+    assert not [*tmp_path.rglob("*.pyc")]

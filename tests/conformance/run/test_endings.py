@@ -200,6 +200,7 @@ def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: P
         text=True,
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # the limit would truncate the bytecode too
     )
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr

@@ -112,7 +112,7 @@ def _bits(entry: TensorEntry) -> int:
 
 @fault("SHP-05", "SHP-09")
 def shape_wraps(rng: random.Random, file: File) -> None:
-    """Write a shape whose size in elements, bits or bytes wraps at 2^64 to the size of the range."""
+    """Write a shape with a size in elements, bits or bytes that equals the size of the range modulo 2^64."""
     entry = some(rng, file)
     bits = _bits(entry)
     want = (entry.end - entry.begin) * 8 // bits
