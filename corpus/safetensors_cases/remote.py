@@ -244,13 +244,15 @@ def changed_to_another_order(f: RemoteBuilder) -> None:
 
 @chooses("remote-file-changed", options=CHANGED)
 def changed_to_another_dtype(f: RemoteBuilder) -> None:
-    """The new file has integers in place of floating-point numbers, and its header is as long as the old one.
+    """The dtypes of the two tensors are swapped in the new file, and its header is as long as the old one.
 
     A reader that interprets the new bytes by the old header returns values that neither file contains.
     """
     f.tensor("a", "F32", [6], b"\x00\x00\x80\x3f" * 6)
+    f.tensor("b", "I32", [1], b"\x01\x00\x00\x00")
     other = FileBuilder()
     other.tensor("a", "I32", [6], b"\x01\x00\x00\x00" * 6)
+    other.tensor("b", "F32", [1], b"\x00\x00\x80\x3f")
     f.changes_to(other)
 
 

@@ -306,7 +306,7 @@ def from_bytes(data: bytes, *, numbered: bool = False) -> list[dict[str, Any]]:
     for run in _RUN.finditer(data):
         out += _literals(data[position : run.start()])
         unit = run[1] or run[2]
-        out.append({"repeat": _literals(unit)[0], "count": len(run[0]) // len(unit)})
+        out.append({"repeat": _literal(unit), "count": len(run[0]) // len(unit)})
         position = run.end()
     return out + _literals(data[position:])
 
@@ -329,10 +329,13 @@ def _numbered(data: bytes) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _literals(data: bytes) -> list[dict[str, Any]]:
-    if not data:
-        return []
+    # A header follows the bytes of its length, which are rarely text.
+    return [_literal(part) for part in re.split(rb"([ -~]{32,})", data) if part]
+
+
+def _literal(data: bytes) -> dict[str, Any]:
     plain = data.isascii() and data.decode().isprintable()
-    return [{"text": data.decode("ascii")} if plain else {"hex": data.hex()}]
+    return {"text": data.decode("ascii")} if plain else {"hex": data.hex()}
 
 
 def spelled(text: str) -> str | dict[str, Any]:
