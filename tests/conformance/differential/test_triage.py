@@ -95,7 +95,7 @@ def test_entries_for_other_implementations_are_not_in_force(tmp_path: Path) -> N
         (ENTRY.replace("OFF_HOLE: accept a; reject b", "*"), "matches everything"),
         (
             ENTRY.replace("https://example.org/1", "later"),
-            "an issue, which is a URL or 'unreported' with a why",
+            "an issue: a URL, or 'unreported' with a why",
         ),
         (OLD.replace("https://example.org/1", "unreported"), "'unreported' with a why"),
         (ENTRY.replace("review_by = 2027-01-01", ""), "needs a review_by date"),

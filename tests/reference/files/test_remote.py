@@ -209,7 +209,9 @@ def test_a_server_that_lies_gets_the_verdict_of_an_audit_or_none(behaviour: Beha
         forget()
         with FileServer(data, behaviour) as server:
             result = run("-q", server.url)
-        assert result.exit_code in (2, int(data is BROKEN)), result.output
+        # Where the server declares the file too small, and no request reaches its end, the file is cut short.
+        invalid = data is BROKEN or (behaviour == "total-too-small" and data is not VALID)
+        assert result.exit_code in (2, int(invalid)), result.output
         assert server.sent <= 2 * len(data) + 3 * FIRST
         assert len(result.stdout.splitlines()) == int(result.exit_code == 1)
 
