@@ -15,7 +15,7 @@ import psutil
 
 from safetensors_reference.rules.errors import PortableError
 
-from .supervision import Template, start
+from .launcher import Template, start
 
 LINE_LIMIT = 64 << 20
 """Longest answer in bytes."""

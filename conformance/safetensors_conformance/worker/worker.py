@@ -19,6 +19,7 @@ from safetensors_reports.text import visible
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
+from ..programs.launcher import Template
 from ..programs.process import (
     LAST_WORDS_SECONDS,
     Child,
@@ -30,7 +31,6 @@ from ..programs.process import (
     TimeLimitError,
     describe_status,
 )
-from ..programs.supervision import Template
 from . import protocol
 from .confinement import Confinement
 from .copies import small_files

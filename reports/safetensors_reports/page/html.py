@@ -100,7 +100,7 @@ def _page(template: str, report: Report, **values: Any) -> Markup:
         many=len(report.implementations) > 1,
         fine=fine_words(report),
         agreement=agreement(report),
-        css=style_sheet("base", "verdicts", "page", "compare", "layout"),
+        css=style_sheet("base", "verdicts", "page", "comparison_table", "layout"),
         script=Markup(script),  # noqa: S704 - our own
         # Allow only this script to run, so that no text from a file is run as a script.
         allowed=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),

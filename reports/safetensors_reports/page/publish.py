@@ -277,7 +277,7 @@ def comparison_svg(report: Report) -> str:
             top=TOP,
             track=TRACK,
             legend_at=y + 18,
-            style=style_sheet("chart").strip(),
+            style=style_sheet("comparison_svg").strip(),
         )
     )
 

@@ -89,7 +89,7 @@ def build_site(data: SiteData, output: Path) -> int:
         for path in [*target.rglob("*.map"), target / "objects.inv", target / ".buildinfo"]:
             path.unlink(missing_ok=True)
         (target / ".nojekyll").touch()
-        css = style_sheet("base", "compare")
+        css = style_sheet("base", "comparison_table")
         light, dark = re.findall(r":root(\{--.*?\})", css)[:2]
         (target / "_static" / _SHARED).write_text(
             f"{css}\nbody[data-theme=light]{light}\nbody[data-theme=dark]{dark}\n", "utf-8"

@@ -22,8 +22,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import RetryReason, StepResult
-from safetensors_conformance.programs import process
-from safetensors_conformance.programs import supervision as supervised
+from safetensors_conformance.programs import launcher, process
 from safetensors_conformance.programs.folders import scratch_folder
 from safetensors_conformance.run.cases import run_multistep, warm_up
 from safetensors_conformance.worker import worker
@@ -270,7 +269,7 @@ worker.ask("read", "trigger")
 def test_a_program_that_turns_on_its_keeper_ends_too(
     how: str, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervised, "GONE_SECONDS", 0.5)
+    monkeypatch.setattr(launcher, "GONE_SECONDS", 0.5)
     with worker_for(how, seconds=seconds) as worker:
         pid = worker._child.pid if worker._child is not None else 0
         assert worker.ask("read", "trigger").outcome in ("crash", "hang", "exhausted")
@@ -307,7 +306,7 @@ def test_a_supervisor_that_is_killed_is_replaced() -> None:
         waiting = [pool.submit(started) for _ in range(12)]
         for _ in range(3):
             time.sleep(0.05)
-            popen = supervised._supervisor._popen
+            popen = launcher._supervisor._popen
             if popen is not None:
                 popen.kill()
         assert len({one.result() for one in waiting}) == 12
