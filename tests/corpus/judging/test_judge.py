@@ -257,6 +257,14 @@ def test_an_invalid_file_breaks_a_rule_on_writing_with_the_basis_of_its_fault(
     assert verdict(Demand((first,), RIGHT, kind="write"), answer) == said
 
 
+def test_savers_of_one_path_are_charged_only_with_what_a_mixture_breaks() -> None:
+    said = []
+    for rule in ("OFF-08", "HDR-03", "FRM-04", "MET-02", "DTY-01"):
+        answer = Answer("accept", flaws=(Flaw("valid", rule, f"the file breaks {rule}"),))
+        said.append(verdict(Demand(("WRT-21", "WRT-14"), RIGHT, "should", kind="contended"), answer)[0])
+    assert said == [*["not-strict"] * 3, "pass", "pass"]
+
+
 @pytest.mark.parametrize("kind", ["concurrent", "lifecycle"])
 @pytest.mark.parametrize("answer", [OTHER, Answer("reject", "no"), Answer("accept", tensors=[])])
 def test_nothing_that_shows_over_time_rests_on_the_text(kind: str, answer: Answer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,7 +95,13 @@ class NumpyBytes(Official):
         self._save = save
 
     def write(self, path: str, tensors: list[Any], metadata: Any) -> None:
-        Path(path).write_bytes(call(self._save, given.named(tensors), metadata))
+        data = call(self._save, given.named(tensors), metadata)
+        with Path(path).open("ab") as file:
+            fcntl.flock(
+                file, fcntl.LOCK_EX
+            )  # other processes may save to this path, which the library cannot know
+            file.truncate(0)
+            file.write(data)
 
     def read(self, path: str) -> list[tuple[str, Any, Any, Any]]:
         arrays = call(self._load, Path(path).read_bytes())
