@@ -253,7 +253,7 @@ def test_an_implementation_that_could_not_be_run_keeps_its_page(
     before = tree(out)
     done = invoke("-o", out)
     assert done.exit_code == 2
-    assert re.search("no run of .*adaptersentry", done.output)
+    assert re.search("adaptersentry, .* did not run; nothing is published", done.output)
     assert tree(out) == before
 
 
