@@ -20,7 +20,7 @@ from safetensors_corpus.manifest import Manifest, load_manifest
 from safetensors_corpus.packed import corpus_root
 from safetensors_reports.text import plural
 
-from .matrix import ENOUGH, FEW, FILE, Matrix, committed, compute, few, light_variants
+from .matrix import ENOUGH, FILE, Matrix, committed, compute, light_variants
 
 WEAKEST = 20
 """Number of cases with only one failing variant that are listed without ``--all``."""
@@ -53,9 +53,9 @@ def matrix(
     """Show which cases detect which deliberately broken implementations.
 
     At least one broken implementation must fail each case, and every broken implementation must fail cases of
-    at least three topics. The cases of a covering set have one topic. few.txt lists the exceptions. Without
-    options, the command summarizes the committed matrix. It prints the totals, the cases that only a single
-    variant fails, and the variants that fail cases of only one or two topics.
+    at least three topics. The cases of a covering set have one topic. Without options, the command summarizes
+    the committed matrix. It prints the totals, the cases that only a single variant fails, and the variants
+    that fail cases of too few topics.
 
     \b
     Exit status: 0 everything is as required, 1 the matrix is outdated, no variant
@@ -103,12 +103,10 @@ def _settle(found: Matrix, *, whole: bool) -> None:
         click.echo(f"no variant fails {case}")
     for name in found.harmless:
         click.echo(f"{name} fails no case")
-    thin, known = (found.thin, few()) if whole else ({}, {})
-    for name in sorted(thin.keys() | known.keys()):
-        if (count := thin.get(name, ENOUGH)) != known.get(name, ENOUGH):
-            listed = f"lists {known[name]}" if name in known else "does not list it"
-            click.echo(f"{name} fails cases of {count} topics, and {FEW.name} {listed}")
-    if found.unproven or found.harmless or thin != known:
+    thin = found.thin if whole else {}
+    for name, count in sorted(thin.items()):
+        click.echo(f"{name} fails cases of {plural(count, 'topic')} instead of {ENOUGH}")
+    if found.unproven or found.harmless or thin:
         raise SystemExit(1)
 
 

@@ -40,8 +40,6 @@ It is long enough for a busy machine. A limit is necessary because a broken vari
 
 ENOUGH = 3
 """Number of topics of cases that a variant must fail."""
-FEW = Path(__file__).with_name("few.txt")
-"""List of the variants that fail cases of fewer topics, each with the number of topics."""
 FOLDED = 3
 """Smallest number of cases that one prefix may represent in the file."""
 
@@ -55,12 +53,6 @@ def topic(case: str) -> str:
     words = name.split("-") if area == COMBINED else []
     beginnings = ("-".join(words[:end]) for end in range(len(words), 0, -1))
     return next((beginning for beginning in beginnings if beginning in topics()), case)
-
-
-def few() -> dict[str, int]:
-    """Return the variants that ``few.txt`` lists. Raises ValueError for a malformed line."""
-    rows = (line.split() for line in FEW.read_text(encoding="ascii").splitlines())
-    return {name: int(count) for count, name in rows}
 
 
 @dataclass(frozen=True)
