@@ -292,7 +292,7 @@ def replay(
     time_limit: float,
     confinement: Confinement,
 ) -> None:
-    """Run the finding in FOLDER again, and report whether the answer is still wrong.
+    """Reproduce the finding in FOLDER, and report whether the answer is still wrong.
 
     A finding may come from an untrusted source, so it must not choose the programs to run. Without --impl,
     the command runs only those implementations in the finding that stc impl list shows. Programs,

@@ -38,7 +38,7 @@ def load_file(
         ``PackedTensor`` objects.
 
     Raises:
-        InvalidFileError: the file breaks rules.
+        InvalidFileError: the file breaks one or more rules.
         UnreadableError: the file cannot be read, or became shorter during the load.
         UnsupportedDtypeError: a tensor needs ml_dtypes, which is not installed; ``safe_open`` can read the
             other tensors.

@@ -48,7 +48,7 @@ def load_file(
         A mapping of names to tensors, in header order. All tensors share one storage without overlapping.
 
     Raises:
-        InvalidFileError: the file breaks rules.
+        InvalidFileError: the file breaks one or more rules.
         UnreadableError: the file cannot be read, or became shorter during the load.
         UnsupportedDtypeError: the installed torch has no type for a tensor; ``safe_open`` can read the
             other tensors.

@@ -266,7 +266,7 @@ def _records(paths: Sequence[Path], manifest: Manifest) -> list[RunRecord]:
         raise AuditError("fuzzing findings are not published; give only run records (.jsonl)")
     for record in records:
         if record.header["corpus"]["digest"] != manifest.digest:
-            raise AuditError(f"{visible(record.label)}: this run used another corpus; run it again")
+            raise AuditError(f"{visible(record.label)}: this run used a different corpus; run it again")
     return records
 
 

@@ -53,7 +53,7 @@ from .common import (
 @click.option(
     "--public",
     is_flag=True,
-    help="Report unsafe behaviour only if a public report describes it; for stc trophies --add.",
+    help="Report unsafe behaviour only if a public report describes it, as stc trophies --add requires.",
 )
 @click.option(
     "--report",
@@ -169,7 +169,9 @@ def targets_of(name: str, entry: str, versions: tuple[str, ...]) -> dict[str, Ta
     for text in dict.fromkeys(versions):
         number, mark, program = text.partition("=")
         if mark and not runs_program(program):
-            raise SelectorError(f"{text!r}: a program must follow the equals sign, such as cmd:./reader")
+            raise SelectorError(
+                f"{text!r}: the equals sign must be followed by a program, for example cmd:./reader"
+            )
         sign = "@" if is_commit(text) else "=="
         out[number] = resolve(program if mark else f"{called}{sign}{text}")
     return out

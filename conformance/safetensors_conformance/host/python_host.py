@@ -258,7 +258,7 @@ DEVICE: dict[str, Any] = {}
 
 
 def prepare_device(adapter: Any, device: str) -> str | None:
-    """Prepare the checks of the ``device`` step. Returns the reason if the device is unusable."""
+    """Prepare the checks of the ``device`` step. Returns the reason why the device is unusable, if any."""
     module = import_sibling("device_checks")
     try:
         DEVICE["checks"] = module.DeviceChecks(adapter, device)

@@ -11,10 +11,10 @@ input, output and error, and the keeper's socket. The length is followed by that
 ``env``, ``cwd``. A template serves these requests, too. It is a Python host that has already loaded its
 adapter, which may take a second. It starts each program as a fork of itself, which takes milliseconds.
 
-The keeper answers in lines of JSON. The first is ``{"pid": n, "keeper": n}`` or ``{"errno": n, "strerror":
-text, "filename": text}``. Once the program has ended, the keeper sends ``{"status": n, "spent": seconds,
-"gone": flag}``, where ``gone`` means that all of its processes have ended. In response to the byte ``k``, it
-sends ``{"gone": true}`` after all processes have been killed.
+The keeper replies with one JSON object per line. The first is ``{"pid": n, "keeper": n}`` or
+``{"errno": n, "strerror": text, "filename": text}``. Once the program has ended, the keeper sends
+``{"status": n, "spent": seconds, "gone": flag}``, where ``gone`` means that all of its processes have ended.
+In response to the byte ``k``, it sends ``{"gone": true}`` after all processes have been killed.
 """
 
 from __future__ import annotations

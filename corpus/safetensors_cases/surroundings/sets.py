@@ -37,6 +37,6 @@ def rows(text: str | None = None) -> dict[str, list[dict[str, str]]]:
         except ValueError as err:
             raise ValueError(f"{FILE.name}:{number}: {err}") from err
         if not models[topic].permitted(row):
-            raise ValueError(f"{FILE.name}:{number}: the levels exclude each other")
+            raise ValueError(f"{FILE.name}:{number}: the levels are mutually exclusive")
         out[topic].append(row)
     return out

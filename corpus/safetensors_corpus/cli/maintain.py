@@ -190,7 +190,7 @@ def verify(folder: Path | None, heavy: bool) -> None:
 @click.command(context_settings=HELP)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
-    "--check", is_flag=True, help="Compare the rule coverage with coverage.toml, and print contradictions."
+    "--check", is_flag=True, help="Compare the rule coverage with coverage.toml, and print discrepancies."
 )
 @folder_option
 def stats(as_json: bool, check: bool, root: Path | None) -> None:

@@ -258,7 +258,7 @@ def _eights(row: Row, count: int) -> list[int]:
 
 
 def _adjacent_empties(draft: Draft) -> list[Row]:
-    """Return all empty tensors except the first if at least two of them are adjacent."""
+    """If at least two empty tensors are adjacent, return all empty tensors except the first."""
     empties = [row for row in draft.rows if row.empty]
     close = any(a.empty and b.empty for a, b in pairwise(draft.rows))
     return empties[1:] if close else []

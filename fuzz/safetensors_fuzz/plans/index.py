@@ -107,7 +107,7 @@ def _add_shard(builder: IndexBuilder, name: str, shard: Mapping[str, Any]) -> No
     if fault is None:
         return
     if (fault == "name-twice" and not shard["tensors"]) or (fault == "overlap" and made.position < 4):
-        raise PlanError("the shard contains nothing that this fault could break")
+        raise PlanError("the shard contains nothing to which this fault applies")
     first = shard["tensors"][0]["name"] if shard["tensors"] else FAULTY_NAME
     break_shard(made, fault, first=first, last=FAULTY_NAME, length=PAST_ANY_END)
 

@@ -312,4 +312,4 @@ def check_foreign(
 def check_limit(limit: int, tensors: Sequence[Mapping[str, Any]]) -> None:
     needed = sum(prod(t["shape"]) * DTYPE_BITS.get(t["dtype"], 0) // 8 for t in tensors)
     if not 0 < limit < needed < WRAPS:
-        raise PlanError("the file may fit on the disk")
+        raise PlanError("the file might fit on the disk after all")

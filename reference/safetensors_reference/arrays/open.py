@@ -71,7 +71,7 @@ def safe_open(
         profile: profile to use where readers may differ.
 
     Raises:
-        InvalidFileError: the file breaks rules.
+        InvalidFileError: the file breaks one or more rules.
         UnreadableError: the file cannot be read.
         AccessError: the framework, device, mode or profile is unknown or not available.
     """

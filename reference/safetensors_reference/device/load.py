@@ -86,7 +86,7 @@ def load_file(
         A mapping of names to tensors, in header order.
 
     Raises:
-        InvalidFileError: the file breaks rules.
+        InvalidFileError: the file breaks one or more rules.
         UnreadableError: the file cannot be read, or became shorter during the load.
         NoSuchTensorError: the file has no tensor with a requested name.
         UnsupportedDtypeError: this version of torch has no type for a tensor.

@@ -99,7 +99,7 @@ def read_header(what: SourceLike, profile: ProfileName = "hardened") -> Header:
         profile: profile to use where readers may differ.
 
     Raises:
-        InvalidFileError: the file breaks rules; the error contains all faults.
+        InvalidFileError: the file breaks one or more rules; the error contains all faults.
         UnreadableError: the file cannot be read.
         AccessError: the profile is unknown.
     """
@@ -213,7 +213,7 @@ _Sizes = defaultdict[str, dict[tuple[int, ...], int]]
 def _follow(entries: Iterable[_Entry], at: int | None, sizes: _Sizes) -> int | None:
     """Check the sizes of entries, and whether their byte ranges follow each other, beginning at ``at``.
 
-    Return the end of the last entry, or None if the byte ranges do not follow each other.
+    Return the end of the last entry, or None if the byte ranges are not contiguous.
     """
     for entry in entries:
         span = entry.data_offsets

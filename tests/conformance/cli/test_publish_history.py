@@ -90,7 +90,7 @@ def test_runs_that_cannot_be_compared_are_refused_and_nothing_is_written(out: Pa
     alone = run(failing(HOLE, "wrong-reject", **missing), name="lib", version="0.1")
     good = write_record(tmp_path / "good.jsonl", old("2"))
     for record, says in (
-        (elsewhere, "lib 1: this run used another corpus"),
+        (elsewhere, "lib 1: this run used a different corpus"),
         (unfinished, "lib 1: "),
         (alone, "lib 0.1: 1 of 1 case have no result because the adapter does not fit this version"),
     ):

@@ -226,7 +226,7 @@ def test_ctrl_c_keeps_the_versions_that_were_run(monkeypatch: pytest.MonkeyPatch
         (("safetensors:numpy", "0.8.0", "--entry", "torch"), "already names an entry"),
         (("safetensors==0.8.0", "0.8.0"), "list the versions after the name"),
         (("safetensors", "0.8.0", "--entry", "nothing"), "has no entry"),
-        (("their.cpp", "1.0=mlx"), "a program must follow the equals sign"),
+        (("their.cpp", "1.0=mlx"), "the equals sign must be followed by a program"),
         (("safetensors",), "Missing argument"),
         (("safetensors", "0.8.0", "--case", "no/such"), "matches no case"),
     ],

@@ -267,7 +267,7 @@ UNDECIDED = {
         (loading(shards=[shard(A), shard(A + "/x")]), "the same path as a folder"),
         (loading(shards=[shard(A, "a", "a")]), "duplicate or reserved"),
         (loading(shards=[shard(A, "a", fault="unheard-of")]), "unknown fault"),
-        (loading(shards=[shard(A, fault="name-twice")]), "nothing that this fault could break"),
+        (loading(shards=[shard(A, fault="name-twice")]), "nothing to which this fault applies"),
         (loading(metadata="{"), "invalid metadata"),
         (loading(others=[["x", "unheard-of"]]), "path or kind"),
     ],
@@ -284,7 +284,7 @@ UNDECIDED = {
         (writing({}, target="nowhere"), "unknown target"),
         (writing({}, properties=["fast"]), "unknown properties"),
         (writing({}, properties=["no-foreign-bytes"]), "foreign"),
-        (writing({}, file_size_limit=4096), "may fit"),
+        (writing({}, file_size_limit=4096), "might fit"),
         (writing({}, {}, target="missing-folder"), "several choices"),
     ],
 }

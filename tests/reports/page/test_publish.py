@@ -237,7 +237,7 @@ def test_runs_that_tell_only_a_part_are_refused_and_nothing_is_written(tmp_path:
         (partial, "half 1: the run is not complete; run it again"),
         (run(failing(HOLE), name="torn", version="1", footer=None), "torn 1: "),
         (run(name="none", version="1"), "none 1: the run is not complete"),
-        (elsewhere, "other 1: this run used another corpus; run it again"),
+        (elsewhere, "other 1: this run used a different corpus; run it again"),
     ):
         bad = write_record(tmp_path / "bad.jsonl", record)
         result = invoke(good, bad, "-o", tmp_path / "pages")

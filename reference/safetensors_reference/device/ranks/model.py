@@ -78,7 +78,7 @@ class ShardedModel(Uncopied):
             profile: profile to use where readers may differ.
 
         Raises:
-            InvalidFileError: a file breaks rules.
+            InvalidFileError: a file breaks one or more rules.
             InvalidIndexError: the index or one of its shards breaks rules.
             UnreadableError: a file cannot be read.
             AccessError: an argument cannot be used here, or there is no process group.

@@ -115,7 +115,7 @@ class LoadRounds:
             check_unchanged(self._files[file].source)
 
     def _divide(self) -> None:
-        """For each rank, cut a block from the tensors that this rank scatters in the next round."""
+        """Cut a block for each rank from the tensors that it scatters in the next round."""
         while self._whole:
             batch, whole = self._whole.pop(0)
             blocks = self._room(batch, "slices to send", self._call.world * batch.size)

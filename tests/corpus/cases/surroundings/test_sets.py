@@ -92,7 +92,7 @@ def test_a_level_is_a_word_of_one_property(model: Model) -> None:
         ("holes first", "'holes' is not a topic"),
         ("whole first-third", "'third' is not a level"),
         ("whole tight-first", "whose slug is first-tight"),
-        ("whole r0-void", "the levels exclude each other"),
+        ("whole r0-void", "the levels are mutually exclusive"),
     ],
 )
 def test_a_line_that_names_no_row_is_an_error(line: str, why: str) -> None:
