@@ -34,11 +34,12 @@ import contextlib
 import hashlib
 import multiprocessing
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from safetensors_reference import explain, rule_book
 from safetensors_reference.source import read_whole
@@ -84,6 +85,8 @@ def _failed(err: BaseException) -> Answer:
         return Answer("exhausted", message=f"{type(err).__name__}: {err}")
     if isinstance(err, TimeoutError):
         return Answer("hang", message=str(err))
+    if isinstance(err, ReplacedInputError):
+        return Answer("harness-error", message=str(err))
     outcome: Outcome = "reject" if isinstance(err, Exception) else "crash"
     return Answer(outcome, message=f"{type(err).__name__}: {err}")
 
@@ -111,6 +114,8 @@ def _lifecycle(case: Case, action: Action, implementation: Any, folder: Path) ->
     os.utime(path, (old, old))
     handle: Any = None
     taken: tuple[str, Any] | None = None
+    # The program may replace the folder by a link before the harness changes the file.
+    inside = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for step in action["script"]:
             if step["step"] == "open":
@@ -122,8 +127,9 @@ def _lifecycle(case: Case, action: Action, implementation: Any, folder: Path) ->
             elif step["step"] == "close":
                 handle.close()
             else:
-                change(path, step)
+                change(path.name, inside, step)
     finally:
+        os.close(inside)
         if handle is not None and not any(s["step"] == "close" for s in action["script"]):
             with contextlib.suppress(NotImplementedError):
                 handle.close()
@@ -222,26 +228,44 @@ def _repeated(case: Case, action: Action, implementation: Any, folder: Path) -> 
     return replace(answer, flaws=(Flaw(NOTHING_LEFT, "", stays),) if stays else ())
 
 
-def change(path: Path, step: Action) -> None:
-    """Apply a step of a lifecycle script to a file. Raises OSError."""
-    name = step["step"]
-    if name == "unlink":
-        path.unlink()
-    elif name == "truncate":
-        with path.open("r+b") as file:
-            file.truncate(step["size"])
-    elif name == "replace":
-        other = path.with_name(path.name + ".new")
-        other.unlink(missing_ok=True)  # opening a FIFO that a reader created there would block
-        recipe.write(step["bytes"], other)
-        other.replace(path)
+class ReplacedInputError(Exception):
+    """The file that the harness has to change is not its own any more."""
+
+
+def change(name: str, folder: int, step: Action) -> None:
+    """Apply a step of a lifecycle script to a file in an open folder. Raises OSError, ReplacedInputError."""
+    kind = step["step"]
+    if kind == "unlink":
+        os.unlink(name, dir_fd=folder)
+    elif kind == "replace":
+        new = f"{name}.new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new, dir_fd=folder)
+        created = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=folder)
+        recipe.write(step["bytes"], created)
+        os.replace(new, name, src_dir_fd=folder, dst_dir_fd=folder)
     else:
-        with path.open("r+b") as file:
-            if name == "rewrite":
-                file.seek(step["at"])
+        with _own_file(name, folder) as file:
+            if kind == "truncate":
+                file.truncate(step["size"])
             else:
-                file.seek(0, 2)
-            file.write(recipe.expand(step["bytes"]))
+                file.seek(*((step["at"],) if kind == "rewrite" else (0, os.SEEK_END)))
+                file.write(recipe.expand(step["bytes"]))
+
+
+def _own_file(name: str, folder: int) -> BinaryIO:
+    """Open a file for changes, unless a program replaced it by a link to a file of somebody else."""
+    try:
+        descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        raise
+    except OSError as err:
+        raise ReplacedInputError(f"the program replaced its input: {err.strerror}") from err
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        os.close(descriptor)
+        raise ReplacedInputError("the program replaced its input by a link or a special file")
+    return os.fdopen(descriptor, "r+b")
 
 
 def _one(name: str, answer: Any) -> list[Any]:

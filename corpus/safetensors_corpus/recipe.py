@@ -270,8 +270,8 @@ def expand(parts: Iterable[Part]) -> bytes:
     return bytes(out)
 
 
-def write(parts: Iterable[Part], path: Path | str) -> tuple[int, str]:
-    """Write the file with sparse holes, and return its size and digest. Raises OSError."""
+def write(parts: Iterable[Part], path: Path | str | int) -> tuple[int, str]:
+    """Write the file, or to a descriptor, with sparse holes. Returns its size and digest. Raises OSError."""
     hasher = hashlib.sha256()
     total = 0
     with open(path, "wb") as file:  # noqa: PTH123 - thousands of them
