@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -41,6 +41,17 @@ MAX_FAULTS = 20
 MAX_NOTES = 3
 EXIT_STATUS: dict[Status, int] = {"valid": 0, "invalid": 1, "unreadable": 2}
 _FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class _DigestSource(click.Path):
+    """A file, or the word ``hub`` even if the current folder contains a folder with this name."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if not value:
+            self.fail("the name of the file is empty", param, ctx)
+        return Path(value) if value == "hub" else super().convert(value, param, ctx)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,7 +92,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--digests",
     "digests_path",
-    type=_FILE,
+    type=_DigestSource(dir_okay=False, path_type=Path),
     metavar="FILE|hub",
     help="Compare the SHA-256 of every file with the digest listed in FILE, which must have the format of "
     "sha256sum output. With 'hub', compare files in a Hub cache with the digests in the names of their "

@@ -76,25 +76,27 @@ SHOWN_RULES = 10
 
 
 @rules.command()
-@click.argument("identifier", metavar="ID")
+@click.argument("identifier", metavar="ID|WORD")
 def show(identifier: str) -> None:
     """Show one rule (such as OFF-07), choice (such as metadata-null) or fault code (such as OFF_HOLE).
 
-    For any other word, the error lists the rules that contain it.
+    For any other word, the command lists the rules that contain it.
     """
     book = rule_book()
     everything = {key.lower(): key for key in (*book.rules, *book.choices, *book.codes)}
     key = everything.get(identifier.lower())
     if key is None:
-        near = difflib.get_close_matches(identifier.lower(), everything, n=3)
-        hint = f"; did you mean {', '.join(everything[n] for n in near)}?" if near else ""
         word = identifier.lower()
-        rules = [r for r in book.rules.values() if word in f"{r.title} {r.statement}".lower()]
-        if rules:
-            some = "".join(f"\n  {rule.id}  {rule.title}" for rule in rules[:SHOWN_RULES])
-            more = len(rules) - SHOWN_RULES
-            hint += f"\nRules that contain it:{some}" + (f"\n  … {more:,} more" if more > 0 else "")
-        raise click.UsageError(f"there is no rule, choice or code {identifier!r}{hint}")
+        found = [r for r in book.rules.values() if word in f"{r.title} {r.statement}".lower()]
+        if not found:
+            near = difflib.get_close_matches(word, everything, n=3)
+            hint = f"; did you mean {', '.join(everything[n] for n in near)}?" if near else ""
+            raise click.UsageError(f"there is no rule, choice or code {identifier!r}{hint}")
+        for rule in found[:SHOWN_RULES]:
+            click.echo(f"{rule.id}  {rule.title}")
+        if len(found) > SHOWN_RULES:
+            click.echo(f"… {len(found) - SHOWN_RULES:,} more")
+        return
     if key in book.rules:
         lines = _rule(book.rules[key])
     elif key in book.choices:
@@ -117,6 +119,7 @@ def _rule(rule: Rule) -> Iterator[str]:
     if rule.codes:
         yield f"  codes     {', '.join(rule.codes)}"
     yield f"  source    {rule.source}"
+    yield f"  cases     stc corpus list --rule {rule.id}"
 
 
 def _choice(choice: Choice) -> Iterator[str]:

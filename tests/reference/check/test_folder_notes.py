@@ -176,3 +176,13 @@ def test_the_share_of_aligned_tensors_and_bytes(tmp_path: Path) -> None:
     assert "share" not in row(path)["alignment"]
     assert read_row(stc_audit(path).stdout.encode()).aligned_bytes is None
     assert run(path, "--alignment", "0").exit_code == 2
+
+
+def test_a_folder_with_the_name_hub_does_not_hide_the_keyword(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tree(tmp_path / "hub", {NAME: VALID})
+    monkeypatch.chdir(tmp_path)
+    assert "digests: " in run("hub", "--digests", "hub").stderr
+    empty = run("hub", "--digests", "")
+    assert (empty.exit_code, "the name of the file is empty" in empty.stderr) == (2, True)

@@ -305,10 +305,10 @@ def test_show_helps_with_a_slip() -> None:
 
 def test_show_finds_rules_by_a_word() -> None:
     result = run("show", "Overlap")
-    assert result.exit_code == 2
-    assert "OFF-06  ranges do not overlap\n" in result.stderr
-    assert f"\n  … {len(BOOK.rules) - 10:,} more\n" in run("show", "a").stderr
-    assert "Rules" not in run("show", "zzz").stderr
+    assert result.exit_code == 0
+    assert "OFF-06  ranges do not overlap\n" in result.stdout
+    assert f"\n… {len(BOOK.rules) - 10:,} more\n" in run("show", "a").stdout
+    assert run("show", "zzz").exit_code == 2
 
 
 def test_stc_offers_the_command() -> None:
