@@ -177,7 +177,7 @@ _FAILURES = {
     "wrong-accept": "accepts broken files",
     "wrong-reject": "rejects valid files",
 }
-REPEATED_KEYS = "accepts duplicate keys"
+REPEATED_KEYS, FORBIDDEN = "accepts duplicate keys", "accepts forbidden files"
 KEEPS_TO_TEXT, NOTHING_SHOWN = "keeps to the text", "no fault shown"
 """The words for a row without failures under the written format, and for a row without any failures."""
 BASES = {

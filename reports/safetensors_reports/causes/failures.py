@@ -188,6 +188,8 @@ def _about(charged: str, case: Case | None) -> str:
     if codes[:1] in (["HDR_NOT_JSON"], ["ENT_BAD_INTEGER"]):
         return codes[0]
     mine = [code for code in codes if rule is not None and code in rule.codes]
+    if codes and not mine and rule is not None:
+        mine = list(rule.codes)  # the name of the fault must fit the rule that is shown with it
     return (mine or codes or [charged])[0]
 
 

@@ -15,6 +15,7 @@ from ..audit.report import AnswerRow, CellRow, Implementation, Report, RoleRow
 from ..audit.tally import not_known
 from ..labels import (
     BASES,
+    FORBIDDEN,
     KEEPS_TO_TEXT,
     LAYOUT,
     NOTHING_SHOWN,
@@ -208,8 +209,11 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
     if not failing_cases(role, "text"):
         return KEEPS_TO_TEXT if any(role.failed.values()) else NOTHING_SHOWN
     kind = _worst(role.failed["text"])
-    if kind == "wrong-accept" and accepted_questions(role) and accepted_questions(role) <= REPEATED:
+    accepted = accepted_questions(role)
+    if kind == "wrong-accept" and accepted and accepted <= REPEATED:
         return REPEATED_KEYS
+    if kind == "wrong-accept" and role.role == "reader" and not accepted & set(LAYOUT):
+        return FORBIDDEN
     return failure_word(role.role, kind)
 
 
@@ -255,6 +259,9 @@ def _verdict(role: RoleRow, *, whole: bool) -> tuple[str, str]:
     refused = next((bad[q] for q in ("refused", "declined") if q in bad), None)
     objects = "calls" if role.role == "writer" else "indexes" if role.role == "index" else "files"
     verb = {"checker": "misses", "lister": "lists"}.get(role.role, "accepts")
+    rejects = (
+        f"rejects {failing_cases(refused, 'text'):,} of {refused.asked:,} valid {objects}" if refused else ""
+    )
     # Without cases about layouts, no violation counts as mild.
     looked = role.role in _OPENS and any(row.question in LAYOUT for row in role.answers)
     if content or LAYOUT.intersection(taken) or (taken and not looked):
@@ -267,14 +274,17 @@ def _verdict(role: RoleRow, *, whole: bool) -> tuple[str, str]:
         if taken:
             grave = sorted(taken, key=lambda question: question not in LAYOUT)
             reasons.append(f"{verb} {_named(grave)}")
+        reasons += filter(None, [rejects])
         start = {"checker": "Not on its own", "writer": "Not without checks"}.get(
             role.role, "Only after a strict check"
         )
-        return f"{start}: it {' and '.join(reasons)}.", "bad"
+        *others, last = reasons
+        return f"{start}: it {' and '.join(filter(None, (', '.join(others), last)))}.", "bad"
     if taken:
         other = next((row for row in role.answers if row.question == "values"), None)
         silent = sum(failing_cases(other, basis) for basis in BASES) if other is not None else 0
         text = f"With care: it {verb} what the text forbids ({_named(taken)})"
+        text += f" and {rejects}" if rejects else ""
         if not whole:
             return f"{text}.", "mild"
         text += ", but no failure with a broken layout"
@@ -282,10 +292,9 @@ def _verdict(role: RoleRow, *, whole: bool) -> tuple[str, str]:
             return f"{text} and no wrong value is shown.", "mild"
         values = f"It returns other values for {plural(silent, 'valid file')}"
         return f"{text} is shown. {values} on points where the written format is silent.", "mild"
-    if refused:
-        share = f"{failing_cases(refused, 'text'):,} of {refused.asked:,} valid {objects}"
+    if rejects:
         praise = "accepts nothing that is forbidden here, but it " if whole else ""
-        return f"It {praise}rejects {share}.", "bad"
+        return f"It {praise}{rejects}.", "bad"
     if failing_cases(role, "text"):
         return "It breaks rules of the written format; see below.", "bad"
     if any(role.failed.values()):

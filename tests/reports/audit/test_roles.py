@@ -97,8 +97,8 @@ def of_rules(*rules: str) -> RoleRow:
     [
         (("HDR-09",), "mild", "accepts duplicate keys"),
         (("HDR-12", "HDR-13"), "mild", "accepts duplicate keys"),
-        (("HDR-07",), "mild", "accepts broken files"),
-        (("HDR-09", "HDR-07"), "mild", "accepts broken files"),
+        (("HDR-07",), "mild", "accepts forbidden files"),
+        (("HDR-09", "HDR-07"), "mild", "accepts forbidden files"),
         (("OFF-07",), "bad", "accepts broken files"),
         (("HDR-09", "OFF-04"), "bad", "accepts broken files"),
     ],
