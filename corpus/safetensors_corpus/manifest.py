@@ -238,7 +238,8 @@ class Case(CaseRow):
                 data = read_stored(item.source, item.size, item.sha256)
                 if item.template:
                     data = data.replace(ROOT_MARK, str(folder.resolve()).encode())
-                target.write_bytes(data)
+                with open(target, "wb", opener=recipe.open_without_links) as file:
+                    file.write(data)
             return folder / self.input.entry
         target = folder / "file.safetensors"
         if self.input.recipe or self.input.file is not None:
@@ -266,7 +267,7 @@ class Case(CaseRow):
             _make_parts(self.id, self.input.recipe, self.size, self.sha256, target)
         else:
             data = memoryview(self.read_input())
-            made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            made = recipe.open_without_links(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
             try:  # for thousands of files, os.write is faster than a file object
                 while data:
                     data = data[os.write(made, data) :]

@@ -18,6 +18,7 @@ check even a one-tebibyte file.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -270,11 +271,16 @@ def expand(parts: Iterable[Part]) -> bytes:
     return bytes(out)
 
 
+def open_without_links(path: str | bytes | os.PathLike[str], flags: int) -> int:
+    """Opener for files in folders to which a running program could add links or FIFOs."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+
 def write(parts: Iterable[Part], path: Path | str | int) -> tuple[int, str]:
     """Write the file, or to a descriptor, with sparse holes. Returns its size and digest. Raises OSError."""
     hasher = hashlib.sha256()
     total = 0
-    with open(path, "wb") as file:  # noqa: PTH123 - thousands of them
+    with open(path, "wb", opener=open_without_links) as file:
         for part in parts:
             for chunk in chunks(part):
                 hasher.update(chunk)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus import load_manifest
+from safetensors_corpus import ManifestError, load_manifest
 from safetensors_corpus.in_process import run_case
 
 CASES = {
@@ -71,3 +71,17 @@ def test_a_replaced_input_leads_to_no_other_file(
     assert {path.read_bytes() for path in victims.iterdir()} == {b"somebody else's"}
     if step != "replace" and replace is not of_the_folder:
         assert (answer.outcome, "replaced its input" in answer.message) == ("harness-error", True)
+
+
+@pytest.mark.parametrize("kind", ["recipe", "file"])
+def test_an_input_is_not_written_through_a_link(kind: str, tmp_path: Path) -> None:
+    case = next(
+        case
+        for case in load_manifest().cases
+        if not case.heavy and bool(case.input.recipe if kind == "recipe" else case.input.file)
+    )
+    (tmp_path / "victim").write_bytes(b"somebody else's")
+    (tmp_path / "file.safetensors").symlink_to("victim")
+    with pytest.raises((OSError, ManifestError)):
+        case.set_up(tmp_path)
+    assert (tmp_path / "victim").read_bytes() == b"somebody else's"
