@@ -375,7 +375,8 @@ def file_lines(result: CheckResult, limit: int | None) -> Iterator[str]:
     yield click.style(f"{name}: {plural(len(faults), 'fault')}{_hint(result)}", bold=True)
     more = "more"
     if limit is not None and result.looks_like is not None and result.looks_like.kind == CUT_SHORT:
-        limit, more = 1, "more tensors that extend past the end of the file"
+        each = "tensors that extend" if len(faults) > 2 else "tensor that extends"
+        limit, more = 1, f"more {each} past the end of the file"
     for fault in faults[:limit]:
         yield from _fault_lines(result.name, fault)
     if limit is not None and len(faults) > limit:
