@@ -258,7 +258,9 @@ def test_tensors_behind_the_end_are_one_fault_with_a_count(tmp_path: Path) -> No
     assert out.count("OFF_OUT_OF_BOUNDS") == 1
     assert "  … and 192 more tensors that extend past the end of the file; --all prints them" in out
     path.write_bytes(make("{" + entries + "}", bytes(298)))
-    assert "  … and 1 more tensor that extends past the end of the file; --all prints them" in run(path).stdout
+    assert (
+        "  … and 1 more tensor that extends past the end of the file; --all prints them" in run(path).stdout
+    )
     path.write_bytes(make("{" + entries + "}", bytes(107)))
     assert run("--all", path).stdout.count("OFF_OUT_OF_BOUNDS") == 193
     (row,) = rows(run("--json", path))
