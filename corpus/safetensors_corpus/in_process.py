@@ -248,9 +248,12 @@ def change(name: str, folder: int, step: Action) -> None:
         with _own_file(name, folder) as file:
             if kind == "truncate":
                 file.truncate(step["size"])
+                return
+            if kind == "rewrite":
+                file.seek(step["at"])
             else:
-                file.seek(*((step["at"],) if kind == "rewrite" else (0, os.SEEK_END)))
-                file.write(recipe.expand(step["bytes"]))
+                file.seek(0, os.SEEK_END)
+            file.write(recipe.expand(step["bytes"]))
 
 
 def _own_file(name: str, folder: int) -> BinaryIO:

@@ -138,7 +138,10 @@ def test_the_page_has_totals_families_and_the_rest() -> None:
         ],
     }
     text = docs.render(manifest)
-    assert "**3 bugs in 1 projects: 6 cases show 2 of them. No file or call on an ordinary machine" in text
+    assert (
+        "**3 bugs in 1 projects: 6 cases show 2 of them. "
+        "No file or call on an ordinary machine can show the other 1.**" in text
+    )
     assert "| Dtypes | 2 | 1 |" in text
     assert (
         r"| FB-01 | p_q (C) | [a/b#7](https://github.com/a/b/issues/7)<br>2024-05-01 | A \| B. | `<2` | "

@@ -274,12 +274,11 @@ def _verdict(role: RoleRow, *, whole: bool) -> tuple[str, str]:
         if taken:
             grave = sorted(taken, key=lambda question: question not in LAYOUT)
             reasons.append(f"{verb} {_named(grave)}")
-        reasons += filter(None, [rejects])
+        reasons += [rejects] if rejects else []
         start = {"checker": "Not on its own", "writer": "Not without checks"}.get(
             role.role, "Only after a strict check"
         )
-        *others, last = reasons
-        return f"{start}: it {' and '.join(filter(None, (', '.join(others), last)))}.", "bad"
+        return f"{start}: it {', '.join(reasons[:-1])}{' and ' if reasons[1:] else ''}{reasons[-1]}.", "bad"
     if taken:
         other = next((row for row in role.answers if row.question == "values"), None)
         silent = sum(failing_cases(other, basis) for basis in BASES) if other is not None else 0
