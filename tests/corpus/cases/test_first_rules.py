@@ -218,23 +218,3 @@ def test_every_permission_is_used(plain_but_for: list[tuple[Case, str]]) -> None
         thing: set() for thing in PERMITTED
     }
     assert set(OTHERWISE) <= {case.id for case, _ in plain_but_for}
-
-
-@pytest.mark.parametrize(
-    ("case", "first"),
-    [
-        ("data/known-values-c64", "DTY-01"),
-        ("data/known-values-f32", "DAT-01"),
-        ("shape/zero-dimension-0", "SHP-04"),
-        ("shape/scalar-u8", "SHP-03"),
-        ("shape/scalar-c64", "DTY-01"),
-        ("shape/negative-1", "SHP-01"),
-        ("shape/number-spelled-point-zero", "SHP-02"),
-        ("shape/number-outside-json-leading-zero", "HDR-07"),
-        ("layout/offset-negative", "OFF-01"),
-        ("layout/offset-spelled-2p64", "OFF-04"),
-        ("header/ignored-text-leading-zero", "HDR-07"),
-    ],
-)
-def test_what_some_cases_are_about(manifest: Manifest, case: str, first: str) -> None:
-    assert manifest.by_id[case].rules[0] == first

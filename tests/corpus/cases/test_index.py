@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from pathlib import Path
@@ -66,29 +65,6 @@ def test_a_large_index_is_read_whole(manifest: Manifest, case_id: str, tmp_path:
         if mismatch(case, run_case(case, loader, tmp_path / str(number))) is not None:
             failing.add(name)
     assert failing == HEAVY[case_id]
-
-
-def test_no_file_of_a_case_has_a_name_that_some_system_cannot_store(cases: list[Case]) -> None:
-    for case in cases:
-        for file in case.input.files:
-            assert file.path.isascii()
-            assert not set(file.path) & set('\\:*?"<>|'), file.path
-            assert not any(part.endswith((".", " ")) for part in file.path.split("/"))
-
-
-def test_a_template_leads_into_the_folder_of_the_run(cases: list[Case], tmp_path: Path) -> None:
-    case = next(c for c in cases if c.id == "index/shard-path-absolute")
-    index = json.loads(case.set_up(tmp_path).read_bytes())
-    named = Path(index["weight_map"]["b"])
-    assert named.is_absolute()
-    assert named.resolve() == (tmp_path / "outside" / "x.safetensors").resolve()
-    assert named.is_file()
-
-
-def test_failures_are_told(cases: list[Case], tmp_path: Path) -> None:
-    case = next(c for c in cases if c.id == "index/shard-path-parent")
-    broken = next(v for v in VARIANTS if v.name == "loader/joins-paths").make()
-    assert mismatch(case, run_case(case, broken, tmp_path)) == "accept, 2 tensors"
 
 
 class _Run:

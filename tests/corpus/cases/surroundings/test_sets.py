@@ -135,7 +135,7 @@ ALSO = {
 """Rules that are a special form of the rule that the strict reader names."""
 
 
-@pytest.mark.by_day(58)
+@pytest.mark.by_day(30)
 @pytest.mark.parametrize("topic", OF_TOPIC)
 def test_files_are_what_two_readers_that_share_no_code_find(topic: str) -> None:
     about = OF_TOPIC[topic].topics[topic]
@@ -158,16 +158,13 @@ def test_files_are_what_two_readers_that_share_no_code_find(topic: str) -> None:
         assert len({t["sha256"] for t in full}) == len(full), made.name  # so that no two can be confused
 
 
-def test_every_rule_and_code_exists_and_broken_rules_are_a_must() -> None:
+def test_broken_rules_are_a_must() -> None:
     book = rule_book()
     for topic, model in OF_TOPIC.items():
         about = model.topics[topic]
         first = {about.rules_of(row)[0] for row in ROWS[topic]}
         # The rejection of a valid row does not show which of the combined features the reader lacks.
         assert (first == {"FRM-11"}) is (not about.codes), topic
-        for row in ROWS[topic]:
-            assert set(about.codes_of(row)) <= book.codes.keys(), topic
-            assert set(about.rules_of(row)) <= book.rules.keys(), topic
         if about.codes:
             assert all(book.rules[rule].codes and book.rules[rule].level == "must" for rule in first), topic
 
