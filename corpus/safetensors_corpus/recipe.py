@@ -95,6 +95,9 @@ class Zeros(Struct, forbid_unknown_fields=True):
 
 PARTS: Mapping[str, type[Struct]] = {"zeros": Zeros, "repeat": Repeat, "each": Each, "hex": Hex, "text": Utf8}
 """Maps the key that identifies a part to its model."""
+Recipe = list[Annotated[Any, one_of(*PARTS.values())]]
+Size = Annotated[int, Meta(ge=0, le=LARGEST_FILE)]
+"""Size of a file in bytes."""
 
 
 def literal(part: Part) -> bytes:

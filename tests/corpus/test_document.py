@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from safetensors_corpus import ManifestError, load_manifest, recipe
-from safetensors_corpus.document import FILES, RECIPES, faults, path_fault
+from safetensors_corpus.document import FILES, RECIPES, action_faults, faults, path_fault
 
 from .small import case_of, edit, run, save
 
@@ -256,6 +256,22 @@ def test_sizes_are_computed_before_anything_is_made(
 )
 def test_wrong_types_are_one_clear_error(folder: Path, how: Callable[[Raw], object], words: str) -> None:
     assert words in refused(folder, how)
+
+
+@pytest.mark.parametrize(
+    ("requests", "why"),
+    [
+        (["read"], None),
+        (["hold", "hold", "tensor", "read", "tensor", "close", "hold"], None),
+        (["tensor"], "tensor"),
+        (["hold", "close", "tensor"], "tensor"),
+        (["hold", "close", "read", "close"], "close"),
+    ],
+)
+def test_repeated_requests_for_an_open_file_follow_its_opening(requests: list[str], why: str | None) -> None:
+    action = {"do": "repeated", "requests": requests, "times": 100, "tensor": "w"}
+    reason = f"has an action that requests {why} while the file is not open"
+    assert list(action_faults("repeated", action)) == ([reason] if why else [])
 
 
 @pytest.mark.parametrize(
