@@ -17,8 +17,9 @@ from ..small import run
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> Iterator[BuiltCorpus]:
-    """A corpus of every fiftieth case, built once for all of these tests."""
-    some = all_cases()[::50]
+    """A corpus of some cases of every kind, built once for all of these tests."""
+    saved = [case for case in all_cases() if case.kind in ("index", "write")]
+    some = list({case.id: case for case in (*all_cases()[::50], *saved[::4])}.values())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build_module, "all_cases", lambda: some)
         once = build_module.build()
