@@ -11,33 +11,12 @@ import pytest
 
 from proof.broken.correct.loader import LOADER
 from proof.broken.loaders import VARIANTS
-from safetensors_corpus import Case, Manifest
+from safetensors_conformance.implementations.reference.adapter import Reference
+from safetensors_corpus import Manifest
 from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Refused
-from safetensors_reference import safe_open
-from safetensors_reference.model.read import open_index
 
 from .kinds import of_kind
-
-LIGHT = [v for v in VARIANTS if not v.heavy]
-
-
-class Reference:
-    """The reference: the index with its shards checked, then each tensor out of its shard."""
-
-    def index(self, path: Path) -> dict[str, Any]:
-        rows = []
-        for name, found in open_index(path).tensors.items():
-            with safe_open(str(path.parent / found.shard), "raw") as file:
-                rows.append((name, found.info.dtype, found.info.shape, bytes(file.get_tensor(name))))
-        return {"tensors": rows}
-
-
-@pytest.fixture(scope="module")
-def cases(manifest: Manifest) -> list[Case]:
-    """The index cases, without the heavy ones."""
-    return [case for case in of_kind(manifest, "index") if not case.heavy]
-
 
 HEAVY = {
     "index/as-large-as-real-ones-13-5-mb": {"loader/small-indexes"},
