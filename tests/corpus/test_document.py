@@ -206,6 +206,10 @@ def test_sizes_are_computed_before_anything_is_made(
         (lambda r: r["cases"][0].update(expect={"choice": "x", "options": {}}), "has expect.options"),
         (lambda r: case_of(r, "index/absolute")["input"].update(open="x.json"), "has input.open 'x.json'"),
         (lambda r: case_of(r, "index/absolute")["input"].update(files=[]), "has input.files"),
+        (
+            lambda r: (given := case_of(r, "index/absolute")["input"]).update(files=2 * given["files"]),
+            "has the same path twice in input.files",
+        ),
         (lambda r: case_of(r, "slice/part").pop("action"), "case slice/part has no action"),
         (lambda r: case_of(r, "writer/link")["action"].update(do="slice"), "has an action that is not write"),
         (lambda r: case_of(r, "writer/link")["action"]["tensors"][0].update(storage="x"), "storage 'x'"),

@@ -229,7 +229,7 @@ def test_a_file_that_cannot_be_opened_is_asked_nothing_more(by: str) -> None:
 )
 def test_the_end_or_hang_of_a_process_outweighs_a_refusal(how: Any, message: str) -> None:
     def take(name: str) -> str:
-        return how() if name == "b" else no_b() if name == "c" else name
+        return how() if name == "b" else no_b() if name == "a" else name
 
     before = children()
     answer = run_concurrent(action("a", "b", "c", by="processes"), Subject(take))

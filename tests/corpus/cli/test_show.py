@@ -14,7 +14,7 @@ from safetensors_corpus.cli.common import expectation_text
 from safetensors_corpus.cli.look import list_lines
 from safetensors_corpus.document import read_document
 from safetensors_corpus.manifest import Manifest, load_manifest
-from safetensors_corpus.publish.show import case_lines, spelled_text, step_text
+from safetensors_corpus.publish.show import SHOWN, case_lines, spelled_text, step_text
 
 from ..small import run
 
@@ -101,6 +101,8 @@ def test_every_case_of_the_real_corpus_can_be_shown(
     for case in manifest.cases[::step]:
         text = "\n".join(case_lines(case, raw))
         assert case.title in text
+        if case.input.file is not None and not case.input.files:
+            assert ("\n          … " in text) == (case.size > SHOWN), case.id
         assert not CONTROL.search(text.replace(case.title, "").replace(case.description, "")), case.id
 
 

@@ -144,9 +144,13 @@ def broken(rules: str, *codes: str) -> Demand:
         (valid("WRT-16", "IDX-17", kind="sharded"), REJECTED, ("unsupported", "")),
         # The shape of packed elements is a matter of counting them.
         (valid("SHP-04", features=("dtype-f4",)), changed(shape=[1]), ("deviation:content", "DTY-10")),
+        # A program may be unable to return some tensors of a valid file.
+        (valid("DTY-09"), changed(sha256=None, unsupported=True), ("unsupported", "")),
         # A save that leaves no file does not write what was given.
         (valid("WRT-13", level="should", kind="write"), NOTHING, ("deviation:content", "WRT-01")),
         (valid("WRT-01", kind="write"), NOTHING, ("deviation:content", "WRT-01")),
+        # A model without one of its tensors is not complete.
+        (valid("IDX-18", kind="sharded"), changed(name="x"), ("deviation:content", "IDX-17")),
         # A reader that is rejected beside others breaks the rule on threads.
         (valid("API-16", "DAT-06", kind="concurrent"), REJECTED, ("deviation:reject", "API-16")),
         (valid("API-16", "DAT-06", kind="concurrent"), Answer("hang"), ("unsafe", "API-16")),

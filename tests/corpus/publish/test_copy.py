@@ -94,6 +94,7 @@ def test_a_newer_copy_replaces_the_older_one_whole(folder: Path, target: Path) -
     run("copy", "-c", folder, target, "--force")
     assert made.exists(), "its recipe is still the same"
     (target / "files" / "mine.bin").write_bytes(b"mine")
+    (target / "README.txt.part").symlink_to(folder / "LICENSE")  # left by another program
 
     def change(raw: Raw) -> None:
         raw["cases"] = [c for c in raw["cases"] if c["id"] != "layout/hole"]
@@ -103,6 +104,8 @@ def test_a_newer_copy_replaces_the_older_one_whole(folder: Path, target: Path) -
 
     edit(folder, change)
     assert run("copy", "-c", folder, target, "--force").exit_code == 0
+    assert "10 cases, complete" in (target / "README.txt").read_text()
+    assert "10 cases" not in (folder / "LICENSE").read_text()
     assert not made.exists()
     assert not (target / "files/layout/hole.safetensors").exists()
     assert (target / "files/mine.bin").exists(), "what the older copy did not name is not ours to remove"
