@@ -73,6 +73,14 @@ def test_a_replaced_input_leads_to_no_other_file(
         assert (answer.outcome, "replaced its input" in answer.message) == ("harness-error", True)
 
 
+def test_a_reader_that_is_stopped_while_it_opens_a_file_hangs(tmp_path: Path) -> None:
+    def stop(path: Path, victim: Path) -> None:
+        raise TimeoutError("stopped")
+
+    answer = run_case(CASES["truncate"], Replacing(stop, tmp_path), tmp_path)
+    assert (answer.outcome, answer.message) == ("hang", "stopped")
+
+
 @pytest.mark.parametrize("kind", ["recipe", "file"])
 def test_an_input_is_not_written_through_a_link(kind: str, tmp_path: Path) -> None:
     case = next(

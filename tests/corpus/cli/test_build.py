@@ -18,11 +18,10 @@ from ..small import run
 @pytest.fixture(scope="module", autouse=True)
 def built() -> Iterator[BuiltCorpus]:
     """A corpus of some cases of every kind, built once for all of these tests."""
-    saved = [case for case in all_cases() if case.kind in ("index", "write")]
-    topics = {
-        case.title.partition(" (")[0]: case for case in all_cases() if case.source["kind"] == "covering"
-    }
-    some = {case.id: case for case in (*all_cases()[::50], *saved[::4], *topics.values())}
+    every = all_cases()
+    saved = [case for case in every if case.kind in ("index", "write")]
+    topics = {case.title.partition(" (")[0]: case for case in every if case.source["kind"] == "covering"}
+    some = {case.id: case for case in (*every[::50], *saved[::4], *topics.values())}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build_module, "all_cases", lambda: list(some.values()))
         once = build_module.build()
