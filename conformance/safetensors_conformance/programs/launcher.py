@@ -18,7 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,26 +36,37 @@ def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
     """Start a program with pipes in its own session. Raises the same OSError as ``Popen``."""
     if sys.platform == "linux":
         for _ in range(3):  # a program that kills the supervisor also destroys the requests of other programs
-            theirs, ours = _pipes()
-            try:
-                return SupervisedProcess(_supervisor.ask(argv, env, theirs), ours)
-            except _NoSupervisorError:
-                _close(*ours)
-            except BaseException:
-                _close(*ours)
-                raise
-            finally:
-                _close(*theirs)
+            with contextlib.suppress(_NoSupervisorError):
+                return _supervised(partial(_supervisor.ask, argv, env), *_pipes())
     return PlainProcess(argv, env)
 
 
-def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+_Three: TypeAlias = tuple[int, int, int]
+"""Descriptors of a standard input, output and error."""
+
+
+def _pipes() -> tuple[_Three, _Three]:
     (in_r, in_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
     return (in_r, out_w, err_w), (in_w, out_r, err_r)
 
 
+def _supervised(ask: Callable[[Sequence[int]], None], theirs: _Three, ours: _Three) -> SupervisedProcess:
+    """Start a program with a keeper. ``ask`` sends the request with the descriptors for the program."""
+    keeper, far = socket.socketpair()
+    try:
+        with far:
+            ask([*theirs, far.fileno()])
+        return SupervisedProcess(keeper, ours)
+    except BaseException:
+        keeper.close()
+        _close(*ours)
+        raise
+    finally:
+        _close(*theirs)
+
+
 def _close(*fds: int) -> None:
-    for fd in fds:
+    for fd in set(fds):
         with contextlib.suppress(OSError):
             os.close(fd)
 
@@ -83,16 +95,13 @@ class _Supervisor:
         self._popen: subprocess.Popen[bytes] | None = None
         self._owner = 0
 
-    def ask(self, argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        with theirs, self._lock:
+    def ask(self, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> None:
+        with self._lock:
             try:
-                _request(self._running(), argv, env, [*stdio, theirs.fileno()])
+                _request(self._running(), argv, env, fds)
             except OSError as err:  # a program may have killed the supervisor
                 self._forget()
-                ours.close()
                 raise _NoSupervisorError from err
-        return ours
 
     def _running(self) -> socket.socket:
         if self._owner != os.getpid():  # this process is a fork of the one that started it
@@ -134,7 +143,7 @@ atexit.register(_supervisor.close)
 class SupervisedProcess:
     """A program with a keeper, and our ends of its pipes."""
 
-    def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
+    def __init__(self, keeper: socket.socket, ours: _Three) -> None:
         """Wait for the start. Raises OSError, or _NoSupervisorError if no supervisor answers."""
         self.stdin, self.stdout, self.stderr = ours
         self.status: int | None = None
@@ -144,10 +153,9 @@ class SupervisedProcess:
         self._gone = self._lost = False
         self._descendants: set[psutil.Process] = set()
         started = self._hear(START_SECONDS)
-        if started is None or "pid" not in started:
-            keeper.close()
-            if started is None:
-                raise _NoSupervisorError
+        if started is None:
+            raise _NoSupervisorError
+        if "pid" not in started:
             raise OSError(started["errno"], started["strerror"], started["filename"])
         self.pid = int(started["pid"])
         self._keeper: psutil.Process | None = None
@@ -225,29 +233,19 @@ class Template:
         null = os.open(os.devnull, os.O_RDWR)
         self._host: SupervisedProcess | None = None
         try:
-            with contextlib.suppress(_NoSupervisorError), theirs:
-                keeper = _supervisor.ask([*argv, "template"], env, (theirs.fileno(), null, null))
-                self._host = SupervisedProcess(keeper, (-1, -1, -1))
+            with contextlib.suppress(_NoSupervisorError):
+                ask = partial(_supervisor.ask, [*argv, "template"], env)
+                self._host = _supervised(ask, (theirs.detach(), null, null), (-1, -1, -1))
         except OSError:
             self._link.close()
             raise
-        finally:
-            os.close(null)
 
     def start(self, argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
         if self._host is not None and self._host.status is None:
-            theirs, ours = _pipes()
-            keeper, far = socket.socketpair()
             try:
-                with far:
-                    _request(self._link, argv, env, [*theirs, far.fileno()])
-                return SupervisedProcess(keeper, ours)
+                return _supervised(partial(_request, self._link, argv, env), *_pipes())
             except (OSError, _NoSupervisorError):
-                keeper.close()
-                _close(*ours)
                 self.close()
-            finally:
-                _close(*theirs)
         return start(argv, env)
 
     def close(self) -> None:
