@@ -19,6 +19,7 @@ from safetensors_reports.text import visible
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
+from ..programs.files import small_files
 from ..programs.launcher import Template
 from ..programs.process import (
     LAST_WORDS_SECONDS,
@@ -33,7 +34,6 @@ from ..programs.process import (
 )
 from . import protocol
 from .confinement import Confinement
-from .copies import small_files
 
 START_SECONDS = 120.0
 NOISE_LIMIT = 256 << 10

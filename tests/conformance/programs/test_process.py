@@ -23,10 +23,9 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import RetryReason, StepResult
 from safetensors_conformance.programs import launcher, process
-from safetensors_conformance.programs.folders import scratch_folder
+from safetensors_conformance.programs.files import Copies, scratch_folder
 from safetensors_conformance.run.cases import run_multistep, warm_up
 from safetensors_conformance.worker import worker
-from safetensors_conformance.worker.copies import Copies
 from safetensors_conformance.worker.worker import (
     ExitWorker,
     Limits,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.programs import folders
+from safetensors_conformance.programs import files
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_deep_folders_links_and_missing_permissions_are_removed(tmp_path: Path, 
     (folder / "d" / "up").symlink_to("..")
     (folder / "locked" / "inner").mkdir(parents=True)
     (folder / "locked").chmod(0)
-    folders.remove(folder)
+    files.remove(folder)
     assert not folder.exists()
     assert (victim / "kept").exists()
 
@@ -38,7 +38,7 @@ def test_a_folder_that_became_a_link_or_a_file_is_removed(tmp_path: Path, victim
     (tmp_path / "link").symlink_to(victim)
     (tmp_path / "file").touch()
     for name in ("link", "file", "missing"):
-        folders.remove(tmp_path / name)
+        files.remove(tmp_path / name)
     assert sorted(tmp_path.iterdir()) == [victim]
     assert (victim / "kept").exists()
 
@@ -48,15 +48,15 @@ def test_a_link_that_takes_the_place_of_a_subfolder_meanwhile_is_not_followed(
 ) -> None:
     folder = tmp_path / "folder"
     (folder / "sub").mkdir(parents=True)
-    make_removable = folders._make_removable
+    make_removable = files._make_removable
 
     def swap(name: str, descriptor: int) -> None:
         make_removable(name, descriptor)
         (folder / name).rmdir()
         (folder / name).symlink_to(victim)
 
-    monkeypatch.setattr(folders, "_make_removable", swap)
-    folders.remove(folder)
+    monkeypatch.setattr(files, "_make_removable", swap)
+    files.remove(folder)
     assert not folder.exists()
     assert (victim / "kept").exists()
     assert victim.stat().st_mode & 0o777 == 0o755
