@@ -22,7 +22,6 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT, StepResult
 from safetensors_conformance.programs import process
-from safetensors_conformance.programs.files import Copies
 from safetensors_conformance.programs.process import STRETCH_FACTOR
 from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.results import result_row
@@ -297,22 +296,6 @@ def test_a_file_that_is_only_touched_is_still_the_right_one(copied: list[Case]) 
         for case in copied:
             os.utime(case.path)
             assert session.judge(case).verdict == "pass"
-
-
-def test_a_link_that_takes_the_place_of_a_folder_goes_and_its_target_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tmp").mkdir()
-    (tmp_path / "target").mkdir()
-    (tmp_path / "target" / "file").touch()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    copies = Copies()
-    folder = Path(copies.path(committed().by_id[TRIGGER])).parent
-    folder.rename(tmp_path / "moved")
-    folder.symlink_to(tmp_path / "target")
-    copies.close()
-    assert not list((tmp_path / "tmp").iterdir())
-    assert (tmp_path / "target" / "file").exists()
 
 
 # Output without end: a case still ends within its time limit and a stated grace

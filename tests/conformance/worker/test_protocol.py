@@ -29,9 +29,6 @@ from safetensors_reports.record.run import RecordWriter, read_record
 
 from ..support import TRIGGER, cases
 
-SCHEMA = json.loads(
-    (REPOSITORY / "conformance/safetensors_conformance/schemas/protocol.schema.json").read_bytes()
-)
 READER = Implementation("r", "1", "Python", ("open", "read"))
 HEADER = {
     "suite": "1",
@@ -128,6 +125,8 @@ def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
 
 
 FITS = jsonschema.Draft202012Validator(
+    {**json.loads(SCHEMA.read_bytes()), "oneOf": [{"$ref": "#/$defs/runAnswer"}]}
+)
     {**json.loads(SCHEMA.read_bytes()), "oneOf": [{"$ref": "#/$defs/runAnswer"}]}
 )
 
