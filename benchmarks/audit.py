@@ -27,7 +27,7 @@ from typing import Any
 import click
 import psutil
 
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.programs.launcher import child_variables
 
 from . import files
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.programs.launcher import child_variables
 
 COMMITTED = Path(__file__).with_name("counts.json")
 TOLERANCE = 0.2

@@ -19,7 +19,7 @@ from typing import Any
 import click
 from rich.progress import track
 
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.programs.launcher import child_variables
 
 from . import files
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.programs.launcher import child_variables
 
 from .headers import KINDS, written
 

@@ -28,7 +28,7 @@ import msgspec
 from safetensors_conformance import pytest_suite
 from safetensors_conformance.implementations.descriptor import longest_first
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.programs.launcher import child_variables
 
 from . import files
 from .fuzzer.speed import speed

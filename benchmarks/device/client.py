@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.programs.launcher import child_variables
 from safetensors_reference.rules.errors import PortableError
 
 from .. import SEARCH_PATH

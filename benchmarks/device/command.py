@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from safetensors_conformance.programs.variables import checked_names
+from safetensors_conformance.programs.launcher import checked_names
 from safetensors_reference.main import SecondsRange
 from safetensors_reference.rules.errors import AccessError, SafetensorsError
 from safetensors_reference.writing.atomic import NotSavedError, write_file

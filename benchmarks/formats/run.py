@@ -19,7 +19,7 @@ import msgspec
 
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.environment import cache_folder, make
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.programs.launcher import child_variables
 from safetensors_reports.text import visible
 
 from .. import ROOT

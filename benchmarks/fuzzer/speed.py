@@ -21,7 +21,7 @@ import click
 import psutil
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.programs.launcher import child_variables
 from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.engines.run import known_signatures

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from safetensors_corpus import Case, steps
 from safetensors_corpus.judging.answer import Answer
@@ -60,6 +60,16 @@ class StepResult(Answer):
             return None
         metadata = {"metadata": self.metadata} if self.has_metadata else {}
         return {"tensors": self.tensors, **metadata, **(self.cut or {})}
+
+    def reworded(self, write: Callable[[str], str]) -> Self:
+        """Return the result with ``write`` applied to all texts of the implementation."""
+        return replace(
+            self,
+            message=write(self.message),
+            stderr=write(self.stderr),
+            noise=write(self.noise),
+            checks=tuple(check._replace(message=write(check.message)) for check in self.checks),
+        )
 
 
 MAX_CONTENT = 192 << 10

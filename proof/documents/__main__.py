@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from safetensors_conformance.programs.variables import child_variables
+from safetensors_conformance.programs.launcher import child_variables
 from safetensors_reference.main import SecondsRange
 from safetensors_reports.text import plural, visible
 

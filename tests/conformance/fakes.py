@@ -22,10 +22,8 @@ from typing import TYPE_CHECKING, Any
 from known_files import holds
 
 if TYPE_CHECKING:
-    from . import fake_program as endless
     from .quick_reader import InvalidFileError, Reading, Reference
 else:
-    import fake_program as endless
     from quick_reader import InvalidFileError, Reading, Reference
 
 Act = Callable[[str], Any]
@@ -66,11 +64,6 @@ def behind(act: Act) -> type[Reference]:
         return content
 
     return instead(read, READ)
-
-
-def always(act: Act) -> type:
-    """Make a reader that answers every file with the result of an act."""
-    return type("Always", (), {"read": lambda _, path: act(path)})
 
 
 # Ends
@@ -214,10 +207,6 @@ ClosesStderr = before(lambda _: os.close(2))
 ClosesEverything = before(lambda _: os.closerange(0, 64))
 ChangesFolder = before(lambda _: os.chdir("/"))
 LowersFileLimit = before(lambda _: resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4)))
-EndlessLines = always(lambda _: endless.lines())
-EndlessSlowLines = always(lambda _: endless.slow_lines())
-EndlessBytes = always(lambda _: endless.endless_bytes())
-EndlessStderr = always(flood_stderr)
 
 # Effects on the input and its folder
 

@@ -126,15 +126,14 @@ class DeviceChecks:
         misaligned: list[str] = []
         total = largest = 0
         for name, dtype, shape, tensor in self._tensors(result):
-            if tensor is None or isinstance(tensor, NotImplementedError):
+            if not _has_bytes(tensor):
                 rows.append((name, dtype, shape, tensor))
                 continue
             data = self._copied(name, tensor)
             place = self._memory.address(tensor) if data else None
             if place is not None and place[0] % place[1]:
                 misaligned.append(
-                    f"tensor {str(name)[:80]!r} begins at {place[0]:#x}, which is not a multiple of "
-                    f"{place[1]}"
+                    f"{_called(name)} begins at {place[0]:#x}, which is not a multiple of {place[1]}"
                 )
             rows.append((name, dtype, shape, data))
             total += len(data)
@@ -144,9 +143,8 @@ class DeviceChecks:
             peak = self._memory.highest() - before
             # A lazy loader holds one tensor at a time, because each tensor is dropped after inspection.
             self._by_torch = peak >= largest
-            self._excess = (
-                [f"the load needed {peak:,} bytes for {total:,} bytes"] if peak > 2 * total + SLACK else []
-            )
+            excess = f"the load needed {peak:,} bytes for {total:,} bytes"
+            self._excess = [excess] if peak > 2 * total + SLACK else []
         out["tensors"] = rows
         return out, misaligned, total
 
@@ -154,18 +152,14 @@ class DeviceChecks:
         try:
             place = self._memory.place(tensor)
         except (AttributeError, TypeError) as err:
-            raise AdapterError(
-                f"tensor {str(name)[:80]!r} is {type(tensor).__name__} ({first_line(err)})"
-            ) from err
+            raise AdapterError(f"{_called(name)} is {type(tensor).__name__} ({first_line(err)})") from err
         if place != self._device:
-            raise AdapterError(f"tensor {str(name)[:80]!r} is on {place} instead of {self._device}")
+            raise AdapterError(f"{_called(name)} is on {place} instead of {self._device}")
         try:
             return bytes(self._memory.data(tensor))
         except Exception as err:  # copying back is not the library's task
             self._check_fatal(err)
-            raise AdapterError(
-                f"tensor {str(name)[:80]!r} cannot be copied back ({first_line(err)})"
-            ) from err
+            raise AdapterError(f"{_called(name)} cannot be copied back ({first_line(err)})") from err
 
     def _kept(self, path: str, expected: dict[Any, str]) -> None:
         """Keep the first tensor while the loader continues."""
@@ -177,7 +171,7 @@ class DeviceChecks:
         wrong = []
         for other, _, _, tensor in self._rows(path):
             if kept is not None and _digest(self._memory.data(kept)) != expected[name]:
-                wrong = [f"tensor {str(name)[:80]!r} contains different bytes after the loader continued"]
+                wrong = [f"{_called(name)} contains different bytes after the loader continued"]
                 break
             if other == name:
                 kept = tensor
@@ -212,12 +206,7 @@ class DeviceChecks:
             filled = self._memory.churn(sizes)
             self._memory.wait()
             if _digest(self._memory.data(kept)) != expected[name]:
-                wrong = [
-                    (
-                        f"tensor {str(name)[:80]!r} contains different bytes after the rest of its file was "
-                        "dropped"
-                    )
-                ]
+                wrong = [f"{_called(name)} contains different bytes after the rest of its file was dropped"]
                 break
             del filled
         # torch never reuses memory that another allocator has freed.
@@ -228,15 +217,13 @@ class DeviceChecks:
         kept = None
         sizes: list[int] = []
         for other, _, _, tensor in self._rows(path):
-            if tensor is None or isinstance(tensor, NotImplementedError):
+            if not _has_bytes(tensor):
                 continue
             sizes.append(len(self._memory.data(tensor)))
             if other == name:
                 kept = tensor
         if kept is None:
-            raise RuntimeError(
-                f"tensor {str(name)[:80]!r} is missing, although it was present in the first load"
-            )
+            raise RuntimeError(f"{_called(name)} is missing, although it was present in the first load")
         out, room = [], CHURN
         for size in [sum(sizes), *sizes]:
             if 0 < size <= room:
@@ -248,9 +235,8 @@ class DeviceChecks:
         if not self._memory.streams:
             self._record("stream", [], "the CPU has no streams")
             return
-        self._record(
-            "stream", _differences(expected, self._digests(path, elsewhere=True), "on another stream")
-        )
+        found = self._digests(path, elsewhere=True)
+        self._record("stream", _differences(expected, found, "on another stream"))
 
     def _threads(self, path: str, expected: dict[Any, str]) -> None:
         wrong: list[str] = []
@@ -261,9 +247,8 @@ class DeviceChecks:
             gate.wait()
             try:
                 self._memory.enter_thread()
-                wrong.extend(
-                    _differences(expected, self._digests(path), "when two threads load at the same time")
-                )
+                found = self._digests(path)
+                wrong.extend(_differences(expected, found, "when two threads load at the same time"))
             except AdapterError as err:
                 mistakes.append(err)
             except BaseException as err:  # panics in Rust libraries are not Exceptions
@@ -331,6 +316,10 @@ class DeviceChecks:
             seen = seen.__cause__
 
 
+def _called(name: str) -> str:
+    return f"tensor {name[:80]!r}"
+
+
 def _has_bytes(data: Any) -> bool:
     return data is not None and not isinstance(data, NotImplementedError)
 
@@ -343,13 +332,9 @@ _EMPTY = _digest(b"")
 
 
 def _differences(expected: dict[Any, str], got: dict[Any, str], when: str) -> list[str]:
-    missing = [f"tensor {str(name)[:80]!r} is missing {when}" for name in expected if name not in got]
-    wrong = [
-        f"tensor {str(name)[:80]!r} contains different bytes {when}"
-        for name in expected
-        if name in got and got[name] != expected[name]
-    ]
-    return missing + wrong
+    missing = [f"{_called(name)} is missing {when}" for name in expected if name not in got]
+    wrong = [name for name, digest in expected.items() if got.get(name, digest) != digest]
+    return missing + [f"{_called(name)} contains different bytes {when}" for name in wrong]
 
 
 FILL = 0xA5

@@ -17,12 +17,15 @@ Answers contain the library's values, uncorrected but limited in size. Any other
 processes an answer, such as an object that raises when it is inspected, is a mistake in the adapter and never
 a rejection by the library.
 
+This file also contains the tensors that adapters write, and conversions between their values and JSON.
+
 The host makes this file importable as ``stc_host.library``. Both use only the standard library.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import numbers
 import operator
@@ -336,3 +339,111 @@ def _number(value: Any) -> Any:
     if whole.bit_length() > MAX_BITS:
         return f"{hex(whole)[:40]}... ({whole.bit_length():,} bits)"
     return whole
+
+
+def name_of(name: Any) -> Any:
+    """Return the name of a tensor for JSON. Bytes, which careless readers return, are written in hex."""
+    if isinstance(name, (bytes, bytearray)):
+        return {"hex": bytes(name).hex()}
+    return name if isinstance(name, str) else repr(name)
+
+
+def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
+    """Convert one tensor tuple to JSON, with the digest of its bytes if there are any.
+
+    None for a dtype, a shape or bytes means that the library does not report it. In a ``marked`` adapter,
+    however, None is a value that the library reports, and ``UNTOLD`` means that it does not report one.
+    """
+    if not isinstance(item, (tuple, list)) or not 3 <= len(item) <= 4:
+        raise AdapterError(f"{step}() yielded {short_repr(item)} instead of (name, dtype, shape[, data])")
+    name, dtype, shape = item[0], item[1], item[2]
+    out: dict[str, Any] = {
+        "name": name_of(name),
+        "dtype": field(dtype, plain, marked=marked),
+        "shape": field(shape, dimensions, marked=marked),
+    }
+    if len(item) == 3 or (item[3] is None and not marked):
+        return out
+    data = item[3]
+    if isinstance(data, NotImplementedError):
+        out["unsupported"] = describe_error(data)
+        return out
+    try:
+        view = memoryview(data)
+    except TypeError as err:
+        raise AdapterError(
+            f"data of {short_repr(name)} is of type {type(data).__name__}, which is not bytes-like"
+        ) from err
+    # Copy non-contiguous data. Use the length of the view, because an object may report a wrong length.
+    data = view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
+    out["nbytes"] = view.nbytes
+    out["sha256"] = hashlib.sha256(data).hexdigest()
+    return out
+
+
+def field(value: Any, tell: Callable[[Any], Any], *, marked: bool) -> Any:
+    """Return a field of a row for JSON, or None if the library does not report it."""
+    if value is UNTOLD:
+        return None
+    if value is None:
+        return "None" if marked else None
+    return tell(value)
+
+
+class GivenTensor:
+    """A tensor to write, as a view into memory.
+
+    - ``name`` and ``shape``
+    - ``dtype``: a code of the format, or another element type, which the writer must reject
+    - ``storage``: a bytearray, which is the same object for tensors that share memory
+    - ``offset``: offset of the first element in bytes
+    - ``strides``: strides in bytes, one per dimension, or None for contiguous row-major order
+    - ``byteorder``: byte order of the elements in memory (``little`` or ``big``)
+    - ``nbytes``: the number of bytes if it differs from what dtype and shape imply (for writers that accept
+      buffers), otherwise None
+    """
+
+    def __init__(self, given: Mapping[str, Any], memory: Mapping[str, bytearray]) -> None:
+        self.name = text_of(given["name"])
+        self.dtype = given["dtype"]
+        self.shape = tuple(given["shape"])
+        self.storage = memory[given["storage"]]
+        self.offset = given["offset"]
+        self.strides = None if given["strides"] is None else tuple(given["strides"])
+        self.byteorder = given["byteorder"]
+        self.nbytes = given.get("nbytes")
+
+
+def bytes_of(parts: Any) -> bytearray:
+    out = bytearray()
+    for part in parts:
+        if "zeros" in part:
+            out += bytes(part["zeros"])
+        elif "repeat" in part:
+            out += bytes_of([part["repeat"]]) * part["count"]
+        elif "hex" in part:
+            out += bytes.fromhex(part["hex"])
+        elif "text" in part:
+            out += part["text"].encode()
+        else:
+            raise AdapterError(f"unknown part in a recipe: {sorted(part)}")
+    return out
+
+
+def text_of(value: Any) -> Any:
+    """Return a string. If JSON cannot express it, it arrives in parts, as UTF-8 with lone surrogates."""
+    if isinstance(value, dict) and value.keys() == {"parts"}:
+        return bytes_of(value["parts"]).decode("utf-8", "surrogatepass")
+    return value
+
+
+def metadata_of(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    items = value["items"] if isinstance(value.get("items"), list) else value.items()
+    return {text_of(key): text_of(text) for key, text in items}
+
+
+def tensors_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any]:
+    memory = {name: bytes_of(parts) for name, parts in request["storages"].items()}
+    return [GivenTensor(given, memory) for given in request["tensors"]], metadata_of(request["metadata"])

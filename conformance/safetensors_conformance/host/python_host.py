@@ -1,7 +1,7 @@
 """The host for Python readers, which loads an adapter and answers requests on standard input.
 
 It uses only the standard library and the files next to it, so it runs in any interpreter that has the library
-under test. ``library.py`` contains the marks for adapters and converts the values in answers.
+under test. ``library.py`` contains the marks for adapters and converts values in requests and answers.
 ``device_checks.py`` implements the ``device`` step.
 
 Usage: ``python python_host.py ADAPTER MEMORY_BYTES [SHARING [template]]``. ADAPTER is
@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import importlib
 import importlib.util
 import json
@@ -86,8 +85,7 @@ def main() -> int:
     try:
         adapter = load(sys.argv[1])
     except BaseException as err:
-        message = library.load_error(err, sys.argv[1])
-        problem = {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
+        problem = _failure(library.load_error(err, sys.argv[1]))
     gc.freeze()  # make these objects permanent, so that collections skip them and forks do not copy them
     if sys.argv[4:5] == ["template"]:
         import_sibling("supervisor").serve_forks(answers, lambda: serve(adapter, problem, answers))
@@ -118,11 +116,11 @@ _spell = json.JSONEncoder(check_circular=False).encode  # a circular reference r
 
 def send(fd: int, answer: dict[str, Any]) -> None:
     try:
-        data = _spell(answer).encode() + b"\n"
+        text = _spell(answer)
     except Exception as err:
         message = f"the adapter failed: its answer cannot be sent ({describe_error(err)})"
-        data = json.dumps({"seq": answer.get("seq"), "outcome": "harness-error", "message": message}).encode()
-        data += b"\n"
+        text = json.dumps({"seq": answer.get("seq"), "outcome": "harness-error", "message": message})
+    data = text.encode() + b"\n"
     while data:
         data = data[os.write(fd, data) :]
 
@@ -186,9 +184,11 @@ def start_or_error(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
     except KeyboardInterrupt:
         raise
     except BaseException as err:
-        return {
-            "error": {"message": describe_error(err), "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
-        }
+        return {"error": _failure(describe_error(err))}
+
+
+def _failure(message: str) -> dict[str, str]:
+    return {"message": message, "traceback": traceback.format_exc()[-_MESSAGE_LIMIT:]}
 
 
 _OPTIONAL_METHODS = ("resave", "check", "profile", "device_ready", "device_bytes")
@@ -215,9 +215,9 @@ def invalid_part(adapter: Any) -> str | None:
 def _are_exceptions(types_: Any) -> bool:
     if types_ is None:
         return True
-    if not isinstance(types_, (tuple, list, set, frozenset)):
-        return False
-    return all(isinstance(t, type) and issubclass(t, BaseException) for t in types_)
+    return isinstance(types_, (tuple, list, set, frozenset)) and all(
+        isinstance(t, type) and issubclass(t, BaseException) for t in types_
+    )
 
 
 def start(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -269,11 +269,19 @@ def prepare_device(adapter: Any, device: str) -> str | None:
     return None
 
 
+ACCEPTED = {"outcome": "accept"}
+
+
 def method_of(adapter: Any, name: str) -> Any:
     method = getattr(adapter, name, None)
     if not callable(method):
         raise NotImplementedError(f"the adapter has no {name}()")
     return method
+
+
+def run_read(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    method = method_of(adapter, request["step"])
+    return accepted_answer(ask(method, request["path"]), method, summary=request.get("summary", False))
 
 
 def rows_of(result: Any, method: Callable[..., Any]) -> Iterator[Any]:
@@ -330,12 +338,9 @@ def _answer_content(adapter: Any, request: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(valid, bool):
             raise AdapterError(f"check() returned {short_repr(valid)} instead of True or False")
         return {"outcome": "accept" if valid else "reject"}
-    if step in ("open", "read", "index", "remote"):
-        method = method_of(adapter, step)
-        return accepted_answer(ask(method, request["path"]), method, summary=request.get("summary", False))
-    if step in OTHER_STEPS:
-        return OTHER_STEPS[step](adapter, request)
-    raise NotImplementedError(f"no step {step}")
+    if step not in STEPS:
+        raise NotImplementedError(f"no step {step}")
+    return STEPS[step](adapter, request)
 
 
 def failure_answer(err: BaseException, adapter: Any) -> dict[str, Any]:
@@ -382,110 +387,9 @@ def _parts(result: dict[str, Any], method: Callable[..., Any]) -> tuple[dict[str
 def row(item: Any, method: Callable[..., Any]) -> dict[str, Any]:
     marked = library.is_marked(method)
     step = method_name(method)
-    return guarded(lambda: tensor(item, step, marked=marked), f"a tensor from {step}() cannot be reported")
-
-
-def name_of(name: Any) -> Any:
-    """Return the name of a tensor for JSON. Bytes, which careless readers return, are written in hex."""
-    if isinstance(name, (bytes, bytearray)):
-        return {"hex": bytes(name).hex()}
-    return name if isinstance(name, str) else repr(name)
-
-
-def tensor(item: Any, step: str, *, marked: bool = False) -> dict[str, Any]:
-    """Convert one tensor tuple to JSON, with the digest of its bytes if there are any.
-
-    None for a dtype, a shape or bytes means that the library does not report it. In a ``marked`` adapter,
-    however, None is a value that the library reports, and ``UNTOLD`` means that it does not report one.
-    """
-    if not isinstance(item, (tuple, list)) or not 3 <= len(item) <= 4:
-        raise AdapterError(f"{step}() yielded {short_repr(item)} instead of (name, dtype, shape[, data])")
-    name, dtype, shape = item[0], item[1], item[2]
-    out: dict[str, Any] = {
-        "name": name_of(name),
-        "dtype": field(dtype, library.plain, marked=marked),
-        "shape": field(shape, library.dimensions, marked=marked),
-    }
-    if len(item) == 3 or (item[3] is None and not marked):
-        return out
-    data = item[3]
-    if isinstance(data, NotImplementedError):
-        out["unsupported"] = describe_error(data)
-        return out
-    try:
-        view = memoryview(data)
-    except TypeError as err:
-        raise AdapterError(
-            f"data of {short_repr(name)} is of type {type(data).__name__}, which is not bytes-like"
-        ) from err
-    # Copy non-contiguous data. Use the length of the view, because an object may report a wrong length.
-    data = view.cast("B") if view.c_contiguous and view.nbytes else view.tobytes()
-    out["nbytes"] = view.nbytes
-    out["sha256"] = hashlib.sha256(data).hexdigest()
-    return out
-
-
-def field(value: Any, tell: Callable[[Any], Any], *, marked: bool) -> Any:
-    """Return a field of a row for JSON, or None if the library does not report it."""
-    if value is library.UNTOLD:
-        return None
-    if value is None:
-        return "None" if marked else None
-    return tell(value)
-
-
-class GivenTensor:
-    """A tensor to write, as a view into memory.
-
-    - ``name`` and ``shape``
-    - ``dtype``: a code of the format, or another element type, which the writer must reject
-    - ``storage``: a bytearray, which is the same object for tensors that share memory
-    - ``offset``: offset of the first element in bytes
-    - ``strides``: strides in bytes, one per dimension, or None for contiguous row-major order
-    - ``byteorder``: byte order of the elements in memory (``little`` or ``big``)
-    - ``nbytes``: the number of bytes if it differs from what dtype and shape imply (for writers that accept
-      buffers), otherwise None
-    """
-
-    def __init__(self, given: Mapping[str, Any], memory: Mapping[str, bytearray]) -> None:
-        self.name = text_of(given["name"])
-        self.dtype = given["dtype"]
-        self.shape = tuple(given["shape"])
-        self.storage = memory[given["storage"]]
-        self.offset = given["offset"]
-        self.strides = None if given["strides"] is None else tuple(given["strides"])
-        self.byteorder = given["byteorder"]
-        self.nbytes = given.get("nbytes")
-
-
-def bytes_of(parts: Any) -> bytearray:
-    out = bytearray()
-    for part in parts:
-        if "zeros" in part:
-            out += bytes(part["zeros"])
-        elif "repeat" in part:
-            out += bytes_of([part["repeat"]]) * part["count"]
-        elif "hex" in part:
-            out += bytes.fromhex(part["hex"])
-        elif "text" in part:
-            out += part["text"].encode()
-        else:
-            raise AdapterError(f"unknown part in a recipe: {sorted(part)}")
-    return out
-
-
-def text_of(value: Any) -> Any:
-    """Return a string. If JSON cannot express it, it arrives in parts, as UTF-8 with lone surrogates."""
-    if isinstance(value, dict) and value.keys() == {"parts"}:
-        return bytes_of(value["parts"]).decode("utf-8", "surrogatepass")
-    return value
-
-
-def metadata_of(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    items = value["items"] if isinstance(value.get("items"), list) else value.items()
-    return {text_of(key): text_of(text) for key, text in items}
+    return guarded(
+        lambda: library.tensor(item, step, marked=marked), f"a tensor from {step}() cannot be reported"
+    )
 
 
 def run_slice(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -511,15 +415,12 @@ def one_tensor(name: str, answer: Any, method: Callable[..., Any]) -> dict[str, 
 def run_write(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     method = method_of(adapter, _METHODS[request["step"]])
     most = [request["max_shard_size"]] if request["step"] == "sharded" else []
-    tensors, metadata = guarded(lambda: tensors_to_write(request), "the tensors to write cannot be created")
+    tensors, metadata = guarded(
+        lambda: library.tensors_to_write(request), "the tensors to write cannot be created"
+    )
     with file_size_limit(request.get("file_size_limit")):
         ask(method, request["path"], tensors, metadata, *most)
-    return {"outcome": "accept"}
-
-
-def tensors_to_write(request: Mapping[str, Any]) -> tuple[list[GivenTensor], Any]:
-    memory = {name: bytes_of(parts) for name, parts in request["storages"].items()}
-    return [GivenTensor(given, memory) for given in request["tensors"]], metadata_of(request["metadata"])
+    return ACCEPTED
 
 
 @contextlib.contextmanager
@@ -540,14 +441,11 @@ def file_size_limit(limit: int | None) -> Iterator[None]:
         sys.dont_write_bytecode = not compiles
 
 
-def run_resave(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    ask(method_of(adapter, "resave"), request["path"])
-    return {"outcome": "accept"}
-
-
-def run_export(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
-    ask(method_of(adapter, "export"), request["path"], request["folder"])
-    return {"outcome": "accept"}
+def run_on_file(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a method that returns nothing."""
+    folder = [request["folder"]] if request["step"] == "export" else []
+    ask(method_of(adapter, request["step"]), request["path"], *folder)
+    return ACCEPTED
 
 
 HELD: dict[str, Any] = {}
@@ -557,7 +455,7 @@ HELD: dict[str, Any] = {}
 def run_hold(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     HELD.clear()
     HELD["handle"] = handle_of(method_of(adapter, "hold"), request["path"])
-    return {"outcome": "accept"}
+    return ACCEPTED
 
 
 def handle_of(method: Callable[..., Any], path: str) -> Any:
@@ -589,7 +487,7 @@ def run_look(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noq
 def run_release(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     if "handle" in HELD:
         ask(HELD["handle"].close)
-    return {"outcome": "accept"}
+    return ACCEPTED
 
 
 SHARING: list[str] = []
@@ -633,14 +531,17 @@ def run_concurrent(adapter: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     assert found.loader is not None
     sharing = importlib.util.module_from_spec(found)
     found.loader.exec_module(sharing)
-    answer: dict[str, Any] = sharing.run_concurrent(action, Shared(adapter, request["path"]))
-    return answer
+    return dict(sharing.run_concurrent(action, Shared(adapter, request["path"])))
 
 
-OTHER_STEPS = {
+STEPS = {
+    "open": run_read,
+    "read": run_read,
+    "index": run_read,
+    "remote": run_read,
     "slice": run_slice,
     "write": run_write,
-    "resave": run_resave,
+    "resave": run_on_file,
     "sharded": run_write,
     "hold": run_hold,
     "get": run_get,
@@ -648,7 +549,7 @@ OTHER_STEPS = {
     "release": run_release,
     "device": run_device,
     "concurrent": run_concurrent,
-    "export": run_export,
+    "export": run_on_file,
 }
 
 

@@ -23,8 +23,8 @@ from rich.markup import escape
 from safetensors_corpus.packed import cache_root
 from safetensors_reports.text import visible
 
-from ..programs.folders import remove as remove_folder
-from ..programs.variables import installer_variables
+from ..programs.files import remove as remove_folder
+from ..programs.launcher import installer_variables
 from .commands import CommandFailedError, InstallError, run
 from .descriptor import DescriptorError, Entry, LocatedDescriptor
 from .python_installer import installer_commands

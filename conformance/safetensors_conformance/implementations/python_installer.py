@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..programs.variables import installer_variables
+from ..programs.launcher import installer_variables
 
 _PIP = (sys.executable, "-P", "-m", "pip")
 _SETTINGS = re.compile(r"\.\S*(index|links|constraint|cert|host|proxy|binary|hash|pre)\S*=")

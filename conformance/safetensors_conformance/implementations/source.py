@@ -28,8 +28,8 @@ from msgspec import json
 
 from safetensors_reports.text import visible
 
+from ..programs.launcher import build_variables, installer_variables
 from ..programs.sandbox import Sandbox, SandboxError, paths_named_by, require_bubblewrap
-from ..programs.variables import build_variables, installer_variables
 from .commands import InstallError, missing_programs, run
 from .descriptor import DOCUMENT, LocatedDescriptor, Source
 

@@ -1,4 +1,6 @@
-"""Start programs so that none of their processes outlive the program or the harness.
+"""Start programs with harmless variables, so that no process outlives its program or the harness.
+
+Programs inherit only the environment variables that are known to be harmless, and no tokens.
 
 On Linux, a keeper process (``host/supervisor.py``) sits between the harness and each program. It kills
 everything that the program started, in any session or process group, even if the harness itself is killed. On
@@ -18,12 +20,50 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import psutil
 
+FOR_TESTED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "LANG", "LANGUAGE", "LC_*"),
+    *("TMPDIR", "TEMP", "TMP", "SYSTEMROOT"),
+    # Locations of interpreters and libraries.
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"),
+    *("DYLD_INSERT_LIBRARIES", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV", "PYENV_ROOT", "PYENV_VERSION"),
+    *("NODE_PATH", "JAVA_HOME", "CLASSPATH", "DOTNET_ROOT", "GOROOT", "CARGO_HOME", "RUSTUP_HOME"),
+    # Python settings.
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED", "PYTHONIOENCODING"),
+    *("PYTHONMALLOC", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED", "PYTHONUTF8", "PYTHONWARNINGS"),
+    # Memory checkers and crash reports.
+    *("ASAN_OPTIONS", "LSAN_OPTIONS", "MSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"),
+    *("ASAN_SYMBOLIZER_PATH", "GLIBC_TUNABLES", "MALLOC_PERTURB_", "MALLOC_ARENA_MAX", "RUST_BACKTRACE"),
+    # Thread counts and devices.
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"),
+    *("CUDA_*", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
+    *("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "JAX_PLATFORMS"),
+)
+"""Names of variables, and patterns for names, that are passed to a tested program if they are set."""
+FOR_BUILDS = (
+    *FOR_TESTED,
+    *("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "PKG_CONFIG_PATH", "RUSTUP_TOOLCHAIN"),
+    "MACOSX_DEPLOYMENT_TARGET",
+)
+"""The same for builds from source, without the variables for fetching."""
+FOR_INSTALLERS = (
+    *FOR_BUILDS,
+    # Package index and proxies. A URL may contain the password of a private index.
+    *("PIP_*", "UV_*", "NPM_CONFIG_*", "npm_config_*", "GOPROXY", "GOSUMDB"),
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+    "NODE_EXTRA_CA_CERTS",
+)
+"""The same for pip, uv, npm and git, which run code from the packages that they build."""
 _SCRIPT = Path(__file__).parents[1] / "host" / "supervisor.py"
 _NEEDED = ("LD_LIBRARY_PATH", "PATH")
 """Variables that the interpreter of the supervisor needs to start. Any tested program can read them."""
@@ -31,30 +71,76 @@ START_SECONDS = 60.0
 GONE_SECONDS = 8.0
 
 
+def child_variables(named: Iterable[str] = (), own: Mapping[str, str] | None = None) -> dict[str, str]:
+    # Without this variable, results of Python readers that iterate over a set of names would vary.
+    return {"PYTHONHASHSEED": "0", **_chosen((*FOR_TESTED, *named)), **(own or {})}
+
+
+def checked_names(names: Iterable[str]) -> tuple[str, ...]:
+    distinct = tuple(dict.fromkeys(names))
+    for name in distinct:
+        if "=" in name or not name:
+            raise ValueError(
+                f"{name.partition('=')[0]!r}: give only the name of a variable that is set, without a value"
+            )
+        if name not in os.environ:
+            raise ValueError(f"{name}: this variable does not exist; set it for this command")
+    return distinct
+
+
+def installer_variables() -> dict[str, str]:
+    return _chosen(FOR_INSTALLERS)
+
+
+def build_variables() -> dict[str, str]:
+    return _chosen(FOR_BUILDS)
+
+
+def _chosen(patterns: Iterable[str]) -> dict[str, str]:
+    names = {pattern for pattern in patterns if "*" not in pattern}
+    wild = [pattern for pattern in patterns if "*" in pattern]
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in names or any(fnmatchcase(name, pattern) for pattern in wild)
+    }
+
+
 def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
     """Start a program with pipes in its own session. Raises the same OSError as ``Popen``."""
     if sys.platform == "linux":
         for _ in range(3):  # a program that kills the supervisor also destroys the requests of other programs
-            theirs, ours = _pipes()
-            try:
-                return SupervisedProcess(_supervisor.ask(argv, env, theirs), ours)
-            except _NoSupervisorError:
-                _close(*ours)
-            except BaseException:
-                _close(*ours)
-                raise
-            finally:
-                _close(*theirs)
+            with contextlib.suppress(_NoSupervisorError):
+                return _supervised(partial(_supervisor.ask, argv, env), *_pipes())
     return PlainProcess(argv, env)
 
 
-def _pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+_Three: TypeAlias = tuple[int, int, int]
+"""Descriptors of a standard input, output and error."""
+
+
+def _pipes() -> tuple[_Three, _Three]:
     (in_r, in_w), (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe(), os.pipe()
     return (in_r, out_w, err_w), (in_w, out_r, err_r)
 
 
+def _supervised(ask: Callable[[Sequence[int]], None], theirs: _Three, ours: _Three) -> SupervisedProcess:
+    """Start a program with a keeper. ``ask`` sends the request with the descriptors for the program."""
+    keeper, far = socket.socketpair()
+    try:
+        with far:
+            ask([*theirs, far.fileno()])
+        return SupervisedProcess(keeper, ours)
+    except BaseException:
+        keeper.close()
+        _close(*ours)
+        raise
+    finally:
+        _close(*theirs)
+
+
 def _close(*fds: int) -> None:
-    for fd in fds:
+    for fd in set(fds):
         with contextlib.suppress(OSError):
             os.close(fd)
 
@@ -83,16 +169,13 @@ class _Supervisor:
         self._popen: subprocess.Popen[bytes] | None = None
         self._owner = 0
 
-    def ask(self, argv: Sequence[str], env: Mapping[str, str], stdio: Sequence[int]) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        with theirs, self._lock:
+    def ask(self, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> None:
+        with self._lock:
             try:
-                _request(self._running(), argv, env, [*stdio, theirs.fileno()])
+                _request(self._running(), argv, env, fds)
             except OSError as err:  # a program may have killed the supervisor
                 self._forget()
-                ours.close()
                 raise _NoSupervisorError from err
-        return ours
 
     def _running(self) -> socket.socket:
         if self._owner != os.getpid():  # this process is a fork of the one that started it
@@ -134,7 +217,7 @@ atexit.register(_supervisor.close)
 class SupervisedProcess:
     """A program with a keeper, and our ends of its pipes."""
 
-    def __init__(self, keeper: socket.socket, ours: tuple[int, int, int]) -> None:
+    def __init__(self, keeper: socket.socket, ours: _Three) -> None:
         """Wait for the start. Raises OSError, or _NoSupervisorError if no supervisor answers."""
         self.stdin, self.stdout, self.stderr = ours
         self.status: int | None = None
@@ -144,10 +227,9 @@ class SupervisedProcess:
         self._gone = self._lost = False
         self._descendants: set[psutil.Process] = set()
         started = self._hear(START_SECONDS)
-        if started is None or "pid" not in started:
-            keeper.close()
-            if started is None:
-                raise _NoSupervisorError
+        if started is None:
+            raise _NoSupervisorError
+        if "pid" not in started:
             raise OSError(started["errno"], started["strerror"], started["filename"])
         self.pid = int(started["pid"])
         self._keeper: psutil.Process | None = None
@@ -225,29 +307,19 @@ class Template:
         null = os.open(os.devnull, os.O_RDWR)
         self._host: SupervisedProcess | None = None
         try:
-            with contextlib.suppress(_NoSupervisorError), theirs:
-                keeper = _supervisor.ask([*argv, "template"], env, (theirs.fileno(), null, null))
-                self._host = SupervisedProcess(keeper, (-1, -1, -1))
+            with contextlib.suppress(_NoSupervisorError):
+                ask = partial(_supervisor.ask, [*argv, "template"], env)
+                self._host = _supervised(ask, (theirs.detach(), null, null), (-1, -1, -1))
         except OSError:
             self._link.close()
             raise
-        finally:
-            os.close(null)
 
     def start(self, argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
         if self._host is not None and self._host.status is None:
-            theirs, ours = _pipes()
-            keeper, far = socket.socketpair()
             try:
-                with far:
-                    _request(self._link, argv, env, [*theirs, far.fileno()])
-                return SupervisedProcess(keeper, ours)
+                return _supervised(partial(_request, self._link, argv, env), *_pipes())
             except (OSError, _NoSupervisorError):
-                keeper.close()
-                _close(*ours)
                 self.close()
-            finally:
-                _close(*theirs)
         return start(argv, env)
 
     def close(self) -> None:

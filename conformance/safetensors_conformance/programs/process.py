@@ -435,6 +435,12 @@ class Child:
         os.close(self._stdin)
         self._stdin = -1
 
+    def end(self) -> str:
+        """Kill the process at once, and return the end of its standard error."""
+        stderr = self.drain_stderr()
+        self.wait_closed(0)
+        return stderr
+
     def wait_closed(self, seconds: float) -> None:
         """Close the standard input, wait up to ``seconds`` for the process to exit, then kill it."""
         self.close_input()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -17,9 +18,8 @@ from safetensors_corpus.repeating import Usage, usage_of
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
-from ..programs.folders import scratch_folder
+from ..programs.files import Copies, scratch_folder, small_files, without
 from ..verdict.judge import cheaper, excesses
-from ..worker.copies import Copies, small_files, without
 from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, make_worker, retry_alone
 
 MAX_IN_FLIGHT = 256
@@ -240,7 +240,7 @@ class CaseRunner:
             result = run_multistep(
                 worker, replace(case, steps=(step,)), probe_limits, measure=measure, rivals=self._rivals
             )
-        result = self._copies.without_own_path(result)
+        result = result.reworded(self._copies.without_own_path)
         if self.stop.is_set():  # the signal handler killed the process
             raise StoppedError
         return result
@@ -373,7 +373,7 @@ def run_multistep(
         result = run_case(case, proxy, folder)
     nothing = StepResult("harness-error", result.message or "the case sent no request")
     last = proxy.answers[-1] if proxy.answers else nothing
-    last = without(folder, proxy.unaddressed(last))
+    last = proxy.unaddressed(last).reworded(partial(without, folder))
     if measure:
         last = replace(
             last,

@@ -11,7 +11,7 @@ from typing import Self
 
 from ..implementations.selectors import Target
 from ..programs.container import READ_ONLY_STEPS, ContainerChild
-from ..programs.launcher import Template
+from ..programs.launcher import Template, checked_names, child_variables
 from ..programs.process import Child
 from ..programs.sandbox import (
     Sandbox,
@@ -23,7 +23,6 @@ from ..programs.sandbox import (
     paths_named_by,
     too_wide,
 )
-from ..programs.variables import checked_names, child_variables
 
 SEARCH_PATHS = ("PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "JAVA_HOME", "DOTNET_ROOT")
 _PACKAGE = Path(__file__).resolve().parents[1]

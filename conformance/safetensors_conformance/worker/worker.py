@@ -19,6 +19,7 @@ from safetensors_reports.text import visible
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
+from ..programs.files import small_files
 from ..programs.launcher import Template
 from ..programs.process import (
     LAST_WORDS_SECONDS,
@@ -33,13 +34,11 @@ from ..programs.process import (
 )
 from . import protocol
 from .confinement import Confinement
-from .copies import small_files
 
 START_SECONDS = 120.0
 NOISE_LIMIT = 256 << 10
 MAX_FAILED_STARTS = 3
 More: TypeAlias = Mapping[str, Any] | None
-"""Parameters of a step."""
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed|std::bad_alloc|out of memory|OutOfMemory|Cannot allocate memory",
     re.IGNORECASE,
@@ -52,7 +51,10 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits for one step: wall time, memory used after the worker's start, and values in an answer."""
+    """Limits for one step: wall time, memory used after the worker's start, and values in an answer.
+
+    ``Child`` enforces time and resident memory. Our hosts also limit their address space.
+    """
 
     seconds: float = 10.0
     memory_bytes: int = 2 << 30
@@ -114,7 +116,7 @@ class Request(NamedTuple):
 
     step: str
     path: str
-    more: More = None
+    more: More = None  # parameters of the step
 
 
 def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult) -> StepResult:
@@ -134,10 +136,9 @@ def retry_alone(worker: Worker, run: Callable[[], StepResult], first: StepResult
     worker.timeout_factor = HANG_RETRY_FACTOR if first.outcome == "hang" else 1
     try:
         second = run()
-        if second.outcome == first.outcome:
-            return second  # its stderr certainly belongs to this step
-        if first.retry is RetryReason.ENDED_WHILE_IDLE:
-            return second  # the next step caused that death
+        # The standard error of the second answer certainly belongs to this step.
+        if second.outcome == first.outcome or first.retry is RetryReason.ENDED_WHILE_IDLE:
+            return second
         hit_probe_limit = first.retry is RetryReason.PROBE_LIMIT
         slow = hit_probe_limit and second.wall_ms >= first.wall_ms  # even when run alone
         if first.outcome in ("crash", "hang") and not slow and (first.retry is None or hit_probe_limit):
@@ -158,8 +159,6 @@ SEQ_BITS = 20
 """Number of random bits between consecutive request numbers, so that no program can guess them."""
 DEVICE_LOADS_PER_STEP = 8
 """How many times the device checks load a file. The time limit of a step applies to a single load."""
-ALREADY_ANSWERED = 0
-"""Number of a request that was already answered. The numbers of requests that are sent start at 1."""
 
 
 class PipeWorker(Worker):
@@ -187,7 +186,7 @@ class PipeWorker(Worker):
         self._child: Child | None = None
         self._resident = 0
         self._template: Template | None = None
-        self._ahead: deque[tuple[int, Request]] = deque()
+        self._ahead: deque[tuple[int | StepResult, Request]] = deque()
         self._seq = 0
         self._answered: deque[tuple[Request, float]] = deque(maxlen=REPLAYED_REQUESTS)
         self._replayable: list[tuple[Request, float]] = []
@@ -205,19 +204,16 @@ class PipeWorker(Worker):
         child = self._begin()
         try:
             message, _ = self._message(child, Deadline(START_SECONDS))
-            implementation = _with_descriptor_facts(
-                protocol.parse_start(message, self._target.selector), self._target
-            )
+            reported = protocol.parse_start(message, self._target.selector)
+            implementation = _with_descriptor_facts(reported, self._target)
             kept = self._limits.confinement.reachable(implementation.steps, self._target)
-            asked = tuple(step for step in kept if step != "device" or self._device is not None)
-            implementation = replace(implementation, steps=asked)
+            steps = tuple(step for step in kept if step != "device" or self._device is not None)
+            implementation = replace(implementation, steps=steps)
             self._verdict_only = implementation.verdict_only
         except (DiedError, TimeLimitError, MemoryLimitError, EndlessLineError, protocol.ProtocolError) as err:
             late = f"no answer to the start request within {START_SECONDS:.0f} s"
             reason = late if isinstance(err, TimeLimitError) else str(err) or type(err).__name__
-            stderr = child.drain_stderr()
-            child.wait_closed(0)
-            raise self._start_error(reason, stderr) from err
+            raise self._start_error(reason, child.end()) from err
         child.drain_stderr()
         # Limits are relative to the memory that the implementation uses while idle.
         self._resident = child.resident()
@@ -229,7 +225,7 @@ class PipeWorker(Worker):
         confinement = self._limits.confinement
         if confinement.sandbox and self._device not in (None, "cpu"):
             raise self._start_error(
-                f"GPUs are not available in the sandbox; leave out --sandbox, or --device {self._device}", ""
+                f"GPUs are not available in the sandbox; leave out --sandbox, or --device {self._device}"
             )
         known = self._target.descriptor
         limited = not self._unlimited_address_space and (known is None or known.limit_address_space)
@@ -240,11 +236,11 @@ class PipeWorker(Worker):
             template = None if self.force_fresh_process else self._template
             child = confinement.start(argv, self._target, self._limits.memory_bytes, template)
         except OSError as err:
-            raise self._start_error(str(err), "") from err
+            raise self._start_error(str(err)) from err
         child.send(protocol.start_request(self._profile, self._device))
         return child
 
-    def _start_error(self, reason: str, stderr: str) -> StartError:
+    def _start_error(self, reason: str, stderr: str = "") -> StartError:
         last = stderr.strip().splitlines()[-1] if stderr.strip() else ""
         parts = [f"cannot start {visible(self._target.selector, 300)!r}: {visible(reason, 2000)}"]
         if last and last not in reason:
@@ -260,7 +256,8 @@ class PipeWorker(Worker):
         lines = bytearray()
         for request in requests:
             if self._probed is not None and request == self._probed[0] and not self._ahead:
-                self._ahead.append((ALREADY_ANSWERED, request))
+                self._ahead.append((self._probed[1], request))
+                self._probed = None
                 continue
             seq = self._next_seq()
             self._ahead.append((seq, request))
@@ -280,20 +277,19 @@ class PipeWorker(Worker):
         if self._ahead:
             return self._take(*self._ahead.popleft(), limits)
         if self._probed is not None and request == self._probed[0]:
-            return self._take(ALREADY_ANSWERED, request)
+            known, self._probed = self._probed[1], None
+            return known
         return self._ask_now(request, limits, measure=measure)
 
-    def _take(self, seq: int, request: Request, limits: Limits | None = None) -> StepResult:
-        if seq != ALREADY_ANSWERED or self._probed is None:
-            return self._answer(seq, request, limits)
-        known, self._probed = self._probed[1], None
-        return known
+    def _take(self, sent: int | StepResult, request: Request, limits: Limits | None = None) -> StepResult:
+        """Return the answer to a request that was sent ahead, unless it was already answered."""
+        return sent if isinstance(sent, StepResult) else self._answer(sent, request, limits)
 
     def _ask_now(
         self, request: Request, limits: Limits | None = None, *, measure: bool = False, resent: bool = False
     ) -> StepResult:
         if self._child is None or not self._child.alive or self._child.stdin_closed:
-            if self._failed_starts >= MAX_FAILED_STARTS:
+            if self._failed_starts == MAX_FAILED_STARTS:
                 text = f"not run: the worker failed to start {MAX_FAILED_STARTS} times"
                 return StepResult("harness-error", text)
             try:
@@ -303,18 +299,17 @@ class PipeWorker(Worker):
                 return StepResult("harness-error", str(err))
             self._failed_starts = 0
         assert self._child is not None
-        seq = self._next_seq()
-        if not measure:
-            return self._answer(seq, request, limits, send=True, resent=resent)
-        return self._measured(self._child, seq, request, limits)
+        if measure:
+            return self._measured(self._child, request, limits)
+        return self._answer(self._next_seq(), request, limits, send=True, resent=resent)
 
     def _next_seq(self) -> int:
         self._seq += 1 + secrets.randbits(SEQ_BITS)
         return self._seq
 
-    def _measured(self, child: Child, seq: int, request: Request, limits: Limits | None) -> StepResult:
+    def _measured(self, child: Child, request: Request, limits: Limits | None) -> StepResult:
         memory, read, busy = child.reset_peak(), child.bytes_read(), child.processor_seconds()
-        began = time.perf_counter()
+        seq, began = self._next_seq(), time.perf_counter()
         result = self._answer(seq, request, limits, send=True)
         took = time.perf_counter() - began
         if self._child is not child:
@@ -366,12 +361,10 @@ class PipeWorker(Worker):
         child = self._child
         if child is None:
             return StepResult("harness-error", "the worker had ended before it read this request")
-        began = time.perf_counter()
         limits = limits or self._limits
         child.allow(self._resident + limits.memory_bytes)
         loads = DEVICE_LOADS_PER_STEP if request.step == "device" else 1
-        seconds = limits.seconds * self.timeout_factor * loads
-        deadline = Deadline(seconds)
+        deadline = Deadline(limits.seconds * self.timeout_factor * loads)
         noise = b""
         try:
             if send:
@@ -390,21 +383,8 @@ class PipeWorker(Worker):
         except StdinClosedError:
             self._discard_child(child, "harness-error", "")
             return self._ask_now(request, limits, resent=True)
-        except TimeLimitError as err:
-            probing = limits.seconds < self._limits.seconds
-            prefix, retry = ("ended early: ", RetryReason.PROBE_LIMIT) if probing else ("", None)
-            if err.starved:
-                text = f"{prefix}nothing is known: no answer{err.after}"
-                result = self._discard_child(child, "harness-error", text, retry or RetryReason.MACHINE_BUSY)
-            else:
-                text = f"{prefix}no answer within {seconds:g} s; killed{err.after}"
-                result = self._discard_child(child, "hang", text, retry)
-        except MemoryLimitError as err:
-            probing = limits.memory_bytes < self._limits.memory_bytes
-            prefix, retry = ("ended early: ", RetryReason.PROBE_LIMIT) if probing else ("", None)
-            limit = f"used more than {limits.memory_bytes >> 20:,} MiB of memory{err.note}"
-            text = f"{prefix}{err.instead or limit}; killed"
-            result = self._discard_child(child, "exhausted", text, retry)
+        except (TimeLimitError, MemoryLimitError) as err:
+            result = self._past_limit(child, err, limits, deadline)
         except DiedError as err:
             result = self._crash_result(child, err)
         # The result of a dead process already contains its last output. Checking for more output takes time,
@@ -412,7 +392,7 @@ class PipeWorker(Worker):
         listening = self._child is child and (child.stderr or (not self._ahead and child.said_something))
         stderr = result.stderr or (child.drain_stderr() if listening else "")
         if not 0 < result.wall_ms <= (deadline.at - deadline.began) * 1000:
-            result = replace(result, wall_ms=round((time.perf_counter() - began) * 1000, 3))
+            result = replace(result, wall_ms=round((time.monotonic() - deadline.began) * 1000, 3))
         if stderr or noise:
             result = replace(result, stderr=stderr, noise=noise[:2000].decode("utf-8", "replace"))
         if self._child is child:
@@ -459,7 +439,6 @@ class PipeWorker(Worker):
                 return message, bytes(noise)
             noise += line + b"\n"
             if len(noise) > NOISE_LIMIT:
-                child.kill()
                 raise protocol.ProtocolError(
                     "it never stops writing to standard output; send diagnostics to standard error"
                 )
@@ -467,10 +446,27 @@ class PipeWorker(Worker):
     def _discard_child(
         self, child: Child, outcome: Outcome, message: str, retry: RetryReason | None = None
     ) -> StepResult:
-        stderr = child.drain_stderr()
-        child.wait_closed(0)
+        stderr = child.end()
         self._forget_child()
         return StepResult(outcome, message, stderr=stderr, retry=retry)
+
+    def _past_limit(
+        self, child: Child, err: TimeLimitError | MemoryLimitError, limits: Limits, deadline: Deadline
+    ) -> StepResult:
+        if isinstance(err, MemoryLimitError):
+            early = limits.memory_bytes < self._limits.memory_bytes
+            limit = f"used more than {limits.memory_bytes >> 20:,} MiB of memory{err.note}"
+            result = self._discard_child(child, "exhausted", f"{err.instead or limit}; killed")
+        else:
+            early = limits.seconds < self._limits.seconds
+            text = f"no answer within {deadline.seconds:g} s; killed{err.after}"
+            result = self._discard_child(child, "hang", text)
+            if err.starved:
+                text, retry = f"nothing is known: no answer{err.after}", RetryReason.MACHINE_BUSY
+                result = replace(result, outcome="harness-error", message=text, retry=retry)
+        if not early:
+            return result
+        return replace(result, message=f"ended early: {result.message}", retry=RetryReason.PROBE_LIMIT)
 
     def _crash_result(self, child: Child, err: DiedError) -> StepResult:
         result = self._discard_child(child, "crash", str(err))
@@ -534,46 +530,42 @@ class ExitWorker(Worker):
         return replace(result, spent_ms=round(max(result.spent_ms - self._start_cost_ms, 0.0), 3))
 
     def _run(self, path: str, folder: str = "") -> StepResult:
-        parts = (part.replace("{folder}", folder) for part in self._target.argv)
-        argv = [part.replace("{path}", path) for part in parts]
+        argv = [part.replace("{folder}", folder).replace("{path}", path) for part in self._target.argv]
         began = time.perf_counter()
         try:
             child = self._limits.confinement.start(argv, self._target, self._limits.memory_bytes)
         except OSError as err:
             return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
         deadline = Deadline(self._limits.seconds * self.timeout_factor)
-        ended: tuple[Outcome, str] | None = None
-        retry = None
+        result: StepResult | None = None
         try:
             status = child.read_to_end(deadline)
         except TimeLimitError as err:
-            message = f"did not exit within {deadline.seconds:g} s; killed{err.after}"
-            ended = "hang", message
+            result = StepResult("hang", f"did not exit within {deadline.seconds:g} s; killed{err.after}")
             if err.starved:
-                ended, retry = ("harness-error", f"nothing is known: {message}"), RetryReason.MACHINE_BUSY
+                text, retry = f"nothing is known: {result.message}", RetryReason.MACHINE_BUSY
+                result = StepResult("harness-error", text, retry=retry)
         except MemoryLimitError as err:
-            ended = "exhausted", f"{err}{err.note}; killed"
-        stderr = child.drain_stderr()
-        child.wait_closed(0)
-        if ended is None:
+            result = StepResult("exhausted", f"{err}{err.note}; killed")
+        stderr = child.end()
+        if result is None:
             if status == 1 and self._limits.confinement.sandbox and stderr.startswith("bwrap: "):
                 status = 127  # bubblewrap exits with 1 if it cannot run the program
-            ended = _outcome_of_status(status, stderr)
-        outcome, message = ended
+            result = _result_of_status(status, stderr)
         wall = round((time.perf_counter() - began) * 1000, 3)
         spent = None if child.spent is None else min(child.spent * 1000, wall)
-        return StepResult(outcome, message, wall_ms=wall, spent_ms=spent, stderr=stderr, retry=retry)
+        return replace(result, wall_ms=wall, spent_ms=spent, stderr=stderr)
 
 
-def _outcome_of_status(status: int | None, stderr: str) -> tuple[Outcome, str]:
+def _result_of_status(status: int | None, stderr: str) -> StepResult:
     last = stderr.strip().splitlines()[-1][:300] if stderr.strip() else ""
     if status == 0:
-        return "accept", ""
+        return StepResult("accept")
     if status == 1:
-        return "reject", last
+        return StepResult("reject", last)
     if status in (126, 127):
-        return "harness-error", f"the program cannot be run (exit status {status}): {last}"
-    return death_outcome(status, stderr), f"{describe_status(status)}: {last}".rstrip(": ")
+        return StepResult("harness-error", f"the program cannot be run (exit status {status}): {last}")
+    return StepResult(death_outcome(status, stderr), f"{describe_status(status)}: {last}".rstrip(": "))
 
 
 def death_outcome(status: int | None, stderr: str) -> Outcome:

@@ -1,10 +1,12 @@
 """Files for tested programs: copies of corpus files with neutral names, and scratch folders.
 
 An implementation must derive its answer from the bytes, and it must not change the corpus or the next input.
+Every folder is removed, regardless of what a program left in it.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -16,13 +18,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from safetensors_corpus import Case, ManifestError
-
-from ..outcome import StepResult
-from ..programs.folders import remove, scratch_folder
 
 SHOWN_NAME = "file.safetensors"
 """Replaces the name of a copy in an implementation's messages, so that they are reproducible."""
@@ -131,8 +131,8 @@ class Copies:
         if shown is not None:
             _unlink(shown.path)
 
-    def without_own_path(self, result: StepResult) -> StepResult:
-        return result if self._folder is None else without(self._folder, result)
+    def without_own_path(self, text: str) -> str:
+        return text if self._folder is None else without(self._folder, text)
 
     def close(self) -> None:
         if self._removal is not None:
@@ -143,17 +143,8 @@ class Copies:
         self._removal = self._folder = None
 
 
-def without(folder: Path, result: StepResult) -> StepResult:
-    """Return a result whose messages do not contain the path of the harness's own folder."""
-    message, stderr, noise, *texts = (
-        _without(folder, text)
-        for text in (result.message, result.stderr, result.noise, *(check.message for check in result.checks))
-    )
-    checks = tuple(check._replace(message=text) for check, text in zip(result.checks, texts, strict=True))
-    return replace(result, message=message, stderr=stderr, noise=noise, checks=checks)
-
-
-def _without(folder: Path, text: str) -> str:
+def without(folder: Path, text: str) -> str:
+    """Return a text of a program without the path of the harness's own folder."""
     if folder.name in text:  # the folder as given, or as the reader spells it
         pattern = rf"[^\s'\"()<>,;=]*{re.escape(folder.name)}/?"
         text = re.sub(pattern, "", text.replace(f"{folder}/", ""))
@@ -196,6 +187,19 @@ def _remove_same(folder: Path, place: tuple[int, int] | None) -> None:
         remove(folder)
 
 
+@contextmanager
+def scratch_folder(purpose: str) -> Iterator[Path]:
+    """Create an empty folder with ``purpose`` in its name for the duration of the block."""
+    folder = Path(tempfile.mkdtemp(prefix=f"safetensors-{purpose}-"))
+    removal = partial(remove, folder)
+    atexit.register(removal)
+    try:
+        yield folder
+    finally:
+        atexit.unregister(removal)
+        removal()
+
+
 _HEADER = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}   '
 VALID = len(_HEADER).to_bytes(8, "little") + _HEADER + b"*"
 BROKEN = b""
@@ -209,3 +213,63 @@ def small_files() -> Iterator[tuple[str, str]]:
         for path, content in zip(paths, (VALID, BROKEN), strict=True):
             path.write_bytes(content)
         yield str(paths[0]), str(paths[1])
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and its contents as far as possible, without following links. Never raises.
+
+    A program may still be running and may replace any folder by a link, so only open folders are used.
+    """
+    with contextlib.suppress(OSError):
+        folder.unlink()
+    try:
+        top = os.open(folder, _FOLDER)
+    except OSError:
+        return
+    try:
+        waiting = _sweep(top, top)
+        while waiting:
+            name = waiting.pop()
+            with contextlib.suppress(OSError):
+                current = os.open(name, _FOLDER, dir_fd=top)
+                try:
+                    waiting += _sweep(current, top)
+                finally:
+                    os.close(current)
+            for removal in (os.rmdir, os.unlink):  # a program may have put a link there
+                with contextlib.suppress(OSError):
+                    removal(name, dir_fd=top)
+    finally:
+        os.close(top)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _sweep(folder: int, top: int) -> list[str]:
+    """Remove the files of a folder, move its subfolders to ``top``, and return the names that these have."""
+    moved = []
+    for name in os.listdir(folder):
+        try:
+            os.unlink(name, dir_fd=folder)
+        except OSError:  # a folder, which may be nested too deeply for recursion
+            new = name if folder == top else secrets.token_hex(16)
+            with contextlib.suppress(OSError):
+                _make_removable(name, folder)
+                if folder != top:
+                    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
+                moved.append(new)
+    return moved
+
+
+def _make_removable(name: str, folder: int) -> None:
+    """Let the owner change a subfolder whose permissions a program removed, where this needs no path."""
+    if not hasattr(os, "O_PATH"):
+        return
+    descriptor = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        Path(f"/proc/self/fd/{descriptor}").chmod(0o700)
+    finally:
+        os.close(descriptor)
