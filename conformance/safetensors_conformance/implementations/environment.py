@@ -186,10 +186,8 @@ def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -
         raise InstallError(f"{what}: {last}") from err
 
 
-def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:
+def prepare(env: Environment, *, checkout: Path | None = None, network: bool = False) -> None:
     """Create an environment and show progress, or check that a complete one belongs to this user."""
-    if env is None:
-        return
     if env.ready:
         make(env)
         return

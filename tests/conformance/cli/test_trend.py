@@ -14,7 +14,7 @@ from safetensors_conformance.cli.trend import notes_of, trend
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.environment import Environment
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.run.results import header_row
+from safetensors_conformance.run.session import header_row
 from safetensors_reports.history.trend import KnownBug
 from safetensors_reports.record.run import read_record
 
@@ -43,12 +43,11 @@ def call(monkeypatch: pytest.MonkeyPatch, fakes: Mapping[str, str | None], *argu
         name = fakes[version]
         return resolve(name if name is not None else selector)
 
-    def missing(env: Environment | None) -> None:
-        if env is not None:
-            raise InstallError("fake 2.0 cannot be had: no such version")
+    def missing(*_: Environment, **__: object) -> None:
+        raise InstallError("fake 2.0 cannot be had: no such version")
 
     monkeypatch.setattr("safetensors_conformance.cli.trend.resolve", known)
-    monkeypatch.setattr("safetensors_conformance.cli.trend.prepare", missing)
+    monkeypatch.setattr("safetensors_conformance.implementations.selectors.prepare", missing)
     result = CliRunner().invoke(trend, ["safetensors", *fakes, *map(str, arguments)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result

@@ -14,9 +14,7 @@ import pytest
 from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.driver import ImplementationRun, smoke
-from safetensors_conformance.run.results import RunOptions
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import ImplementationRun, RunOptions, Session, smoke
 from safetensors_conformance.worker.worker import Limits, make_worker
 
 from ..support import committed

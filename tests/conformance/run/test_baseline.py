@@ -21,7 +21,6 @@ from safetensors_conformance.run.baseline import (
     unexplained,
     update,
 )
-from safetensors_conformance.run.results import baseline_path
 from safetensors_corpus import load_manifest
 from safetensors_reports.known import KnownError
 
@@ -90,11 +89,6 @@ review_by = 2098-01-01
         ("own", "https://example.org/1", dt.date(2098, 1, 1)),
     ]
     assert [e.case for e in overdue_entries(baseline, dt.date(2098, 6, 1))] == ["a/c"]
-    assert not baseline.choice_contradiction("leading-whitespace", "choice-inconsistent")
-    assert "answers no longer contradict each other" in baseline.choice_contradiction(
-        "leading-whitespace", "choice:accept"
-    )
-    assert not baseline.choice_contradiction("bool-bytes", "choice:accept")
 
 
 def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Path) -> None:
@@ -268,7 +262,6 @@ def test_the_committed_baselines_are_usable_and_match_the_corpus(path: Path) -> 
 
 
 def test_a_file_that_is_given_must_be_usable_unless_it_is_only_written(tmp_path: Path) -> None:
-    check_baseline_option(None, ["reference", "mlx"])
     check_baseline_option(write(tmp_path, GOOD), ["reference"])
     check_baseline_option(tmp_path / "none.toml", ["reference"], read=False)
     check_baseline_option(
@@ -296,7 +289,7 @@ DEFAULT = descriptors()["safetensors"].version
     ],
 )
 def test_a_known_implementation_has_the_baseline_of_this_project(selector: str, name: str) -> None:
-    path = baseline_path(resolve(selector), None)
+    path = resolve(selector).baseline
     assert path == own_baselines()[name]
     assert name_in_records(path) == name
     assert path.is_file()
@@ -313,8 +306,4 @@ def test_a_known_implementation_has_the_baseline_of_this_project(selector: str, 
     ],
 )
 def test_where_this_project_has_none_it_lies_in_the_current_folder(selector: str, name: str) -> None:
-    assert baseline_path(resolve(selector), None) == Path(name)
-
-
-def test_the_file_that_is_named_is_taken() -> None:
-    assert baseline_path(resolve("safetensors"), Path("mine.toml")) == Path("mine.toml")
+    assert resolve(selector).baseline == Path(name)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from safetensors_conformance import verdict as judging
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import Implementation, RetryReason, StepResult
 from safetensors_conformance.run import cases as running
@@ -26,7 +27,6 @@ from safetensors_conformance.run.cases import (
     within_budget,
 )
 from safetensors_conformance.run.session import Session
-from safetensors_conformance.verdict import judge as judging
 from safetensors_conformance.worker.worker import (
     PROBE_LIMITS,
     Limits,

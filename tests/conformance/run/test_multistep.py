@@ -18,9 +18,8 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.cases import SHOWN_URL, CaseRunner
-from safetensors_conformance.run.driver import smoke
-from safetensors_conformance.run.session import Session
-from safetensors_conformance.verdict.judge import CaseVerdict
+from safetensors_conformance.run.session import Session, smoke
+from safetensors_conformance.verdict import CaseVerdict
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus import Case

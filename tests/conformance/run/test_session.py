@@ -11,9 +11,9 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run import session as judging
 from safetensors_conformance.run.cases import CaseRunner, Input
-from safetensors_conformance.run.results import result_rows
-from safetensors_conformance.run.session import Session, content_depends_on_heap
-from safetensors_conformance.verdict.judge import CaseVerdict
+from safetensors_conformance.run.heap import content_depends_on_heap
+from safetensors_conformance.run.session import Session, result_rows
+from safetensors_conformance.verdict import CaseVerdict
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reports.causes import describe_failures
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safetensors_conformance.outcome import Implementation
-from safetensors_conformance.run.results import result_row
-from safetensors_conformance.verdict.judge import judge
+from safetensors_conformance.run.session import result_row
+from safetensors_conformance.verdict import judge
 from safetensors_conformance.worker.protocol import (
     MAX_VALUES,
     ProtocolError,

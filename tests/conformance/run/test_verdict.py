@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_conformance.outcome import Implementation, StepResult
-from safetensors_conformance.verdict.judge import judge, judge_choice, wrongly_refused
+from safetensors_conformance.verdict import judge, judge_choice, wrongly_refused
 from safetensors_corpus import Case
 from safetensors_corpus.judging.answer import OUTCOMES
 from safetensors_corpus.judging.content import first_difference

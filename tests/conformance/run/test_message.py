@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,7 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.baseline import load_baseline
-from safetensors_conformance.run.driver import MAX_SHOWN, Assessment, ImplementationRun
-from safetensors_conformance.run.results import RunOptions
+from safetensors_conformance.run.session import MAX_SHOWN, Assessment, ImplementationRun, RunOptions
 
 from ..suite_runs import corpus_of, load_once, suite_here
 from ..support import committed, fake
@@ -101,30 +100,17 @@ def test_pytest_does_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool, tmp_path: Path) -> None:
+def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool) -> None:
     manifest = committed()
     options = RunOptions(manifest, smoke=False, full_failures=full)
-    subject = ImplementationRun(resolve(fake("AlwaysAccepts")), options)
-    try:
-        cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * MAX_SHOWN]
-        rows = [
-            {
-                "case": case,
-                "step": "read",
-                "outcome": "accept",
-                "verdict": "wrong-accept",
-                "rules": ["OFF-07"],
-            }
+    row = {"step": "read", "outcome": "accept", "verdict": "wrong-accept", "rules": ["OFF-07"]}
+    cases = [c.id for c in manifest.cases if c.id.startswith("layout/hole-")][: 2 * MAX_SHOWN]
+    with closing(ImplementationRun(resolve(fake("AlwaysAccepts")), options)) as subject:
+        texts = [
+            subject.failure_text(Assessment("failed", {**row, "case": case}, "whole", case == cases[-1]))
             for case in cases
         ]
-        path = tmp_path / "lib.toml"
-        entry = f'case = "{cases[-1]}"\nread = "wrong-reject"\nwhy = "known"'
-        path.write_text(f'implementation = "lib"\n[[expected]]\n{entry}\n', "utf-8")
-        subject.baseline = load_baseline(path, "1.0", None)
-        texts = [
-            subject.failure_text(Assessment("failed", row, f"whole {row['case']}\nof it")) for row in rows
-        ]
-    finally:
-        subject.close()
-    whole = [text.startswith("whole") for text in texts]
-    assert whole == ([True] * len(rows) if full else [True] * MAX_SHOWN + [False] * (MAX_SHOWN - 1) + [True])
+    shortened = [text != "whole" for text in texts]
+    assert shortened == (
+        [False] * len(cases) if full else [False] * MAX_SHOWN + [True] * (MAX_SHOWN - 1) + [False]
+    )

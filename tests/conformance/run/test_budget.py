@@ -14,10 +14,10 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.programs import process
+from safetensors_conformance.run import budget
+from safetensors_conformance.run.budget import HEAD_ROOM, cheaper, excesses, machine_factor
 from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
-from safetensors_conformance.verdict import judge as budget
-from safetensors_conformance.verdict.judge import HEAD_ROOM, cheaper, excesses, machine_factor
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.judging.answer import Excess
