@@ -10,10 +10,16 @@ from safetensors_conformance.cli.run import given_up
 
 
 def test_a_turn_is_given_up_for_a_while_and_taken_again_whatever_happens() -> None:
-    turns = threading.BoundedSemaphore(1)
-    with turns:
-        with pytest.raises(ValueError, match="while waiting"), given_up(turns):
-            assert turns.acquire(blocking=False)  # another run is at work
+    turns, free = threading.BoundedSemaphore(1), []
+
+    def waits() -> None:
+        with given_up(turns):
+            free.append(turns.acquire(blocking=False))
             turns.release()
             raise ValueError("while waiting")
-        assert not turns.acquire(blocking=False)
+
+    with turns:
+        with pytest.raises(ValueError, match="while waiting"):
+            waits()
+        free.append(turns.acquire(blocking=False))
+    assert free == [True, False]

@@ -136,13 +136,10 @@ def test_an_interrupted_installation_continues(install_with: Installer, env: Env
         ("npm error code ETARGET", "npm error code"),
         ("npm error 404 E404 not found", "npm error 404"),
         (
-            "error: No solution found\n  cause: Because there is no version of safetensors==9.9 and you",
-            "cause: Because there is no version of safetensors==9.9",
+            "error: No solution\n  cause: Because there is no version of x==9 and",
+            "cause: Because there is no",
         ),
-        (
-            "error: No solution\n  cause: Because x was not found in the package registry\n",
-            "cause: Because x",
-        ),
+        ("error: No solution\n  cause: Because x was not found in the package registry", "cause: Because x"),
     ],
 )
 def test_a_version_that_does_not_exist_leaves_nothing(
@@ -168,9 +165,9 @@ def test_npm_packages_need_npm(monkeypatch: pytest.MonkeyPatch, env: Environment
         make(replace(env, descriptor=descriptors()["jax-js"]))
 
 
-@pytest.mark.parametrize("before", [None, 0o755, 0o777, 0o700])
+@pytest.mark.parametrize("before", [None, 0o755, 0o777])
 def test_only_the_user_may_enter_the_folder_of_environments(
-    install_with: Installer, env: Environment, before: int | None
+    monkeypatch: pytest.MonkeyPatch, install_with: Installer, env: Environment, before: int | None
 ) -> None:
     install_with("echo done")
     if before is not None:
@@ -178,13 +175,6 @@ def test_only_the_user_may_enter_the_folder_of_environments(
         env.folder.parent.chmod(before)
     make(env)
     assert stat.S_IMODE(env.folder.parent.stat().st_mode) == 0o700
-
-
-def test_an_environment_in_a_folder_of_another_user_is_not_run(
-    monkeypatch: pytest.MonkeyPatch, install_with: Installer, env: Environment
-) -> None:
-    install_with("echo done")
-    make(env)
     monkeypatch.setattr("os.getuid", lambda: env.folder.stat().st_uid + 1)
     with pytest.raises(InstallError, match=r"belongs to another user .* STC_CACHE to a folder that you own"):
         prepare(env)
