@@ -240,7 +240,7 @@ def checked(tmp_path: Path, change: str) -> dict[str, Check]:
     return {check.id: check for check in check_protocol(target, MANIFEST, 1.0)}
 
 
-@pytest.mark.by_day(4)
+@pytest.mark.by_day(6)
 @pytest.mark.parametrize("name", EACH)
 def test_each_breach_is_found_where_it_is_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
