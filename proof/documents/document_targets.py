@@ -22,8 +22,8 @@ from zlib import crc32
 import numpy as np
 
 from safetensors_conformance.outcome import Implementation
-from safetensors_conformance.run.results import result_row
-from safetensors_conformance.verdict.judge import judge
+from safetensors_conformance.run.session import result_row
+from safetensors_conformance.verdict import judge
 from safetensors_conformance.worker import protocol
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_reference import safe_open

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.verdict.judge import StepVerdict
+from safetensors_conformance.verdict import StepVerdict
 from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.cli import replay as command
 from safetensors_fuzz.finding import ENTRY, Finding
