@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from safetensors_reference.audit import work
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import Engine, run
-from safetensors_reference.audit.row import ModelIndex, Row, file_row, model_row
-from safetensors_reference.audit.work import AuditOptions, make_batches
+from safetensors_reference.audit.results import Row
+from safetensors_reference.audit.work import AuditOptions, ModelIndex, file_row, make_batches, model_row
 from safetensors_reference.files import reading, stores, web
 from safetensors_reference.files.names import FileInput, SourceError
 from safetensors_reference.files.reading import LARGEST, Head, MemoryBudget, NotReadError
