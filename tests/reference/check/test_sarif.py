@@ -94,7 +94,14 @@ def test_the_log_names_every_file_and_the_unread_ones_as_notifications(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_bytes(VALID)
-    arguments: list[str | Path] = ["--profile", "text", "--sarif", tmp_path / "out.sarif", tmp_path / "a", tmp_path / "missing"]
+    arguments: list[str | Path] = [
+        "--profile",
+        "text",
+        "--sarif",
+        tmp_path / "out.sarif",
+        tmp_path / "a",
+        tmp_path / "missing",
+    ]
     assert run(*arguments).exit_code == 2
     log = load_log(tmp_path / "out.sarif")
     (the_run,) = log["runs"]
