@@ -29,7 +29,7 @@ from safetensors_reference.rules.errors import AccessError, NoSuchTensorError, U
 from safetensors_reference.source import PathSource
 
 from ..strategies import FEWER, Model, models
-from ..support import make
+from ..support import make, raw_bytes
 
 _HEADER = (
     '{"b":{"dtype":"I64","shape":[1],"data_offsets":[8,16]},"__metadata__":{"k":"v"},'
@@ -39,16 +39,6 @@ TWO = make(
     _HEADER + " " * (-len(_HEADER) % 8),
     np.array([1.5, -2], "<f4").tobytes() + np.array([7], "<i8").tobytes(),
 )
-
-
-def raw_bytes(tensor: Any) -> bytes:
-    """Return the bytes of a tensor of any framework, in logical order."""
-    if isinstance(tensor, PackedTensor):
-        return raw_bytes(tensor.raw)
-    if isinstance(tensor, torch.Tensor):
-        flat = tensor.contiguous().reshape(-1)
-        return bytes(flat.view(torch.uint8).numpy().tobytes()) if flat.numel() else b""
-    return bytes(tensor.tobytes())
 
 
 def logical_shape(tensor: Any) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from safetensors_reference.device.engine import CpuEngine
 from safetensors_reference.device.transfer import Transfer
 from safetensors_reference.rules.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
 
-from ..support import make
+from ..support import make, raw_bytes
 from .support import (
     DEVICES,
     WORDS,
@@ -23,7 +23,6 @@ from .support import (
     data_of,
     file_of,
     install,
-    raw_bytes,
     said,
     storage,
     write,

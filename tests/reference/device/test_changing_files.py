@@ -14,8 +14,9 @@ from safetensors_reference import UnreadableError
 from safetensors_reference.device import DeviceError, load_files
 from safetensors_reference.rules.errors import AccessError
 
+from ..support import raw_bytes
 from .faulty import FILE, BrokenError, arm, assert_clean, load
-from .support import data_of, file_of, raw_bytes, write
+from .support import data_of, file_of, write
 
 
 @pytest.mark.parametrize("turn", [1, 2, 5, 30])

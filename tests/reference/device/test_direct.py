@@ -17,7 +17,8 @@ from safetensors_reference.device.readers import DirectReader
 from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.source import PathSource
 
-from .support import CountingEngine, LateEngine, data_of, file_of, install, raw_bytes, write
+from ..support import raw_bytes
+from .support import CountingEngine, LateEngine, data_of, file_of, install, write
 
 PAGE = 4096
 

@@ -24,7 +24,7 @@ from safetensors_reference.torch import load as load_bytes
 
 from ..naive import BITS
 from ..strategies import FEWER, Model, models
-from ..support import make
+from ..support import make, raw_bytes
 from .support import (
     DEVICES,
     WORDS,
@@ -34,7 +34,6 @@ from .support import (
     data_of,
     file_of,
     install,
-    raw_bytes,
     said,
     storage,
     write,

@@ -14,7 +14,8 @@ from safetensors_reference.device import engine, load_file
 from safetensors_reference.device.engine import checked_cpus, cpus_near, parse_list
 from safetensors_reference.rules.errors import AccessError
 
-from .support import WORDS, data_of, file_of, raw_bytes, write
+from ..support import raw_bytes
+from .support import WORDS, data_of, file_of, write
 
 HERE = sorted(os.sched_getaffinity(0))
 DEVICE = "simulated:1"

@@ -19,7 +19,8 @@ from safetensors_reference.device.readers import PlainReader
 from safetensors_reference.device.transfer import Ring, Slot
 
 from ...simulated_device import DEVICES, SimulatedDevice
-from .support import data_of, file_of, raw_bytes, said, write
+from ..support import raw_bytes
+from .support import data_of, file_of, said, write
 
 FILE = file_of([(f"t{i:02}", "U8", [9_000 + i]) for i in range(40)])
 SIZE = len(data_of(FILE))
