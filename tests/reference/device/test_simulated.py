@@ -87,7 +87,8 @@ def failed_load(simulated: SimulatedDevice, path: Path, device: str) -> bool:
 def busy_default_stream(simulated: SimulatedDevice, path: Path, device: str) -> bool:
     """The default streams of both devices are late."""
     with simulated.settings(default_delay=SLOW):
-        return right(load_file(path, device=device, threads=2))
+        tensors = load_file(path, device=device, threads=2)
+    return right(tensors)
 
 
 def out_of_memory(simulated: SimulatedDevice, path: Path, device: str) -> bool:
