@@ -56,8 +56,9 @@ def test_bytes_are_those_of_the_official_writer_and_our_readers_read_them(
     file = bytes(safetensors.numpy.save(arrays(samples), strings))
     assert save(arrays(samples), strings) == file
     assert read_header(file).metadata == strings
-    for load in (ours_numpy.load, ours_torch.load):
-        loaded: dict[str, Any] = dict(load(file))
+    for ours in (ours_numpy, ours_torch):
+        loaded: dict[str, Any] = dict(ours.load(file))
+        assert ours.save(loaded, strings) == file
         assert {n: (tuple(t.shape), raw_bytes(t)) for n, t in loaded.items()} == {
             name: (s.shape, s.raw) for name, s in samples.items()
         }
