@@ -112,11 +112,7 @@ def _tensor_data(name: str, tensor: TorchTensor) -> TensorData:
 
 def _packed(name: str, packed: PackedTensor[Any]) -> TensorData:
     check(name, packed.raw)
-    if packed.raw.dtype != torch.uint8 or packed.raw.dim() != 1:
-        raise tensor_error(
-            name, "raw must be a one-dimensional tensor of uint8", "WRT_SIZE_MISMATCH", "WRT-17"
-        )
-    check_packed(name, packed)
+    check_packed(name, packed, "tensor", packed.raw.dtype == torch.uint8 and packed.raw.dim() == 1)
     return TensorData(name, packed.dtype, packed.shape, _deferred(packed.raw))
 
 

@@ -108,7 +108,9 @@ class LoadRounds:
                 self._whole.append((batch, whole))
                 targets += self._targets(batch.items, whole, self._segments(batch.items))
             else:
-                targets += self._targets(batch.items, self._buffer, self._shares(batch.items))
+                rank = self._call.rank
+                shares = [own_segments(self._files[i.file].known, i, rank) for i in batch.items]
+                targets += self._targets(batch.items, self._buffer, shares)
         ready(self._engine)
         transfer(targets, self._engine, self._threads, self._chunk)
         for file in {item.file for batch in mine for item in batch.items}:
@@ -127,9 +129,6 @@ class LoadRounds:
 
     def _room(self, batch: CollectiveBatch, purpose: str, size: int) -> torch.Tensor:
         return allocate(f"{self._files[batch.items[0].file].source.name}: {purpose}", size, self._engine)
-
-    def _shares(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
-        return [own_segments(self._files[item.file].known, item, self._call.rank) for item in items]
 
     def _segments(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
         out: list[list[Segment]] = []
