@@ -10,7 +10,6 @@ from safetensors_corpus import Case
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.audit.report import Implementation, Report, RoleRow
-from safetensors_reports.audit.roles import about
 from safetensors_reports.labels import QUESTIONS
 from safetensors_reports.page.cards import card_parts, failing_cases, role_part, table_word, tables
 from safetensors_reports.page.html import comparison_html, report_html
@@ -250,8 +249,8 @@ def test_addresses_are_taken_from_descriptors_alone() -> None:
         "homepage": "https://a.example",
         "kind": "x",
     }
-    told = {key: value for key, value in about(record).items() if value}
-    assert told == {"homepage": "https://a.example"}
+    found = who(record)
+    assert (found.homepage, found.issues, found.kind) == ("https://a.example", "", "")
 
 
 def test_nothing_is_said_about_the_values_of_a_reader_that_tells_none() -> None:

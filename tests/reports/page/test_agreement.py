@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from safetensors_reports.page.agreement import MAX_PAIRED, Node, agreement, groups, join_tree, tree_svg
 
-from ..conftest import Make
-from ..samples import corpus, failing, report, run
+from ..samples import HOLE, TWICE, corpus, failing, report, run
 from .samples import HOSTILE, many, public, several
 
 LETTER = 6.7
@@ -133,6 +132,7 @@ def test_clusters_are_worded_and_published_pages_have_none() -> None:
     assert agreement(public()).clusters == []
 
 
-def test_one_implementation_has_nobody_to_agree_with() -> None:
-    found = agreement(report(Make.run(failing(corpus().reading[0].id))))
+def test_readers_without_a_common_case_have_no_tree() -> None:
+    first, second = (run(failing(case), name=case, version="1") for case in (HOLE, TWICE))
+    found = agreement(report(first, second))
     assert (found.tree, found.pairs, found.ends, found.clusters) == (None, [], [], [])

@@ -15,17 +15,18 @@ from safetensors_corpus.typed import typed
 from safetensors_reports.audit.report import Report
 from safetensors_reports.comment import summary_markdown
 from safetensors_reports.page.design import MAX_TEXT
-from safetensors_reports.page.html import comparison_html, report_html
-from safetensors_reports.page.sections import (
+from safetensors_reports.page.html import (
     areas,
     blocks,
     by_severity,
     causes,
     choices,
     commands,
+    comparison_html,
     costly,
     expected_failures,
     grid,
+    report_html,
 )
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import Row
