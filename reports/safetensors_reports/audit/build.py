@@ -20,7 +20,7 @@ from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
-from safetensors_reference.check.statement import rule_book_digest
+from safetensors_reference.rules.book import rule_book_digest
 from safetensors_reference.rules.pages import AREAS
 
 from ..differences.compare import Cluster, compare, distinct_labels
