@@ -1,4 +1,4 @@
-"""Pages in a browser: they do nothing by themselves, and work by keyboard, on paper and for assistive programs."""
+"""Pages in a browser: they do nothing by themselves, and work by keyboard, on paper and for everybody."""
 
 from __future__ import annotations
 

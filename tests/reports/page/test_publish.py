@@ -69,20 +69,25 @@ def runs(tmp_path: Path) -> Path:
 def out(runs: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "pages"
     result = invoke(runs, "-o", folder)
-    assert result.exit_code == 0, result.output
-    assert result.output == f"{len(FILES)} files: {folder / INDEX}\n"
+    assert (result.exit_code, result.output) == (0, f"{len(FILES)} files: {folder / INDEX}\n")
     return folder
+
+
+def refused(says: str, *args: str | Path) -> None:
+    result = invoke(*args)
+    assert (result.exit_code, says in result.output) == (2, True), result.output
 
 
 def test_entry_points_of_one_project_share_a_page(out: Path) -> None:
     assert set(tree(out)) == FILES
-    whole = load_report(out / "report.json")
+    whole, part = load_report(out / "report.json"), load_report(out / "lib/report.json")
     assert [w.label for w in whole.implementations] == ["lib 1", "lib:fast 1", "reference 9"]
-    assert whole.public
-    part = load_report(out / "lib/report.json")
     assert [w.label for w in part.implementations] == ["lib 1", "lib:fast 1"]
+    assert whole.public
     # What is unsafe and not public is nowhere.
     assert not any('"verdict": "unsafe"' in text or "killed" in text for text in tree(out).values())
+    for name in (INDEX, "README.md"):
+        assert WHITESPACE in (out / name).read_text("utf-8")
 
 
 def test_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
@@ -98,11 +103,6 @@ def test_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
     assert "Built by hand" not in pages(load_published(out), unbuilt[:1])["README.md"]
 
 
-def test_pages_say_why_two_demands_of_the_text_are_choices(out: Path) -> None:
-    for name in (INDEX, "README.md"):
-        assert WHITESPACE in (out / name).read_text("utf-8")
-
-
 def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
     reports = load_published(out)
     assert set(reports) == {name for name in FILES if name.endswith("report.json")}
@@ -113,36 +113,33 @@ def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
 
 
 def test_a_page_that_differs_fails_the_check_by_name(out: Path) -> None:
-    sources = {
-        "index.html": "report.json; run stc publish --history-only",
-        "comparison.svg": "report.json; run stc publish --history-only",
-        "lib/report.html": "report.json; run stc publish --history-only",
-        "README.md": "report.json and the descriptors; run stc publish --history-only",
-        "history/lib.md": "history; run stc publish --history-only",
-        "implementations.json": "history; run stc publish --history-only",
-    }
+    again = "run stc publish --history-only"
+    pages = ("index.html", "comparison.svg", "lib/report.html", "reference/report.html")
+    histories = ("history/lib.md", "implementations.json", "history/reference.md")
+    sources = dict.fromkeys(pages, "report.json") | dict.fromkeys(histories, "history")
+    sources["README.md"] = "report.json and the descriptors"
     for name in sources:
         (out / name).write_text((out / name).read_text("utf-8").replace("a", "b", 1), "utf-8")
     (out / "reference/report.html").unlink()
     (out / "history/reference.md").write_bytes(b"\xff\xfe\x00")
-    sources |= {
-        "reference/report.html": "report.json; run stc publish --history-only",
-        "history/reference.md": "history; run stc publish --history-only",
-    }
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     result = invoke("-o", out, "--check")
     assert result.exit_code == 1
     assert set(result.output.splitlines()) == {
-        f"{out / name}: does not match its {source}" for name, source in sources.items()
+        f"{out / name}: does not match its {source}; {again}" for name, source in sources.items()
     }
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-def test_a_changed_number_fails_the_check(out: Path) -> None:
-    path = out / "report.json"
-    path.write_text(path.read_text("utf-8").replace('"wrong-accept": 1', '"wrong-accept": 2'), "utf-8")
+@pytest.mark.parametrize(
+    ("old", "new"), [('"wrong-accept": 1', '"wrong-accept": 2'), (r'"asked": \d+', '"asked": 0')]
+)
+def test_a_changed_number_fails_the_check(out: Path, old: str, new: str) -> None:
+    """A question that nobody was asked has no share either."""
+    for path in out.rglob("report.json"):
+        path.write_text(re.sub(old, new, path.read_text("utf-8")), "utf-8")
     named = re.findall(r"/pages/(\S+): does not match", invoke("-o", out, "--check").output)
-    assert {"index.html", "README.md"} <= set(named)
+    assert {"index.html", "lib/report.html"} <= set(named)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +151,8 @@ def test_a_folder_without_usable_reports_is_refused(out: Path, text: str | None,
     path.unlink()
     if text is not None:
         path.write_text(text, "utf-8")
-    result = invoke("-o", out, "--check")
-    assert (result.exit_code, says in result.output, str(path) in result.output) == (2, True, True)
+    refused(says, "-o", out, "--check")
+    refused(str(path), "-o", out, "--check")
 
 
 @pytest.mark.parametrize(
@@ -183,24 +180,12 @@ def test_a_report_whose_parts_do_not_fit_together_is_refused(
         load_report(path)
 
 
-def test_a_question_that_nobody_was_asked_has_no_share(out: Path) -> None:
-    for path in out.rglob("report.json"):
-        text = path.read_text("utf-8")
-        path.write_text(re.sub(r'"asked": \d+', '"asked": 0', text), "utf-8")
-    assert invoke("-o", out, "--check").exit_code == 1
-
-
-def test_a_lost_report_of_one_implementation_is_named(out: Path) -> None:
-    (out / "lib/report.json").unlink()
-    result = invoke("-o", out, "--check")
-    assert result.exit_code == 2
-    assert "there is no separate report for lib 1, lib:fast 1" in result.output
-
-
-def test_a_report_in_another_encoding_is_read_all_the_same(out: Path) -> None:
+def test_a_lost_report_is_named_and_one_in_another_encoding_is_read(out: Path) -> None:
     path = out / "report.json"
     path.write_text(path.read_text("utf-8"), "utf-16")
     assert invoke("-o", out, "--check").exit_code == 0
+    (out / "lib/report.json").unlink()
+    refused("there is no separate report for lib 1, lib:fast 1", "-o", out, "--check")
 
 
 def test_reports_in_a_folder_of_something_else_stay(runs: Path, tmp_path: Path) -> None:
@@ -227,22 +212,27 @@ def test_what_is_no_longer_run_is_removed_and_nothing_else(runs: Path, out: Path
     assert (out / "new/report.html").exists()
 
 
-def test_runs_that_tell_only_a_part_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_what_cannot_be_published_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     good = write_record(tmp_path / "good.jsonl", run(failing(HOLE), name="good", version="1"))
     partial = run(failing(HOLE), name="half", version="1",
         footer={"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 3})  # fmt: skip
     elsewhere = run(failing(HOLE), name="other", version="1")
     elsewhere.header["corpus"]["digest"] = "0" * 64
-    for record, says in (
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for bad, says in (
         (partial, "half 1: the run is not complete; run it again"),
         (run(failing(HOLE), name="torn", version="1", footer=None), "torn 1: "),
         (run(name="none", version="1"), "none 1: the run is not complete"),
         (elsewhere, "other 1: this run used a different corpus; run it again"),
+        (write_finding(tmp_path / "f"), "fuzzing findings are not published"),
+        (tmp_path / "no.jsonl", "no.jsonl: No such file"),
+        (empty, "empty: contains neither run records"),
     ):
-        bad = write_record(tmp_path / "bad.jsonl", record)
-        result = invoke(good, bad, "-o", tmp_path / "pages")
-        assert (result.exit_code, says in result.output) == (2, True), result.output
+        path = bad if isinstance(bad, Path) else write_record(tmp_path / "bad.jsonl", bad)
+        refused(says, good, path, "-o", tmp_path / "pages")
         assert not (tmp_path / "pages").exists()
+    refused(str(good), good, "-o", good)
 
 
 def test_an_implementation_that_could_not_be_run_keeps_its_page(
@@ -255,27 +245,6 @@ def test_an_implementation_that_could_not_be_run_keeps_its_page(
     assert done.exit_code == 2
     assert re.search("adaptersentry, .* did not run; nothing is published", done.output)
     assert tree(out) == before
-
-
-def test_findings_of_fuzzing_and_missing_runs_are_refused(runs: Path, tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    for args, says in (
-        ([runs, write_finding(tmp_path / "f")], "fuzzing findings are not published"),
-        ([tmp_path / "no.jsonl"], "no.jsonl: No such file"),
-        ([empty], "empty: contains neither run records"),
-    ):
-        result = invoke(*args, "-o", tmp_path / "pages")
-        assert (result.exit_code, says in result.output) == (2, True), result.output
-        assert not (tmp_path / "pages").exists()
-
-
-def test_a_folder_that_cannot_be_written_is_named(runs: Path, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("", "utf-8")
-    result = invoke(runs, "-o", file)
-    assert result.exit_code == 2
-    assert str(file) in result.output
 
 
 def test_links_of_the_folder_lead_somewhere(out: Path) -> None:
