@@ -91,10 +91,6 @@ class FailingInput:
         return Evidence(self.codes[0] if self.codes else None)
 
 
-def _case_input(row: Row, case: Case | None) -> FailingInput:
-    return FailingInput(row, case.codes, case.size, case) if case else FailingInput(row)
-
-
 def _fuzz_input(item: FuzzFinding, selector: str) -> FailingInput:
     document = item.document
     got = document.got[selector]
@@ -135,7 +131,8 @@ def collect_findings(
     findings: list[Finding] = []
     inputs: dict[str, bytes] = {}
     for key, group in groups.items():
-        options = [_case_input(row, manifest.by_id.get(row["case"])) for row in group.rows]
+        cases = [(row, manifest.by_id.get(row["case"])) for row in group.rows]
+        options = [FailingInput(row, c.codes, c.size, c) if c else FailingInput(row) for row, c in cases]
         options += [_fuzz_input(item, group.selector) for item in group.fuzz]
         shown = min(options, key=lambda option: option.rank)
         seen = shown.evidence(key[1])

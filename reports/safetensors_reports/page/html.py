@@ -145,10 +145,6 @@ def blocks(report: Report) -> list[Block]:
     return out
 
 
-def by_severity(found: Sequence[Block]) -> list[tuple[str, list[Block]]]:
-    return [(level, list(group)) for level, group in groupby(found, key=lambda b: b.severity)]
-
-
 def grid(report: Report) -> list[tuple[str, list[int]]]:
     numbers = Counter((f.severity, f.difficulty) for f in report.findings)
     scales = report.scales
@@ -369,7 +365,7 @@ def report_html(report: Report, previous: Report | None = None, *, home: str = "
             held=sum(len(block.members) for block in every) - sum(len(block.members) for block in detailed),
             causes=causes(report),
             columns=[k for k, kind in words.KINDS.items() if kind.head and k not in withheld],
-            levels=by_severity(detailed),
+            levels=[(level, list(group)) for level, group in groupby(detailed, key=lambda b: b.severity)],
             grid=grid(report),
             choices=choices(report),
             expected=expected_failures(report),
