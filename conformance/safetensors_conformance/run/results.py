@@ -172,12 +172,13 @@ class ImplementationResults:
                 self.header = header
                 if self.path is not None:
                     self._writer = RecordWriter(self.path)
-                    self._writer.header(header)
+                    self._writer.write("header", header)
             for kind, known in rows.items():
                 if kind in message and (kind != "problem" or message[kind] not in known):
                     known.append(message[kind])
                     if self._writer is not None:
-                        getattr(self._writer, kind)(message[kind])
+                        row = {"message": message[kind]} if kind == "problem" else message[kind]
+                        self._writer.write(kind, row)
         except OSError as err:
             self._abandon(err)
 
@@ -199,7 +200,7 @@ class ImplementationResults:
         }
         if self._writer is not None:
             try:
-                self._writer.footer(**self.footer)
+                self._writer.write("footer", self.footer)
             except OSError as err:
                 self._abandon(err)
 

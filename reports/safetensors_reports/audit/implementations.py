@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -13,7 +14,7 @@ from safetensors_corpus import Manifest
 from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_reference import rule_book
 
-from ..causes import Cause, causes, command
+from ..causes.cause import Cause, causes, command
 from ..causes.failures import failures
 from ..labels import CLEAN, MISSES, NOT_TOLD, UNKNOWN, WORDS
 from ..record.device_checks import CHECKS, STATUSES
@@ -90,7 +91,7 @@ def implementation(
         ],
         baseline=header.get("baseline"),
         expected_failures=expected,
-        expected_failing=record.expected_failures,
+        expected_failing=len(record.expected_cases),
         problems=[] if public else [stable(text, 300) for text in record.problems[:MAX_PROBLEMS]],
         device=UNSET if withheld else _device(record),
         causes=_causes(label, record, manifest, findings, public=public),
@@ -177,7 +178,8 @@ def _causes(
             for f in disclosed
         )
     ]
-    shown = [_cause(cause, record) for cause in causes(rows, manifest)]
+    visible = dataclasses.replace(record, results=rows, choices=[])
+    shown = [_cause(cause, record) for cause in causes(visible, manifest)]
     withheld = [_withheld_cause(f) for f in mine if f.redacted and f.case_count]
     order = [f.verdict for f in mine]
 

@@ -185,7 +185,7 @@ def test_a_disk_that_is_full_ends_a_run_with_a_clear_error(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(RecordWriter, "result", full)
+    monkeypatch.setattr(RecordWriter, "write", full)
     result = invoke("--impl", "reference", "--case", "framing/*", "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "Error: the report cannot be written: " in result.output
@@ -218,6 +218,7 @@ def target(selector: str) -> Target:
 
 
 HEADER: dict[str, Any] = {
+    "record": 1,
     "suite": "1",
     "implementation": {"name": "x", "version": "1"},
     "corpus": {"version": "1", "digest": "", "cases": 0},
