@@ -12,9 +12,13 @@ from typing import Any, NoReturn
 from filelock import FileLock, Timeout
 
 from safetensors_corpus import Case, Manifest
-from safetensors_reports.causes import Cause, cause_lines, causes
 from safetensors_reports.causes.cause import MAX_SHOWN as MAX_CAUSES
-from safetensors_reports.causes.cause import described
+from safetensors_reports.causes.cause import (
+    Cause,
+    cause_lines,
+    causes,
+    described,
+)
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
@@ -64,12 +68,13 @@ class ImplementationResults:
                 self.header = header
                 if self.path is not None:
                     self._writer = RecordWriter(self.path)
-                    self._writer.header(header)
+                    self._writer.write("header", header)
             for kind, known in rows.items():
                 if kind in message and (kind != "problem" or message[kind] not in known):
                     known.append(message[kind])
                     if self._writer is not None:
-                        getattr(self._writer, kind)(message[kind])
+                        row = {"message": message[kind]} if kind == "problem" else message[kind]
+                        self._writer.write(kind, row)
         except OSError as err:
             self._abandon(err)
 
@@ -91,7 +96,7 @@ class ImplementationResults:
         }
         if self._writer is not None:
             try:
-                self._writer.footer(**self.footer)
+                self._writer.write("footer", self.footer)
             except OSError as err:
                 self._abandon(err)
 

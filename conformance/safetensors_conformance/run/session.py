@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 from safetensors_corpus import Case, Manifest, ManifestError
 from safetensors_corpus.judging.verdicts import effect_of, fails
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.causes import describe_failures, mistakes_of
+from safetensors_reports.causes.cause import describe_failures, mistakes_of
 from safetensors_reports.known import KnownError
 from safetensors_reports.text import plural, visible
 

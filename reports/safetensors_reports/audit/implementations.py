@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.pages import AREAS
 
-from ..causes import Cause, causes, command
+from ..causes.cause import Cause, causes, command
 from ..causes.failures import failures
 from ..labels import CLEAN, MISSES, NOT_TOLD, OPENING, QUESTIONS, ROLES, UNKNOWN, UNUSUAL, WORDS, Question
 from ..record.device_checks import CHECKS, STATUSES
@@ -101,7 +102,7 @@ def implementation(
         ],
         baseline=header.get("baseline"),
         expected_failures=expected,
-        expected_failing=record.expected_failures,
+        expected_failing=len(record.expected_cases),
         problems=[] if public else [stable(text, 300) for text in record.problems[:MAX_PROBLEMS]],
         device=UNSET if withheld else _device(record),
         causes=_causes(label, record, manifest, findings, public=public),
@@ -190,7 +191,8 @@ def _causes(
             for f in disclosed
         )
     ]
-    shown = [_cause(cause, record) for cause in causes(rows, manifest)]
+    visible = dataclasses.replace(record, results=rows, choices=[])
+    shown = [_cause(cause, record) for cause in causes(visible, manifest)]
     withheld = [_withheld_cause(f) for f in mine if f.redacted and f.case_count]
     order = [f.verdict for f in mine]
 

@@ -179,7 +179,7 @@ def test_a_disk_that_is_full_ends_a_run_with_a_clear_error(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(RecordWriter, "result", full)
+    monkeypatch.setattr(RecordWriter, "write", full)
     result = invoke("--impl", "reference", "--case", "framing/*", "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "Error: the report cannot be written: " in result.output
@@ -210,6 +210,7 @@ def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: P
 def header(selector: str) -> dict[str, Any]:
     """Return the header of an empty record."""
     return {
+        "record": 1,
         "suite": "1",
         "implementation": {"selector": selector, "name": "x", "version": "1"},
         "corpus": {"version": "1", "digest": "", "cases": 0},

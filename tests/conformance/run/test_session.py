@@ -16,7 +16,7 @@ from safetensors_conformance.run.heap import content_depends_on_heap
 from safetensors_conformance.run.session import Session, result_rows
 from safetensors_conformance.verdict import CaseVerdict
 from safetensors_conformance.worker.worker import Limits
-from safetensors_reports.causes import describe_failures
+from safetensors_reports.causes.cause import describe_failures
 
 from ..support import TRIGGER, by_exit, cases, committed, fake
 

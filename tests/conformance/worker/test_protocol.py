@@ -31,6 +31,7 @@ from ..support import TRIGGER, cases
 
 READER = Implementation("r", "1", "Python", ("open", "read"))
 HEADER = {
+    "record": 1,
     "suite": "1",
     "implementation": {
         "selector": "r",
@@ -116,9 +117,9 @@ def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
     row = result_row(judge(case, {"read": result}, READER, None), "read", False)
     path = tmp_path_factory.getbasetemp() / "answers.jsonl"
     with RecordWriter(path) as writer:
-        writer.header(HEADER)
-        writer.result(row)
-        writer.footer(complete=True, duration_s=0.1, not_run=0)
+        writer.write("header", HEADER)
+        writer.write("result", row)
+        writer.write("footer", {"complete": True, "duration_s": 0.1, "not_run": 0})
     record = read_record(path)
     assert [r["case"] for r in record.results] == [case.id]
     assert record.footer is not None
