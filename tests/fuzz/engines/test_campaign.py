@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,14 +33,6 @@ def fuzzed(subject: Subject, start: Sequence[bytes] = (), **settings: Any) -> tu
     tally = Campaign([subject], chosen, keep=kept.append).run(start)
     subject.close()
     return tally, kept
-
-
-def test_a_right_reader_has_no_findings() -> None:
-    tally, kept = fuzzed(CallSubject("small", READER.content), max_execs=3000)
-    assert (tally.execs, kept) == (3000, [])
-    assert tally.stages["accepted"] > 450
-    assert tally.kept > 100
-    assert not tally.unstable
 
 
 @pytest.mark.by_day(2)
@@ -182,13 +173,6 @@ def test_the_same_seed_finds_the_same() -> None:
     assert once() == first
 
 
-def test_a_run_can_stop_at_its_first_finding() -> None:
-    reader = READER.without("hole", "trailing").content
-    tally, kept = fuzzed(CallSubject("small", reader), first=True, max_execs=100_000)
-    assert 1 <= len(kept) <= 2
-    assert tally.execs < 2000
-
-
 def test_inputs_of_an_earlier_run_come_first() -> None:
     seen: list[bytes] = []
 
@@ -208,8 +192,8 @@ def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
     target = resolve(f"py:{READING}:DiesOnSomeSizes")
     subject = WorkerSubject(target, ["read"], Limits(10.0))
     deadly = bytes(9)
-    tally, kept = fuzzed(subject, [deadly], max_execs=20, shrink_seconds=0.1)
-    assert tally.execs == 20
+    tally, kept = fuzzed(subject, [deadly], max_execs=6, shrink_seconds=0.1)
+    assert tally.execs == 6
     assert {f.verdict for f in kept} == {"unsafe"}
     assert all(f.size % 16 == 9 for f in kept)
 
@@ -217,11 +201,3 @@ def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
 def test_a_subject_without_the_step_is_refused() -> None:
     with pytest.raises(ValueError, match="has none of the steps open; it has read"):
         WorkerSubject(resolve(ACCEPTS_ALL), ["open"], Limits(10.0))
-
-
-def test_slots_are_written_round_and_removed() -> None:
-    with Slots(2) as slots:
-        first, second, third = (slots.put(data) for data in (b"long one", b"b", b"c"))
-        assert first == third != second
-        assert Path(third).read_bytes() == b"c"
-    assert not Path(first).exists()

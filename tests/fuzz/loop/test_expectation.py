@@ -100,7 +100,7 @@ def test_a_valid_file_may_fall_under_a_choice(
 
 def test_the_quick_way_gives_the_same_opinion() -> None:
     grammar = Grammar(random.Random(2))
-    for _ in range(2000):
+    for _ in range(500):
         data = grammar.input().render()
         slow, fast = opinion(data), opinion(data, likely_valid=True)
         assert (slow.expected, slow.codes, slow.choices) == (fast.expected, fast.codes, fast.choices)
@@ -110,11 +110,11 @@ def test_the_quick_way_gives_the_same_opinion() -> None:
 
 def test_it_agrees_with_what_the_cases_of_the_corpus_demand() -> None:
     checked = 0
-    for case in corpus(None).reading:
+    for case in corpus(None).reading[::5]:
         if case.heavy or case.size > 60_000 or case.expect is None or case.level != "must":
             continue
         what = opinion(case.read_input())
         if what.required != "open":
             assert what.required == case.expect.outcome, case.id
             checked += 1
-    assert checked > 1000
+    assert checked > 300

@@ -83,17 +83,3 @@ def test_a_step_that_is_not_there_is_unsupported() -> None:
     judged = run_finding(resolve(f"py:{HERE}:LastWins"), finding(question), Limits(20), None)
     assert judged.verdict == "unsupported"
     assert "does not have the step slice" in judged.detail
-
-
-def test_what_is_no_finding_of_these_steps_is_said(tmp_path: Path) -> None:
-    accept = {"outcome": "accept", "content": {"tensors": [], "metadata": None}}
-    data = FileBuilder().render()
-    with pytest.raises(ValueError, match="step 'prove' takes no inputs"):
-        finding_case(file_finding("prove", data, accept), tmp_path)
-    with pytest.raises(ValueError, match="expectation does not match the format"):
-        finding_case(file_finding("read", data, {}), tmp_path)
-    with pytest.raises(ValueError, match="does not contain the entry file 'other'"):
-        finding_case(replace(file_finding("read", data, accept), entry="other"), tmp_path)
-    outside = replace(file_finding("read", data, accept), files={"../x": data}, entry="../x")
-    with pytest.raises(ValueError, match="is outside its folder"):
-        finding_case(outside, tmp_path / "inside")
