@@ -27,7 +27,7 @@ from safetensors_reports.differences.signatures import signature_of
 
 from ..finding import AGREEMENT
 from .expectation import DIFFERENT_CONTENT, FileQuestion, kind_of_part
-from .question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
+from .recorder import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from .subjects import Subject
 
 MAX_RANK = 8

@@ -25,11 +25,11 @@ from safetensors_fuzz.findings.folder import (
     DOCUMENT,
     DRAWING,
     FindingError,
+    blamed_selector,
     describe,
     load,
     write,
 )
-from safetensors_fuzz.findings.texts import blamed_selector
 from safetensors_reference import rule_book
 
 from ..samples import ACCEPTS_ALL, hole, of_builder, of_case, two_tensors

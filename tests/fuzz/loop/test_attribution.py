@@ -17,8 +17,7 @@ from safetensors_fuzz.finding import Finding
 from safetensors_fuzz.findings.folder import load, write
 from safetensors_fuzz.loop.attribution import MAX_RUNS, cause_of_refusal
 from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.loop.question import Mistake
-from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.loop.recorder import Mistake, Settings
 from safetensors_fuzz.loop.subjects import CallSubject, Slots
 from safetensors_reference import explain
 

@@ -26,8 +26,7 @@ from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write
 from safetensors_fuzz.findings.replay import ReplayError, exit_status, failure, replay
 from safetensors_fuzz.loop.cross_check import PairQuestion, content_disagreements, differences
 from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.loop.question import Cause, Examiner
-from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.loop.recorder import Cause, Examiner, Settings
 from safetensors_fuzz.loop.subjects import CallSubject
 from safetensors_reports.audit.inputs import AuditError, load_fuzz_finding
 
