@@ -149,12 +149,6 @@ def test_a_promoted_finding_carries_where_it_is_from(checkout: Checkout) -> None
     assert not made.news.alike
 
 
-def test_a_dry_run_writes_nothing(checkout: Checkout, quick: None) -> None:
-    made = promote(overlap_and_hole(), checkout, dry_run=True)
-    assert re.fullmatch(r"layout/found-\d+", made.row["id"])
-    assert checkout.found.read_text() == "# A header.\n"
-
-
 def test_the_same_bytes_are_refused(checkout: Checkout, quick: None) -> None:
     with pytest.raises(NothingNewError, match="132 bytes are already case layout/hole-between-two"):
         promote(hole(), checkout)
