@@ -25,7 +25,7 @@ from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import without_folders
 
 from ..finding import ADAPTER_ERROR, ENTRY
-from ..loop.question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
+from ..loop.recorder import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from ..loop.shrink import simplest
 from .values import Dice, Plan, simpler
 
