@@ -18,7 +18,6 @@ import click
 import msgspec
 
 from safetensors_conformance.implementations.commands import InstallError
-from safetensors_conformance.implementations.environment import prepare
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.cases import CaseRunner
 from safetensors_conformance.run.session import Session
@@ -142,7 +141,7 @@ def measure(loader: str, device: str, cases: list[Case]) -> LoaderRow:
     files = 0
     version = ""
     try:
-        prepare(target.environment)
+        target.prepare()
         with Session(runner(target, device)) as session:
             version = session.start().version
             for verdict in session.verdicts(cases):

@@ -14,7 +14,7 @@ from safetensors_conformance.implementations.descriptor import Descriptor
 from safetensors_corpus.model import corpus_schema
 from safetensors_corpus.publish.release import changes_schema
 from safetensors_corpus.typed import json_schema
-from safetensors_reference.audit.row import Row
+from safetensors_reference.audit.results import Row
 from safetensors_reports.audit.report import Report
 from safetensors_reports.differences.report import DiffDocument
 from safetensors_reports.features.document import FeatureDocument

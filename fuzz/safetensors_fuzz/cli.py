@@ -23,10 +23,9 @@ from safetensors_reports.text import plural, visible, visible_lines
 from .engines.config import ENGINES, STEPS, FuzzConfig, RunError
 from .engines.run import Run
 from .finding import REPLAYS, Finding
-from .findings.folder import FindingError, load, write
+from .findings.folder import FindingError, load, reason, write
 from .findings.replay import exit_status
 from .findings.replay import replay as replay_finding
-from .findings.texts import reason
 from .loop.recorder import STAGES, Tally
 
 INTERRUPTED = 130

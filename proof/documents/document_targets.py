@@ -22,8 +22,8 @@ from zlib import crc32
 import numpy as np
 
 from safetensors_conformance.outcome import Implementation
-from safetensors_conformance.run.results import result_row
-from safetensors_conformance.verdict.judge import judge
+from safetensors_conformance.run.session import result_row
+from safetensors_conformance.verdict import judge
 from safetensors_conformance.worker import protocol
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_reference import safe_open
@@ -131,13 +131,14 @@ class RecordTarget(DocumentTarget):
         for outcome in ("accept", "reject", "crash"):
             path = self.folder / "seed.jsonl"
             with RecordWriter(path) as writer:
-                writer.header(_header(self._cases))
+                writer.write("header", _header(self._cases))
                 for case in self._cases.reading:
                     answer = {"seq": SEQ, "outcome": outcome, "message": "words", "tensors": _TENSORS}
                     result = protocol.parse_run(answer, SEQ)
-                    writer.result(result_row(judge(case, {"read": result}, READER, None), "read", False))
-                writer.problem("one")
-                writer.footer(complete=True, duration_s=0.1, not_run=0)
+                    row = result_row(judge(case, {"read": result}, READER, None), "read", False)
+                    writer.write("result", row)
+                writer.write("problem", {"message": "one"})
+                writer.write("footer", _FOOTER)
             yield path.read_bytes()
 
     def run(self, data: bytes) -> bool:
@@ -206,10 +207,10 @@ class AnswerTarget(DocumentTarget):
     def _recorded(self, row: dict[str, Any], who: Implementation) -> None:
         path = self.folder / "answers.jsonl"
         with RecordWriter(path) as writer:
-            writer.header(_header(self._corpus, who))
+            writer.write("header", _header(self._corpus, who))
             if row:
-                writer.result(row)
-            writer.footer(complete=True, duration_s=0.1, not_run=0)
+                writer.write("result", row)
+            writer.write("footer", _FOOTER)
         record = read_record(path)
         if record.problems or len(record.results) != bool(row):
             raise EscapeError(f"this answer produces a record that cannot be read: {record.problems!a}")
@@ -312,8 +313,12 @@ READER = Implementation("r", "1", "Python", ("open", "read"))
 _TENSORS = [{"name": "w", "dtype": "F32", "shape": [2], "nbytes": 8, "sha256": "0" * 64}]
 
 
+_FOOTER = {"complete": True, "duration_s": 0.1, "not_run": 0}
+
+
 def _header(manifest: Manifest, who: Implementation = READER) -> dict[str, Any]:
     return {
+        "record": 1,
         "suite": "1",
         "implementation": {
             "selector": "r",

@@ -10,8 +10,7 @@ from safetensors_corpus.judging.verdicts import FAILING, badness, fails, kind_of
 
 from .audit.report import Implementation, Report
 from .audit.tally import baseline_delta, fine_words, report_delta, tally
-from .causes import Cause
-from .causes.cause import cause_text, command, failing
+from .causes.cause import Cause, cause_text, command, failing
 from .differences.compare import compare, distinct_labels
 from .record.run import RunRecord, row_failures
 from .record.summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts

@@ -84,8 +84,3 @@ def test_a_part_of_the_set_can_be_measured(monkeypatch: pytest.MonkeyPatch, mani
     result = CliRunner().invoke(bench.corpus, ["--part", "third"])
     assert "2 held-out readers, 1 cases" in result.output
     assert "single cases           caught 2 (100 %)" in result.output
-
-
-def test_a_reader_is_read_until_enough_cases_fail(manifest: Manifest) -> None:
-    cases = [(case, case.read_input()) for case in manifest.reading[:10]]
-    assert bench.caught(planted("x", crash), cases) == [case.id for case, _ in cases[: bench.FEW]]

@@ -33,14 +33,56 @@ def answer(shown: dict[str, Any], start: str) -> goals.Goal:
     return found
 
 
-def test_figure_tells_median_least_and_spread() -> None:
-    found = figures.figure([2.0, 1.0, 4.0])
-    assert found == figures.Figure(2.0, 1.0, 1.5, 3)
+LARGE, SMALL = "large, 4 GB or more: ", "small"
+MEMORY = {"device_torch": 8_000_000_000, "device_driver": 8_080_000_000}
+
+
+def small(tensors: int) -> dict[str, Any]:
+    taken = samples("reference", [1.0]) + samples("runai", [2.0])
+    return document(
+        [file([loader("reference"), loader("runai")], taken, SMALL, bytes=10**8, tensors=tensors)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("shown", "start", "value", "word"),
+    [
+        (two([0.9], [1.0]), f"{LARGE}time / best peer", 0.9, "aim"),
+        (two([1.0], [1.0]), f"{LARGE}time / best peer", 1.0, "must"),
+        (two([1.01], [1.0]), f"{LARGE}time / best peer", 1.01, "missed"),
+        # Neither wrong tensors nor other settings of the reference make a peer.
+        (two([1.0], [0.1], status="wrong"), f"{LARGE}time / best peer", None, "not measured"),
+        (two([1.0], [0.5], "reference-8x2m"), f"{LARGE}time / best peer", None, "not measured"),
+        (two([1.0], [4.0], "safetensors", version="0.8.0"), f"{LARGE}time / safetensors 0.8", 0.25, "must"),
+        (
+            two([1.0], [4.0], "safetensors", version="0.9.0"),
+            f"{LARGE}time / safetensors 0.8",
+            None,
+            "not measured",
+        ),
+        # The larger count is taken.
+        (
+            document([file([loader("reference", memory=MEMORY)], samples("reference", [1.0]))]),
+            f"{LARGE}peak device memory",
+            1.01,
+            "must",
+        ),
+        (small(19_999), SMALL, None, "not measured"),
+        (small(20_000), SMALL, 0.5, "aim"),
+    ],
+)
+def test_goals(shown: dict[str, Any], start: str, value: float | None, word: str) -> None:
+    found = answer(shown, start)
+    assert (found.value, found.word()) == (value, word)
+    assert found.note == "against instanttensor" or value is None or "best peer" not in start
+
+
+def test_figures_are_medians_and_reasons_name_no_folders() -> None:
+    assert figures.figure([2.0, 1.0, 4.0]) == figures.Figure(2.0, 1.0, 1.5, 3)
     assert figures.figure([]) is None
-
-
-def test_first_loads_do_not_count() -> None:
-    assert figures.seconds(file([], samples("a", [1.0, 2.0])), "a") == [1.0, 2.0]
+    assert figures.seconds(file([], samples("a", [1.0, 2.0])), "a") == [1.0, 2.0], "without the first load"
+    assert without_paths("cannot open /home/me/x y/file.so: no") == "cannot open x y/file.so: no"
+    assert without_paths("1/2 of https://example.org/a") == "1/2 of https://example.org/a"
 
 
 def test_ratio_takes_only_rounds_with_both() -> None:
@@ -76,29 +118,6 @@ def test_cold_loads_have_no_share_of_a_limit_that_is_of_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "word"), [(0.9, 1.0, "aim"), (1.0, 1.0, "must"), (1.01, 1.0, "missed")]
-)
-def test_goal_against_the_best_peer(ours: float, theirs: float, word: str) -> None:
-    found = answer(two([ours], [theirs]), "large, 4 GB or more: time / best peer")
-    assert (found.word(), found.value, found.note) == (word, ours / theirs, "against instanttensor")
-
-
-def test_a_peer_with_wrong_tensors_is_no_peer() -> None:
-    found = answer(two([1.0], [0.1], status="wrong"), "large, 4 GB or more: time / best peer")
-    assert found.value is None
-
-
-def test_the_official_goal_is_of_its_release_0_8() -> None:
-    start = "large, 4 GB or more: time / safetensors 0.8"
-    assert answer(two([1.0], [4.0], "safetensors", version="0.8.0"), start).value == 0.25
-    assert answer(two([1.0], [4.0], "safetensors", version="0.9.0"), start).value is None
-
-
-def test_other_settings_of_the_reference_are_no_peers() -> None:
-    assert answer(two([1.0], [0.5], "reference-8x2m"), "large, 4 GB or more: time / best peer").value is None
-
-
-@pytest.mark.parametrize(
     ("changes", "word"),
     [
         ({"device": "cpu"}, "this run used cpu"),
@@ -125,22 +144,6 @@ def test_goals_that_cannot_be_judged_say_why(changes: dict[str, Any], word: str)
     )
     assert found.word() == "not measured"
     assert word in found.note
-
-
-def test_memory_goal_takes_the_larger_count() -> None:
-    memory = {"device_torch": 8_000_000_000, "device_driver": 8_080_000_000}
-    shown = document([file([loader("reference", memory=memory)], samples("reference", [1.0]))])
-    found = answer(shown, "large, 4 GB or more: peak device memory")
-    assert (found.value, found.word()) == (1.01, "must")
-    assert answer(shown, "large, 4 GB or more: first load").value == 2.0
-
-
-def test_small_goal_needs_many_tensors() -> None:
-    for tensors, value in ((19_999, None), (20_000, 0.5)):
-        entries = [loader("reference"), loader("runai")]
-        taken = samples("reference", [1.0]) + samples("runai", [2.0])
-        shown = document([file(entries, taken, "small", bytes=10**8, tensors=tensors)])
-        assert answer(shown, "small").value == value
 
 
 def test_groups_fit_on_the_device_and_have_the_reference() -> None:
@@ -224,8 +227,3 @@ def test_picture_has_longer_bars_for_faster_loaders() -> None:
     assert "<gone>" in texts
     assert "missing" in texts
     assert "limit 50.0" in texts
-
-
-def test_reasons_name_no_folders() -> None:
-    assert without_paths("cannot open /home/me/x y/file.so: no") == "cannot open x y/file.so: no"
-    assert without_paths("1/2 of https://example.org/a") == "1/2 of https://example.org/a"

@@ -81,8 +81,3 @@ def test_a_python_without_counts_says_that_nothing_was_checked(monkeypatch: pyte
     monkeypatch.setattr(counts, "count", lambda name: 5)
     done = CliRunner().invoke(counts.counts, ["--check"])
     assert (done.exit_code, "nothing was checked" in done.output) == (0, True)
-
-
-def test_a_count_is_the_same_again() -> None:
-    name = "prove a header of 100 tensors"
-    assert counts.count(name) == counts.count(name) > 10

@@ -16,9 +16,8 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check.checks import check_protocol
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
 from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.driver import smoke
-from safetensors_conformance.run.session import Session
-from safetensors_conformance.verdict.judge import judge_choice
+from safetensors_conformance.run.session import Session, smoke
+from safetensors_conformance.verdict import judge_choice
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case

@@ -130,14 +130,6 @@ def test_a_wrong_option_would_be_noticed() -> None:
         check_command(["fuss"])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_other_programs_are_known(name: str) -> None:
-    known = {"stc", "stc-fuzz-target", "pip", "pytest", "make", ".ci/run", "mkdir", "rm", "mv", "test"}
-    if name == "release.yml":
-        known |= {"hatchling", "gh"}
-    assert {words[0] for words in commands(name)} <= known
-
-
 def test_the_pull_request_run_is_bounded_and_repeats() -> None:
     raw = workflow("fuzz-pull-request.yml")
     assert list(raw[True]) == ["pull_request"]  # YAML reads the key "on" as true

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +40,7 @@ from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.findings.folder import write
 from safetensors_reference import explain
 
-from ..fuzz.samples import corpus, hole, of_builder, of_case, two_tensors
+from ..fuzz.samples import corpus, hole, of_builder, two_tensors
 
 LAYOUT = "layout/"
 
@@ -153,12 +149,6 @@ def test_a_promoted_finding_carries_where_it_is_from(checkout: Checkout) -> None
     assert not made.news.alike
 
 
-def test_a_dry_run_writes_nothing(checkout: Checkout, quick: None) -> None:
-    made = promote(overlap_and_hole(), checkout, dry_run=True)
-    assert re.fullmatch(r"layout/found-\d+", made.row["id"])
-    assert checkout.found.read_text() == "# A header.\n"
-
-
 def test_the_same_bytes_are_refused(checkout: Checkout, quick: None) -> None:
     with pytest.raises(NothingNewError, match="132 bytes are already case layout/hole-between-two"):
         promote(hole(), checkout)
@@ -184,16 +174,6 @@ def test_what_fails_the_same_broken_readers_as_a_case_is_refused(checkout: Check
     with pytest.raises(NothingNewError, match=SAME):
         promote(another_hole(), checkout)
     assert found(checkout) == []
-
-
-@pytest.mark.nightly
-def test_findings_are_held_against_the_whole_corpus(tmp_path: Path) -> None:
-    checkout = checkout_of(ROOT, tmp_path / "checkout")
-    with pytest.raises(NothingNewError, match=SAME):
-        promote(another_hole(), checkout)
-    made = promote(overlap_and_hole(), checkout, dry_run=True)
-    assert made.news.variants
-    assert not made.news.alike
 
 
 def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
@@ -329,24 +309,6 @@ def test_a_choice_that_is_named_makes_a_case_of_the_choice(checkout: Checkout, q
         entry_of(replace(finding, expectation=differing))
 
 
-def test_codes_of_the_first_rule_come_first() -> None:
-    finding = replace(overlap_and_hole(), rules=("OFF-08",))
-    assert primary_first(finding).expectation["codes"] == ["OFF_TRAILING", "OFF_HOLE", "OFF_OVERLAP"]
-    assert primary_first(content()) == content()
-
-
-def test_paths_of_the_finder_do_not_get_into_the_corpus() -> None:
-    finding = of_case("layout/hole-between-two", "py:/home/someone/fakes.py:Reader", versions={})
-    assert entry_of(finding)["source"]["found_on"] == "py:fakes.py:Reader"
-
-
-def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        PromotionError, match=r"is not a checkout of this project: corpus/corpus\.json is missing"
-    ):
-        Checkout.at(tmp_path)
-
-
 def test_the_command_says_what_is_new_and_what_to_do_next(
     checkout: Checkout, quick: None, tmp_path: Path
 ) -> None:
@@ -374,19 +336,6 @@ def test_broken_readers_are_measured_against_the_committed_matrix() -> None:
     assert set(promoting.failing_variants(case, {row.name for row in rows})) == expected
 
 
-BUILD = "from safetensors_corpus.cli import corpus; corpus()"
-
-
-def _build(folder: Path, *more: str) -> dict[str, Any]:
-    """Build a copy of the corpus with its own sources; return its manifest by id."""
-    env = {**os.environ, "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-c", BUILD, "build", *more]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    raw = read_document(folder).raw
-    return {row["id"]: row for row in raw["cases"]}
-
-
 def check_built(row: dict[str, Any], folder: Path, finding: Finding) -> None:
     assert (folder / row["input"]["file"]).read_bytes() == finding.files[ENTRY]
     assert row["expect"] == finding.expectation
@@ -410,24 +359,3 @@ def test_a_promoted_case_is_built_like_any_other(
     for case_id, finding in findings.items():
         check_built(rows.pop(case_id), tmp_path / "built", primary_first(finding))
     assert rows == {row["id"]: row for row in corpus().raw["cases"] if row["id"] in rows}
-
-
-@pytest.mark.nightly
-def test_a_promoted_case_changes_nothing_else(tmp_path: Path) -> None:
-    folder = tmp_path / "corpus"
-    for name in (MATRIX, MUTANTS):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).symlink_to(ROOT / name)
-    skip = shutil.ignore_patterns("files", "__pycache__", ".mypy_cache")
-    shutil.copytree(corpus_root(), folder, ignore=skip)
-    before = _build(folder)
-    checkout = Checkout.at(tmp_path)
-    promote(overlap_and_hole(), checkout, case_id="layout/overlap-then-hole")
-    promote(content(), checkout, case_id="data/odd-names")
-    after = _build(folder)
-    _build(folder, "--check")
-    new = {name: after.pop(name) for name in ("layout/overlap-then-hole", "data/odd-names")}
-    assert after == before
-    for row, finding in zip(new.values(), (primary_first(overlap_and_hole()), content()), strict=True):
-        check_built(row, folder, finding)
-    assert "mlx 0.31.1" in new["layout/overlap-then-hole"]["description"]

@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 OPEN, CLOSE = b"<<", b">>"
 
@@ -57,3 +58,14 @@ def peak(call: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def raw_bytes(tensor: Any) -> bytes:
+    """Return the bytes of an array, a torch tensor on any device or a packed tensor, in logical order."""
+    tensor = getattr(tensor, "raw", tensor)
+    if not hasattr(tensor, "cpu"):
+        return bytes(tensor.tobytes())
+    import torch
+
+    flat = tensor.contiguous().reshape(-1)
+    return bytes(flat.view(torch.uint8).cpu().numpy().tobytes()) if flat.numel() else b""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 
@@ -155,21 +154,6 @@ def test_tensors_come_on_the_device(path: Path) -> None:
             assert str(file.get_tensor("w").device) == str(file.get_slice("w")[1:].device) == "simulated:0"
             assert file.get_tensor("w").tolist() == [*ABCD]
         assert torch_door.load_file(path, device)["w"].tolist() == [*ABCD]
-
-
-def typed(path: Path) -> None:
-    """What mypy looks at here: nothing needs a cast."""
-    array: npt.NDArray[np.uint8] = numpy_door.load_file(path)["w"]
-    arrays: dict[str, npt.NDArray[Any]] = numpy_door.load(FILE)
-    with safe_open(path) as file:
-        array = file.get_tensor("w")
-    with safe_open(path, framework="raw") as raw:
-        view: memoryview = raw.get_slice("w")[1:]
-    assert (array.nbytes, len(arrays), view.nbytes) == (4, 1, 3)
-
-
-def test_what_is_typed_runs(path: Path) -> None:
-    typed(path)
 
 
 PROGRAM = """

@@ -159,9 +159,6 @@ def handles(folder: Path) -> dict[type, object]:
 
 
 NOTHING_OF_THEIR_OWN = {
-    "Reader",
-    "PlainReader",
-    "Lane",
     "CpuLane",
     "AcceleratorLane",
     "InterruptGate",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,10 +39,6 @@ def test_a_whole_view() -> None:
     ]
 
 
-def test_unprintable_bytes_are_dots() -> None:
-    assert hexview(b"\x00\x1b\x7f\xffA", 0, 0).endswith("  ....A")
-
-
 @FEWER
 @given(st.binary(min_size=1, max_size=200), st.integers(0, 4), st.data())
 def test_positions_bytes_and_marks_are_true(data: bytes, rows: int, draw: st.DataObject) -> None:
@@ -70,25 +65,18 @@ def test_a_short_range_is_shown_whole_with_context(data: bytes, draw: st.DataObj
     assert set(range(max(start - 16, 0), min(end + 16, len(data)))) <= set(shown)
 
 
+def test_a_view_without_a_range_or_without_data() -> None:
+    shown, marks = parse(hexview(bytes(1000), 0, 0, limit=512))
+    assert (sorted(shown), marks) == (list(range(512)), set())
+    for start, end in ((0, 0), (0, 8), (5, 5), (100, 200)):
+        assert hexview(b"", start, end) == ""
+    view = hexview(bytes(32), 0x123456789C, 0x123456789D, base=0x1234567890)
+    assert view.splitlines()[0].startswith("1234567890  00")
+    assert parse(view)[1] == {0x123456789C}
+
+
 def test_a_range_that_is_cut_says_where_it_ends() -> None:
     view = hexview(bytes(1000), 100, 900, limit=64)
     shown, _ = parse(view)
     assert len(shown) == 64
     assert view.splitlines()[-1].strip() == "… up to byte 0x383"
-
-
-def test_no_range_shows_the_beginning_up_to_the_limit() -> None:
-    shown, marks = parse(hexview(bytes(1000), 0, 0, limit=512))
-    assert (sorted(shown), marks) == (list(range(512)), set())
-
-
-@pytest.mark.parametrize(("start", "end"), [(0, 0), (0, 8), (5, 5), (100, 200)])
-def test_no_data_gives_no_lines(start: int, end: int) -> None:
-    assert hexview(b"", start, end) == ""
-
-
-def test_positions_count_in_the_file_not_in_the_excerpt() -> None:
-    view = hexview(bytes(32), 0x123456789C, 0x123456789D, base=0x1234567890)
-    assert view.splitlines()[0].startswith("1234567890  00")
-    _, marks = parse(view)
-    assert marks == {0x123456789C}

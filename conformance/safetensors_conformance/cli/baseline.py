@@ -14,10 +14,10 @@ from safetensors_reference.rules.book import PROFILES
 from safetensors_reports.known import KnownError
 from safetensors_reports.text import plural
 
-from ..run.baseline import load_baseline
-from ..run.driver import ImplementationRun, Run
-from ..run.results import RunOptions, baseline_path, result_row, result_rows
-from ..verdict.message import explain_failure
+from ..run.baseline import Baseline, load_baseline
+from ..run.driver import Run
+from ..run.session import ImplementationRun, RunOptions, result_row, result_rows
+from ..verdict import explain_failure
 from .common import corpus, shared_option, targets, tracked
 
 FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Use this baseline file.")
@@ -37,7 +37,7 @@ def baseline() -> None:
 @FILE
 def show(selector: str, version: str, profile: str | None, file: Path | None) -> None:
     """Show each entry in the baseline of SELECTOR, with its case, verdicts, reason, issue and review date."""
-    path = baseline_path(targets([selector])[0], file)
+    path = file or targets([selector])[0].baseline
     try:
         loaded = load_baseline(path, version, profile)
     except KnownError as err:
@@ -69,8 +69,9 @@ def explain(selector: str, pattern: str, profile: str | None, file: Path | None)
     with closing(ImplementationRun(target, RunOptions(manifest, profile, baseline=file))) as run:
         if run.problem or run.baseline_error or run.implementation is None:
             raise UnusableError(run.problem or run.baseline_error or "the implementation does not start")
-        entries = [e for e in run.baseline.entries if pattern in e.case]
-        listed = [(case, run.baseline.find(case.id)) for case in manifest.cases]
+        known = run.baseline or Baseline(file or target.baseline)
+        entries = [e for e in known.entries if pattern in e.case]
+        listed = [(case, known.find(case.id)) for case in manifest.cases]
         wanted = {case.id: entry for case, entry in listed if entry is not None and entry in entries}
         stale = 0
         for verdict in run.session.verdicts(manifest.by_id[case_id] for case_id in wanted):
@@ -100,7 +101,7 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
     """
     manifest = corpus(None)
     target = targets([selector])[0]
-    path = baseline_path(target, file)
+    path = file or target.baseline
     try:
         driver = Run([target], RunOptions(manifest, profile, baseline=path, use_baseline=False))
     except KnownError as err:

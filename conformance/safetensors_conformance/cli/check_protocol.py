@@ -12,7 +12,6 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.text import visible_lines
 
 from ..implementations.commands import InstallError
-from ..implementations.environment import prepare
 from ..protocol_check.checks import Check, check_protocol
 from ..worker.confinement import Confinement
 from .common import confinement_options, corpus, corpus_option, targets
@@ -57,7 +56,7 @@ def check_protocol_command(
     confinement = confinement.with_shown(manifest.root / "files")
     counts = dict.fromkeys(_MARKS, 0)
     try:
-        prepare(target.environment)
+        target.prepare()
         for check in check_protocol(target, manifest, time_limit, confinement):
             counts[check.status] += 1
             click.echo(json.dumps(asdict(check)) if as_json else "\n".join(lines(check)))

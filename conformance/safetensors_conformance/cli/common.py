@@ -22,7 +22,7 @@ from ..implementations.selectors import SelectorError, Target, resolve
 from ..options import DEVICE_NAMES, OPTIONS, is_device
 from ..programs.sandbox import SandboxError
 from ..run.session import Session
-from ..verdict.judge import CaseVerdict
+from ..verdict import CaseVerdict
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits
 

@@ -24,7 +24,7 @@ from ..implementations.descriptor import (
     is_commit,
     outside_descriptors,
 )
-from ..implementations.environment import cache_folder, environment, prepare, remove
+from ..implementations.environment import cache_folder, environment, remove
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
 from ..implementations.source import LOCAL
 from ..run.interruption import ending_as_interrupted
@@ -108,7 +108,7 @@ def _start(
 ) -> str:
     worker = make_worker(target, Limits(confinement=confinement))
     try:
-        prepare(target.environment, checkout=checkout, network=network)
+        target.prepare(checkout=checkout, network=network)
         implementation = worker.start()
     except InstallError as err:
         return f"failed: {err}"

@@ -31,7 +31,7 @@ from safetensors_reports.known import KnownError
 from safetensors_reports.output import write_text
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord, read_record
-from safetensors_reports.text import file_slug, plural, visible
+from safetensors_reports.text import file_slug, plural, unused, visible
 
 from ..implementations.descriptor import described
 from ..run.baseline import load_baseline, own_baselines
@@ -181,15 +181,12 @@ def _json(document: Any) -> str:
 
 
 def _each(documents: dict[str, dict[str, Any]], name: str) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for label, document in documents.items():
-        base, number = file_slug(label), 1
-        file = name.format(base)
-        while file in out:
-            number += 1
-            file = name.format(f"{base}-{number}")
-        out[file] = _json(document)
-    return out
+    slugs: list[str] = []
+    for label in documents:
+        slugs.append(unused(file_slug(label), slugs))
+    return {
+        name.format(slug): _json(document) for slug, document in zip(slugs, documents.values(), strict=True)
+    }
 
 
 def read_inputs(paths: Sequence[Path]) -> tuple[list[RunRecord], list[FuzzFinding]]:

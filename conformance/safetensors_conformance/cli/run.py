@@ -18,11 +18,10 @@ from safetensors_reference.text import visible_lines
 from safetensors_reports.known import KnownError
 
 from ..run.cases import GivenUpError, StoppedError
-from ..run.driver import Assessment, ImplementationRun, Run
+from ..run.driver import ReportError, Run
 from ..run.interruption import Interruption
-from ..run.results import ReportError, RunOptions
-from ..verdict.judge import CaseVerdict
-from ..verdict.message import explain_answer
+from ..run.session import Assessment, ImplementationRun, RunOptions
+from ..verdict import CaseVerdict, explain_answer
 from ..worker.worker import Limits
 from .common import (
     cases_option,

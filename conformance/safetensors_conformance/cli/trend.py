@@ -21,13 +21,12 @@ from safetensors_reports.text import plural, same_project
 
 from ..implementations.commands import InstallError
 from ..implementations.descriptor import is_commit
-from ..implementations.environment import prepare
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..outcome import Implementation
 from ..run.cases import CaseRunner, GivenUpError
+from ..run.driver import ImplementationResults, ReportError
 from ..run.interruption import ending_as_interrupted
-from ..run.results import ImplementationResults, ReportError, RunOptions, header_row, result_rows
-from ..run.session import Session
+from ..run.session import RunOptions, Session, header_row, result_rows
 from ..worker.worker import Limits, StartError
 from .common import (
     cases_option,
@@ -183,7 +182,7 @@ def run_version(
     """Install one version if needed, and run it. If the version cannot run, the result says why."""
     with Session(CaseRunner(target, options.limits, options.profile, max_hangs=options.max_hangs)) as session:
         try:
-            prepare(target.environment)
+            target.prepare()
             implementation = session.start()
         except (InstallError, StartError) as err:
             return VersionRun(version, reason=str(err))

@@ -25,7 +25,6 @@ from safetensors_reports.differences.signatures import InputInfo
 from safetensors_reports.record.run import RunRecord
 
 from ..implementations.commands import InstallError
-from ..implementations.environment import prepare
 from ..implementations.selectors import Target
 from ..outcome import KeptContent, StepResult
 from ..run.cases import CaseRunner, GivenFile, Input, is_single_question
@@ -160,7 +159,7 @@ class Side:
 
     def prepare(self) -> None:
         try:
-            prepare(self.target.environment)
+            self.target.prepare()
         except InstallError as err:
             self.problem = str(err)
 

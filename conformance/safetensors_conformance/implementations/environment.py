@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -27,7 +28,6 @@ from ..programs.files import remove as remove_folder
 from ..programs.launcher import installer_variables
 from .commands import CommandFailedError, InstallError, run
 from .descriptor import DescriptorError, Entry, LocatedDescriptor
-from .python_installer import installer_commands
 from .source import Build
 
 MARKER = "complete.json"
@@ -37,6 +37,9 @@ _NO_PACKAGE = re.compile(
 )
 """What pip, npm and uv print about a package or version that does not exist."""
 _ERROR = re.compile(r"(?i)\s*(npm )?err|.*\bBecause\b")
+_PIP = (sys.executable, "-P", "-m", "pip")
+_SETTINGS = re.compile(r"\.\S*(index|links|constraint|cert|host|proxy|binary|hash|pre)\S*=")
+"""Settings of pip that control what it installs and from where. uv does not read them."""
 
 
 class NoSuchVersionError(InstallError):
@@ -163,6 +166,30 @@ def _install(env: Environment, on_line: Callable[[str], None]) -> None:
     _mark(env)
 
 
+def installer_commands(folder: Path, python: Path) -> tuple[list[str], list[str]]:
+    """Return a command that creates the environment, and one to which requirements can be appended.
+
+    Both resume an interrupted installation. uv is not used if pip's settings specify package sources.
+    """
+    uv = shutil.which("uv")
+    if uv is None or _SETTINGS.search(_pip_settings()):
+        create = [sys.executable, "-P", "-m", "venv", "--without-pip", str(folder)]
+        quiet = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off")
+        return create, [*_PIP, "--python", str(python), "install", *quiet]
+    # uv reads settings from the folder that it runs in, so do not run it in the current folder.
+    program = (uv, f"--directory={folder.parent}")
+    create = [*program, "venv", "--no-project", "--allow-existing", f"--python={sys.executable}", str(folder)]
+    # Like pip, consider the packages of all indexes and compile modules. Do not share files with a cache.
+    like_pip = ("--index-strategy=unsafe-best-match", "--compile-bytecode", "--link-mode=copy")
+    return create, [*program, "pip", "install", "--no-progress", *like_pip, f"--python={python}"]
+
+
+def _pip_settings() -> str:
+    command = [*_PIP, "config", "list"]
+    variables = installer_variables()
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False).stdout
+
+
 def _mark(env: Environment) -> None:
     text = json.dumps({"requires": env.requires, "version": env.version})
     with tempfile.NamedTemporaryFile("w", dir=env.folder, delete=False, encoding="utf-8") as file:
@@ -186,10 +213,8 @@ def _run(command: list[str], env: Environment, on_line: Callable[[str], None]) -
         raise InstallError(f"{what}: {last}") from err
 
 
-def prepare(env: Environment | None, *, checkout: Path | None = None, network: bool = False) -> None:
+def prepare(env: Environment, *, checkout: Path | None = None, network: bool = False) -> None:
     """Create an environment and show progress, or check that a complete one belongs to this user."""
-    if env is None:
-        return
     if env.ready:
         make(env)
         return

@@ -44,7 +44,7 @@ from .descriptor import (
     is_commit,
     outside_descriptors,
 )
-from .environment import Environment, environment
+from .environment import Environment, environment, prepare
 from .source import LOCAL
 
 MAX_SLUG = 80
@@ -81,6 +81,21 @@ class Target:
     @property
     def user_provided(self) -> bool:
         return runs_program(self.selector)
+
+    def prepare(self, *, checkout: Path | None = None, network: bool = False) -> None:
+        """Create the environment if this needs one and has none. Raises InstallError."""
+        if self.environment is not None:
+            prepare(self.environment, checkout=checkout, network=network)
+
+    @property
+    def baseline(self) -> Path:
+        """The expected failures: a file of this project for the descriptor's version, or a local file."""
+        if self.descriptor is not None and self.entry is not None and not self.user_provided:
+            ours, env = self.descriptor.expected_failures(self.entry), self.environment
+            described = self.descriptor.default_version(self.entry)
+            if ours.is_file() and (env is None or env.version == described):
+                return ours
+        return Path(f"{self.slug}.baseline.toml")
 
     def command(self, memory_bytes: int) -> list[str]:
         """Return the command line with the arguments for our hosts. A limit of 0 bytes means no limit."""

@@ -21,8 +21,8 @@ from ..implementations.selectors import SelectorError, resolve
 from ..options import DEVICE_NAMES, OPTIONS, is_device
 from ..programs.sandbox import SandboxError
 from ..run.cases import GivenUpError
-from ..run.driver import ImplementationRun, Run
-from ..run.results import ReportError, RunOptions
+from ..run.driver import ReportError, Run
+from ..run.session import ImplementationRun, RunOptions
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits, StartError
 from .items import SuiteItem, fit

@@ -48,7 +48,7 @@ review_by = {review_by}
 class Baseline:
     """The entries of one file that apply to one run, and the choices with contradictory answers."""
 
-    path: Path | None
+    path: Path
     entries: tuple[ExpectedFailure, ...] = ()
     inconsistent: frozenset[str] = frozenset()
 
@@ -67,36 +67,11 @@ class Baseline:
             return exact
         return next((entry for entry in self._globs if entry.covers(case_id)), None)
 
-    def expected(self, case_id: str, step: str, verdict: str) -> ExpectedFailure | None:
-        """Return the entry that lists this verdict, or None if the verdict is not expected."""
-        entry = self.find(case_id)
-        return entry if entry is not None and entry.steps.get(step) == verdict else None
-
-    def contradiction(self, case_id: str, step: str, verdict: str) -> str:
-        """Return a message if the baseline lists a different verdict, otherwise an empty string."""
-        entry = self.find(case_id)
-        listed = None if entry is None else entry.steps.get(step)
-        if listed in (None, verdict):
-            return ""
-        what = "passes now" if verdict == "pass" else f"is {verdict} now"
-        return (
-            f"{case_id} · {step}: the baseline lists {listed}, but it {what}\n"
-            f"  remove or correct the entry in {self.path}, or rewrite it with --update-baseline"
-        )
-
     def stale(self, case_ids: Iterable[str]) -> list[str]:
         ids = set(case_ids)
         lost = [name for name in self._exact if name not in ids]
         lost += [glob.case for glob in self._globs if not any(map(glob.covers, ids))]
         return [f"{name}: matches no case in the corpus; remove the entry" for name in lost]
-
-    def choice_contradiction(self, choice: str, verdict: str) -> str:
-        if choice not in self.inconsistent or verdict == "choice-inconsistent":
-            return ""
-        return (
-            f"{choice}: the answers no longer contradict each other; remove it from 'inconsistent' in "
-            f"{self.path}"
-        )
 
 
 def own_baselines() -> dict[str, Path]:
@@ -105,15 +80,13 @@ def own_baselines() -> dict[str, Path]:
     return {name: path for name, path in named.items() if path.is_file()}
 
 
-def check_baseline_option(
-    given: Path | None, implementations: Sequence[object], *, read: bool = True
-) -> None:
+def check_baseline_option(given: Path, implementations: Sequence[object], *, read: bool = True) -> None:
     """Check the ``--baseline`` file. If ``read`` is false, the run only writes it. Raises KnownError."""
-    if given is not None and len(implementations) > 1:
+    if len(implementations) > 1:
         raise KnownError("--baseline applies to a single implementation; give exactly one --impl with it")
-    if given is not None and read:
+    if read:
         _read(given)
-    elif given is not None and given.exists():
+    elif given.exists():
         _document(given)
 
 

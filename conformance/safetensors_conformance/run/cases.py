@@ -19,8 +19,8 @@ from safetensors_corpus.repeating import Usage, usage_of
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
 from ..programs.files import Copies, scratch_folder, small_files, without
-from ..verdict.judge import cheaper, excesses
 from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, make_worker, retry_alone
+from .budget import cheaper, excesses
 
 MAX_IN_FLIGHT = 256
 """Maximum number of requests in flight, which nearly fills a pipe."""
@@ -180,7 +180,7 @@ class CaseRunner:
                 bad = result.outcome in UNSAFE or result.retry is not None
                 if bad and not self._input_change(item):
                     result = self._retry(item, step, result)
-                results[step] = self._within_budget(item, step, result)
+                results[step] = result if item.budget is None else self._within_budget(item, step, result)
         change = self._input_change(item)
         self._recheck_inputs = self._recheck_inputs or bool(change)
         return {step: self._retry_on_new_copy(item, step, change) for step in steps} if change else results

@@ -2,276 +2,131 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NoReturn
 
 from filelock import FileLock, Timeout
 
-from safetensors_corpus import Case
-from safetensors_corpus.judging.verdicts import effect_of, fails
-from safetensors_reference.rules.book import rule_book
-from safetensors_reports.causes import Cause, cause_lines, causes, describe_failures, mistakes_of
+from safetensors_corpus import Case, Manifest
 from safetensors_reports.causes.cause import MAX_SHOWN as MAX_CAUSES
-from safetensors_reports.causes.cause import described
+from safetensors_reports.causes.cause import (
+    Cause,
+    cause_lines,
+    causes,
+    described,
+)
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
-from safetensors_reports.known import KnownError
 from safetensors_reports.output import write_text
+from safetensors_reports.record.charges import recharge
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
-from safetensors_reports.record.run import RunRecord, selector_of
+from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of
 from safetensors_reports.record.summary import summary_lines
 from safetensors_reports.text import plural, visible
 
-from ..implementations.commands import InstallError
-from ..implementations.environment import prepare
 from ..implementations.selectors import Target
 from ..outcome import Implementation
-from ..verdict.judge import CaseVerdict, judge_choice, only_checks, wrongly_refused
-from ..verdict.message import explain_failure
-from ..worker.worker import StartError
-from .baseline import (
-    Baseline,
-    check_baseline_option,
-    due_by,
-    failing_steps,
-    load_baseline,
-    overdue_entries,
-    unexplained,
-    update,
-)
-from .cases import CaseRunner, GivenUpError
-from .results import ImplementationResults, ReportError, RunOptions, baseline_path, header_row, result_row
-from .session import Session
-
-MAX_SHOWN = 3
-"""How many cases with the same cause to show in full. Each further case gets one line."""
+from .baseline import check_baseline_option, due_by, failing_steps, unexplained, update
+from .session import ImplementationRun, RunOptions
 
 
-def smoke(session: Session, cases: Iterable[Case]) -> str | None:
-    """Run the smoke cases, which reveal a broken adapter. Return the problem, or None. Raises StartError."""
-    wrong: dict[str, list[str]] = {}
-    for case in cases:
-        if not case.smoke or case.expect is None:
-            continue
-        verdict = session.judge(case)
-        for step, judged in verdict.steps.items():
-            # If a written file breaks the rules, the writer is at fault, however basic the case is.
-            if step in ("write", "sharded") and judged.result.outcome == "accept":
-                continue
-            # A violated guarantee with the right content is not an adapter mistake, either.
-            if step == "device" and only_checks(judged):
-                continue
-            # A crash on a broken file is not an adapter mistake, because a wrong adapter fails on other
-            # files, too.
-            if judged.result.outcome == "crash" and case.expect.outcome == "reject":
-                continue
-            # The same is true of a correct rejection that raises an undocumented exception or costs too much.
-            if effect_of(judged.verdict) in ("exception", "cost"):
-                continue
-            if judged.verdict not in ("pass", "unsupported", "late-reject"):
-                got = judged.detail or judged.result.outcome
-                said = f"expected {case.expect.outcome}, got {visible(got, 500)}"
-                wrong.setdefault(said, []).append(f"{case.id} ({step})")
-    if not wrong:
-        return None
-    first = next(iter(wrong.values()))[0]
-    lines = []
-    for said, where in wrong.items():
-        names = where if len(where) <= 2 else [where[0], f"{len(where) - 1} more"]
-        lines.append(f"  {' and '.join(names)}: {said}")
-    selector, case_id = session.target.selector, first.split(" ", 1)[0]
-    connection = "call" if selector.startswith("exit:") else "adapter"
-    return "\n".join(
-        [
-            f"the {connection} of {selector!r} is probably wrong, because it fails the most basic files",
-            *lines,
-            f"run one of them alone: stc run --impl {shlex.quote(selector)} --case {case_id} --no-smoke",
-            "if the mistake is in the program under test, run everything with --no-smoke",
-        ]
-    )
+class ReportError(Exception):
+    """The report folder is unusable, or has become unusable. The message names the folder and the reason."""
 
 
-@dataclass(frozen=True)
-class Assessment:
-    """What a step's verdict means for the run. ``row`` is the result in the format of run records."""
+class ImplementationResults:
+    """Results of one implementation in one run. They are written to the record at ``path`` as they arrive."""
 
-    status: Literal["fine", "expected", "failed"]
-    row: dict[str, Any]
-    text: str = ""
-    contradicts_baseline: bool = False
-
-
-class ImplementationRun:
-    """A session with its smoke check and baseline. ``problem`` says why the implementation cannot run."""
-
-    def __init__(self, target: Target, options: RunOptions) -> None:
+    def __init__(self, target: Target, path: Path | None) -> None:
         self.target = target
-        self.options = options
-        self.session = Session(
-            CaseRunner(
-                target,
-                options.limits,
-                options.profile,
-                options.device,
-                max_hangs=options.max_hangs,
-                stop=options.stop,
-            )
-        )
-        self.implementation: Implementation | None = None
-        self.problem: str | None = None
-        self.baseline = Baseline(None)
-        self.baseline_error: str | None = None
-        self.header: dict[str, Any] | None = None
-        self._shown_causes: dict[tuple[str, ...], list[str]] = {}
-        try:
-            prepare(target.environment)
-            self.implementation = self._start()
-            self._load_baseline(self.implementation)
-            self.header = header_row(self.implementation, options, self.baseline.path)
-            if options.smoke:
-                self.problem = smoke(self.session, options.manifest.cases)
-        except (StartError, InstallError, GivenUpError) as err:
-            self.problem = str(err)
-        except BaseException:
-            self.close()
-            raise
+        self.path = path
+        self.header: dict[str, Any] = {}
+        self.results: list[dict[str, Any]] = []
+        self.choices: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        self.footer: dict[str, Any] | None = None
+        self._writer: RecordWriter | None = None
 
-    def _start(self) -> Implementation:
-        implementation = self.session.start()
-        if not implementation.steps:
-            how = (
-                "only loads onto devices; specify one: --device cuda:0"
-                if implementation.loads
-                else "only fetches files from servers; a sandbox needs --sandbox-net for that"
-            )
-            raise StartError(f"{self.target.selector!r} {how}")
-        return implementation
+    def add(self, message: Mapping[str, Any]) -> None:
+        """Add a message from a worker process and write it.
 
-    def _load_baseline(self, implementation: Implementation) -> None:
-        if not self.options.use_baseline:
-            return
-        path = baseline_path(self.target, self.options.baseline)
-        if self.options.baseline is None and not path.exists():
-            return
-        try:
-            self.baseline = load_baseline(
-                path, implementation.version, self.options.profile, self.options.device
-            )
-        except KnownError as err:
-            self.baseline_error = str(err)
-
-    def baseline_complaint(self) -> str | None:
-        """Return why the baseline fails the run: it is unusable, stale, or overdue for review."""
-        if self.baseline_error is not None:
-            return self.baseline_error
-        stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
-        if stale:
-            return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
-        late = overdue_entries(self.baseline, dt.datetime.now(dt.UTC).date())
-        if late:
-            return (
-                f"baseline {self.baseline.path}: review is overdue for {', '.join(e.case for e in late[:5])}"
-            )
-        return None
-
-    def choice_complaint(self, row: Mapping[str, str]) -> str:
-        if row["verdict"] == "choice-inconsistent" and row["choice"] not in self.baseline.inconsistent:
-            return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
-        return self.baseline.choice_contradiction(row["choice"], row["verdict"])
-
-    def verdict(self, case: Case) -> CaseVerdict:
-        """Run and judge a case once. Raises StartError, StoppedError and GivenUpError."""
-        try:
-            return self.session.judge(case)
-        except GivenUpError as err:
-            self.problem = str(err)
-            raise
-
-    def choices(self, cases: Iterable[Case]) -> dict[str, list[Case]]:
-        """Map each choice that the profile leaves open to those of its cases that can run."""
-        of_choice: dict[str, list[Case]] = {}
-        for case in cases:
-            if case.choice and self.session.runner.steps(case):
-                of_choice.setdefault(case.choice, []).append(case)
-        profile = self.options.profile
-        return {
-            choice.id: of_choice[choice.id]
-            for choice in rule_book().choices.values()
-            if choice.id in of_choice and choice.expected(profile) is None
+        If this raises ReportError, the message has still been added.
+        """
+        header = message.get("header")
+        rows: dict[str, list[Any]] = {
+            "result": self.results,
+            "choice": self.choices,
+            "problem": self.problems,
         }
+        try:
+            if header is not None and not self.header:
+                self.header = header
+                if self.path is not None:
+                    self._writer = RecordWriter(self.path)
+                    self._writer.write("header", header)
+            for kind, known in rows.items():
+                if kind in message and (kind != "problem" or message[kind] not in known):
+                    known.append(message[kind])
+                    if self._writer is not None:
+                        row = {"message": message[kind]} if kind == "problem" else message[kind]
+                        self._writer.write(kind, row)
+        except OSError as err:
+            self._abandon(err)
 
-    def choice_row(self, choice: str, cases: Sequence[Case]) -> dict[str, str]:
-        """Judge a choice. ``cases`` must include the cases of other rules that may cause a rejection."""
-        verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
-        others = {rule for one in verdicts for rule in one.case.rules[1:]}
-        related = [case for case in cases if case.rules[0] in others and self.session.runner.steps(case)]
-        refused = wrongly_refused(map(self.verdict, related))
-        verdict, detail = judge_choice(choice, verdicts, refused)
-        return {"choice": choice, "verdict": verdict, "detail": detail}
+    def _abandon(self, err: OSError) -> NoReturn:
+        path, self.path = self.path, None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        raise ReportError(f"{path}: {err.strerror or err}; the lines written so far are complete") from err
 
-    def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
-        judged = verdict.steps[step]
-        known = self.baseline.expected(verdict.case.id, step, judged.verdict)
-        row = result_row(verdict, step, known is not None)
-        if known is not None:
-            about = ", ".join(text for text in (known.why, known.issue) if text)
-            return Assessment(
-                "expected", row, f"known failure, {judged.verdict}: {about or 'no reason given'}"
-            )
-        if contradiction := self.baseline.contradiction(verdict.case.id, step, judged.verdict):
-            return Assessment("failed", row, contradiction, contradicts_baseline=True)
-        if fails(judged.verdict, strict=self.options.strict):
-            stderr = judged.result.stderr
-            profile, device = self.options.profile, self.options.device
-            implementation = self.session.start()
-            text = explain_failure(implementation, verdict.case, row, profile, device, stderr=stderr)
-            return Assessment("failed", row, text)
-        return Assessment("fine", row)
+    def finish(self, manifest: Manifest) -> None:
+        """Write the footer. A complete run has a result for each step of every case. Raises ReportError."""
+        expected = self.header["corpus"]["cases"] if self.header else 0
+        not_run = expected - self._complete_cases(manifest)
+        self.footer = {
+            "complete": expected > 0 and not_run == 0 and not self.problems,
+            "duration_s": round(sum(row["wall_ms"] for row in self.results) / 1000, 3),
+            "not_run": not_run if expected else len(manifest.cases),
+        }
+        if self._writer is not None:
+            try:
+                self._writer.write("footer", self.footer)
+            except OSError as err:
+                self._abandon(err)
+
+    def _complete_cases(self, manifest: Manifest) -> int:
+        """Count the cases with a result for each step, except heavy ones that the run did not include."""
+        known = self.header.get("implementation", {})
+        steps, areas = tuple(known.get("steps", ())), frozenset(known.get("areas", ()))
+        implementation = Implementation("", "", "", steps, areas=areas)
+        heavy = "heavy" not in self.header.get("corpus", {}).get("left_out", {})
+        done: dict[str, set[str]] = {}
+        for row in self.results:
+            done.setdefault(row["case"], set()).add(row["step"])
+        complete = 0
+        for name, there in done.items():
+            case = manifest.by_id[name]
+            wanted = implementation.steps_of(case)
+            complete += bool(wanted) and there.issuperset(wanted) and (heavy or not case.heavy)
+        return complete
 
     def close(self) -> None:
-        self.session.close()
+        """Close the record. Raises ReportError if another program removed or changed it."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            intact = writer.intact
+            writer.close()
+            if not intact:
+                raise ReportError(f"{self.path}: another program removed, replaced or changed this file")
 
-    def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
-        verdicts: dict[str, set[str]] = {}
-        for one in wrong:
-            if one.contradicts_baseline:
-                verdicts.setdefault(one.row["case"], set()).add(one.row["verdict"])
-        passing = [case for case, found in verdicts.items() if found == {"pass"}]
-        others = [case for case in verdicts if case not in passing]
-        return [
-            f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now; the "
-            f"first one is {cases[0]}; {self.baseline.path}"
-            for cases, does in (
-                (passing, ("passes", "pass")),
-                (others, ("fails differently", "fail differently")),
-            )
-            if cases
-        ]
-
-    def failure_text(self, failure: Assessment) -> str:
-        """Return the message of a failure, or a single line if its causes have been shown often enough."""
-        row, manifest = failure.row, self.options.manifest
-        keys, entry = mistakes_of(row, manifest), self.baseline.find(row["case"])
-        if self.options.full_failures or not keys or (entry is not None and row["step"] in entry.steps):
-            return failure.text
-        known = [self._shown_causes.setdefault(key, []) for key in keys]
-        if all(len(cases) >= MAX_SHOWN and row["case"] not in cases for cases in known):
-            label = self.target.selector if self.implementation is None else self.implementation.label
-            head = f"{visible(label, 80)} · {row['case']} · {row['step']}: {row['verdict'].upper()}"
-            why = visible(describe_failures(row, manifest), 200)
-            return f"{head}, as {known[0][0]} (same cause: {why})"
-        for cases in known:
-            if row["case"] not in cases and len(cases) < MAX_SHOWN:
-                cases.append(row["case"])
-        return failure.text
+    def record(self) -> RunRecord:
+        return RunRecord(self.header, recharge(self.results), self.choices, self.problems, self.footer)
 
 
 class Run:
@@ -287,7 +142,8 @@ class Run:
         self._written = False
         self._lock: FileLock | None = None
         self._runs: dict[str, ImplementationRun] = {}
-        check_baseline_option(options.baseline, list(self.targets), read=options.use_baseline)
+        if options.baseline is not None:
+            check_baseline_option(options.baseline, list(self.targets), read=options.use_baseline)
 
     def implementation(self, selector: str) -> ImplementationRun:
         """Return the run of one implementation, started on the first call. Raises StoppedError."""
@@ -419,7 +275,7 @@ class Run:
         lines = []
         owners: dict[Path, str] = {}
         for one in self.results.values():
-            path = baseline_path(one.target, given)
+            path = given or one.target.baseline
             begun = not path.exists()
             other = owners.setdefault(path, one.target.selector)
             if other != one.target.selector:

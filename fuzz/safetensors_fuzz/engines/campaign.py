@@ -24,8 +24,7 @@ from ..finding import Finding
 from ..grammar.grammar import MAX_FAULTS, Grammar
 from ..loop.cross_check import PairQuestion
 from ..loop.expectation import FileQuestion, opinion
-from ..loop.question import Examiner
-from ..loop.recorder import STAGES, Recorder, Settings, Tally
+from ..loop.recorder import STAGES, Examiner, Recorder, Settings, Tally
 from ..loop.subjects import PROVE, Slots, StepError, Subject, folder_in_memory, quick_header
 from ..plans import PLAN_KINDS, plan_of
 from ..plans.question import PlanError, mistake_of

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from safetensors_conformance.implementations.commands import InstallError
-from safetensors_conformance.implementations.environment import prepare
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reference.rules.book import ProfileName
@@ -69,7 +68,7 @@ class FuzzConfig:
         try:
             targets = [resolve(selector) for selector in dict.fromkeys(self.impls)]
             for target in targets:
-                prepare(target.environment)
+                target.prepare()
         except (SelectorError, InstallError) as err:
             raise RunError(str(err)) from err
         return targets

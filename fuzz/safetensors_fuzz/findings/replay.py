@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from safetensors_conformance.implementations.commands import InstallError
-from safetensors_conformance.implementations.environment import prepare
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
-from safetensors_conformance.verdict.judge import StepVerdict
+from safetensors_conformance.verdict import StepVerdict
 from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 from safetensors_corpus.judging.verdicts import kind_of, worst
 from safetensors_corpus.manifest import Case
@@ -142,7 +141,7 @@ def _compare_answers(answers: Sequence[Answer]) -> Iterator[Answer]:
 def _replay(finding: Finding, target: Target, times: int, limits: Limits, profile: str | None) -> Answer:
     selector = target.selector
     try:
-        prepare(target.environment)
+        target.prepare()
         worker = make_worker(target, limits)
         try:
             version = worker.start().version

@@ -12,7 +12,7 @@ from safetensors_corpus.features.tree import File, Obj, Value
 from safetensors_reference import explain
 from safetensors_reference.rules.book import ProfileName
 
-from .question import Cause, unknown
+from .recorder import Cause, unknown
 
 MAX_RUNS = 40
 MAX_CAUSES = 2

@@ -26,12 +26,10 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 from safetensors_reports.differences.signatures import signature_of
 
 from ..finding import AGREEMENT
-from .expectation import DIFFERENT_CONTENT, FileQuestion, kind_of_part
-from .question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
+from .expectation import DIFFERENT_CONTENT, HIGH_RANK, FileQuestion, kind_of_part
+from .recorder import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from .subjects import Subject
 
-MAX_RANK = 8
-"""Highest rank that every reader must support (SHP-10)."""
 BESIDE_ZERO = 7
 """Smallest replacement for large dimensions of an empty tensor. Distinct dimensions remain distinct."""
 _NAMES = frozenset(map(decode_string, FIELDS))
@@ -223,7 +221,7 @@ def _shape(shape: list[int], size: int, width: int) -> list[int]:
     """Return a shape with few dimensions (SHP-10). In an empty tensor, they are small (SHP-06, SHP-08)."""
     if 0 in shape and size > 0:
         return [size // width]
-    surplus = max(len(shape) - MAX_RANK, 0)
+    surplus = max(len(shape) - HIGH_RANK, 0)
     few = [prod(shape[: surplus + 1]), *shape[surplus + 1 :]] if surplus else shape
     large = sorted({dim for dim in few if dim >= BESIDE_ZERO}) if 0 in few else []
     return [BESIDE_ZERO + large.index(dim) if dim in large else dim for dim in few]

@@ -23,7 +23,7 @@ from safetensors_reports.text import message_class
 
 from ..finding import ADAPTER_ERROR, ANY_ANSWER, ENTRY
 from .attribution import cause_of_refusal
-from .question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
+from .recorder import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from .shrink import shrink
 from .subjects import content, quick_header
 

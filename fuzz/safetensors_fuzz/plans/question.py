@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from safetensors_conformance.verdict.judge import StepVerdict
+from safetensors_conformance.verdict import StepVerdict
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject
 from safetensors_corpus.author.file import Builder
 from safetensors_corpus.document import action_faults
@@ -25,7 +25,7 @@ from safetensors_reports.differences.signatures import signature_of
 from safetensors_reports.text import without_folders
 
 from ..finding import ADAPTER_ERROR, ENTRY
-from ..loop.question import Account, Cause, Examiner, Keys, Mistake, Question, unknown
+from ..loop.recorder import Account, Cause, Examiner, Keys, Mistake, Question, unknown
 from ..loop.shrink import simplest
 from .values import Dice, Plan, simpler
 

@@ -120,20 +120,16 @@ class NumpyFramework:
             text = f"the tensor has {len(info.shape)} dimensions, but NumPy supports only {MAX_RANK}"
             raise AccessError(f"tensor {quote(info.name)}: {text}", "LIM_RANK", "SHP-10")
         if not len(raw):
-            return self._empty(info, dtype)
+            try:
+                return np.empty(info.shape, dtype)
+            except (ValueError, OverflowError) as err:
+                text = f"NumPy does not support the shape {show_shape(info.shape)}: {reason(err)}"
+                raise AccessError(
+                    f"tensor {quote(info.name)}: {text}", "API_DTYPE_UNSUPPORTED", "SHP-08"
+                ) from err
         if data.ctypes.data % dtype.alignment:
             data = data.copy()
         return _writable(data).view(dtype).reshape(info.shape)
-
-    @staticmethod
-    def _empty(info: TensorInfo, dtype: np.dtype[Any]) -> Array:
-        try:
-            return np.empty(info.shape, dtype)
-        except (ValueError, OverflowError) as err:
-            text = f"NumPy does not support the shape {show_shape(info.shape)}: {reason(err)}"
-            raise AccessError(
-                f"tensor {quote(info.name)}: {text}", "API_DTYPE_UNSUPPORTED", "SHP-08"
-            ) from err
 
 
 def _writable(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

@@ -27,6 +27,8 @@ Device: TypeAlias = "str | int | torch.device"
 TORCH_DTYPES: dict[str, torch.dtype] = {
     code: getattr(torch, name) for code, name in ARRAY_TYPES.items() if hasattr(torch, name)
 }
+WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Maps sizes in bytes to integer types. torch and NumPy can copy all elements as such integers."""
 CODES: dict[torch.dtype, str] = {dtype: code for code, dtype in TORCH_DTYPES.items()}
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from ..arrays.buffers import cores
 from ..files.names import SourceError, is_address
@@ -19,8 +18,7 @@ from ..main import INTERRUPTED
 from ..rules.faults import shown_name
 from ..text import plural
 from .engine import Dask, Engine, EngineError, Pool, run
-from .results import ProcessedFiles, ResultsError, open_results
-from .row import NOT_READ
+from .results import NOT_READ, ProcessedFiles, ResultsError, decode_key, open_results
 from .work import AuditOptions, make_batches
 
 if TYPE_CHECKING:
@@ -35,15 +33,6 @@ ROUNDS = 16
 
 Large batches spend a smaller share of their time waiting for the last file.
 """
-
-
-class _RowVerdict(msgspec.Struct):
-    address: str
-    verdict: str
-    kind: str = "file"
-
-
-_verdict = msgspec.json.Decoder(_RowVerdict).decode
 
 
 class AuditCommand(click.Command):
@@ -221,7 +210,7 @@ class _AuditRun:
             with ProgressBar([] if len(self.processed) else local) as bar:
                 for rows in run(batches, self.options, self.engine):
                     _write_rows(results, rows)
-                    for row in map(_verdict, rows.splitlines()):
+                    for row in map(decode_key, rows.splitlines()):
                         self.counts[f"{row.kind} {row.verdict}"] += 1
                         if row.kind == "model":
                             self.processed.mark_rejudged(row.address)

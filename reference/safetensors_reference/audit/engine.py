@@ -25,7 +25,7 @@ import click
 
 from ..files.reading import NotReadError
 from ..rules.faults import shorten, shown_name
-from .row import encode_row, unread_row
+from .results import encode_row, unread_row
 from .work import Batch, audit_batch
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
-"""Result files of an audit: a JSON Lines file or a folder of Parquet files.
+"""Rows of an audit, each of which describes one file or one model, and the files that contain them.
 
-An interrupted audit can be resumed with either format.
+The rows are written to a JSON Lines file or to a folder of Parquet files. An interrupted audit can be resumed
+with either format.
 """
 
 from __future__ import annotations
@@ -12,33 +13,213 @@ import stat
 import sys
 from collections import Counter
 from contextlib import suppress
+from datetime import UTC, datetime
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
 
-from ..files.reading import listed
+from ..files.reading import NotRead, NotReadError, listed
 from ..rules.faults import shown_name
 from ..writing.atomic import NotSavedError, write_file
-from .row import Row, row_address, unicode
 
 if TYPE_CHECKING:
     from ..files.names import FileInput
 
+Verdict = Literal["valid", "invalid", "per-profile", NotRead]
+NOT_READ = get_args(NotRead)
+Count = Annotated[int, msgspec.Meta(ge=0)]
+MAX_TEXT = 200
+"""Maximum number of characters of a metadata key, a `format` value or a note in a row."""
 PART_ROWS = 50_000
 RETRYABLE = ("unreachable", "changed", "kills-worker")
-
-
 _START = b'{"address":"'
+
+
+class Profiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Verdict under each profile.
+
+    Attributes:
+        text: verdict under the written rules only.
+        official: verdict under the rules of the newest official release.
+        hardened: verdict under our recommendation for untrusted files.
+    """
+
+    text: Literal["valid", "invalid"]
+    official: Literal["valid", "invalid"]
+    hardened: Literal["valid", "invalid"]
+
+    @property
+    def verdict(self) -> Verdict:
+        answers = {self.text, self.official, self.hardened}
+        return "per-profile" if len(answers) > 1 else answers.pop()
+
+
+class Tally(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tensors of one dtype in a file.
+
+    Attributes:
+        dtype: code of the dtype.
+        tensors: number of tensors with this dtype.
+        bytes: total number of bytes in these tensors.
+    """
+
+    dtype: str
+    tensors: Count
+    bytes: Count
+
+
+class Writer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Properties of the header that depend on the program that wrote it.
+
+    Attributes:
+        fields: field names of the first entry in header order, joined by commas.
+        padding: number of spaces after the header object; at most 4,096 spaces are counted.
+        alignment: largest power of two up to 4,096 that divides the file position of the first data byte.
+        compact: whether the header object has no spaces between its tokens, judged by the first entry.
+        order: whether the header lists the tensors in the order of their bytes.
+        format: value of the metadata key `format`, cut off at 200 characters; null if there is no such key.
+    """
+
+    fields: str
+    padding: Count
+    alignment: Count
+    compact: bool
+    order: bool
+    format: str | None = None
+
+
+class Row(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Row for one file, or for one model with its index and shards. Unknown and unused fields are absent.
+
+    Attributes:
+        address: path or address of the file, or of the index of a model. Bytes that are not UTF-8 are
+            escaped, for example as `\\udcff`. If a name contains such a byte or `\\u`, each of its
+            backslashes is doubled.
+        time: time of the audit in UTC.
+        verdict: `valid` or `invalid` if all profiles agree, otherwise `per-profile`. Any other value is the
+            reason why the validity is unknown: `missing`, `refused` (no permission), `unreachable` (after
+            several attempts), `changed` (during the audit), `no-ranges` (the server sends only whole files),
+            `unreadable` (not a regular file, or a system error), `kills-worker` (every process that reads the
+            file dies).
+        kind: `file`, or `model` for an index with its shards.
+        size: size of the file in bytes; for a model, size of its index.
+        tag: ETag, digest or version from the store, or else the modification time; empty if there is neither.
+            A file with the same address, size and tag is not audited again.
+        profiles: verdict under each profile.
+        codes: sorted list of the fault codes reported under any profile, without duplicates.
+        rules: sorted list of the rules broken under any profile, without duplicates.
+        faults: number of faults reported under any profile; at most 10,000 are counted per file.
+        tensors: number of tensors.
+        dtypes: sorted list of the dtypes used, with the number of tensors and bytes of each.
+        data_bytes: size of the data buffer in bytes; for a model, the total for all shards.
+        header_bytes: length N of the header in bytes.
+        metadata_keys: keys of the metadata in header order; at most 64 keys, each cut off at 200 characters.
+        writer: properties of the header that depend on the program that wrote the file.
+        header_sha256: SHA-256 of the N header bytes.
+        shards: number of shards listed in the index of a model.
+        data_sha256: SHA-256 of the whole file; present only with `--data`.
+        odd_bools: number of bytes other than 0 and 1 in BOOL tensors; present only with `--data`.
+        requests: number of requests or reads, including repeated ones.
+        read: number of bytes read.
+        note: one line that says why the validity is unknown, or describes the first fault.
+        aligned_tensors: number of non-empty tensors that begin at a multiple of N; present only with
+            `--alignment N`.
+        aligned_bytes: number of bytes in these tensors; present only with `--alignment N`.
+        looks_like: kind of file that an invalid file or index looks like, such as `git-lfs`, `html` or
+            `cut-short`.
+    """
+
+    address: str
+    time: datetime
+    verdict: Verdict
+    kind: Literal["file", "model"]
+    size: Count | None = None
+    tag: str = ""
+    profiles: Profiles | None = None
+    codes: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    faults: Count = 0
+    tensors: Count | None = None
+    dtypes: tuple[Tally, ...] = ()
+    data_bytes: Count | None = None
+    header_bytes: Count | None = None
+    metadata_keys: tuple[str, ...] = ()
+    writer: Writer | None = None
+    header_sha256: str | None = None
+    shards: Count | None = None
+    data_sha256: str | None = None
+    odd_bools: Count | None = None
+    requests: Count = 0
+    read: Count = 0
+    note: str = ""
+    aligned_tensors: Count | None = None
+    aligned_bytes: Count | None = None
+    looks_like: str = ""
+
+
+_VALID = Profiles("valid", "valid", "valid")
+_INVALID = Profiles("invalid", "invalid", "invalid")
+_encoder = msgspec.json.Encoder()
+
+
+def encode_row(row: Row) -> bytes:
+    """Return a row as one line of JSON, including the newline. Never raises, whatever the row contains."""
+    address = row_address(row.address)
+    if address is not row.address:
+        row = msgspec.structs.replace(row, address=address)
+    try:
+        try:
+            return _encoder.encode(row) + b"\n"
+        except UnicodeEncodeError:  # the row contains text from a server, such as an ETag
+            return _encoder.encode(_unicode(row)) + b"\n"
+    except Exception as err:  # one row must not stop the audit
+        error = NotReadError("unreadable", f"this program failed: {type(err).__name__}: {err}")
+        return _encoder.encode(unread_row(address, error, None, "", row.kind)) + b"\n"
+
+
+def row_address(name: str) -> str:
+    if name.isascii() and "\\u" not in name:
+        return name
+    plain = unicode(name)
+    return plain if plain == name and "\\u" not in name else unicode(name.replace("\\", "\\\\"))
+
+
+def unicode(text: str) -> str:
+    """Return ``text`` with surrogates escaped. Names and HTTP fields may contain surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _unicode(value: Any) -> Any:
+    if isinstance(value, str):
+        return unicode(value)
+    if isinstance(value, tuple):
+        return tuple(map(_unicode, value))
+    if isinstance(value, msgspec.Struct):
+        fields = {name: _unicode(getattr(value, name)) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **fields)
+    return value
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def unread_row(
+    address: str, error: NotReadError, size: int | None, tag: str, kind: Literal["file", "model"] = "file"
+) -> Row:
+    note = shown_name(error.note, MAX_TEXT)
+    row = Row(address, now(), error.verdict, kind, size, tag, note=note)
+    return msgspec.structs.replace(row, requests=error.requests, read=error.received)
 
 
 class ResultsError(Exception):
     """Raised if results cannot be read or written. The message is a single line that identifies the file."""
 
 
-class _Key(msgspec.Struct):
+class RowKey(msgspec.Struct):
     """Fields of a row that determine whether a file must be audited again."""
 
     address: str
@@ -46,6 +227,9 @@ class _Key(msgspec.Struct):
     size: int | None = None
     tag: str | None = ""  # a column value may be missing
     kind: str | None = "file"
+
+
+decode_key = msgspec.json.Decoder(RowKey).decode
 
 
 class ProcessedFiles:
@@ -62,7 +246,7 @@ class ProcessedFiles:
     def __len__(self) -> int:
         return len(self._verdicts)
 
-    def add(self, key: _Key, retry: bool) -> None:
+    def add(self, key: RowKey, retry: bool) -> None:
         if retry and key.verdict in RETRYABLE:
             return
         verdict = sys.intern(f"{key.kind or 'file'} {key.verdict}")
@@ -145,11 +329,10 @@ class JsonlResults:
         return end
 
     def load_processed(self, processed: ProcessedFiles, retry: bool) -> None:
-        decode = msgspec.json.Decoder(_Key).decode
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
-                    processed.add(decode(line), retry)
+                    processed.add(decode_key(line), retry)
                 except (msgspec.DecodeError, ValueError, RecursionError) as err:
                     name = shown_name(self.path)
                     raise ResultsError(
@@ -217,11 +400,11 @@ class ParquetResults:
                     raise TypeError("not a regular file")
                 with parquet.ParquetFile(part) as file:
                     _check_columns(file.schema_arrow)
-                    for piece in file.iter_batches(columns=list(_Key.__struct_fields__)):
+                    for piece in file.iter_batches(columns=list(RowKey.__struct_fields__)):
                         if piece.column("address").null_count:
                             raise TypeError("a row has no address")
                         for values in piece.to_pylist():
-                            processed.add(_Key(**values), retry)
+                            processed.add(RowKey(**values), retry)
             # pyarrow raises ValueError if the text is not valid UTF-8.
             except (pa.ArrowException, OSError, TypeError, ValueError) as err:
                 raise ResultsError(
@@ -289,7 +472,7 @@ def schema() -> Any:
 
 def _check_columns(columns: Any) -> None:
     wanted = schema()
-    for name in _Key.__struct_fields__:
+    for name in RowKey.__struct_fields__:
         at = columns.get_field_index(name)
         if at < 0 or columns.field(at).type != wanted.field(name).type:
             raise TypeError(f"there is no column {name} of type {wanted.field(name).type}")

@@ -1,18 +1,25 @@
-"""Groups files into batches and audits each batch. Auditing never raises, whatever the files contain."""
+"""Groups files and models into batches and audits each batch.
+
+Auditing never raises, whatever the files contain.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import hashlib
+import re
+from collections import Counter
+from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from ..files.names import FileInput
 from ..files.reading import (
+    LARGEST,
     LocalFetcher,
     NotReadError,
     Requests,
@@ -23,16 +30,22 @@ from ..files.reading import (
 )
 from ..files.stores import fetcher_of
 from ..files.walk import MAX_MODEL_FOLDER
-from ..header.model import rows
-from .row import ModelIndex, encode_row, file_row, model_row, unread_row, whole_index
+from ..header.explain import explain_source
+from ..header.json_text import Abandon
+from ..header.model import aligned_share, rows
+from ..header.read import examine_source
+from ..model.index import INDEX_CAP, FaultCollector, read_index
+from ..model.read import ABSENT, Shard, check_shards
+from ..rules.faults import quote, shorten, shown_name
+from .results import MAX_TEXT, Profiles, Row, Tally, Writer, encode_row, now, unread_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from ..files.names import Folder
-    from ..files.reading import Fetcher
+    from ..files.reading import Fetcher, Head, NotRead
     from ..header.model import Header
-    from .row import Row, ShardRow
+    from ..rules.faults import Fault
 
 Thing = TypeVar("Thing")
 SLOW_SECONDS = 10.0
@@ -40,6 +53,12 @@ SLOW_SECONDS = 10.0
 LARGE_HEADER = 1 << 20
 BLOCK = 8 << 20
 _USUAL = bytes((0, 1))
+MAX_KEYS = 64
+MAX_PADDING = 4096
+_VALID = Profiles("valid", "valid", "valid")
+_INVALID = Profiles("invalid", "invalid", "invalid")
+ShardRow = tuple[Row, "Header | None"]
+"""Row and header of a shard. The header is None if it has faults or was not read."""
 
 
 class Batch(NamedTuple):
@@ -312,3 +331,203 @@ async def _read_data(fetcher: Fetcher, item: FileInput, row: Row, header: Header
         requests=row.requests + requests.count,
         read=row.read + data.at,
     )
+
+
+def file_row(head: Head, alignment: int | None = None) -> tuple[Row, Header | None]:
+    """Return the row of a file and its header, which is None if the file has faults.
+
+    If ``alignment`` is given, count the tensors that are aligned to this number of bytes.
+    """
+    seen = examine_source(head, "hardened")
+    header = seen.header
+    profiles = _VALID
+    faults: list[Fault] = []
+    if header is None or seen.tolerated:
+        profiles, faults = _judged(head, seen.faults, seen.tolerated)
+    fields: dict[str, Any] = fault_fields(faults)
+    if seen.looks_like is not None:
+        fields["looks_like"] = seen.looks_like.kind
+    length = int.from_bytes(head.data[:8], "little")
+    if 0 < length <= len(head.data) - 8:
+        digest = hashlib.sha256(memoryview(head.data)[8 : 8 + length]).hexdigest()
+        fields |= {"header_bytes": length, "header_sha256": digest}
+    if header is not None:
+        tallies, ordered = _tallies(header)
+        fields |= {
+            "tensors": len(header.tensors),
+            "dtypes": tallies,
+            "data_bytes": header.data_size,
+            "metadata_keys": tuple(shorten(key, MAX_TEXT) for key in islice(header.metadata or (), MAX_KEYS)),
+            "writer": _writer(head.data, header, ordered),
+        }
+        if alignment is not None:
+            share = aligned_share(header, alignment)
+            fields |= {"aligned_tensors": share.tensors, "aligned_bytes": share.bytes}
+    row = Row(
+        address=head.name,
+        time=now(),
+        verdict=profiles.verdict,
+        kind="file",
+        size=head.size,
+        tag=head.tag,
+        profiles=profiles,
+        requests=head.requests,
+        read=head.received,
+        **fields,
+    )
+    return row, header
+
+
+def fault_fields(faults: Iterable[Fault]) -> dict[str, Any]:
+    faults = list(faults)
+    return {
+        "codes": tuple(sorted({f.code for f in faults})),
+        "rules": tuple(sorted({f.rule for f in faults})),
+        "faults": len(faults),
+        "note": shown_name(faults[0].message, MAX_TEXT) if faults else "",
+    }
+
+
+def _judged(head: Head, faults: list[Fault], tolerated: list[Fault]) -> tuple[Profiles, list[Fault]]:
+    # Profiles differ only where the rules leave a choice, so most files need only one explanation.
+    if all(fault.choice is None for fault in (*faults, *tolerated)):
+        return _INVALID, faults
+    answers: dict[str, Literal["valid", "invalid"]] = {"hardened": "invalid" if faults else "valid"}
+    every = dict.fromkeys([*faults, *tolerated])
+    for profile in ("text", "official"):
+        seen = explain_source(head, profile)
+        answers[profile] = "invalid" if seen.faults else "valid"
+        every.update(dict.fromkeys(seen.faults))
+    return Profiles(**answers), list(every)
+
+
+def _tallies(header: Header) -> tuple[tuple[Tally, ...], bool]:
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    ordered, last = True, (0, 0)
+    for _, dtype, _, begin, end in rows(header.tensors):
+        counts[dtype] += 1
+        sizes[dtype] += end - begin
+        ordered = ordered and last <= (begin, end)
+        last = begin, end
+    return tuple(Tally(d, counts[d], sizes[d]) for d in sorted(counts)), ordered
+
+
+_FIELD = re.compile(rb'"(dtype|shape|data_offsets)"[ \t\r\n]*:[ \t\r\n]*(?:"[^"]*"|\[[^\]]*\])')
+
+
+def _writer(data: bytes, header: Header, ordered: bool) -> Writer:
+    end = header.data_start
+    tail = data[max(8, end - MAX_PADDING) : end]
+    fields, compact = _first_entry(data, header)
+    form = None if header.metadata is None else header.metadata.get("format")
+    return Writer(
+        fields,
+        len(tail) - len(tail.rstrip(b" ")),
+        min(end & -end, 4096),
+        compact,
+        ordered,
+        None if form is None else shorten(form, MAX_TEXT),
+    )
+
+
+def _first_entry(data: bytes, header: Header) -> tuple[str, bool]:
+    at = data.find(b'"data_offsets"', 8)
+    if at < 0 or not header.tensors:
+        return "", b" " not in data[8 : header.data_start].rstrip(b" ")
+    start = data.rfind(b"{", 8, at)
+    text = data[start : data.find(b"}", at) + 1]
+    return ",".join(name.decode() for name in _FIELD.findall(text)), b'": ' not in text and b", " not in text
+
+
+class ModelIndex:
+    """An index that was read without its shards. ``text`` is None if the index has no usable weight_map."""
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.findings = FaultCollector()
+        self.text = read_index(head, self.findings)
+        head.data = b""  # keeping the text of many indexes would use too much memory
+
+    @property
+    def names(self) -> list[str]:
+        return [] if self.text is None else [name for name, m in self.text.shards.items() if m.usable]
+
+
+def whole_index(_: bytes, size: int) -> int:
+    return size if size <= INDEX_CAP else 0
+
+
+def model_row(index: ModelIndex, shards: Mapping[str, ShardRow]) -> Row:
+    """Return the row of a model.
+
+    ``shards`` contains all shards that may be opened, including missing shards.
+    """
+    for name, (row, _) in shards.items():
+        if row.profiles is None and row.verdict != "missing":
+            note = f"shard {quote(name)}: {row.note}"
+            raise NotReadError(cast("NotRead", row.verdict), note, index.head.requests, index.head.received)
+    faults = _index_faults(index, shards)
+    rows = [row for row, _ in shards.values()]
+    profiles = _model_profiles(bool(faults), rows)
+    about = fault_fields(faults)
+    for part in ("codes", "rules"):
+        about[part] = tuple(sorted({*about[part], *(word for row in rows for word in getattr(row, part))}))
+    about["faults"] = len(faults) + sum(row.faults for row in rows)
+    about["note"] = about["note"] or next((row.note for row in rows if row.codes), "")
+    head = index.head
+    if sum(row.data_bytes or 0 for row in rows) > LARGEST:  # servers may report false sizes
+        raise NotReadError(
+            "unreachable", "the sizes of the shards add up to an impossible total", head.requests
+        )
+    sizes = [row.data_bytes for row in rows if row.data_bytes is not None]
+    return Row(
+        head.name,
+        now(),
+        profiles.verdict,
+        "model",
+        head.size,
+        head.tag,
+        profiles=profiles,
+        tensors=None if index.text is None else len(index.text.weight_map),
+        dtypes=_model_tallies(rows),
+        data_bytes=sum(sizes) if len(sizes) == len(rows) and index.text is not None else None,
+        shards=None if index.text is None else len(index.text.shards),
+        requests=head.requests,
+        read=head.received,
+        looks_like="" if index.findings.looks_like is None else index.findings.looks_like.kind,
+        **about,
+    )
+
+
+def _index_faults(index: ModelIndex, shards: Mapping[str, ShardRow]) -> list[Fault]:
+    """Return the faults of an index, except those inside its shards, which appear in the shards' rows."""
+
+    def lookup(name: str) -> Shard:
+        row, header = shards[name]
+        return ABSENT if row.verdict == "missing" else Shard(header)
+
+    if index.text is not None:
+        with suppress(Abandon):  # there are too many faults, so the rest is omitted
+            check_shards(index.text, lookup, index.findings)
+    return sorted(index.findings.faults, key=lambda fault: fault.start)
+
+
+def _model_profiles(broken: bool, rows: Iterable[Row]) -> Profiles:
+    profiles = [row.profiles for row in rows if row.profiles is not None]
+    return Profiles(
+        *(
+            "invalid" if broken or any(getattr(p, name) == "invalid" for p in profiles) else "valid"
+            for name in Profiles.__struct_fields__
+        )
+    )
+
+
+def _model_tallies(rows: Iterable[Row]) -> tuple[Tally, ...]:
+    tensors: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for row in rows:
+        for tally in row.dtypes:
+            tensors[tally.dtype] += tally.tensors
+            sizes[tally.dtype] += tally.bytes
+    return tuple(Tally(dtype, tensors[dtype], sizes[dtype]) for dtype in sorted(tensors))

@@ -9,8 +9,9 @@ import os
 import uuid
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
+
+from ..rules.book import rule_book_digest
 
 if TYPE_CHECKING:
     from ..model.judge import Status
@@ -69,17 +70,6 @@ class CheckRecord:
         if self.failed or not items or any(item.status != "valid" for item in items):
             return "FAILED"
         return "WARNED" if any(file.warned for file in self.files) else "PASSED"
-
-
-def rule_book_digest() -> str:
-    """Return the SHA-256 of the concatenation of rules.toml and choices.toml.
-
-    Audit reports use the same digest.
-    """
-    package = files("safetensors_reference.rules")
-    return hashlib.sha256(
-        b"".join(package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
-    ).hexdigest()
 
 
 def statement_text(checked: CheckRecord) -> str:

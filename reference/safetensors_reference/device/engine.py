@@ -9,10 +9,14 @@ streams have to wait for the caller's stream, as usual in torch.
 
 from __future__ import annotations
 
+import os
 import platform
 import traceback
 from collections.abc import Iterable
-from typing import Protocol
+from contextlib import suppress
+from operator import index as as_int
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +24,11 @@ import torch
 
 from ..arrays.buffers import Pages
 from ..rules.errors import AccessError, SafetensorsError
-from .numa import checked_cpus, cpus_near
+from ..rules.faults import shown
 
 PAGE = 4096
 POPULATE = 64 << 10
+SYSFS = Path("/sys")
 
 
 class DeviceError(SafetensorsError, RuntimeError):
@@ -42,90 +47,33 @@ def release_frames(err: BaseException, handled: BaseException | None = None) -> 
             pending += [item.__cause__, item.__context__]
 
 
-class Mark(Protocol):
-    """A point in a queue of work, like ``torch.Event``."""
-
-    def query(self) -> bool: ...
-
-    def synchronize(self) -> None: ...
-
-
-class Lane(Protocol):
-    """The copies of one worker thread, which run in order."""
-
-    def host_view(self, target: torch.Tensor) -> memoryview | None: ...
-
-    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark: ...
-
-    def drain(self) -> None: ...
-
-    def close(self) -> None:
-        """Make the caller's stream wait for all queued copies."""
-        ...
-
-
-class Engine(Protocol):
-    """The device of a single load."""
-
-    device: torch.device
-    pinned: bool
-    cpus: frozenset[int] | None
-    """CPUs on which workers run, or None for all."""
-
-    def staging(self, size: int) -> torch.Tensor:
-        """Return page-aligned host memory for copies, as uint8[size]."""
-        ...
-
-    def allocate(self, size: int) -> torch.Tensor:
-        """Return device memory aligned to ``plan.MAX_ALIGN``, as uint8[size]."""
-        ...
-
-    def ready(self) -> None:
-        """Mark the point at which all memory has been allocated.
-
-        Lanes that are opened later wait for all work queued before this point.
-        """
-        ...
-
-    def settle(self) -> None:
-        """Wait until previous owners have stopped using the memory.
-
-        This is necessary for readers that write to the memory without a lane.
-        """
-        ...
-
-    def lane(self) -> Lane: ...
-
-
-class _FinishedMark:
-    """A mark for work that is already complete."""
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None:
-        return None
+def _tensor(pages: Pages, size: int) -> torch.Tensor:
+    if not size:
+        return torch.empty(0, dtype=torch.uint8, device="cpu")
+    return torch.frombuffer(pages.new(size), dtype=torch.uint8)
 
 
 class CpuLane:
-    """Copies immediately, using NumPy, which releases the GIL and starts no threads."""
+    """The copies of one worker thread, which are complete at once.
+
+    NumPy makes the copies, because it releases the GIL and starts no threads.
+    """
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._done = _FinishedMark()
 
     def host_view(self, target: torch.Tensor) -> memoryview | None:
         return self._populated(target).data
 
-    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
+    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> torch.Event | None:
         np.copyto(self._populated(target), staged.numpy())
-        return self._done
+        return None
 
     def drain(self) -> None:
-        """Do nothing, because copies are already complete."""
+        """Do nothing, because no copy is pending."""
 
     def close(self) -> None:
-        """Do nothing, because copies are already complete."""
+        """Do nothing, because no copy is pending."""
 
     def _populated(self, target: torch.Tensor) -> npt.NDArray[np.uint8]:
         into: npt.NDArray[np.uint8] = target.numpy()
@@ -135,7 +83,10 @@ class CpuLane:
 
 
 class CpuEngine:
-    """Allocates memory in this process. The threads that copy data share the cost of page faults."""
+    """Allocates memory in this process. The threads that copy data share the cost of page faults.
+
+    ``cpus`` are the CPUs on which the workers run, or None for all.
+    """
 
     pinned = False
 
@@ -156,12 +107,14 @@ class CpuEngine:
     def settle(self) -> None:
         """Do nothing, because new memory has no previous owners."""
 
-    def lane(self) -> Lane:
+    def lane(self) -> CpuLane:
         return CpuLane(self.pages)
 
 
 class AcceleratorLane:
-    """A stream, which becomes the current stream of the thread that creates the lane.
+    """The copies of one worker thread, which run in order on a stream.
+
+    The stream becomes the current stream of the thread that creates the lane.
 
     On CUDA, the priority of the stream prevents the device from alternating between this stream and those of
     torch and NCCL.
@@ -179,18 +132,19 @@ class AcceleratorLane:
     def host_view(self, target: torch.Tensor) -> memoryview | None:  # noqa: ARG002
         return None
 
-    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Mark:
+    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> torch.Event | None:
+        """Queue a copy, and return an event for its end."""
         target.copy_(staged, non_blocking=True)
         # A blocking event sleeps instead of spinning, which leaves the CPU cores to the readers.
         event = torch.Event(device=self._stream.device, blocking=True)
         event.record(self._stream)
-        mark: Mark = event
-        return mark
+        return event
 
     def drain(self) -> None:
         self._stream.synchronize()
 
     def close(self) -> None:
+        """Make the caller's stream wait for all queued copies."""
         self._caller.wait_stream(self._stream)
 
 
@@ -209,6 +163,7 @@ class AcceleratorEngine:
         self._start: torch.Event | None = None
 
     def staging(self, size: int) -> torch.Tensor:
+        """Return page-aligned host memory for copies, as uint8[size]."""
         memory = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
         # torch may be configured to pin memory from malloc, which is not page-aligned
         if memory.data_ptr() % PAGE:
@@ -217,24 +172,38 @@ class AcceleratorEngine:
         return memory
 
     def allocate(self, size: int) -> torch.Tensor:
+        """Return device memory aligned to ``plan.MAX_ALIGN``, as uint8[size]."""
         # Other threads could not write to a tensor that was created in inference mode.
         with torch.inference_mode(False):
             return torch.empty(size, dtype=torch.uint8, device=self.device)
 
     def ready(self) -> None:
+        """Mark the point at which all memory has been allocated.
+
+        Lanes that are opened later wait for all work queued before this point.
+        """
         if self.cpus is None:
             self.cpus = cpus_near(self.device)
         self._caller = torch.accelerator.current_stream(self.device)
         self._start = self._caller.record_event()
 
     def settle(self) -> None:
+        """Wait until previous owners have stopped using the memory.
+
+        This is necessary for readers that write to the memory without a lane.
+        """
         assert self._caller is not None
         self._caller.synchronize()
 
-    def lane(self) -> Lane:
+    def lane(self) -> AcceleratorLane:
         assert self._caller is not None
         assert self._start is not None
         return AcceleratorLane(self.device, self._caller, self._start)
+
+
+Lane = CpuLane | AcceleratorLane
+Engine = CpuEngine | AcceleratorEngine
+"""The device of a single load."""
 
 
 def open_engine(device: str | torch.device | None, cpus: Iterable[int] | None = None) -> Engine:
@@ -279,7 +248,41 @@ def identity_of(device: torch.device) -> str | None:
     return str(identity or f"{platform.node()} {device}")
 
 
-def _tensor(pages: Pages, size: int) -> torch.Tensor:
-    if not size:
-        return torch.empty(0, dtype=torch.uint8, device="cpu")
-    return torch.frombuffer(pages.new(size), dtype=torch.uint8)
+def checked_cpus(cpus: Iterable[int]) -> frozenset[int]:
+    """Return the CPUs that a caller chose. Raises AccessError if this process is not allowed to use them."""
+    try:
+        given = list(cpus)
+        chosen = frozenset(map(as_int, given))
+        usable = hasattr(os, "sched_getaffinity") and chosen <= os.sched_getaffinity(0)
+        known = usable and not any(isinstance(cpu, bool) for cpu in given)
+    except TypeError:
+        known = False
+    if not known or not chosen:
+        raise AccessError(f"cpus must be numbers of CPUs that this process may use, not {shown(cpus)}")
+    return chosen
+
+
+def cpus_near(device: torch.device) -> frozenset[int] | None:
+    """Return the usable CPUs of the NUMA node of an accelerator, or None if the system does not report it.
+
+    On machines with several NUMA nodes, copies from other nodes are slower. torch reports the PCI address of
+    CUDA devices, which initializes CUDA.
+    """
+    properties: Any = getattr(torch.get_device_module(device), "get_device_properties", lambda _index: None)
+    found = properties(device.index)
+    with suppress(OSError, ValueError, AttributeError):
+        address = f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
+        node = int((SYSFS / "bus/pci/devices" / address / "numa_node").read_text("ascii"))
+        if node >= 0:
+            cpus = parse_list((SYSFS / f"devices/system/node/node{node}/cpulist").read_text("ascii"))
+            return frozenset(cpus & os.sched_getaffinity(0)) or None
+    return None
+
+
+def parse_list(text: str) -> set[int]:
+    """Parse a list of the form ``0-3,8``. Raises ValueError."""
+    out: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        out.update(range(int(first), int(last or first) + 1))
+    return out

@@ -35,10 +35,9 @@ def import_kvikio() -> Any:
 
 def fill(kvikio: Any, source: PathSource, segments: Sequence[Segment], memory: torch.Tensor) -> None:
     """Fill ``memory`` with the segments of an open file. Raises UnreadableError or DeviceError."""
-    if not segments:
-        return
-    reading = _KvikioRead(kvikio, source, segments, memory)
-    run_threads([reading.run], reading.stop.set, reading.errors)
+    if segments:
+        reading = _KvikioRead(kvikio, source, segments, memory)
+        run_threads([reading.run], reading.stop.set, reading.errors)
 
 
 class _KvikioRead:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -196,7 +196,11 @@ def _load_group(
     files: Sequence[_File], engine: Engine, kvikio: Any, settings: _LoadOptions
 ) -> dict[str, TorchTensor]:
     with ExitStack() as stack:
-        readers = [] if settings.gds else [_reader(file, settings, stack) for file in files]
+        sources = [] if settings.gds else [file.source for file in files]
+        readers: list[Reader] = [
+            stack.enter_context(DirectReader(source)) if settings.direct else PlainReader(source)
+            for source in sources
+        ]
         buffers = [_buffer(file, engine, settings) for file in files]
         ready(engine)
         if settings.gds:
@@ -204,10 +208,20 @@ def _load_group(
             for file, buffer in zip(files, buffers, strict=True):
                 by_gds.fill(kvikio, file.source, file.plan.segments, buffer)
         else:
-            transfer(_targets(files, readers, buffers), engine, settings.threads, settings.chunk)
+            targets = [
+                Target(reader, file.plan.segments, buffer)
+                for file, reader, buffer in zip(files, readers, buffers, strict=True)
+            ]
+            transfer(targets, engine, settings.threads, settings.chunk)
         for file in files:
             check_unchanged(file.source)
-        return _tensors(files, buffers, settings)
+        tensors: dict[str, TorchTensor] = {}
+        for file, buffer in zip(files, buffers, strict=True):
+            with creating_tensors(file.source.name, buffer):
+                for name, tensor in make_views(file.plan.rows, buffer).items():
+                    converted = _converted(tensor, settings.dtype, settings.all_dtypes)
+                    tensors[name] = _cloned(converted) if settings.clone else converted
+        return tensors
 
 
 def _buffer(file: _File, engine: Engine, settings: _LoadOptions) -> torch.Tensor:
@@ -293,12 +307,6 @@ def check_rows(
         )
 
 
-def _reader(file: _File, settings: _LoadOptions, stack: ExitStack) -> Reader:
-    reader: Reader = DirectReader(file.source) if settings.direct else PlainReader(file.source)
-    stack.callback(reader.close)
-    return reader
-
-
 def allocate(name: str, size: int, engine: Engine, cleared: bool = False) -> torch.Tensor:
     try:
         buffer = engine.allocate(size)
@@ -333,31 +341,14 @@ def transfer(
     Transfer(targets, engine, ring, chunk).run(min(threads, -(-total // chunk)))
 
 
-def _targets(
-    files: Sequence[_File], readers: Sequence[Reader], buffers: Sequence[torch.Tensor]
-) -> list[Target]:
-    return [
-        Target(reader, file.plan.segments, buffer)
-        for file, reader, buffer in zip(files, readers, buffers, strict=True)
-    ]
-
-
-def _tensors(
-    files: Sequence[_File], buffers: Sequence[torch.Tensor], settings: _LoadOptions
-) -> dict[str, TorchTensor]:
-    out: dict[str, TorchTensor] = {}
-    for file, buffer in zip(files, buffers, strict=True):
-        try:
-            tensors = make_views(file.plan.rows, buffer)
-            if settings.dtype is not None or settings.clone:
-                for name, tensor in tensors.items():
-                    converted = _converted(tensor, settings.dtype, settings.all_dtypes)
-                    tensors[name] = _cloned(converted) if settings.clone else converted
-        except (RuntimeError, MemoryError) as err:
-            where = f"{file.source.name}: cannot create the tensors on {buffer.device}"
-            raise DeviceError(f"{where}: {reason(err)}") from err
-        out.update(tensors)
-    return out
+@contextmanager
+def creating_tensors(name: str, buffer: torch.Tensor) -> Iterator[None]:
+    """Convert errors of torch in the ``with`` block to DeviceError."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as err:
+        where = f"{name}: cannot create the tensors on {buffer.device}"
+        raise DeviceError(f"{where}: {reason(err)}") from err
 
 
 def _converted(tensor: TorchTensor, dtype: torch.dtype | None, all_dtypes: bool) -> TorchTensor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 from ..rules.errors import AccessError
 from ..source import Descriptor, PathSource, UnreadableError, shorter
@@ -20,28 +19,10 @@ MAX_PIECES = max(16, os.sysconf("SC_IOV_MAX")) if hasattr(os, "sysconf") else 16
 HINT = "load without direct=True"
 
 
-class Reader(Protocol):
-    """Reads one open file. ``in_place`` is True if each chunk begins at the start of its slot."""
-
-    source: PathSource
-    in_place: bool
-
-    def chunks(self, segments: Iterable[Segment], chunk: int) -> Iterator[Chunk]: ...
-
-    def fill(self, chunk: Chunk, view: memoryview) -> int:
-        """Read a chunk into a slot and return the position of the chunk in the slot.
-
-        Raises UnreadableError.
-        """
-        ...
-
-    def close(self) -> None: ...
-
-
 class PlainReader:
     """Reads through the page cache. Each run of file bytes is read and scattered by one system call."""
 
-    in_place = True
+    in_place = True  # each chunk begins at the start of its slot
 
     def __init__(self, source: PathSource) -> None:
         self.source = source
@@ -50,6 +31,7 @@ class PlainReader:
         return cut(segments, chunk)
 
     def fill(self, chunk: Chunk, view: memoryview) -> int:
+        """Read a chunk into a slot, and return 0, its position there. Raises UnreadableError."""
         end = 0
         for read in chunk.reads:
             for at, length in read.pieces:
@@ -58,9 +40,6 @@ class PlainReader:
                 end = at + length
             _scatter(self.source, read.file_at, [view[at : at + length] for at, length in read.pieces])
         return 0
-
-    def close(self) -> None:
-        """Do nothing, because the reader does not have its own descriptor."""
 
 
 class DirectReader(Descriptor):
@@ -115,6 +94,9 @@ class DirectReader(Descriptor):
                 )
             done += count - count % PAGE
         return at - low
+
+
+Reader = PlainReader | DirectReader
 
 
 def _scatter(source: PathSource, file_at: int, pieces: Sequence[memoryview]) -> None:

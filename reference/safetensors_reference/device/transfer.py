@@ -26,7 +26,7 @@ import torch
 
 from ..rules.errors import AccessError, SafetensorsError, reason
 from ..rules.faults import shown
-from .engine import PAGE, DeviceError, Engine, Lane, Mark, release_frames
+from .engine import PAGE, DeviceError, Engine, Lane, release_frames
 from .plan import Chunk, Segment
 from .readers import Reader
 
@@ -36,12 +36,12 @@ MAX_RING = 1 << 50
 
 
 class Slot:
-    """Page-aligned staging memory. ``mark`` is the end of its last copy, or None if no copy is pending."""
+    """Page-aligned staging memory. ``mark`` is an event for the end of its last copy, or None."""
 
     def __init__(self, memory: torch.Tensor) -> None:
         self.memory = memory
         self.view = memoryview(memory.numpy())
-        self.mark: Mark | None = None
+        self.mark: torch.Event | None = None
 
     def idle(self) -> bool:
         try:

@@ -122,7 +122,9 @@ def explain_source(
 
 
 def _with_likeness(out: Explanation, source: Source) -> Explanation:
-    if out.faults:
+    # If the data buffer has the right size, the file is neither cut short nor of another kind.
+    codes = {fault.code for fault in out.faults}
+    if codes and (out.data_start is None or codes & {"OFF_OUT_OF_BOUNDS", "OFF_TRAILING"}):
         out.looks_like = find_likeness(source, out.faults, out.ranges, out.data_start)
     return out
 

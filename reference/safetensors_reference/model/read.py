@@ -188,27 +188,21 @@ def explain_index_source(source: Source, profile: ProfileName, lookup: ShardLook
     """
     check_profile(profile)
     out = IndexExplanation(source.name, source.size, profile)
+    findings = FaultCollector(out.faults, out.tolerated, out.notes)
     try:
-        return _explain(source, out, lookup)
+        index = read_index(source, findings)
+        if index is not None:
+            out.weight_map = {name: m.shard for name, m in index.weight_map.items() if m.shard is not None}
+            out.metadata = index.metadata
+            headers, out.unread = check_shards(index, lookup, findings)
+            out.sizes = {name: header.data_size for name, header in headers.items()}
+    except Abandon:
+        assert findings.full
     except MemoryError:
         # The findings that were collected before memory ran out are lost.
         text = "there is not enough memory to read the index and its shards"
         fault = Fault("LIM_MEMORY", "LIM-06", text, 0, source.size)
         return IndexExplanation(source.name, source.size, profile, [fault], complete=False)
-
-
-def _explain(source: Source, out: IndexExplanation, lookup: ShardLookup) -> IndexExplanation:
-    findings = FaultCollector(out.faults, out.tolerated, out.notes)
-    index = read_index(source, findings)
-    if index is not None:
-        out.weight_map = {name: m.shard for name, m in index.weight_map.items() if m.shard is not None}
-        out.metadata = index.metadata
-        try:
-            headers, out.unread = check_shards(index, lookup, findings)
-        except Abandon:
-            assert findings.full
-        else:
-            out.sizes = {name: header.data_size for name, header in headers.items()}
     out.complete, out.looks_like = not findings.full, findings.looks_like
     findings.sort()
     return out

@@ -124,6 +124,16 @@ def _by_id(name: str, raw: object, rows_type: type[list[Any]]) -> dict[str, Any]
     return found
 
 
+def rule_book_digest() -> str:
+    """Return the SHA-256 of rules.toml and choices.toml, concatenated."""
+    import hashlib
+    from importlib.resources import files
+
+    package = files("safetensors_reference.rules")
+    texts = (package.joinpath(name).read_bytes() for name in ("rules.toml", "choices.toml"))
+    return hashlib.sha256(b"".join(texts)).hexdigest()
+
+
 @cache
 def rule_book() -> RuleBook:
     """Return the rule book, which is loaded once per process.

@@ -161,26 +161,6 @@ def _render(template: str, book: RuleBook) -> str:
     return env.get_template(template).render(book=book, points=sorted(book.points.items()))
 
 
-SCHEMA_CODES = (
-    "HDR_NOT_OBJECT",
-    "ENT_NOT_OBJECT",
-    "ENT_MISSING_FIELD",
-    "ENT_UNKNOWN_FIELD",
-    "ENT_BAD_INTEGER",
-    "DTY_BAD_TYPE",
-    "DTY_UNKNOWN",
-    "SHP_BAD_TYPE",
-    "OFF_BAD_PAIR",
-    "MET_NOT_MAP",
-    "MET_VALUE_NOT_STRING",
-)
-"""Fault codes that the schema detects. It rejects a parsed header if and only if the header has one of these
-faults.
-
-There are two exceptions. For ENT_BAD_INTEGER, the schema checks values but not their spelling (1.0 and -0 are
-integers to a schema). Unlike a reader, the schema does not limit the nesting depth.
-"""
-
 BEYOND = (
     "This schema covers only part of the rules and does not replace them. It cannot detect duplicate "
     "keys, the spelling of a number (1.0, 1e0, -0), invalid UTF-8, a byte-order mark, whitespace before "

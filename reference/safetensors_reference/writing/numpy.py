@@ -68,15 +68,15 @@ def _raw(array: Array, code: str) -> memoryview:
 
 def _packed(name: str, tensor: PackedTensor[Any]) -> TensorData:
     raw = tensor.raw
-    if not isinstance(raw, np.ndarray) or raw.dtype != np.uint8 or raw.ndim != 1:
-        raise tensor_error(
-            name, "raw must be a one-dimensional array of uint8", "WRT_SIZE_MISMATCH", "WRT-17"
-        )
-    check_packed(name, tensor)
+    flat = isinstance(raw, np.ndarray) and raw.dtype == np.uint8 and raw.ndim == 1
+    check_packed(name, tensor, "array", flat)
     return TensorData(name, tensor.dtype, tensor.shape, DeferredBytes(raw.nbytes, lambda: _raw(raw, "U8")))
 
 
-def check_packed(name: str, tensor: PackedTensor[Any]) -> None:
+def check_packed(name: str, tensor: PackedTensor[Any], kind: str, flat: bool) -> None:
+    if not flat:
+        text = f"raw must be a one-dimensional {kind} of uint8"
+        raise tensor_error(name, text, "WRT_SIZE_MISMATCH", "WRT-17")
     if DTYPE_BITS.get(tensor.dtype, 8) >= 8:
         raise unsupported_dtype(
             name, f"a packed tensor must have dtype F4 or F6, not {shown(tensor.dtype, 40)}"

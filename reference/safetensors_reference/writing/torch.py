@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from ..arrays.numpy import PackedTensor
-from ..arrays.torch import CODES, TorchTensor
+from ..arrays.torch import CODES, WORDS, TorchTensor
 from ..rules.errors import WriteError
 from ..rules.faults import quote_some
 from .atomic import write_file
@@ -29,7 +29,6 @@ from .writer import (
     unsupported_dtype,
 )
 
-_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 MAX_WORK = 1_000_000
 """Maximum number of steps for comparing two views, which are then assumed to share memory.
 
@@ -113,11 +112,7 @@ def _tensor_data(name: str, tensor: TorchTensor) -> TensorData:
 
 def _packed(name: str, packed: PackedTensor[Any]) -> TensorData:
     check(name, packed.raw)
-    if packed.raw.dtype != torch.uint8 or packed.raw.dim() != 1:
-        raise tensor_error(
-            name, "raw must be a one-dimensional tensor of uint8", "WRT_SIZE_MISMATCH", "WRT-17"
-        )
-    check_packed(name, packed)
+    check_packed(name, packed, "tensor", packed.raw.dtype == torch.uint8 and packed.raw.dim() == 1)
     return TensorData(name, packed.dtype, packed.shape, _deferred(packed.raw))
 
 
@@ -157,7 +152,7 @@ def _raw(tensor: torch.Tensor) -> memoryview:
     plain = tensor.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg()
     # View the elements as integers, because torch cannot copy every type and NumPy does not support every
     # type.
-    words = plain.view(_WORDS[plain.element_size()]).cpu().contiguous().reshape(-1).numpy()
+    words = plain.view(WORDS[plain.element_size()]).cpu().contiguous().reshape(-1).numpy()
     part = tensor.element_size() // (2 if tensor.is_complex() else 1)
     return np.ascontiguousarray(words.view(f"=i{part}"), dtype=f"<i{part}").view(np.uint8).data
 

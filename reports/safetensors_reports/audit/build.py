@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import to_builtins
-from msgspec.structs import replace
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.verdicts import VERDICTS, fails, kind_of, worse, worst
@@ -21,7 +20,7 @@ from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
-from safetensors_reference.check.statement import rule_book_digest
+from safetensors_reference.rules.book import rule_book_digest
 from safetensors_reference.rules.pages import AREAS
 
 from ..differences.compare import Cluster, compare, distinct_labels
@@ -56,7 +55,6 @@ from .report import (
     RunRow,
     Scales,
 )
-from .roles import about, roles
 
 
 def matrix(records: Sequence[RunRecord], manifest: Manifest) -> list[AreaCells]:
@@ -203,10 +201,6 @@ def build_report(
     findings, inputs = collect_findings(runs, manifest, fuzz, by_label)
     if public:
         findings = [redact(f) for f in findings]
-    disclosed: dict[str, set[str]] = {}
-    for finding in findings:
-        if not finding.redacted:
-            disclosed.setdefault(finding.implementation, set()).update(finding.cases)
     shown = {f.evidence.input for f in findings if f.evidence and f.evidence.input in inputs}
     book = rule_book()
     named = {finding.rule for finding in findings}
@@ -224,11 +218,7 @@ def build_report(
             typed(manifest.raw["spec"], Spec),
         ),
         implementations=[
-            replace(
-                implementation(label, record, by_label[label], manifest, findings, public=public),
-                roles=roles(run, record, manifest, public=public, disclosed=disclosed.get(label, ())),
-                **about(run),
-            )
+            implementation(label, run, record, by_label[label], manifest, findings, public=public)
             for (label, record), run in zip(runs, whole, strict=True)
         ],
         scales=Scales(SEVERITIES, DIFFICULTIES, OUTCOMES, VERDICTS),

@@ -1,4 +1,4 @@
-"""Find public references for findings, and withhold unreported dangerous results from published pages.
+"""Withhold unreported dangerous results from published pages.
 
 Unreported crashes, hangs and unbounded memory use are withheld by *non-interference*: for other people's
 software, the published pages are byte for byte the same as if such a step had passed. No number on these
@@ -25,34 +25,13 @@ from ..severity import NOT_KNOWN, of_verdict, to_upstream
 from ..text import same_project, stable, visible
 from ..versions import affects_version
 from .inputs import AuditError, BaselineEntry, FuzzFinding
-from .report import Finding, ReferenceRow
+from .report import Finding
 
 UNSAFE_FAMILIES = frozenset({"crash", "memory", "time", "race", "lifetime"})
 """Families of reported bugs that result in a crash, a hang or unbounded memory use."""
 OWN = "reference"
 """Name of this project's own reader. None of its results are withheld."""
 NO_ANSWER = "not-asked"
-
-
-def references_of(
-    name: str, version: str, cases: Sequence[str], manifest: Manifest, known: Sequence[BaselineEntry]
-) -> list[ReferenceRow]:
-    """Return the public reports about failed cases; ``current`` reports are about the tested version."""
-    references: dict[tuple[str, bool], set[str]] = {}
-    for case_id in cases:
-        case = manifest.by_id.get(case_id)
-        for bug in case.affects if case else ():
-            if same_project(name, bug["project"]):
-                key = (bug["reference"], affects_version(bug["versions"], version))
-                references.setdefault(key, set()).add(case_id)
-    for entry in known:
-        if entry.issue.startswith("https://"):
-            for case_id in set(entry.cases).intersection(cases):
-                references.setdefault((entry.issue, True), set()).add(case_id)
-    return [
-        ReferenceRow(reference, current, sorted(ids))
-        for (reference, current), ids in sorted(references.items())
-    ]
 
 
 def redact(finding: Finding) -> Finding:

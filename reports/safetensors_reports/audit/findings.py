@@ -40,10 +40,11 @@ from ..severity import (
     to_upstream,
     weaknesses_of,
 )
-from ..text import digest, slug, stable, unused, visible
-from .disclosure import OWN, references_of
+from ..text import digest, same_project, slug, stable, unused, visible
+from ..versions import affects_version
+from .disclosure import OWN
 from .inputs import BaselineEntry, FuzzFinding
-from .report import EvidenceRow, Finding, FuzzRow
+from .report import EvidenceRow, Finding, FuzzRow, ReferenceRow
 
 _OUTCOMES = list(OUTCOMES)
 _SEVERITIES = list(SEVERITIES)
@@ -90,10 +91,6 @@ class FailingInput:
         return Evidence(self.codes[0] if self.codes else None)
 
 
-def _case_input(row: Row, case: Case | None) -> FailingInput:
-    return FailingInput(row, case.codes, case.size, case) if case else FailingInput(row)
-
-
 def _fuzz_input(item: FuzzFinding, selector: str) -> FailingInput:
     document = item.document
     got = document.got[selector]
@@ -134,7 +131,8 @@ def collect_findings(
     findings: list[Finding] = []
     inputs: dict[str, bytes] = {}
     for key, group in groups.items():
-        options = [_case_input(row, manifest.by_id.get(row["case"])) for row in group.rows]
+        cases = [(row, manifest.by_id.get(row["case"])) for row in group.rows]
+        options = [FailingInput(row, c.codes, c.size, c) if c else FailingInput(row) for row, c in cases]
         options += [_fuzz_input(item, group.selector) for item in group.fuzz]
         shown = min(options, key=lambda option: option.rank)
         seen = shown.evidence(key[1])
@@ -253,11 +251,32 @@ def _finding(
         reproducer=again,
         upstream=upstream,
         recommendation=to_upstream(advice, upstream),
-        references=references_of(group.name, group.version, cases, manifest, known),
+        references=_references(group.name, group.version, cases, manifest, known),
         expected_failure=bool(group.rows) and all(r.get("expected_failure", False) for r in group.rows),
         own=group.name == OWN,
         redacted=False,
     )
+
+
+def _references(
+    name: str, version: str, cases: Sequence[str], manifest: Manifest, known: Sequence[BaselineEntry]
+) -> list[ReferenceRow]:
+    """Return the public reports about failed cases; ``current`` reports are about the tested version."""
+    references: dict[tuple[str, bool], set[str]] = {}
+    for case_id in cases:
+        case = manifest.by_id.get(case_id)
+        for bug in case.affects if case else ():
+            if same_project(name, bug["project"]):
+                key = (bug["reference"], affects_version(bug["versions"], version))
+                references.setdefault(key, set()).add(case_id)
+    for entry in known:
+        if entry.issue.startswith("https://"):
+            for case_id in set(entry.cases).intersection(cases):
+                references.setdefault((entry.issue, True), set()).add(case_id)
+    return [
+        ReferenceRow(reference, current, sorted(ids))
+        for (reference, current), ids in sorted(references.items())
+    ]
 
 
 def _evidence_row(shown: FailingInput, seen: Evidence, manifest: Manifest) -> EvidenceRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from safetensors_corpus import Case, Manifest
@@ -28,7 +28,7 @@ from ..severity import (
 )
 from ..text import COPIED, listed, plural, visible
 from .failures import INPUT, NOT_EXAMINED, ORDER, Failure, Key, differing_reports, failures, mistake_key
-from .group import OF_TEXT, Group, contradictions, group_failures
+from .group import OF_TEXT, Group, group_failures
 
 MAX_NAMED = 6
 MAX_TEXT = 200
@@ -207,17 +207,15 @@ class Cause:
         return self.expected == len(self.cases)
 
 
-def causes(run: RunRecord | Iterable[Row], manifest: Manifest) -> list[Cause]:
+def causes(record: RunRecord, manifest: Manifest) -> list[Cause]:
     """Return at most ``MAX_CAUSES`` likely causes, worst first; the order of the rows does not matter."""
-    if isinstance(run, RunRecord):
-        rows, choices = list(run.results), list(run.choices)
-    else:
-        lines = list(run)
-        rows = [row for row in lines if "case" in row]
-        choices = [row for row in lines if "case" not in row and "choice" in row]
     cases = manifest.by_id
-    result = [_cause(group, cases) for group in group_failures(rows, cases)]
-    result += [_contradiction(name, mine, cases) for name, mine in contradictions(choices, rows)]
+    groups = group_failures(record.results, cases) if record.blamed else ()
+    result = [_cause(group, cases) for group in groups]
+    for row in record.choices:
+        if kind_of(row["verdict"]) == "choice-inconsistent":
+            answers = [other for other in record.results if other.get("choice") == row["choice"]]
+            result.append(_contradiction(row["choice"], answers, cases))
     result.sort(key=lambda c: (badness(c.verdict), -len(c.cases), c.what, c.said, c.example))
     return result[:MAX_CAUSES]
 

@@ -191,13 +191,6 @@ def words_of(members: Iterable[Failure], cases: Mapping[str, Case]) -> str:
     return min(words, key=lambda w: (-words[w], w))
 
 
-def contradictions(choices: Iterable[Row], rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    for row in choices:
-        if kind_of(row["verdict"]) == "choice-inconsistent":
-            name = str(row["choice"])
-            yield name, [r for r in rows if r.get("choice") == name]
-
-
 MANY_CODES, MANY_AREAS = 5, 3
 """A message is unspecific if at least this many faults, in at least this many areas of rules, produce it."""
 

@@ -211,11 +211,6 @@ def _find_patches(out: Buffer, ranges: Iterable[Range], codes: set[str]) -> None
         cursor = max(cursor, bar.end)
 
 
-def column_starts(rows: Sequence[Sequence[str]]) -> list[int]:
-    widths = [max(map(columns, cells)) for cells in zip(*rows, strict=True)]
-    return [sum(widths[:place]) + 2 * place for place in range(len(widths))]
-
-
 MIN_WIDTH = 10.0
 STRIP = 30
 ROW = 15
@@ -321,10 +316,10 @@ def layout_svg(
     if not to_scale:
         canvas.text(MARGIN, y + 14, "Widths are not to scale; positions are exact.", "quiet")
         y += ROW + 8
-    parts = [f"{words}, file bytes {begin:,} to {end:,}." for _, words, begin, end in _segments(data)]
+    parts = [f"{words}, file bytes {begin:,} to {end:,}." for _, words, begin, end in segments]
     if explanation.data_start is not None:
         parts.append("Data: " + draw_layout(explanation.ranges, len(data) - explanation.data_start) + ".")
-    parts += [f"{f.code} ({f.rule}): {f.message}." for f in explanation.faults[:MAX_MARKS]]
+    parts += [f"{f.code} ({f.rule}): {f.message}." for f in faults[:MAX_MARKS]]
     return canvas.svg(y + 10, f"Byte layout of {title}", " ".join(parts), style=style)
 
 
@@ -477,14 +472,15 @@ def _list(canvas: Canvas, buffer: Buffer, y: float) -> float:
     if not buffer.rows:
         return y
     table = [("", "name", "dtype, shape", "in the data buffer", "size", ""), *buffer.rows]
-    columns = column_starts(table)
+    widths = [max(map(columns, cells)) for cells in zip(*table, strict=True)]
+    starts = [sum(widths[:place]) + 2 * place for place in range(len(widths))]
     for place, row in enumerate(table):
         y += ROW
-        for column, cell in zip(columns, row, strict=True):
+        for column, cell in zip(starts, row, strict=True):
             words = truncate(cell, COLUMNS - column)
             if words:
                 canvas.text(MARGIN + column * CHAR, y, words, "quiet" if not place else "")
     if buffer.left_out:
         y += ROW
-        canvas.text(MARGIN + columns[1] * CHAR, y, f"and {buffer.left_out:,} more", "quiet")
+        canvas.text(MARGIN + starts[1] * CHAR, y, f"and {buffer.left_out:,} more", "quiet")
     return y + 8

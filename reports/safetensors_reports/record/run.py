@@ -90,22 +90,7 @@ class RecordWriter:
             return False
         return digest.digest() == self._digest.digest()
 
-    def header(self, row: Row) -> None:
-        self._line("header", {"record": RECORD, **row})
-
-    def result(self, row: Row) -> None:
-        self._line("result", row)
-
-    def choice(self, row: Row) -> None:
-        self._line("choice", row)
-
-    def problem(self, message: str) -> None:
-        self._line("problem", {"message": message})
-
-    def footer(self, *, complete: bool, duration_s: float, not_run: int) -> None:
-        self._line("footer", {"complete": complete, "duration_s": duration_s, "not_run": not_run})
-
-    def _line(self, kind: str, row: Row) -> None:
+    def write(self, kind: str, row: Row) -> None:
         row = {"type": kind, **{k: v for k, v in row.items() if k != "type"}}
         try:
             text = json.dumps(row, allow_nan=False)
@@ -246,10 +231,6 @@ class RunRecord:
             if all(row.get("expected_failure", False) for row in worse):
                 expected.add(case)
         return expected & self.case_verdicts.keys()
-
-    @property
-    def expected_failures(self) -> int:
-        return len(self.expected_cases)
 
     def inconsistent_choices(self) -> dict[str, str]:
         rows = [*self.choices, *self.blamed]

@@ -49,21 +49,13 @@ def test_what_a_missing_file_is_answered_with_are_options_that_there_are(
     assert "stc baseline update SELECTOR --file" in out
 
 
-def test_an_entry_that_passes_is_told(tmp_path: Path) -> None:
+def test_an_entry_that_passes_is_told_and_so_is_what_does_not_start(tmp_path: Path) -> None:
     path = tmp_path / "b.toml"
-    path.write_text(
-        'implementation = "reference"\n[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\n'
-        'why = "old"\n'
-    )
+    path.write_text('[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\nwhy = "old"\n')
     status, out = call("explain", "reference", "--file", str(path))
-    assert status == 1
-    assert "listed as wrong-reject, but the verdict is now pass" in out
-
-
-def test_what_does_not_start_is_one_clear_error() -> None:
+    assert (status, "listed as wrong-reject, but the verdict is now pass" in out) == (1, True)
     status, out = call("explain", "py:no_such_module:Reader")
-    assert status == 2
-    assert "cannot start" in out
+    assert (status, "cannot start" in out) == (2, True)
 
 
 def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(
@@ -85,29 +77,18 @@ def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(
 @pytest.mark.parametrize(
     ("selector", "says"),
     [
-        (QUICK, "2 entries of the baseline pass now; the first one is framing/no-bytes; "),
-        (fake("AlwaysRejects"), "1 entry of the baseline passes now; the first one is framing/no-bytes; "),
-        (
-            fake("AlwaysDies"),
-            "2 entries of the baseline fail differently now; the first one is framing/no-bytes; ",
-        ),
+        (QUICK, "2 entries of the baseline pass now"),
+        (fake("AlwaysRejects"), "1 entry of the baseline passes now"),
+        (fake("AlwaysDies"), "2 entries of the baseline fail differently now"),
     ],
 )
 def test_a_quiet_run_says_why_it_fails(selector: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
-    path.write_text(
-        """
-why = "not analysed yet"
-issue = "unreported"
-review_by = 2099-01-01
-expected = [
-  {case = "framing/no-bytes", open = "wrong-accept", read = "wrong-accept"},
-  {case = "framing/one-tensor", open = "wrong-reject", read = "wrong-reject"},
-]
-""",
-        encoding="utf-8",
-    )
-    chosen = ["--case", "framing/no-bytes", "--case", "framing/one-tensor", "--no-smoke"]
-    result = CliRunner().invoke(run, ["--impl", selector, "--baseline", str(path), "--quiet", *chosen])
+    cases = {"framing/no-bytes": "wrong-accept", "framing/one-tensor": "wrong-reject"}
+    entries = [f"{{case = '{case}', open = '{word}', read = '{word}'}}" for case, word in cases.items()]
+    defaults = "why = 'not analysed'\nissue = 'unreported'\nreview_by = 2099-01-01\n"
+    path.write_text(f"{defaults}expected = [{', '.join(entries)}]\n", encoding="utf-8")
+    chosen = [*(word for case in cases for word in ("--case", case)), "--no-smoke", "--quiet"]
+    result = CliRunner().invoke(run, ["--impl", selector, "--baseline", str(path), *chosen])
     assert result.exit_code == 1
-    assert f"{says}{path}" in result.output
+    assert f"{says}; the first one is framing/no-bytes; {path}" in result.output

@@ -42,13 +42,11 @@ def test_a_language_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_one_is_copied_and_nothing_is_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run("exit_check.sh") == (0, "exit_check.sh\n")
-    source = REPOSITORY / "docs" / "examples" / "exit_check.sh"
-    copied = tmp_path / "exit_check.sh"
+    source, copied = REPOSITORY / "docs" / "examples" / "exit_check.sh", tmp_path / "exit_check.sh"
     assert copied.read_bytes() == source.read_bytes()
     assert os.access(copied, os.X_OK) == os.access(source, os.X_OK)
     assert run("-o", "new/folder", "mylib.py") == (0, "new/folder/mylib.py\n")
     copied.write_text("mine")
-    status, out = run("exit_check.sh")
-    assert (status, "exists and differs" in out, copied.read_text()) == (1, True, "mine")
-    status, out = run("stdio_reader.cc")
-    assert (status, "did you mean stdio_reader.c" in out) == (2, True)
+    for name, says in (("exit_check.sh", "exists and differs"), ("stdio_reader.cc", "mean stdio_reader.c")):
+        status, out = run(name)
+        assert (status, says in out, copied.read_text()) == (1 if "sh" in name else 2, True, "mine")

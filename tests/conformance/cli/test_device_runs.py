@@ -15,8 +15,8 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.options import is_device
 from safetensors_conformance.outcome import STEPS
 from safetensors_conformance.run.baseline import failing_steps, load_baseline, update
-from safetensors_conformance.run.driver import ImplementationRun
-from safetensors_conformance.run.results import ImplementationResults, RunOptions
+from safetensors_conformance.run.driver import ImplementationResults
+from safetensors_conformance.run.session import ImplementationRun, RunOptions
 from safetensors_corpus import load_manifest
 from safetensors_reports.known import KnownError
 from safetensors_reports.record.device_checks import CHECKS
@@ -24,7 +24,7 @@ from safetensors_reports.record.run import read_record
 
 from ...published_schemas import schema
 from ..suite_runs import corpus_of, load_once, suite_here
-from ..support import HERE, committed
+from ..support import HERE, committed, fake
 from ..support import device_loader as loader
 
 GOOD, BAD = "framing/one-tensor", "framing/no-bytes"
@@ -65,10 +65,8 @@ def test_a_device_that_cannot_be_taken_is_a_problem_and_no_result(
 
 
 def test_an_implementation_without_the_step_is_not_asked() -> None:
-    done = CliRunner().invoke(
-        run,
-        ["--impl", f"py:{HERE / 'fakes.py'}:AlwaysRejects", "--device", "cpu", "--case", BAD, "--no-smoke"],
-    )
+    chosen = ["--device", "cpu", "--case", BAD, "--no-smoke"]
+    done = CliRunner().invoke(run, ["--impl", fake("AlwaysRejects"), *chosen])
     assert done.exit_code == 0
     assert "device cpu: not tested, because the implementation does not load onto devices" in done.output
 
@@ -95,23 +93,22 @@ def test_other_names_are_no_devices(name: str) -> None:
 
 
 def test_the_record_holds_device_and_checks_and_fits_its_schema(tmp_path: Path, few: Path) -> None:
-    done = CliRunner().invoke(
-        run, ["--device", "cpu", "--case", "framing/*", "-q", "--report", str(tmp_path)]
-    )
+    chosen = ["--device", "cpu", "--case", "framing/*", "-q", "--report", str(tmp_path)]
+    done = CliRunner().invoke(run, chosen)
     assert done.exit_code == 0
     lines = (tmp_path / "reference.jsonl").read_text("utf-8").splitlines()
     check = jsonschema.Draft202012Validator(schema("record"))
     for line in lines:
         check.validate(json.loads(line))
-    header = json.loads(lines[0])
-    assert header["device"] == "cpu"
+    record = read_record(tmp_path / "reference.jsonl")
+    assert record.header["device"] == "cpu"
     # Files behind servers are read by another entry.
-    assert header["implementation"]["steps"] == [step for step in STEPS if step not in ("remote", "export")]
-    rows = [json.loads(line) for line in lines if '"step": "device"' in line]
-    reading = [c for c in load_manifest(few).cases if c.id.startswith("framing/") and c.kind == "read"]
+    assert record.implementation["steps"] == [step for step in STEPS if step not in ("remote", "export")]
+    rows = [row for row in record.results if row["step"] == "device"]
+    reading = [c.id for c in load_manifest(few).cases if c.id.startswith("framing/") and c.kind == "read"]
     assert len(reading) > 5
-    assert [row["case"] for row in rows] == [case.id for case in reading]
-    assert {c["name"]: c["status"] for c in rows[0]["checks"]}.keys() <= CHECKS.keys()
+    assert [row["case"] for row in rows] == reading
+    assert {c["name"] for c in rows[0]["checks"]} <= CHECKS.keys()
     refused = [row for row in rows if row["outcome"] == "reject"]
     assert refused
     assert all(row["checks"] == [{"name": "untouched", "status": "pass", "message": ""}] for row in refused)
@@ -136,27 +133,33 @@ def test_a_full_run_is_complete_only_with_the_device(tmp_path: Path) -> None:
     assert (page.footer["complete"], page.footer["not_run"]) == (False, reading)
 
 
-def test_expected_failures_of_the_step_can_be_of_one_kind_of_device(tmp_path: Path) -> None:
+BOTH = 'case = "layout/two-dtypes"\nread = "wrong-reject"\ndevice = "wrong-reject"\n'
+
+
+@pytest.mark.parametrize(
+    ("on", "device", "loads"),
+    [("", None, True), ("", "cuda:1", True), ('on = "cuda"', "cpu", False), ('on = "cuda"', "cuda:1", True)],
+)
+def test_expected_failures_of_the_step_can_be_of_one_kind_of_device(
+    tmp_path: Path, on: str, device: str | None, loads: bool
+) -> None:
     path = tmp_path / "b.toml"
-    text = '[[expected]]\ncase = "layout/two-dtypes"\nread = "wrong-reject"\ndevice = "wrong-reject"\n'
-    path.write_text(text, "utf-8")
-    for device in (None, "cpu", "cuda:1"):
-        entry = load_baseline(path, "1", None, device).find(TWO)
-        assert entry is not None
-        assert entry.steps == {"read": "wrong-reject", "device": "wrong-reject"}
-    path.write_text(text + 'on = "cuda"\n', "utf-8")
-    entry = load_baseline(path, "1", None, "cpu").find(TWO)
-    assert entry is not None
-    assert entry.steps == {"read": "wrong-reject"}
-    entry = load_baseline(path, "1", None, "cuda:1").find(TWO)
-    assert entry is not None
-    assert entry.steps["device"] == "wrong-reject"
-    path.write_text(text + 'on = "gpu"\n', "utf-8")
-    with pytest.raises(KnownError, match="on = 'gpu': this must be"):
-        load_baseline(path, "1", None, None)
-    path.write_text('[[expected]]\ncase = "layout/two-dtypes"\nread = "wrong-reject"\non = "cpu"\n', "utf-8")
-    with pytest.raises(KnownError, match="needs a verdict for device"):
-        load_baseline(path, "1", None, None)
+    path.write_text(f"[[expected]]\n{BOTH}{on}", "utf-8")
+    expected = {"read": "wrong-reject"} | ({"device": "wrong-reject"} if loads else {})
+    assert steps_in(path, device) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (BOTH + 'on = "gpu"', "on = 'gpu': this must be"),
+        ('case = "layout/two-dtypes"\nread = "wrong-reject"\non = "cpu"', "needs a verdict for device"),
+    ],
+)
+def test_an_entry_for_no_device_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "b.toml").write_text(f"[[expected]]\n{text}", "utf-8")
+    with pytest.raises(KnownError, match=says):
+        load_baseline(tmp_path / "b.toml", "1", None, None)
 
 
 def row(step: str, verdict: str = "wrong-reject") -> dict[str, str]:
@@ -227,13 +230,10 @@ def test_pytest_shows_a_broken_promise(tmp_path: Path) -> None:
 
 
 def test_entries_that_only_load_are_there_and_of_their_own_version() -> None:
-    prefetch = resolve("safetensors:prefetch")
-    assert prefetch.environment is not None
-    assert prefetch.environment.version == "0.9.0rc1"
-    assert "safetensors==0.9.0rc1" in prefetch.environment.requires
-    other = resolve("safetensors:prefetch==0.9.0").environment
-    assert other is not None
-    assert other.version == "0.9.0"
-    assert resolve("instanttensor").entry is not None
+    for selector, version in (("prefetch", "0.9.0rc1"), ("prefetch==0.9.0", "0.9.0")):
+        env = resolve(f"safetensors:{selector}").environment
+        assert env is not None
+        assert env.version == version
+        assert f"safetensors=={version}" in env.requires
     done = CliRunner().invoke(impl, ["info", "safetensors"])
     assert "safetensors:prefetch: safe_open.prefetch onto a CUDA device" in done.output

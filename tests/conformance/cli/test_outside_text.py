@@ -18,16 +18,7 @@ from ..support import HERE, QUICK
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
 CASES = ("framing/one-tensor", "framing/no-bytes", "header/name-twice-adjacent")
-WAYS = (
-    "dies-at-start",
-    "refuses-to-start",
-    "dies",
-    "noise",
-    "refuses",
-    "tensors",
-    "mistake",
-    "outcome",
-)
+WAYS = ("dies-at-start", "refuses-to-start", "dies", "noise", "refuses", "tensors", "mistake", "outcome")
 
 
 def loud(how: str) -> str:

@@ -25,6 +25,7 @@ review_by = 2027-01-01
 """
 
 
+TEXT = "OFF_HOLE: accept a; reject b"
 OLD = ENTRY.replace('why = "known"', 'reason = "r"')
 
 
@@ -41,11 +42,11 @@ def known(pattern: str, review_by: dt.date = dt.date(2027, 1, 1)) -> KnownDisagr
 @pytest.mark.parametrize(
     ("pattern", "text", "matches"),
     [
-        ("OFF_HOLE: accept a; reject b", "OFF_HOLE: accept a; reject b", True),
+        ("OFF_HOLE: accept a; reject b", TEXT, True),
         ("OFF_HOLE*: accept a; reject b", "OFF_HOLE+OFF_TRAILING: accept a; reject b", True),
         ("OFF_HOLE: accept a?; reject b", "OFF_HOLE: accept a1; reject b", True),
-        ("OFF_HOLE: accept a", "OFF_HOLE: accept a; reject b", False),
-        ("off_hole: *", "OFF_HOLE: accept a; reject b", False),
+        ("OFF_HOLE: accept a", TEXT, False),
+        ("off_hole: *", TEXT, False),
         ("X: accept py[a]*", "X: accept py[a] 1; reject b", True),
         ("X: accept py[a]*", "X: accept pya; reject b", False),
     ],
@@ -54,34 +55,33 @@ def test_patterns(pattern: str, text: str, matches: bool) -> None:
     assert known(pattern).covers(text) is matches
 
 
-def test_an_entry_keeps_quiet_until_its_date_and_on_it() -> None:
-    triage, text = Triage((known("OFF_HOLE*", TODAY),)), "OFF_HOLE: accept a; reject b"
-    for days, status in ((0, "known"), (1, "expired")):
-        today = TODAY + dt.timedelta(days)
-        assert triage.weigh([signature(text)], today)[text].status == status
-        assert triage.is_known(text, today) is (status == "known")
-    assert not triage.is_known("OFF_TRAILING: accept a; reject b", TODAY)
-
-
-def test_an_entry_that_holds_goes_before_one_that_is_overdue() -> None:
-    triage = Triage((known("OFF*", dt.date(2026, 1, 1)), known("OFF_HOLE*")))
-    (standing,) = triage.weigh([signature("OFF_HOLE: accept a; reject b")], TODAY).values()
-    assert standing.status == "known"
+@pytest.mark.parametrize(
+    ("days", "more", "status"),
+    [(0, (), "known"), (1, (), "expired"), (1, ("OFF_HOLE*",), "known")],
+)
+def test_an_entry_keeps_quiet_until_its_date_and_on_it(days: int, more: tuple[str, ...], status: str) -> None:
+    """An entry that holds goes before one that is overdue."""
+    triage = Triage((known("OFF*", TODAY), *map(known, more)))
+    today = TODAY + dt.timedelta(days)
+    assert triage.weigh([signature(TEXT)], today)[TEXT].status == status
+    assert triage.is_known(TEXT, today) is (status == "known")
+    assert not triage.is_known("HDR: accept a; reject b", TODAY)
 
 
 def test_choices_need_no_triage_and_match_no_entry() -> None:
-    triage = Triage((known("OFF*"),))
-    found = [signature("OFF_HOLE: accept a; reject b", "choice")]
-    assert triage.weigh(found, TODAY) == {}
-    assert triage.unmatched(found) == ["OFF*"]
+    triage, found = Triage((known("OFF*"),)), [signature(TEXT, "choice")]
+    assert (triage.weigh(found, TODAY), triage.unmatched(found)) == ({}, ["OFF*"])
 
 
-def test_entries_for_other_implementations_are_not_in_force(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("names", "count"), [(["b", "a"], 2), (["a", "b", "c"], 1), ([], 1)])
+def test_entries_for_other_implementations_are_not_in_force(
+    tmp_path: Path, names: list[str], count: int
+) -> None:
     path = tmp_path / "t.toml"
     path.write_text(ENTRY + 'between = ["a", "b"]\n' + ENTRY)
-    assert len(load_triage(path, ["b", "a"]).entries) == 2
-    assert len(load_triage(path, ["a", "b", "c"]).entries) == 1
-    assert len(load_triage(path, []).entries) == 1
+    assert len(load_triage(path, names).entries) == count
+    with pytest.raises(KnownError, match="No such file"):
+        load_triage(tmp_path / "nothing.toml", [])
 
 
 @pytest.mark.parametrize(
@@ -130,11 +130,6 @@ def test_defaults_and_the_older_form(tmp_path: Path) -> None:
     assert told == [("w", "unreported", "2026-11-21"), ("r", "https://example.org/1", "2027-01-01")]
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(KnownError, match="No such file"):
-        load_triage(tmp_path / "nothing.toml", [])
-
-
 def test_the_shipped_file_is_in_order() -> None:
     assert load_triage(SHIPPED_TRIAGE, ["reference", "safetensors"]).entries
     assert not load_triage(SHIPPED_TRIAGE, ["a", "b"]).entries
@@ -160,11 +155,13 @@ def test_triage_keeps_what_is_known_quiet(tmp_path: Path) -> None:
     assert "new signatures: 1" in more.stdout
 
 
-def test_an_overdue_entry_keeps_nothing_quiet(tmp_path: Path) -> None:
+def test_an_overdue_entry_keeps_nothing_quiet_and_a_broken_file_is_said_first(tmp_path: Path) -> None:
     path = write_triage(tmp_path / "t.toml", "OFF_HOLE*", "2020-01-01")
     result = call("--case", HOLE, "--triage", path, impls=(QUICK, fake("AlwaysAccepts")))
-    assert result.exit_code == 1
-    assert "review was due 2020-01-01" in result.stdout
+    assert (result.exit_code, "review was due 2020-01-01" in result.stdout) == (1, True)
+    path.write_text("[[known]]")
+    result = call("--triage", path)
+    assert (result.exit_code, "has no 'signature'" in result.stderr) == (2, True)
 
 
 def test_unmatched_entries_are_reported_for_files_but_not_for_a_part_of_the_corpus(tmp_path: Path) -> None:
@@ -175,10 +172,3 @@ def test_unmatched_entries_are_reported_for_files_but_not_for_a_part_of_the_corp
     assert "match nothing" in result.stdout
     assert "OFF_TRAILING*" in result.stdout
     assert "match nothing" not in call("--case", TRIGGER, "--triage", path).stdout
-
-
-def test_a_broken_triage_file_is_said_before_anything_runs(tmp_path: Path) -> None:
-    (tmp_path / "t.toml").write_text("[[known]]")
-    result = call("--triage", tmp_path / "t.toml")
-    assert result.exit_code == 2
-    assert "has no 'signature'" in result.stderr

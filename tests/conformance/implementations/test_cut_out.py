@@ -60,8 +60,5 @@ def test_a_module_of_a_distribution_is_found_where_that_is_installed() -> None:
     made = cut_out.module("iniconfig", "iniconfig/exceptions.py")
     assert made is not sys.modules[iniconfig.__name__]
     assert issubclass(made.ParseError, Exception)
-
-
-def test_a_checkout_that_is_not_on_the_path_is_said(tmp_path: Path) -> None:
     with pytest.raises(ImportError, match=r"whole/loader\.py does not exist in any folder of PYTHONPATH"):
         cut_out.module(None, "whole/loader.py")

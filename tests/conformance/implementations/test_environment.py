@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.implementations import environment as module
-from safetensors_conformance.implementations import python_installer
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.environment import (
@@ -77,7 +76,7 @@ def test_no_module_of_the_current_folder_is_run(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("shutil.which", lambda _: None)
     monkeypatch.chdir(tmp_path)
     Path("selectors.py").write_text("raise SystemExit('ran a module of the current folder')")
-    for command in python_installer.installer_commands(tmp_path / "env", tmp_path / "env" / "bin" / "python"):
+    for command in module.installer_commands(tmp_path / "env", tmp_path / "env" / "bin" / "python"):
         module_of = command[: command.index("-m") + 2]
         done = subprocess.run([*module_of, "--help"], capture_output=True, text=True, check=False)
         assert "ran a module" not in done.stdout + done.stderr
@@ -100,17 +99,17 @@ def test_uv_installs_unless_pip_has_settings_about_sources(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: str, used: bool
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(python_installer, "_pip_settings", lambda: settings)
+    monkeypatch.setattr(module, "_pip_settings", lambda: settings)
     folder = tmp_path / "cache" / "env"
     # Settings of uv in the current folder must not choose what is installed.
     begin = ["/bin/uv", f"--directory={folder.parent}"] if used else [sys.executable, "-P"]
-    for command in python_installer.installer_commands(folder, folder / "bin" / "python"):
+    for command in module.installer_commands(folder, folder / "bin" / "python"):
         assert command[:2] == begin
 
 
 def test_settings_of_pip_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert python_installer._SETTINGS.search(python_installer._pip_settings())
+    assert module._SETTINGS.search(module._pip_settings())
 
 
 def test_an_interrupted_installation_continues(install_with: Installer, env: Environment) -> None:
@@ -136,13 +135,10 @@ def test_an_interrupted_installation_continues(install_with: Installer, env: Env
         ("npm error code ETARGET", "npm error code"),
         ("npm error 404 E404 not found", "npm error 404"),
         (
-            "error: No solution found\n  cause: Because there is no version of safetensors==9.9 and you",
-            "cause: Because there is no version of safetensors==9.9",
+            "error: No solution\n  cause: Because there is no version of x==9 and",
+            "cause: Because there is no",
         ),
-        (
-            "error: No solution\n  cause: Because x was not found in the package registry\n",
-            "cause: Because x",
-        ),
+        ("error: No solution\n  cause: Because x was not found in the package registry", "cause: Because x"),
     ],
 )
 def test_a_version_that_does_not_exist_leaves_nothing(
@@ -168,9 +164,9 @@ def test_npm_packages_need_npm(monkeypatch: pytest.MonkeyPatch, env: Environment
         make(replace(env, descriptor=descriptors()["jax-js"]))
 
 
-@pytest.mark.parametrize("before", [None, 0o755, 0o777, 0o700])
+@pytest.mark.parametrize("before", [None, 0o755, 0o777])
 def test_only_the_user_may_enter_the_folder_of_environments(
-    install_with: Installer, env: Environment, before: int | None
+    monkeypatch: pytest.MonkeyPatch, install_with: Installer, env: Environment, before: int | None
 ) -> None:
     install_with("echo done")
     if before is not None:
@@ -178,13 +174,6 @@ def test_only_the_user_may_enter_the_folder_of_environments(
         env.folder.parent.chmod(before)
     make(env)
     assert stat.S_IMODE(env.folder.parent.stat().st_mode) == 0o700
-
-
-def test_an_environment_in_a_folder_of_another_user_is_not_run(
-    monkeypatch: pytest.MonkeyPatch, install_with: Installer, env: Environment
-) -> None:
-    install_with("echo done")
-    make(env)
     monkeypatch.setattr("os.getuid", lambda: env.folder.stat().st_uid + 1)
     with pytest.raises(InstallError, match=r"belongs to another user .* STC_CACHE to a folder that you own"):
         prepare(env)

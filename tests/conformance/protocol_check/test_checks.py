@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -83,188 +85,182 @@ loads = json.loads
 json.loads = lambda text: loads(text.decode('utf-8', 'surrogateescape') if isinstance(text, bytes) else text)
 """
 """Makes the program accept bytes that are not UTF-8."""
-CHANGED = {
-    "nothing": "",
-    "forgets-flush": "OUT = open(1, 'w')\ndef write(answer): print(json.dumps(answer), file=OUT)",
-    "forgets-newline": "def write(answer): print(json.dumps(answer), end='', flush=True)",
-    "dies-at-start": "sys.exit('no licence')",
-    "cannot-start": "def started(request): return {'error': {'message': 'no licence'}}",
-    "speaks-2": "def started(request): return {'protocol': 2, 'implementation': WHO, 'steps': ['read']}",
-    "echoes-version": """
-def started(request): return {'protocol': request['protocol'], 'implementation': WHO, 'steps': ['read']}""",
-    "no-name": "def started(request): return {'protocol': 1, 'implementation': {}, 'steps': ['read']}",
-    "unknown-steps": "def started(request): return {'protocol': 1, 'implementation': WHO, 'steps': ['load']}",
-    "wrong-seq": "old = run\ndef run(request): return {**old(request), 'seq': 1}",
-    "digest-in-capitals": """
-def change(row):
-    if 'sha256' in row: row['sha256'] = row['sha256'].upper()""",
-    "digest-of-hex": """
-def change(row):
-    if 'sha256' in row: row['sha256'] = hashlib.sha256(row['sha256'].encode()).hexdigest()""",
-    "no-json": """
-old = write
-def write(answer):
-    if answer.get('outcome') == 'reject':
-        print('{"seq": %d, "outcome": "reject", "message": "\\\\d"}' % answer['seq'], flush=True)
-    else: old(answer)""",
-    "nan": """
+BREACHES = r"""
+## nothing | run | pass
+## forgets-flush | start | fail | did you flush
+OUT = open(1, 'w')
+def write(answer): print(json.dumps(answer), file=OUT)
+## forgets-newline | start | fail | end each answer with a newline
+def write(answer): print(json.dumps(answer), end='', flush=True)
+## dies-at-start | start | fail | ended with exit status 1; last words: no licence
+sys.exit('no licence')
+## cannot-start | start | fail | the program cannot start: no licence
+def started(request): return {'error': {'message': 'no licence'}}
+## speaks-2 | start | fail | the program speaks protocol 2, but this harness speaks 1 answer "protocol": 1 if
+def started(request): return {'protocol': 2, 'implementation': WHO, 'steps': ['read']}
+## echoes-version | version | fail | do not echo the number
+def started(request): return {'protocol': request['protocol'], 'implementation': WHO, 'steps': ['read']}
+## no-name | start | fail | $defs/startAnswer/properties/implementation/required
+def started(request): return {'protocol': 1, 'implementation': {}, 'steps': ['read']}
+## unknown-steps | start | fail | $defs/startAnswer/properties/steps/items
+def started(request): return {'protocol': 1, 'implementation': WHO, 'steps': ['load']}
+## wrong-seq | valid | fail* | differs from that of the request
 old = run
-def run(request): return {**old(request), 'cpu_ms': float('nan')}""",
-    "no-utf-8": """
+def run(request): return {**old(request), 'seq': 1}
+## digest-in-capitals | valid | fail* | sha256/pattern
+def change(row):
+    if 'sha256' in row: row['sha256'] = row['sha256'].upper()
+## digest-of-hex | valid | fail* | digest of the tensor's bytes as they are in the file
+def change(row):
+    if 'sha256' in row: row['sha256'] = hashlib.sha256(row['sha256'].encode()).hexdigest()
+## no-json | broken | fail* | the answer is not valid JSON: Invalid \escape
 old = write
 def write(answer):
     if answer.get('outcome') == 'reject':
-        sys.stdout.buffer.write(b'{"seq": %d, "outcome": "reject", "message": "caf\\xe9"}\\n' % answer['seq'])
+        print('{"seq": %d, "outcome": "reject", "message": "\\d"}' % answer['seq'], flush=True)
+    else: old(answer)
+## nan | valid | fail* | NaN is not a JSON number
+old = run
+def run(request): return {**old(request), 'cpu_ms': float('nan')}
+## no-utf-8 | bytes | note | caf\xe9
+old = write
+def write(answer):
+    if answer.get('outcome') == 'reject':
+        sys.stdout.buffer.write(b'{"seq": %d, "outcome": "reject", "message": "caf\xe9"}\n' % answer['seq'])
         sys.stdout.flush()
-    else: old(answer)""",
-    "raw-names": LENIENT
-    + """
+    else: old(answer)
+## raw-names | bytes | note | which the harness accepts: b'{"seq"
+LENIENT
 def write(answer):
     data = json.dumps(answer, ensure_ascii=False).encode('utf-8', 'surrogateescape')
-    sys.stdout.buffer.write(data + b'\\n')
-    sys.stdout.flush()""",
-    "names-in-hex": LENIENT
-    + "def change(row): row['name'] = {'hex': row['name'].encode('utf-8', 'surrogateescape').hex()}",
-    "names-replaced": LENIENT
-    + """
+    sys.stdout.buffer.write(data + b'\n')
+    sys.stdout.flush()
+## names-in-hex | bytes | pass
+LENIENT
+def change(row): row['name'] = {'hex': row['name'].encode('utf-8', 'surrogateescape').hex()}
+## refuses-bytes | bytes | pass | reject for a file with such a name
+## names-replaced | bytes | note | reports '�' in its place
+LENIENT
 def change(row):
-    row['name'] = row['name'].encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')""",
-    "refuses-bytes": "",
-    "half-a-byte": LENIENT
-    + """
+    row['name'] = row['name'].encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')
+## half-a-byte | bytes | fail | $defs/runAnswer/properties/tensors/items
+LENIENT
 def change(row):
-    if not row['name'].isascii(): row['name'] = {'hex': 'f'}""",
-    "dies-at-missing-file": """
+    if not row['name'].isascii(): row['name'] = {'hex': 'f'}
+## dies-at-missing-file | missing | fail | last words: no such file
 old = run
 def run(request):
     if not os.path.exists(request['path']): raise SystemExit('no such file')
-    return old(request)""",
-    "accepts-everything": """
-def run(request): return {'seq': request['seq'], 'outcome': 'accept', 'tensors': []}""",
-    "decodes-no-escapes": """
+    return old(request)
+## accepts-everything | broken | fail* | the answer to framing/no-bytes must be reject
+def run(request): return {'seq': request['seq'], 'outcome': 'accept', 'tensors': []}
+## decodes-no-escapes | path | fail | decode the escape sequences in the request
 old = run
 def run(request):
-    return old({**request, 'path': json.dumps(request['path'])[1:-1]})""",
-    "strict-about-fields": """
+    return old({**request, 'path': json.dumps(request['path'])[1:-1]})
+## strict-about-fields | field | fail | harness-error: what?
 old = run
 def run(request):
     if {'cmd', 'seq', 'step', 'path', 'summary'} >= set(request): return old(request)
-    return {'seq': request['seq'], 'outcome': 'harness-error', 'message': 'what?'}""",
-    "dies-at-unknown-step": """
+    return {'seq': request['seq'], 'outcome': 'harness-error', 'message': 'what?'}
+## dies-at-unknown-step | step | fail | last words: KeyError: 'no-such-step'
 old = run
-def run(request): return {**old(request), 'x': {'open': 0, 'read': 0}[request['step']]}""",
-    "unknown-step-refused": """
+def run(request): return {**old(request), 'x': {'open': 0, 'read': 0}[request['step']]}
+## unknown-step-refused | step | note | unsupported would be better
 old = run
 def run(request):
     if request['step'] in ('open', 'read'): return old(request)
-    return {'seq': request['seq'], 'outcome': 'reject'}""",
-    "never-counts": "old = run\ndef run(request): return old({**request, 'summary': False})",
-    "no-digests": "old = content\ndef content(path, step): return old(path, 'open')",
-    "reads-what-is-there": """
+    return {'seq': request['seq'], 'outcome': 'reject'}
+## never-counts | summary | note | tensors instead of tensor_count
+old = run
+def run(request): return old({**request, 'summary': False})
+## no-digests | valid | note | content will not be compared
+old = content
+def content(path, step): return old(path, 'open')
+## reads-what-is-there | pieces | fail* | JSONDecodeError
 class Input:
     def __iter__(self):
         while piece := os.read(0, 1 << 16):
             yield piece.splitlines()[-1]
-sys.stdin = Input()""",
-    "answers-twice": "old = write\ndef write(answer): old(answer); 'seq' in answer and old(answer)",
-    "chatters": "old = run\ndef run(request): print('reading', request['path']); return old(request)",
-    "chatters-late": "old = write\ndef write(answer): old(answer); print('done', flush=True)",
-    "ignores-stop": "def stop(): pass",
-    "stays": "def end(): time.sleep(60)",
-    "ends-badly": "def stop(): sys.exit(3)",
-    "slow-announces-slice": """
-def started(request): return {'protocol': 1, 'implementation': WHO, 'steps': ['open', 'read', 'slice']}""",
-}
+sys.stdin = Input()
+## answers-twice | valid | fail* | differs from that of the request
+old = write
+def write(answer): old(answer); 'seq' in answer and old(answer)
+## chatters | noise | note | ignored 3 lines
+old = run
+def run(request): print('reading', request['path']); return old(request)
+## chatters-late | noise | note | ignored
+old = write
+def write(answer): old(answer); print('done', flush=True)
+## ignores-stop | stop | fail | the program is still running 0.75 s after the stop request
+def stop(): pass
+## stays | end | fail | the program is still running 0.75 s after the end of standard input
+def end(): time.sleep(60)
+## ends-badly | stop | note | exits with status 3
+def stop(): sys.exit(3)
+## slow-announces-slice | slice | note | unsupported
+def started(request): return {'protocol': 1, 'implementation': WHO, 'steps': ['open', 'read', 'slice']}
+"""
+"""Changes of the program: name, check, status, and words of the check, then the lines of the change.
 
-EXPECTED = {
-    "nothing": ("run", "pass", ""),
-    "forgets-flush": ("start", "fail", "did you flush"),
-    "forgets-newline": ("start", "fail", "end each answer with a newline"),
-    "dies-at-start": ("start", "fail", "ended with exit status 1; last words: no licence"),
-    "cannot-start": ("start", "fail", "the program cannot start: no licence"),
-    "speaks-2": (
-        "start",
-        "fail",
-        'the program speaks protocol 2, but this harness speaks 1 answer "protocol": 1 if',
-    ),
-    "echoes-version": ("version", "fail", "do not echo the number"),
-    "no-name": ("start", "fail", "$defs/startAnswer/properties/implementation/required"),
-    "unknown-steps": ("start", "fail", "$defs/startAnswer/properties/steps/items"),
-    "wrong-seq": ("valid", "fail", "differs from that of the request"),
-    "digest-in-capitals": ("valid", "fail", "sha256/pattern"),
-    "digest-of-hex": ("valid", "fail", "digest of the tensor's bytes as they are in the file"),
-    "no-json": ("broken", "fail", "the answer is not valid JSON: Invalid \\escape"),
-    "nan": ("valid", "fail", "NaN is not a JSON number"),
-    "no-utf-8": ("bytes", "note", "caf\\xe9"),
-    "raw-names": ("bytes", "note", 'which the harness accepts: b\'{"seq"'),
-    "names-in-hex": ("bytes", "pass", ""),
-    "refuses-bytes": ("bytes", "pass", "reject for a file with such a name"),
-    "names-replaced": ("bytes", "note", "reports '\ufffd' in its place"),
-    "half-a-byte": ("bytes", "fail", "$defs/runAnswer/properties/tensors/items"),
-    "dies-at-missing-file": ("missing", "fail", "last words: no such file"),
-    "accepts-everything": ("broken", "fail", "the answer to framing/no-bytes must be reject"),
-    "decodes-no-escapes": ("path", "fail", "decode the escape sequences in the request"),
-    "strict-about-fields": ("field", "fail", "harness-error: what?"),
-    "dies-at-unknown-step": ("step", "fail", "last words: KeyError: 'no-such-step'"),
-    "unknown-step-refused": ("step", "note", "unsupported would be better"),
-    "never-counts": ("summary", "note", "tensors instead of tensor_count"),
-    "no-digests": ("valid", "note", "content will not be compared"),
-    "reads-what-is-there": ("pieces", "fail", "JSONDecodeError"),
-    "answers-twice": ("valid", "fail", "differs from that of the request"),
-    "chatters": ("noise", "note", "ignored 3 lines"),
-    "chatters-late": ("noise", "note", "ignored"),
-    "ignores-stop": ("stop", "fail", "the program is still running 0.75 s after the stop request"),
-    "stays": ("end", "fail", "the program is still running 0.75 s after the end of standard input"),
-    "ends-badly": ("stop", "note", "exits with status 3"),
-    "slow-announces-slice": ("slice", "note", "unsupported"),
-}
+A star means that one slip breaks several checks. LENIENT is replaced by the code of this name.
+"""
+
+
+class Breach(NamedTuple):
+    check: str
+    status: str
+    words: str
+    several: bool
+    change: str
+
+
+def breaches() -> Iterator[tuple[str, Breach]]:
+    for text in BREACHES.split("\n## ")[1:]:
+        head, _, change = text.partition("\n")
+        name, check, status, *words = head.split(" | ")
+        change = change.replace("LENIENT", LENIENT)
+        yield name, Breach(check, status.rstrip("*"), "".join(words), "*" in status, change)
+
+
+EACH = dict(breaches())
 STAYING = {"ignores-stop", "stays"}
 """Programs that do not end when they are told to; less time is waited for them."""
-HOPELESS = {
-    "wrong-seq",
-    "answers-twice",
-    "nan",
-    "accepts-everything",
-    "reads-what-is-there",
-    "digest-in-capitals",
-    "digest-of-hex",
-    "no-json",
-}
-"""Programs that break several checks by one slip."""
+
+
+def program(tmp_path: Path, change: str) -> str:
+    """Return the selector of the program with a change."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.replace("#CHANGES", change), encoding="utf-8")
+    return f"cmd:{sys.executable} -IS {path}"
 
 
 def checked(tmp_path: Path, change: str) -> dict[str, Check]:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM.replace("#CHANGES", change), encoding="utf-8")
-    target = resolve(f"cmd:{sys.executable} -IS {program}")
+    target = resolve(program(tmp_path, change))
     return {check.id: check for check in check_protocol(target, MANIFEST, 1.0)}
 
 
-def words(check: Check) -> str:
-    return " ".join((check.detail, check.do, check.line, check.where))
-
-
 @pytest.mark.by_day(6)
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", EACH)
 def test_each_breach_is_found_where_it_is_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     if name in STAYING:
         monkeypatch.setattr(conversation, "END_SECONDS", 0.75)
-    check_id, status, text = EXPECTED[name]
-    checks = checked(tmp_path, CHANGED[name])
-    check = checks[check_id]
-    assert check.status == status, check
-    assert text in words(check)
-    if name not in HOPELESS:
+    breach = EACH[name]
+    checks = checked(tmp_path, breach.change)
+    check = checks[breach.check]
+    assert check.status == breach.status, check
+    assert breach.words in " ".join((check.detail, check.do, check.line, check.where))
+    if not breach.several:
         wrong = {c.id for c in checks.values() if c.status == "fail"}
-        assert wrong == ({check_id} if status == "fail" else set())
-    if check_id != "start":
+        assert wrong == ({breach.check} if breach.status == "fail" else set())
+    if breach.check != "start":
         assert list(checks) == [row[0] for row in CHECKS], "a failure must not end the checks behind it"
 
 
 def test_a_broken_line_is_shown_as_it_came(tmp_path: Path) -> None:
-    change = CHANGED["no-utf-8"].replace('xe9"}', "xe9}")
+    change = EACH["no-utf-8"].change.replace('xe9"}', "xe9}")
     check = checked(tmp_path, change)["broken"]
     assert check.line == '{"seq": 3, "outcome": "reject", "message": "caf\\xe9}'
     assert json.loads(check.sent)["cmd"] == "run"
@@ -288,19 +284,17 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_the_command_prints_a_checklist_and_ends_with_zero_or_one(tmp_path: Path) -> None:
     status, text = run("--impl", QUICK)
     assert status == 0
-    assert (
-        "ok    batch      answers requests that arrive together, one by one and in order: 64 requests" in text
-    )
+    requests = "ok    batch      answers requests that arrive together, one by one and in order: 64 requests"
+    assert requests in text
     assert " ok, 0 failed, " in text
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM.replace("#CHANGES", CHANGED["digest-in-capitals"]), encoding="utf-8")
-    status, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--time-limit", "1")
+    change = EACH["digest-in-capitals"].change + "\nWHO['name'] = 'red \\x1b[31m'"
+    status, text = run("--impl", program(tmp_path, change), "--time-limit", "1")
     assert status == 1
-    assert "FAIL  valid" in text
+    assert "\x1b" not in text
+    for words in ("red \\x1b[31m", "FAIL  valid", 'got     {"seq": 2, "outcome": "accept"'):
+        assert words in text
     assert "schema  $defs/runAnswer/properties/tensors/items" in text
-    assert 'got     {"seq": 2, "outcome": "accept"' in text
-    program.write_text("raise SystemExit('no licence')", encoding="utf-8")
-    status, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--json")
+    status, text = run("--impl", program(tmp_path, "sys.exit('no licence')"), "--json")
     (row,) = [json.loads(line) for line in text.splitlines()]
     assert (status, row["id"], row["status"]) == (1, "start", "fail")
 
@@ -320,21 +314,11 @@ def test_what_cannot_be_checked_ends_with_two(selector: str, text: str) -> None:
 
 
 def test_a_program_that_cannot_be_executed_ends_with_two(tmp_path: Path) -> None:
-    program = tmp_path / "program"
-    program.write_text("no script\n", encoding="utf-8")
-    program.chmod(0o755)
-    status, output = run("--impl", f"cmd:{program}")
-    assert status == 2
-    assert "cannot start" in output
-
-
-def test_control_characters_of_a_program_do_not_reach_the_terminal(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    change = "WHO['name'] = 'red \\x1b[31m'"
-    program.write_text(PROGRAM.replace("#CHANGES", change), encoding="utf-8")
-    _, text = run("--impl", f"cmd:{sys.executable} -IS {program}", "--time-limit", "2")
-    assert "\x1b" not in text
-    assert "red \\x1b[31m" in text
+    odd = tmp_path / "program"
+    odd.write_text("no script\n", encoding="utf-8")
+    odd.chmod(0o755)
+    status, output = run("--impl", f"cmd:{odd}")
+    assert (status, "cannot start" in output) == (2, True)
 
 
 def test_a_program_gets_copies_and_the_line_shown_names_the_corpus(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from safetensors_conformance import verdict as judging
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import Implementation, RetryReason, StepResult
 from safetensors_conformance.run import cases as running
@@ -20,18 +21,14 @@ from safetensors_conformance.run.cases import (
     CaseRunner,
     GivenFile,
     GivenUpError,
+    Input,
     StoppedError,
     counts_only,
     is_single_question,
     within_budget,
 )
 from safetensors_conformance.run.session import Session
-from safetensors_conformance.verdict import judge as judging
-from safetensors_conformance.worker.worker import (
-    PROBE_LIMITS,
-    Limits,
-    Request,
-)
+from safetensors_conformance.worker.worker import PROBE_LIMITS, Limits, Request
 from safetensors_corpus.judging.answer import Outcome
 
 from ..support import NEIGHBOURS, QUICK, TRIGGER, cases, committed
@@ -104,10 +101,15 @@ def asked(requests: Iterable[Request]) -> list[tuple[str, str]]:
     return [(request.path, request.step) for request in requests]
 
 
+def started(runner: CaseRunner, count: int) -> Iterator[tuple[Input, dict[str, StepResult]]]:
+    """Start the implementation, which makes sending ahead possible, and run it on files."""
+    runner.start()
+    return runner.run(files(count), runner.answers)
+
+
 def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker: Recorder) -> None:
     with closing(CaseRunner(resolve(QUICK))) as runner:
-        runner.start()
-        ran = runner.run(files(3), runner.answers)
+        ran = started(runner, 3)
         first, results = next(ran)
         assert (first.id, list(results)) == ("0.safetensors", ["open", "read"])
         assert asked(worker.ahead) == [("/1", "open"), ("/1", "read"), ("/2", "open"), ("/2", "read")]
@@ -119,8 +121,7 @@ def test_inputs_are_asked_about_in_order_and_the_next_ones_are_sent_ahead(worker
 
 def test_no_more_is_sent_ahead_than_fits(worker: Recorder) -> None:
     with closing(CaseRunner(resolve(QUICK))) as runner:
-        runner.start()
-        next(runner.run(files(running.MAX_IN_FLIGHT), runner.answers))
+        next(started(runner, running.MAX_IN_FLIGHT))
         assert running.MAX_IN_FLIGHT - 2 <= worker.in_flight <= running.MAX_IN_FLIGHT + 1
 
 
@@ -134,16 +135,28 @@ def test_a_runner_that_is_stopped_asks_nothing_more(worker: Recorder) -> None:
             runner.answers(files(1)[0])
 
 
-@pytest.mark.parametrize(("outcome", "before"), [("hang", 2), ("crash", 2 * DEATHS_FOR_A_HANG)])
-def test_what_hangs_or_dies_without_end_is_given_up(worker: Recorder, outcome: Outcome, before: int) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "max_hangs", "before"),
+    [("hang", 2, 2), ("crash", 2, 2 * DEATHS_FOR_A_HANG), ("hang", 0, 50), ("harness-error", 1, 50)],
+)
+def test_what_hangs_or_dies_without_end_is_given_up(
+    worker: Recorder, outcome: Outcome, max_hangs: int, before: int
+) -> None:
     worker.result = StepResult(outcome)
-    with closing(CaseRunner(resolve(QUICK), max_hangs=2)) as runner:
-        ran = runner.run(files(before + 1), runner.answers)
+    with closing(CaseRunner(resolve(QUICK), max_hangs=max_hangs)) as runner:
+        ran = runner.run(files(50), runner.answers)
         assert len(list(itertools.islice(ran, before))) == before
-        with pytest.raises(
-            GivenUpError, match=r"last one was \d+\.safetensors\); the limit is --max-hangs 2"
-        ):
-            next(ran)
+        if before < 50:
+            says = r"last one was \d+\.safetensors\); the limit is --max-hangs 2"
+            with pytest.raises(GivenUpError, match=says):
+                next(ran)
+
+
+def test_an_answer_in_between_starts_the_count_of_hangs_anew(worker: Recorder) -> None:
+    with closing(CaseRunner(resolve(QUICK), max_hangs=2)) as runner:
+        for number, file in enumerate(files(8)):
+            worker.result = StepResult("accept" if number % 2 else "hang", tensors=[])
+            assert runner.answers(file)
 
 
 @pytest.mark.parametrize(("outcome", "times"), [("hang", 2), ("crash", 0), ("exhausted", 0), ("reject", 0)])
@@ -165,11 +178,15 @@ def test_what_hangs_is_waited_for_again_with_leave(worker: Recorder, outcome: Ou
 
 def test_a_bad_end_is_asked_again_in_a_fresh_process(worker: Recorder) -> None:
     worker.result = StepResult("crash", "killed")
-    with closing(CaseRunner(resolve(QUICK))) as runner:
-        results = runner.answers(files(1)[0])
-    assert {step: result.outcome for step, result in results.items()} == {"open": "crash", "read": "crash"}
+    assert {step: result.outcome for step, result in answers().items()} == {"open": "crash", "read": "crash"}
     assert worker.renewed == 2
     assert asked(worker.asked) == [("/0", "open")] * 2 + [("/0", "read")] * 2
+
+
+def answers(item: Input | None = None, **options: Any) -> dict[str, StepResult]:
+    """Return what a new runner says about one input."""
+    with closing(CaseRunner(resolve(QUICK), **options)) as runner:
+        return runner.answers(item or files(1)[0])
 
 
 HANG = StepResult("hang", "no answer")
@@ -185,104 +202,98 @@ def slow_without_memory(worker: Recorder, _: Limits | None) -> StepResult | None
     return NO_MEMORY if not worker.renewed else None if worker.timeout_factor > 1 else HANG
 
 
-def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    slow = Recorder(slow_without_memory)
-    monkeypatch.setattr(running, "make_worker", lambda *_, **__: slow)
-    with closing(CaseRunner(resolve(QUICK))) as runner:
-        results = runner.answers(files(1)[0])
-    assert results["open"].outcome == "accept"
+def test_a_hang_after_another_failure_is_confirmed_with_more_time_as_well(worker: Recorder) -> None:
+    worker.ends = slow_without_memory
+    assert answers()["open"].outcome == "accept"
 
 
-def test_the_last_retry_of_exhausted_memory_has_no_address_space_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each worker that a test makes has an unlimited address space; the others lack memory."""
+    made: list[bool] = []
+
     def make(*_: Any, unlimited_address_space: bool = False, **__: Any) -> Recorder:
+        made.append(unlimited_address_space)
         needs_more = None if unlimited_address_space else NO_MEMORY
         return Recorder(lambda _, limits: ended_early("exhausted") if limits else needs_more)
 
     monkeypatch.setattr(running, "make_worker", make)
-    with closing(CaseRunner(resolve(QUICK))) as runner:
-        results = runner.answers(files(1)[0])
-    assert {result.outcome for result in results.values()} == {"accept"}
+    return made
 
 
-def doubtful(early: Outcome = "hang", later: StepResult | None = None) -> Recorder:
-    """Make a worker that always exceeds the probe limits."""
-    return Recorder(lambda _, limits: ended_early(early) if limits else later)
+@pytest.mark.usefixtures("unlimited")
+def test_the_last_retry_of_exhausted_memory_has_no_address_space_limit() -> None:
+    assert {result.outcome for result in answers().values()} == {"accept"}
 
 
-def doubted(monkeypatch: pytest.MonkeyPatch, worker: Recorder, limits: Limits) -> list[StepResult]:
-    monkeypatch.setattr(running, "make_worker", lambda *_, **__: worker)
+def test_a_large_input_gets_a_worker_without_a_limit_of_address_space(unlimited: list[bool]) -> None:
+    (case,) = cases(TRIGGER)
+    answers(case, limits=Limits(memory_bytes=case.size))
+    assert unlimited == [False, True]
+
+
+def doubtful(worker: Recorder, early: Outcome = "hang", later: StepResult | None = None) -> None:
+    """Let the worker exceed the probe limits every time."""
+    worker.ends = lambda _, limits: ended_early(early) if limits else later
+
+
+def doubted(limits: Limits) -> list[StepResult]:
     with closing(CaseRunner(resolve(QUICK), limits)) as runner:
-        runner.start()
-        ran = runner.run(files(3), runner.answers)
-        return [result for _, results in ran for result in results.values()]
+        return [result for _, results in started(runner, 3) for result in results.values()]
 
 
 @pytest.mark.parametrize("early", ["hang", "harness-error"])
 def test_a_wrong_doubt_leaves_no_trace_and_gives_the_next_answer_more(
-    monkeypatch: pytest.MonkeyPatch, early: Outcome
+    worker: Recorder, early: Outcome
 ) -> None:
-    worker = doubtful(early)
+    doubtful(worker, early)
     limits = Limits(4 * PROBE_LIMITS.seconds, 2 * PROBE_LIMITS.memory_bytes)
-    assert {(r.outcome, r.message) for r in doubted(monkeypatch, worker, limits)} == {("accept", "")}
+    assert {(r.outcome, r.message) for r in doubted(limits)} == {("accept", "")}
     told = [early for early in worker.early_limits if early]
     assert [early.seconds for early in told] == [PROBE_LIMITS.seconds, 2 * PROBE_LIMITS.seconds]
     assert [early.memory_bytes for early in told] == [PROBE_LIMITS.memory_bytes, limits.memory_bytes]
 
 
-def test_a_doubt_that_holds_is_told_as_the_end_at_the_limits_and_stays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    worker = doubtful(later=HANG)
-    assert {(r.outcome, r.message) for r in doubted(monkeypatch, worker, Limits())} == {("hang", "no answer")}
+def test_a_doubt_that_holds_is_told_as_the_end_at_the_limits_and_stays(worker: Recorder) -> None:
+    doubtful(worker, later=HANG)
+    assert {(r.outcome, r.message) for r in doubted(Limits())} == {("hang", "no answer")}
     assert [early for early in worker.early_limits if early] == [PROBE_LIMITS] * 6
 
 
-def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = doubtful()
+def test_what_took_longer_alone_than_its_limit_is_told_with_a_note(worker: Recorder) -> None:
+    doubtful(worker)
     worker.result = replace(worker.result, wall_ms=12_000.0)
-    first, *others = doubted(monkeypatch, worker, Limits())
-    assert (first.outcome, first.message) == (
-        "accept",
-        "no answer within 10 s, but an answer after 12 s when run alone",
-    )
+    first, *others = doubted(Limits())
+    note = "no answer within 10 s, but an answer after 12 s when run alone"
+    assert (first.outcome, first.message) == ("accept", note)
     assert {result.outcome for result in others} == {"accept"}
 
 
 def test_what_warms_up_a_process_is_never_ended_early(worker: Recorder) -> None:
     case = replace(cases(TRIGGER)[0], budget={"read_bytes": 10}, steps=("read",))
     worker.result = replace(worker.result, read_bytes=11)
-    with closing(CaseRunner(resolve(QUICK))) as runner:
-        (result,) = runner.answers(case).values()
-    assert result.over_budget
+    assert answers(case)["read"].over_budget
     first, *others = worker.early_limits
     assert first == PROBE_LIMITS
     assert len(others) > 1
     assert not any(others)
 
 
-def test_small_limits_end_nothing_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = doubtful()
-    doubted(monkeypatch, worker, PROBE_LIMITS)
+def test_small_limits_end_nothing_early(worker: Recorder) -> None:
+    doubtful(worker)
+    doubted(PROBE_LIMITS)
     assert not any(worker.early_limits)
 
 
 def test_a_case_is_asked_about_by_a_copy_with_another_name(worker: Recorder) -> None:
-    (case,) = cases(TRIGGER)
-    with closing(CaseRunner(resolve(QUICK))) as runner:
-        assert list(runner.answers(case)) == ["open", "read"]
+    assert list(answers(cases(TRIGGER)[0])) == ["open", "read"]
     assert all(Path(path).name.startswith("input-") for path, _ in asked(worker.asked))
 
 
 def test_an_input_that_cannot_be_had_is_no_fault_of_the_implementation(worker: Recorder) -> None:
     (case,) = cases(TRIGGER)
     gone = replace(case, input=replace(case.input, file=Path("/no/such/file")))
-    with closing(CaseRunner(resolve(QUICK))) as runner:
-        results = runner.answers(gone)
-    assert {result.outcome for result in results.values()} == {"harness-error"}
+    assert {result.outcome for result in answers(gone).values()} == {"harness-error"}
     assert worker.asked == []
 
 
@@ -310,22 +321,6 @@ def test_what_does_not_fit_into_memory_is_no_fault_of_the_implementation(
     assert second.verdict == "pass"
 
 
-def test_a_large_input_gets_a_worker_without_a_limit_of_address_space(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made: list[bool] = []
-
-    def make(*_: Any, unlimited_address_space: bool = False, **__: Any) -> Recorder:
-        made.append(unlimited_address_space)
-        return Recorder()
-
-    monkeypatch.setattr(running, "make_worker", make)
-    (case,) = cases(TRIGGER)
-    with closing(CaseRunner(resolve("reference"), Limits(memory_bytes=case.size))) as runner:
-        runner.answers(case)
-    assert made == [False, True]
-
-
 def test_what_is_sent_ahead_is_one_question_about_a_file_that_is_there() -> None:
     assert is_single_question(files(1)[0])
     assert all(is_single_question(case) for case in cases(TRIGGER, *NEIGHBOURS))
@@ -337,21 +332,22 @@ def test_what_is_sent_ahead_is_one_question_about_a_file_that_is_there() -> None
 def test_a_case_that_knows_only_a_count_is_asked_for_the_count(worker: Recorder) -> None:
     case = next(case for case in committed().cases if counts_only(case) and not case.heavy)
     assert not is_single_question(case)
-    with closing(CaseRunner(resolve(QUICK))) as runner:
-        runner.answers(case)
+    answers(case)
     assert worker.asked
     assert all(request.more == {"summary": True} for request in worker.asked)
 
 
-@pytest.mark.parametrize("kind", ["index", "read"])
-def test_a_given_file_is_asked_for_the_steps_that_show_what_it_holds(kind: str) -> None:
-    given = GivenFile("x", kind, Path("x"))
-    assert given.steps == (("index",) if kind == "index" else ("open", "read"))
-
-
-def test_a_budget_binds_clean_results_alone() -> None:
-    case = replace(cases(TRIGGER)[0], budget={"read_bytes": 10})
-    assert within_budget(case, StepResult("accept", read_bytes=11)).over_budget[0].name == "read_bytes"
-    assert not within_budget(case, StepResult("accept", read_bytes=10)).over_budget
-    assert not within_budget(case, StepResult("crash", read_bytes=11)).over_budget
-    assert not within_budget(cases(TRIGGER)[0], StepResult("accept", read_bytes=11)).over_budget
+@pytest.mark.parametrize(
+    ("budget", "outcome", "read_bytes", "over"),
+    [
+        ({"read_bytes": 10}, "accept", 11, True),
+        ({"read_bytes": 10}, "accept", 10, False),
+        ({"read_bytes": 10}, "crash", 11, False),
+        (None, "accept", 11, False),
+    ],
+)
+def test_a_budget_binds_clean_results_alone(
+    budget: dict[str, float] | None, outcome: Outcome, read_bytes: int, over: bool
+) -> None:
+    case = replace(cases(TRIGGER)[0], budget=budget)
+    assert bool(within_budget(case, StepResult(outcome, read_bytes=read_bytes)).over_budget) is over

@@ -21,34 +21,40 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
 from safetensors_conformance.run import cases as runner
-from safetensors_conformance.run.driver import Run
-from safetensors_conformance.run.results import ReportError, RunOptions
+from safetensors_conformance.run.driver import ReportError, Run
+from safetensors_conformance.run.session import RunOptions
 from safetensors_reports.record.run import RecordWriter, read_record
 
 from ..support import QUICK, REPOSITORY, STC, TRIGGER, all_end, committed, fake
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
-BEFORE = "dtype/scalar-of-f64"
 
-
-def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def reader_that_hangs(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start a run whose reader hangs, and wait until the previous case is in the record."""
-    report, temporary = folder / "report", folder / "tmp"
-    temporary.mkdir(parents=True)
     command = [*STC, "run", "--impl", fake("Hangs"), "--no-smoke", "--time-limit", "100"]
-    command += ["--case", TRIGGER, "--case", "framing/no-bytes", "--report", str(report), *arguments]
-    environment = {**os.environ, "TMPDIR": str(temporary)}
+    command += ["--case", TRIGGER, "--case", "framing/no-bytes", "--report", str(folder / "report")]
+    return started(folder, [*command, *arguments], "report/*.jsonl", b'"result"')
+
+
+def started(folder: Path, command: list[str], pattern: str, content: bytes) -> subprocess.Popen[str]:
+    """Start a command and wait until a file with this content appears in the folder."""
+    (folder / "tmp").mkdir(parents=True)
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp")}
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment
     )
-    until = time.monotonic() + 60
-    while not any(path.read_bytes().count(b'"result"') for path in report.glob("*.jsonl")):
+    wait_for(folder, pattern, content, process)
+    time.sleep(0.3)  # until the next case is asked about
+    return process
+
+
+def wait_for(folder: Path, pattern: str, content: bytes, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 100
+    while not any(content in path.read_bytes() for path in folder.glob(pattern) if path.is_file()):
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.05)
-    time.sleep(0.3)  # until the next case is asked about
-    return process
 
 
 @pytest.mark.by_day(1)
@@ -66,7 +72,7 @@ def started(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 def test_a_signal_ends_a_run_in_order_with_what_was_found(
     tmp_path: Path, few_cases: Path, number: signal.Signals, jobs: str
 ) -> None:
-    process = started(tmp_path, "--jobs", jobs, "--corpus", str(few_cases))
+    process = reader_that_hangs(tmp_path, "--jobs", jobs, "--corpus", str(few_cases))
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
     began = time.monotonic()
@@ -86,25 +92,20 @@ def test_a_signal_ends_a_run_in_order_with_what_was_found(
     assert not list((tmp_path / "tmp").glob("safetensors-*"))
 
 
-@pytest.mark.by_day(1)
 def test_a_run_that_is_killed_leaves_whole_records_of_those_that_were_done(
     tmp_path: Path, few_cases: Path
 ) -> None:
-    process = started(tmp_path, "--jobs", "2", "--impl", "reference", "--corpus", str(few_cases))
-    done = tmp_path / "report" / "reference.jsonl"
-    until = time.monotonic() + 60
-    while not done.exists() or b'"footer"' not in done.read_bytes():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    process = reader_that_hangs(tmp_path, "--jobs", "2", "--impl", "reference", "--corpus", str(few_cases))
+    wait_for(tmp_path, "report/reference.jsonl", b'"footer"', process)
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate(timeout=10)
     for child in children:  # those that did not notice
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
-    (other,) = set((tmp_path / "report").glob("*.jsonl")) - {done}
-    assert read_record(done).footer is not None
-    assert read_record(other).footer is None
+    records = {path.stem: read_record(path) for path in (tmp_path / "report").glob("*.jsonl")}
+    assert sorted(record.footer is None for record in records.values()) == [False, True]
+    assert records["reference"].footer is not None
 
 
 def test_the_second_signal_ends_a_run_at_once(tmp_path: Path) -> None:
@@ -154,27 +155,20 @@ def invoke(*arguments: str) -> Result:
 def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
     tmp_path: Path, few_cases: Path, number: signal.Signals
 ) -> None:
-    suite = REPOSITORY / "conformance"
-    (tmp_path / "tmp").mkdir()
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(suite)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        str(REPOSITORY / "conformance"),
+    ]
     command += [f"--impl={fake('Hangs')}", "--no-smoke", "--time-limit=100", "-k", TRIGGER]
     command += [f"--report={tmp_path / 'report'}", "-o", "filterwarnings=", f"--corpus={few_cases}"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
-    )
-    until = time.monotonic() + 100
-    while not list((tmp_path / "tmp").glob("safetensors-input-*/*")):
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    time.sleep(0.3)
+    process = started(tmp_path, command, "tmp/safetensors-input-*/*", b"")
     process.send_signal(number)
-    out = process.communicate(timeout=60)[0]
+    out, _ = process.communicate(timeout=60)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, out
     assert not list((tmp_path / "tmp").glob("safetensors-*"))
 
@@ -185,7 +179,7 @@ def test_a_disk_that_is_full_ends_a_run_with_a_clear_error(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(RecordWriter, "result", full)
+    monkeypatch.setattr(RecordWriter, "write", full)
     result = invoke("--impl", "reference", "--case", "framing/*", "--report", str(tmp_path))
     assert result.exit_code == 2
     assert "Error: the report cannot be written: " in result.output
@@ -213,20 +207,15 @@ def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: P
     assert read_record(tmp_path / "reference.jsonl").truncated
 
 
-def target(selector: str) -> Target:
-    return Target(selector, "exit", ("true",))
-
-
-HEADER: dict[str, Any] = {
-    "suite": "1",
-    "implementation": {"name": "x", "version": "1"},
-    "corpus": {"version": "1", "digest": "", "cases": 0},
-    "profile": None,
-}
-
-
 def header(selector: str) -> dict[str, Any]:
-    return {**HEADER, "implementation": {"selector": selector, "name": "x", "version": "1"}}
+    """Return the header of an empty record."""
+    return {
+        "record": 1,
+        "suite": "1",
+        "implementation": {"selector": selector, "name": "x", "version": "1"},
+        "corpus": {"version": "1", "digest": "", "cases": 0},
+        "profile": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -240,18 +229,18 @@ def header(selector: str) -> dict[str, Any]:
 def test_every_implementation_has_a_record_of_its_own(
     tmp_path: Path, selectors: tuple[str, ...], together: bool
 ) -> None:
-    manifest = committed()
     groups = [selectors] if together else [(one,) for one in selectors]
     for group in [*groups, *groups]:  # the second time the same files are written
-        run = Run(map(target, group), RunOptions(manifest, report=tmp_path))
+        targets = [Target(selector, "exit", ("true",)) for selector in group]
+        run = Run(targets, RunOptions(committed(), report=tmp_path))
         run.lock_report()
         for selector in group:
             run.results_of(selector).add({"header": header(selector)})
         run.finish()
         assert not run.unwritten
-    records = [read_record(path) for path in tmp_path.glob("*.jsonl")]
-    assert sorted(r.implementation["selector"] for r in records) == sorted(selectors)
-    assert all(len(path.stem) <= MAX_SLUG + 9 for path in tmp_path.glob("*.jsonl"))
+    paths = list(tmp_path.glob("*.jsonl"))
+    assert sorted(read_record(path).implementation["selector"] for path in paths) == sorted(selectors)
+    assert all(len(path.stem) <= MAX_SLUG + 9 for path in paths)
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
@@ -267,38 +256,17 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
-@pytest.mark.by_day(1)
-@pytest.mark.parametrize(("name", "rows"), [("AlwaysHangs", 2), ("AlwaysDies", 8)])
-@pytest.mark.usefixtures("impatient")
 def test_an_implementation_that_never_answers_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rows: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "DEATHS_FOR_A_HANG", 4)
-    result = invoke(
-        *("--impl", fake(name), "--no-smoke", "--case", "framing/*", "--time-limit", "0.2"),
-        *("--max-hangs", "2", "--report", str(tmp_path), "-q"),
-    )
+    options = ("--no-smoke", "--case", "framing/*", "--max-hangs", "2", "--report", str(tmp_path), "-q")
+    result = invoke("--impl", fake("AlwaysDies"), *options)
     assert result.exit_code == 2, result.output
     (path,) = tmp_path.glob("*.jsonl")
     record = read_record(path)
-    assert len(record.results) == rows
-    assert record.partial
+    assert (len(record.results), record.partial) == (8, True)
     (problem,) = record.problems
     assert problem.startswith("stopped: too many cases in a row hung or died")
     assert "--max-hangs 2" in problem
     assert problem in result.output
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_run_goes_on_when_it_is_told_to_or_when_answers_come_between(tmp_path: Path) -> None:
-    some = ("framing/no-bytes", TRIGGER, BEFORE, "layout/two-dtypes")
-    chosen = [argument for case in some for argument in ("--case", case)]
-    common = (*chosen, "--no-smoke", "--report", str(tmp_path))
-    for arguments in (
-        ("--impl", fake("AlwaysHangs"), "--max-hangs", "0", "--time-limit", "0.1"),
-        ("--impl", fake("HangsTwice"), "--max-hangs", "2", "--time-limit", "0.3"),
-    ):
-        result = invoke(*arguments, *common)
-        assert result.exit_code == 1, result.output
-    for path in tmp_path.glob("*.jsonl"):
-        assert {row["case"] for row in read_record(path).results} == set(some)

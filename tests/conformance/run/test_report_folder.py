@@ -71,6 +71,6 @@ def test_a_record_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("mine", "utf-8")
     (tmp_path / "r.jsonl").symlink_to("victim")
     with RecordWriter(tmp_path / "r.jsonl") as writer:
-        writer.problem("x")
+        writer.write("problem", {"message": "x"})
         assert writer.intact
     assert (tmp_path / "victim").read_text("utf-8") == "mine"

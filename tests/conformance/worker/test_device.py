@@ -14,11 +14,8 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check.conversation import validate
 from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.driver import smoke
-from safetensors_conformance.run.results import result_row
-from safetensors_conformance.run.session import Session
-from safetensors_conformance.verdict.judge import StepVerdict, only_checks
-from safetensors_conformance.verdict.message import explain_failure
+from safetensors_conformance.run.session import Session, result_row, smoke
+from safetensors_conformance.verdict import StepVerdict, explain_failure, only_checks
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import Case

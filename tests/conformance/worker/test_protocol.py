@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from safetensors_conformance.outcome import Implementation
 from safetensors_conformance.protocol_check.conversation import SCHEMA
-from safetensors_conformance.run.results import result_row
-from safetensors_conformance.verdict.judge import judge
+from safetensors_conformance.run.session import result_row
+from safetensors_conformance.verdict import judge
 from safetensors_conformance.worker.protocol import (
     MAX_VALUES,
     ProtocolError,
@@ -31,6 +31,7 @@ from ..support import TRIGGER, cases
 
 READER = Implementation("r", "1", "Python", ("open", "read"))
 HEADER = {
+    "record": 1,
     "suite": "1",
     "implementation": {
         "selector": "r",
@@ -116,17 +117,15 @@ def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
     row = result_row(judge(case, {"read": result}, READER, None), "read", False)
     path = tmp_path_factory.getbasetemp() / "answers.jsonl"
     with RecordWriter(path) as writer:
-        writer.header(HEADER)
-        writer.result(row)
-        writer.footer(complete=True, duration_s=0.1, not_run=0)
+        writer.write("header", HEADER)
+        writer.write("result", row)
+        writer.write("footer", {"complete": True, "duration_s": 0.1, "not_run": 0})
     record = read_record(path)
     assert [r["case"] for r in record.results] == [case.id]
     assert record.footer is not None
 
 
 FITS = jsonschema.Draft202012Validator(
-    {**json.loads(SCHEMA.read_bytes()), "oneOf": [{"$ref": "#/$defs/runAnswer"}]}
-)
     {**json.loads(SCHEMA.read_bytes()), "oneOf": [{"$ref": "#/$defs/runAnswer"}]}
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,14 +33,6 @@ def fuzzed(subject: Subject, start: Sequence[bytes] = (), **settings: Any) -> tu
     tally = Campaign([subject], chosen, keep=kept.append).run(start)
     subject.close()
     return tally, kept
-
-
-def test_a_right_reader_has_no_findings() -> None:
-    tally, kept = fuzzed(CallSubject("small", READER.content), max_execs=3000)
-    assert (tally.execs, kept) == (3000, [])
-    assert tally.stages["accepted"] > 450
-    assert tally.kept > 100
-    assert not tally.unstable
 
 
 @pytest.mark.by_day(2)
@@ -76,17 +67,6 @@ def test_wrong_content_names_what_differs() -> None:
     assert [(f.verdict, f.rules) for f in kept] == [("wrong-content", ("SHP-11",))]
     assert kept[0].codes == ()
     assert "shape" in next(iter(kept[0].got.values()))
-
-
-def test_an_exception_that_is_no_refusal_is_a_crash() -> None:
-    def fails(data: bytes) -> Mapping[str, Any]:
-        content = READER.content(data)
-        if content["metadata"] == {}:
-            raise ZeroDivisionError("empty")
-        return content
-
-    _, kept = fuzzed(CallSubject("fails", fails))
-    assert [f.verdict for f in kept] == ["unsafe"]
 
 
 def test_a_known_mistake_is_neither_reported_nor_made_small() -> None:
@@ -156,21 +136,6 @@ def test_only_what_a_writer_makes_goes_to_the_disk() -> None:
         assert tempfile.gettempdir() == usual
 
 
-def test_an_answer_that_does_not_come_again_is_no_finding() -> None:
-    calls = 0
-
-    def moody(data: bytes) -> Mapping[str, Any]:
-        nonlocal calls
-        calls += 1
-        if calls == 200:
-            raise ZeroDivisionError("only once")
-        return READER.content(data)
-
-    tally, kept = fuzzed(CallSubject("moody", moody), max_execs=500)
-    assert kept == []
-    assert list(tally.unstable.values()) == [0]
-
-
 def test_the_same_seed_finds_the_same() -> None:
     def once() -> list[tuple[str, bytes]]:
         reader = READER.without("hole", "trailing", "reversed").content
@@ -180,13 +145,6 @@ def test_the_same_seed_finds_the_same() -> None:
     first = once()
     assert len(first) >= 2
     assert once() == first
-
-
-def test_a_run_can_stop_at_its_first_finding() -> None:
-    reader = READER.without("hole", "trailing").content
-    tally, kept = fuzzed(CallSubject("small", reader), first=True, max_execs=100_000)
-    assert 1 <= len(kept) <= 2
-    assert tally.execs < 2000
 
 
 def test_inputs_of_an_earlier_run_come_first() -> None:
@@ -208,8 +166,8 @@ def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
     target = resolve(f"py:{READING}:DiesOnSomeSizes")
     subject = WorkerSubject(target, ["read"], Limits(10.0))
     deadly = bytes(9)
-    tally, kept = fuzzed(subject, [deadly], max_execs=20, shrink_seconds=0.1)
-    assert tally.execs == 20
+    tally, kept = fuzzed(subject, [deadly], max_execs=6, shrink_seconds=0.1)
+    assert tally.execs == 6
     assert {f.verdict for f in kept} == {"unsafe"}
     assert all(f.size % 16 == 9 for f in kept)
 
@@ -217,11 +175,3 @@ def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
 def test_a_subject_without_the_step_is_refused() -> None:
     with pytest.raises(ValueError, match="has none of the steps open; it has read"):
         WorkerSubject(resolve(ACCEPTS_ALL), ["open"], Limits(10.0))
-
-
-def test_slots_are_written_round_and_removed() -> None:
-    with Slots(2) as slots:
-        first, second, third = (slots.put(data) for data in (b"long one", b"b", b"c"))
-        assert first == third != second
-        assert Path(third).read_bytes() == b"c"
-    assert not Path(first).exists()

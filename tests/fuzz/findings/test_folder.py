@@ -25,15 +25,16 @@ from safetensors_fuzz.findings.folder import (
     DOCUMENT,
     DRAWING,
     FindingError,
+    blamed_selector,
     describe,
     load,
     write,
 )
-from safetensors_fuzz.findings.texts import blamed_selector
 from safetensors_reference import rule_book
 
 from ..samples import ACCEPTS_ALL, hole, of_builder, of_case, two_tensors
 
+INDEX = "model.safetensors.index.json"
 TEXT = st.text(st.characters(), max_size=12)  # lone surrogates included
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | TEXT,
@@ -165,26 +166,33 @@ def test_findings_of_one_input_do_not_take_each_others_place(tmp_path: Path) -> 
     assert {next(iter(load(place).got)) for place in places} == {ACCEPTS_ALL, "other"}
 
 
-def test_several_files_get_a_folder_and_the_faulty_one_is_drawn(tmp_path: Path) -> None:
-    files = {
-        "model.safetensors.index.json": b"{}",
-        "one.safetensors": two_tensors().render(),
-        "sub/two.safetensors": b"short",
-    }
-    entry = "model.safetensors.index.json"
-    finding = replace(hole(), step="index", files=files, entry=entry)
+@pytest.mark.parametrize(
+    ("changes", "drawn"),
+    [
+        ({"step": "write", "files": {}, "action": {"do": "write"}}, ""),
+        (
+            {
+                "step": "index",
+                "files": {
+                    INDEX: b"{}",
+                    "one.safetensors": two_tensors().render(),
+                    "sub/two.safetensors": b"short",
+                },
+                "entry": INDEX,
+            },
+            "sub/two.safetensors: 5 bytes, 1 fault",
+        ),
+    ],
+    ids=["no file", "several files"],
+)
+def test_the_faulty_file_is_drawn(tmp_path: Path, changes: dict[str, Any], drawn: str) -> None:
+    finding = replace(hole(), **changes)
     place = write(finding, tmp_path)
-    assert (place / "input" / "sub" / "two.safetensors").read_bytes() == b"short"
-    assert "sub/two.safetensors: 5 bytes, 1 fault" in (place / DRAWING).read_text()
     assert load(place) == finding
-
-
-def test_a_finding_without_files_has_no_drawing(tmp_path: Path) -> None:
-    finding = replace(hole(), step="write", files={}, action={"do": "write"})
-    place = write(finding, tmp_path)
-    assert not (place / DRAWING).exists()
-    assert "layout.svg" not in (place / "README.md").read_text()
-    assert load(place) == finding
+    assert (place / DRAWING).exists() == (DRAWING in (place / "README.md").read_text()) == bool(drawn)
+    if drawn:
+        assert drawn in (place / DRAWING).read_text()
+        assert (place / "input" / "sub" / "two.safetensors").read_bytes() == b"short"
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from safetensors_fuzz.finding import Finding
 from safetensors_fuzz.findings.folder import load, write
 from safetensors_fuzz.loop.attribution import MAX_RUNS, cause_of_refusal
 from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.loop.question import Cause, Mistake
-from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.loop.recorder import Mistake, Settings
 from safetensors_fuzz.loop.subjects import CallSubject, Slots
 from safetensors_reference import explain
 
@@ -54,19 +53,13 @@ SCALAR, METADATA = FAKES["a scalar"][1], FAKES["metadata"][1]
 @pytest.mark.parametrize("words", FAKES)
 def test_a_refusal_is_charged_to_the_feature_refused(words: str) -> None:
     rule, refuses = FAKES[words]
-    data = next(data for data in valid_files() if refuses(seen(data)))
-    cause = cause_of_refusal(data, refusing(refuses))
+    smallest, *others = (data for data in valid_files() if refuses(seen(data)) and len(data) < 2048)
+    cause = cause_of_refusal(smallest, refusing(refuses))
     assert cause.rules[0] == rule
     assert cause.words.startswith(f"accepted without {words}")
-
-
-@pytest.mark.by_day(18)
-@pytest.mark.parametrize("words", FAKES)
-def test_other_features_of_a_large_file_do_not_matter(words: str) -> None:
-    rule, refuses = FAKES[words]
-    refused = [data for data in valid_files() if refuses(seen(data)) and len(data) < 2048]
-    cause = cause_of_refusal(refused[len(refused) * 3 // 4], refusing(refuses))
-    assert rule in cause.rules
+    if others:
+        # Other features of a large file do not matter.
+        assert rule in cause_of_refusal(others[len(others) * 3 // 4], refusing(refuses)).rules
 
 
 THREE = ("a name with dots", "metadata", "a scalar")
@@ -115,13 +108,6 @@ def test_two_pairs_of_which_each_is_refused_are_taken_apart() -> None:
     assert cause.rules in (("MET-01", "SHP-03"), ("ENT-09", "DTY-05"))
 
 
-def test_where_any_two_of_three_are_refused_two_are_named() -> None:
-    def refuses(s: Any) -> bool:
-        return sum(bool(FAKES[name][1](s)) for name in THREE) >= 2
-
-    assert len(cause_of_refusal(scalar("a.b", k="v"), refusing(refuses)).rules) == 2
-
-
 def test_of_two_groups_of_three_features_none_is_named() -> None:
     builder = FileBuilder(padding=b"")
     builder.metadata({"k": "v"})
@@ -141,17 +127,12 @@ def test_of_two_groups_of_three_features_none_is_named() -> None:
     assert cause.words.startswith("not known: ")
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_is_refused_at_random_is_charged_to_nobody(seed: int) -> None:
     rng = random.Random(seed)
     cause = cause_of_refusal(scalar(k="v"), lambda _: rng.random() < 0.5)
     assert cause.rules == ()
     assert cause.words.startswith("not known: ")
-
-
-def test_who_refuses_every_file_refuses_no_feature() -> None:
-    cause = cause_of_refusal(scalar(), lambda _: False)
-    assert cause == Cause((), "not known: the reader does not accept the plainest form of the file either")
 
 
 @pytest.mark.parametrize("modulus", [2, 3, 5, 7])
@@ -203,26 +184,6 @@ def test_a_feature_is_the_cause_beside_what_a_profile_tolerates() -> None:
 # ---- other wrong answers ----
 
 
-ROW = {"name": "w", "dtype": "F32", "shape": [], "nbytes": 4, "sha256": "0" * 64}
-
-
-@pytest.mark.parametrize(
-    ("change", "rule"),
-    [
-        ({"sha256": None, "dtype": "I32"}, "DTY-14"),
-        ({"sha256": None, "shape": [1]}, "SHP-11"),
-        ({"sha256": None, "nbytes": 5}, "DAT-06"),
-        ({}, "DAT-06"),
-        ({"name": "v"}, "ENT-01"),
-    ],
-)
-def test_other_content_is_charged_to_the_rule_of_what_differs(change: dict[str, Any], rule: str) -> None:
-    what = opinion(scalar())
-    mistake = what.mistake_in(StepResult("accept", tensors=[{**ROW, **change}]), frozenset())
-    assert mistake is not None
-    assert what.cause_of(mistake, lambda _: True).rules == (rule,)
-
-
 def one_fault() -> bytes:
     builder = two_tensors()
     builder.trailer = b"\0"
@@ -242,12 +203,6 @@ def test_a_bad_end_is_charged_to_the_fault_where_there_is_just_one(outcome: str)
     several = opinion(two_faults(), "text").cause_of(mistake, lambda _: False)
     assert several.rules == ()
     assert several.words.startswith("not known: ")
-
-
-def test_a_crash_on_a_valid_file_is_charged_to_the_feature_that_brings_it_about() -> None:
-    mistake = Mistake("unsafe", "", "crash SIGSEGV")
-    cause = opinion(scalar(k="v")).cause_of(mistake, refusing(SCALAR))
-    assert cause.rules == ("SHP-03",)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.judging.answer import Refused
-from safetensors_corpus.judging.content import Difference, first_difference
+from safetensors_corpus.judging.content import Difference
 from safetensors_fuzz.cli import replay as command
 from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.finding import AGREEMENT, ENTRY, Finding
@@ -26,12 +26,11 @@ from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write
 from safetensors_fuzz.findings.replay import ReplayError, exit_status, failure, replay
 from safetensors_fuzz.loop.cross_check import PairQuestion, content_disagreements, differences
 from safetensors_fuzz.loop.expectation import opinion
-from safetensors_fuzz.loop.question import Cause, Examiner
-from safetensors_fuzz.loop.recorder import Settings
+from safetensors_fuzz.loop.recorder import Cause, Examiner, Settings
 from safetensors_fuzz.loop.subjects import CallSubject
 from safetensors_reports.audit.inputs import AuditError, load_fuzz_finding
 
-from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA, READING
+from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA, READING, hole, of_builder, of_case, two_tensors
 
 Content = dict[str, Any]
 LIMITS = Limits(20.0)
@@ -64,37 +63,12 @@ def splits_of(
     return [f for f in kept if f.split], [f for f in kept if not f.split]
 
 
-def test_a_split_that_a_valid_file_shows_as_well_is_told_of_that_alone() -> None:
-    def wider(content: Content) -> None:
-        for row in content["tensors"]:
-            if row["dtype"] == "U8":
-                row["dtype"] = "I8"
-
-    sound = CallSubject("sound", small_reader.IGNORING.content)
-    for pair in ([sound, CallSubject("lax", reading(wider))], [CallSubject("lax", reading(wider)), sound]):
-        splits, others = splits_of(*pair)
-        assert splits == []
-        assert "valid: accept:A lax; accept:B reference [dtype]" in [f.signature for f in others]
-
-
-def test_a_tensor_that_one_always_leaves_out_is_no_surplus_of_the_other() -> None:
-    """What is missing in one is reported by the other, and both are told of the one that leaves out."""
-
-    def shorter(content: Content) -> None:
-        content["tensors"] = content["tensors"][:1]
-
-    sound = CallSubject("sound", small_reader.IGNORING.content)
-    for pair in (
-        [CallSubject("lax", reading(shorter)), sound],
-        [sound, CallSubject("lax", reading(shorter))],
-    ):
-        splits, others = splits_of(*pair)
-        assert splits == []
-        assert "valid: accept:A lax; accept:B reference [missing]" in [f.signature for f in others]
-
-
 def without_metadata(content: Content) -> None:
     content["metadata"] = None
+
+
+def first_alone(content: Content) -> None:
+    content["tensors"] = content["tensors"][:1]
 
 
 def turned(content: Content) -> None:
@@ -102,16 +76,19 @@ def turned(content: Content) -> None:
         row["shape"] = row["shape"][::-1]
 
 
-def first_alone(content: Content) -> None:
-    content["tensors"] = content["tensors"][:1]
+def signed(content: Content) -> None:
+    for row in content["tensors"]:
+        row["dtype"] = row["dtype"].replace("U8", "I8")
 
 
-@pytest.mark.by_day(2)
+LIES = {"metadata": without_metadata, "shape": turned, "missing": first_alone, "dtype": signed}
+
+
+@pytest.mark.by_day(1)
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_no_choice_is_charged_with_what_a_valid_file_shows_whatever_came_before(seed: int) -> None:
     sound = CallSubject("sound", small_reader.IGNORING.content)
-    lies = {"metadata": without_metadata, "shape": turned, "missing": first_alone}
-    for number, (part, lie) in enumerate(lies.items()):
+    for number, (part, lie) in enumerate(LIES.items()):
         pair = [CallSubject("lax", reading(lie)), sound]
         splits, others = splits_of(*(pair[::-1] if (seed + number) % 2 else pair), execs=400, seed=seed)
         assert splits == []
@@ -197,26 +174,6 @@ def test_what_one_does_not_tell_is_not_compared(untold: dict[str, Any]) -> None:
     )
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["no map", "nothing told"])
-def test_an_empty_map_and_no_metadata_are_no_difference(told: bool) -> None:
-    """MET-03 leaves open whether they are told apart, and so does the judge of the corpus."""
-    empty = StepResult("accept", tensors=[ROW], metadata={}, has_metadata=True)
-    none = StepResult("accept", tensors=[ROW], metadata=None, has_metadata=told)
-    some = StepResult("accept", tensors=[ROW], metadata={"a": ""}, has_metadata=True)
-    assert differences(empty, none) is None
-    assert differences(none, empty) is None
-    for answer in (empty, none):
-        expected = {"tensors": [ROW], "metadata": answer.metadata}
-        assert first_difference(expected, empty) is None
-        assert first_difference(expected, none) is None
-        found = first_difference(expected, some)
-        assert found is not None
-        assert found.part == "metadata"
-    found_both = differences(empty, some)
-    assert found_both is not None
-    assert found_both[0].part == "metadata"
-
-
 def test_a_difference_is_told_of_either_side() -> None:
     one = StepResult("accept", tensors=[ROW])
     other = StepResult("accept", tensors=[{**ROW, "dtype": "I32"}])
@@ -283,15 +240,6 @@ def test_a_split_is_asked_again_of_both() -> None:
     assert states(finding, LAX, REFUSES) == [(LAX, "as expected"), (REFUSES, "as expected")]
 
 
-def test_a_split_needs_two_that_can_be_run() -> None:
-    finding = split(LAX, "py:no_such_module:X")
-    answers = replay(finding, finding.got, times=1, limits=LIMITS)
-    assert [a.state for a in answers] == ["cannot be run", "cannot be run"]
-    assert "no other answer to compare with" in answers[0].got
-    assert "cannot start" in answers[1].got
-    assert exit_status(answers) == 2
-
-
 def test_failure_asks_both_and_names_both() -> None:
     finding = split(LAX, ACCEPTS_ALL)
     given: dict[str, Any] = {"files": finding.files, "expectation": finding.expectation, "rules": ["HDR-05"]}
@@ -303,6 +251,10 @@ def test_failure_asks_both_and_names_both() -> None:
     assert failure(LAX, step="read", against=REFUSES, **given) is None
     with pytest.raises(ReplayError, match="no other answer to compare with"):
         failure(LAX, step="read", **given)
+    alone = replay(split(LAX, "py:no_such_module:X"), (LAX, "py:no_such_module:X"), times=1, limits=LIMITS)
+    assert [a.state for a in alone] == ["cannot be run", "cannot be run"]
+    assert "no other answer to compare with" in alone[0].got
+    assert exit_status(alone) == 2
 
 
 def run(*args: str | Path) -> Result:
@@ -315,27 +267,32 @@ def test_its_folder_names_both_and_its_test_fails_until_they_agree(tmp_path: Pat
     finding = split(LAX, ACCEPTS_ALL)
     place = write(finding, tmp_path)
     assert load(place) == finding
-    asked = f"stc fuzz replay {place.name} --impl {LAX} --impl {ACCEPTS_ALL}"
-    assert json.loads((place / DOCUMENT).read_bytes())["reproduce"] == asked
-    assert asked in (place / "README.md").read_text()
+    command = f"stc fuzz replay {place.name} --impl {LAX} --impl {ACCEPTS_ALL}"
+    assert json.loads((place / DOCUMENT).read_bytes())["reproduce"] == command
+    assert command in (place / "README.md").read_text()
     assert load_fuzz_finding(place).document.expectation["agree"] is True
     again = run(place, "--times", "1", "--impl", LAX, "--impl", ACCEPTS_ALL)
     assert again.exit_code == 1
     assert again.stdout.count("STILL WRONG") == 2
     test = place / name_of_test(finding)
     fixed = tmp_path / "test_fixed.py"
-    without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     fixed.write_text(test.read_text().replace(f'AGAINST = "{ACCEPTS_ALL}"', f'AGAINST = "{REFUSES}"'))
+    # The tests of other findings run in the same process: an accepted hole, and two right answers.
+    others = [hole(), of_case("layout/trailing-32-kib", "reference")]
+    others.append(of_builder(two_tensors(), ("MET-01",), selector="reference"))
+    tests = [write(other, tmp_path) / name_of_test(other) for other in others]
+    without = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *without, "--rootdir", tmp_path, test, fixed],
+        [sys.executable, "-m", "pytest", "-q", *without, "--rootdir", tmp_path, test, fixed, *tests],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         env={**os.environ, "NO_COLOR": "1"},
         check=False,
     )
-    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "2 failed, 3 passed" in done.stdout, done.stdout + done.stderr
     assert AGREEMENT in done.stdout
+    assert "rule      OFF-07 (must): " in done.stdout
 
 
 def test_a_description_that_says_something_else_than_true_is_refused(tmp_path: Path) -> None:

@@ -113,9 +113,3 @@ def test_a_known_signature_stays_quiet_whatever_brackets_a_message_has() -> None
     assert kept == []
     assert tally.known == {"valid: accept reference; reject lib [bad tensor: [#]]": 1}
     assert bare("a: b [c: [#]]") == bare("a: b") == "a: b"
-
-
-def test_what_is_new_is_no_known_one() -> None:
-    tally, kept = found(Says("lib", "reject"), two_tensors().render())
-    assert len(kept) == 1
-    assert not tally.known

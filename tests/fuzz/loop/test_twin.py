@@ -74,7 +74,7 @@ def test_bytes_of_a_boolean_become_0_and_1_and_others_stay() -> None:
 def test_nearly_every_input_that_is_open_has_one_that_everybody_must_accept() -> None:
     grammar = Grammar(random.Random(3))
     found: Counter[bool] = Counter()
-    for _ in range(2500):
+    for _ in range(1250):
         data = grammar.input().render()
         what = opinion(data)
         if what.required == "open" and "deep-nesting" not in what.choices:
@@ -82,5 +82,5 @@ def test_nearly_every_input_that_is_open_has_one_that_everybody_must_accept() ->
             if twin is not None:
                 assert explain(twin).valid
             found[twin is not None and opinion(twin).required == "accept"] += 1
-    assert found[True] > 100
+    assert found[True] > 50
     assert found[False] <= found[True] / 20

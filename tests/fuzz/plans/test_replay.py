@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.worker.worker import Limits
-from safetensors_corpus.author.file import FileBuilder
-from safetensors_fuzz.finding import ENTRY, Finding
+from safetensors_fuzz.finding import Finding
 from safetensors_fuzz.findings.replay import finding_case, run_finding
 from safetensors_fuzz.plans.question import PlanQuestion
 from safetensors_fuzz.plans.slice import Slices
@@ -39,12 +37,6 @@ def finding(question: PlanQuestion) -> Finding:
     )
 
 
-def file_finding(step: str, data: bytes, expectation: dict[str, Any]) -> Finding:
-    return Finding(
-        step, "wrong-accept", "", ("OFF-07",), (), "", {}, {}, {ENTRY: data}, expectation=expectation
-    )
-
-
 @pytest.mark.parametrize("step", STEPS)
 def test_a_finding_makes_the_case_of_its_plan(step: str, tmp_path: Path) -> None:
     for number, (_, question) in enumerate(questions(step, 80)[:60]):
@@ -57,18 +49,6 @@ def test_a_finding_makes_the_case_of_its_plan(step: str, tmp_path: Path) -> None
         assert again.set_up(folder / "c").is_relative_to(folder / "c")
 
 
-@pytest.mark.parametrize("step", ["open", "read"])
-def test_files_are_opened_and_read(step: str) -> None:
-    builder = FileBuilder()
-    builder.tensor("a", "F32", [2])
-    right = {"outcome": "accept", "content": builder.content()}
-    whole = file_finding(step, builder.render(), right)
-    assert run_finding(resolve("reference"), whole, Limits(20), None).verdict == "pass"
-    refused = {"outcome": "reject", "codes": ["OFF_HOLE"], "level": "must"}
-    judged = run_finding(resolve("reference"), replace(whole, expectation=refused), Limits(20), None)
-    assert judged.verdict == "wrong-accept"
-
-
 def test_the_verdict_depends_on_who_is_asked() -> None:
     tensor = {"name": "t", "dtype": "I16", "shape": [4]}
     index = [{"start": 0, "stop": 2, "step": None}]
@@ -76,24 +56,3 @@ def test_the_verdict_depends_on_who_is_asked() -> None:
     asked = finding(Slices().question(plan))
     assert run_finding(resolve("reference"), asked, Limits(20), None).verdict == "pass"
     assert run_finding(resolve(INCLUSIVE), asked, Limits(20), None).verdict == "deviation:content"
-
-
-def test_a_step_that_is_not_there_is_unsupported() -> None:
-    _, question = questions("slice", 10)[0]
-    judged = run_finding(resolve(f"py:{HERE}:LastWins"), finding(question), Limits(20), None)
-    assert judged.verdict == "unsupported"
-    assert "does not have the step slice" in judged.detail
-
-
-def test_what_is_no_finding_of_these_steps_is_said(tmp_path: Path) -> None:
-    accept = {"outcome": "accept", "content": {"tensors": [], "metadata": None}}
-    data = FileBuilder().render()
-    with pytest.raises(ValueError, match="step 'prove' takes no inputs"):
-        finding_case(file_finding("prove", data, accept), tmp_path)
-    with pytest.raises(ValueError, match="expectation does not match the format"):
-        finding_case(file_finding("read", data, {}), tmp_path)
-    with pytest.raises(ValueError, match="does not contain the entry file 'other'"):
-        finding_case(replace(file_finding("read", data, accept), entry="other"), tmp_path)
-    outside = replace(file_finding("read", data, accept), files={"../x": data}, entry="../x")
-    with pytest.raises(ValueError, match="is outside its folder"):
-        finding_case(outside, tmp_path / "inside")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 from collections.abc import Collection
@@ -28,12 +27,12 @@ from proof.broken.matrix import (
     light_variants,
     why,
 )
-from proof.broken.variant import Panic, all_variants, reading
+from proof.broken.variant import all_variants, reading
 from safetensors_corpus import Case, Manifest, load_manifest
 from safetensors_corpus.document import read_document
 
-DAY = 20
-"""By day every twentieth variant meets every twentieth case, beginning each time with another one."""
+DAY = 30
+"""By day every thirtieth variant meets every thirtieth case, beginning each time with another one."""
 FEW = ("framing/one-tensor", "layout/trailing-4-bytes", "layout/hole-between-two")
 
 
@@ -61,16 +60,9 @@ def test_chance_does_not_decide_which_cases_a_variant_fails(
 # What is claimed
 
 
-def test_every_case_is_failed_by_a_variant(stored: Matrix) -> None:
-    assert stored.unproven == []
-
-
-def test_every_variant_fails_a_case(stored: Matrix) -> None:
-    assert stored.harmless == []
-
-
-def test_every_variant_fails_cases_of_several_topics(stored: Matrix) -> None:
-    assert stored.thin == {}
+def test_the_committed_matrix_lists_every_variant_and_has_no_gaps(stored: Matrix) -> None:
+    assert [(row.name, row.about) for row in stored.rows] == [(v.name, v.about) for v in light_variants()]
+    assert (stored.unproven, stored.harmless, stored.thin) == ([], [], {})
 
 
 def test_cases_of_one_covering_set_have_one_topic() -> None:
@@ -79,11 +71,6 @@ def test_cases_of_one_covering_set_have_one_topic() -> None:
     assert matrix.thin == {"reader/blind": 2}
     more = Row("reader/blind", "read", "Sees nothing.", (*fails, "layout/hole-between-two"))
     assert Matrix((more,), matrix.cases).thin == {}
-
-
-def test_the_committed_matrix_lists_every_variant(stored: Matrix) -> None:
-    assert [row.name for row in stored.rows] == [variant.name for variant in light_variants()]
-    assert [row.about for row in stored.rows] == [variant.about for variant in light_variants()]
 
 
 STALE = "run: python -m proof.broken --write"
@@ -143,23 +130,9 @@ def part(root: Path, folder: Path, ids: Collection[str]) -> None:
 # Computing
 
 
-def test_a_correct_reader_fails_nothing(few: list[Case], tmp_path: Path) -> None:
-    assert fails(reading("correct", "Correct.", READER), few, tmp_path) == []
-
-
 def test_a_broken_reader_fails_what_it_does_not_see(few: list[Case], tmp_path: Path) -> None:
     broken = reading("broken", "Broken.", READER.without("trailing"))
     assert fails(broken, few, tmp_path) == ["layout/trailing-4-bytes"]
-
-
-def test_a_crash_fails_where_a_refusal_is_demanded(few: list[Case], tmp_path: Path) -> None:
-    class Crashes:
-        def read(self, path: Path) -> object:
-            raise Panic("aborted")
-
-    reason = why(Crashes(), few[1], tmp_path)
-    assert reason is not None
-    assert "crash" in reason
 
 
 def test_a_reader_that_never_answers_is_stopped(
@@ -228,15 +201,6 @@ def folder_with(rows: tuple[Row, ...], written: Path, tmp_path: Path) -> Path:
     part(written, tmp_path, FEW)
     (tmp_path / FILE.name).write_text(Matrix(rows, {}).text(), encoding="utf-8")
     return tmp_path
-
-
-def test_the_summary_counts(stored: Matrix, written: Path, tmp_path: Path) -> None:
-    shutil.copy(written / "corpus.json", tmp_path)
-    (tmp_path / FILE.name).write_text(stored.text(), encoding="utf-8")
-    status, out = run("-o", str(tmp_path))
-    assert status == int(bool(stored.unproven or stored.harmless)), out
-    assert "read" in out
-    assert "variants" in out
 
 
 @pytest.mark.parametrize(

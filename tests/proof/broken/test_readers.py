@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from proof.broken.correct.json import HALF, Grammar, Number, Pairs, paired
-from proof.broken.correct.reader import IGNORING, READER, SmallReader, last_wins, whole_bytes
+from proof.broken.correct.json import HALF, Grammar, Number, paired
+from proof.broken.correct.reader import IGNORING, READER, SmallReader
 from proof.broken.matrix import cases_for, fails, why
-from proof.broken.variant import Panic, all_variants, reading
+from proof.broken.variant import all_variants, reading
 from proof.planted import Planted
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.in_process import mismatch, run_case
@@ -28,12 +28,6 @@ def file(header: bytes, data: bytes = b"ab") -> bytes:
 
 def read_variants() -> Iterator[Planted]:
     return (variant for variant in all_variants() if variant.kind == "read")
-
-
-def value(text: str, grammar: Grammar | None = None) -> object:
-    found, end = (grammar or Grammar()).value(text, 0)
-    assert end == len(text)
-    return found
 
 
 # The correct reader
@@ -66,67 +60,6 @@ def test_it_takes_the_hardened_option_of_every_choice(manifest: Manifest, memory
     assert {case: reason for case, reason in wrong.items() if reason} == {}
 
 
-def test_the_content_has_the_form_of_the_manifest() -> None:
-    header = b'{"__metadata__":{"a":"b"},"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
-    assert READER.content(file(header)) == {
-        "tensors": [
-            {
-                "name": "w",
-                "dtype": "U8",
-                "shape": [2],
-                "nbytes": 2,
-                "sha256": "fb8e20fc2e4c3f248c60c39bd652f3c1347298bb977b8b4d5903b85055620603",
-            }
-        ],
-        "metadata": {"a": "b"},
-    }
-
-
-def test_it_reads_a_path(tmp_path: Path) -> None:
-    path = tmp_path / "a.safetensors"
-    path.write_bytes(file(VALID))
-    assert READER.read(path) == READER.content(file(VALID))
-
-
-@pytest.mark.parametrize("length", range(8))
-def test_a_short_file_is_refused(length: int) -> None:
-    with pytest.raises(Refused, match="length-prefix"):
-        READER.content(bytes(length))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"a":[1,-0],"a":true}', Pairs([("a", [Number("1"), Number("-0")]), ("a", True)])),
-        ("2.5e3", Number("2.5e3")),
-        ('[ \t\n\r"x" ]', ["x"]),
-        ('"\\ud83d\\ude00\\u00e9\\/"', "😀é/"),
-        ("[ ]", []),
-        ("{ }", Pairs()),
-        ("null", None),
-    ],
-)  # fmt: skip
-def test_json(text: str, expected: object) -> None:
-    assert value(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "[1,]", '{"a":1,}', "[1", '{"a"', '{"a":', '{"a":1', "[1}", "[1 2]", '{"a" 1}', "{a:1}", "tru",
-     "+1", ".5", '"', '"\x1f"', '"\\x"', '"\\u12"', '"\\ud800"', '"\\ude00\\ud83d"', "1e999", "{1:2}",
-     "[" * 128 + "]" * 128],
-)  # fmt: skip
-def test_what_is_not_json_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
-        Grammar().value(text, 0)
-
-
-@pytest.mark.parametrize("text", ["01", "1.", "1e", "0x1", "nullx"])
-def test_a_number_or_word_ends_where_the_grammar_ends(text: str) -> None:
-    _, end = Grammar().value(text, 0)
-    assert end < len(text)
-
-
 def test_a_forgiving_parser_gets_on_in_every_step() -> None:
     lax = Grammar(
         left_out=frozenset(["value", "comma", "colon", "cut-off", "other-bracket", "closing-quote"])
@@ -141,49 +74,11 @@ def test_a_forgiving_parser_gets_on_in_every_step() -> None:
 # Mechanism
 
 
-def test_a_reader_without_a_check_is_another_reader() -> None:
-    trailing = file(VALID, b"abc")
-    with pytest.raises(Refused, match="trailing"):
-        READER.content(trailing)
-    assert READER.without("trailing").content(trailing)["tensors"][0]["nbytes"] == 2
-    assert READER.left_out == frozenset()
-
-
-def test_checks_left_out_add_up() -> None:
-    reader = READER.without("trailing").without("hole", "overlap")
-    assert reader.left_out == {"trailing", "hole", "overlap"}
-
-
-def test_a_piece_is_exchanged_without_changing_the_reader() -> None:
-    big = replace(READER, length=lambda prefix: int.from_bytes(prefix, "big"))
-    with pytest.raises(Refused):
-        big.content(file(VALID))
-    assert READER.content(file(VALID))
-    with pytest.raises(FrozenInstanceError):
-        READER.cap = 3  # type: ignore[misc]
-
-
-def test_without_keeps_the_class() -> None:
-    class Other(SmallReader):
-        pass
-
-    assert type(Other().without("hole")) is Other
-
-
 def test_readers_hold_no_state_between_files(manifest: Manifest, memory_path: Path) -> None:
     # Cases in another order give the same answers, so that a matrix depends on nothing but its cases.
-    cases = cases_for(manifest, "read")[::60]
-    for variant in list(read_variants())[::12]:
+    cases = cases_for(manifest, "read")[::100]
+    for variant in list(read_variants())[::30]:
         assert fails(variant, cases, memory_path) == fails(variant, cases[::-1], memory_path), variant.name
-
-
-def test_last_wins_and_sizes() -> None:
-    assert last_wins([("a", 1), ("a", 2)]) == {"a": 2}
-    assert whole_bytes(4, [2, 3]) == 3
-    with pytest.raises(Refused, match="part-of-a-byte"):
-        whole_bytes(4, [3])
-    with pytest.raises(Refused, match="overflow"):
-        whole_bytes(8, [2**61])
 
 
 # Registry
@@ -197,11 +92,6 @@ def test_names_are_slugs_and_about_is_one_sentence() -> None:
         assert re.fullmatch("reader/[a-z0-9]+(-[a-z0-9]+)*", variant.name)
         assert re.fullmatch(r"[A-Z].*\.", variant.about), variant.name
         assert callable(variant.make().read), variant.name
-
-
-def test_a_panic_is_no_refusal() -> None:
-    assert not issubclass(Panic, Exception)
-    assert reading("x", "About.", READER).make() is READER
 
 
 # Readers that differ, but not from what the cases permit
@@ -232,7 +122,7 @@ def about(name: str, cases: list[Case]) -> list[Case]:
         if case.choice or set(case.rules) & {"HDR-07", "HDR-16", "HDR-18", "HDR-19", "ENT-05", "DAT-02"}
     }
     start = list(PERMITTED).index(name)
-    return [case for n, case in enumerate(cases) if case.id in different or n % 12 == start]
+    return [case for n, case in enumerate(cases) if case.id in different or n % 60 == start]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +135,7 @@ def test_a_permitted_reader_fails_no_case(
     # Guards the other side: cases that call a legitimate reader broken.
     cases = cases_for(manifest, "read")
     cases = cases if every else about(name, cases)
-    assert len(cases) > 400
+    assert len(cases) > 300
     assert fails(reading("permitted", name, PERMITTED[name]), cases, memory_path) == []
 
 
@@ -273,4 +163,5 @@ def test_an_empty_map_is_no_content_and_whoever_takes_it_for_some_fails(
 def test_each_check_has_its_own_effect(check: str, spoil: Callable[[bytes], bytes]) -> None:
     with pytest.raises(Refused, match=check):
         READER.content(spoil(VALID))
+    assert READER.left_out == frozenset()
     assert READER.without(check).content(spoil(VALID))["tensors"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
+import signal
 import textwrap
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +21,8 @@ from proof.mutation import result as results
 from proof.mutation.__main__ import mutants as command
 from proof.mutation.engine import Limits, Outcome, run_all
 from proof.mutation.faults import faulty
-from proof.mutation.mutants import Mutant, cut, mutants_of
-from proof.mutation.reader import DECIDING, Probe, objection, probes_of, reader_loader, reader_mutants, warm
+from proof.mutation.mutants import Mutant, mutants_of
+from proof.mutation.reader import Probe, objection, probes_of, reader_loader, reader_mutants, warm
 from proof.mutation.result import Reason, problems, result_of
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.manifest import Expectation
@@ -104,15 +106,6 @@ def test_a_value_becomes_none_only_where_the_type_allows_it() -> None:
     assert found("def f(a) -> int:\n    return a") == []
 
 
-def test_defaults_and_constants_of_a_module_are_changed() -> None:
-    source = "LIMIT = 8\ndef f(a=True): return a"
-    assert [(m.name, m.after) for m in found(source)] == [
-        ("m:LIMIT:integer:1", "LIMIT = 9"),
-        ("m:LIMIT:integer:2", "LIMIT = 7"),
-        ("m:f:flip:1", "def f(a=False):"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
@@ -181,15 +174,6 @@ def test_a_variable_that_decides_as_well_is_not_silent() -> None:
     assert [m.after for m in found(source) if "arithmetic" in m.name] == ["n = at - 1"]
 
 
-def test_names_survive_edits_elsewhere_and_are_unique() -> None:
-    before = found("def f(a): return a < 1\ndef g(a): return a < 2")
-    after = found("def new(a): return a < 3 or a > 4\n\n\ndef f(a): return a < 1\ndef g(a): return a < 2")
-    old = {(m.name, m.after) for m in before}
-    assert old <= {(m.name, m.after) for m in after}
-    names = [m.name for m in after]
-    assert len(set(names)) == len(names)
-
-
 def test_a_mutant_is_one_change_and_leaves_the_others_alone() -> None:
     made = found("def f(a):\n    return a < 2")
     values = []
@@ -207,13 +191,6 @@ def test_skipped_functions_have_no_mutants() -> None:
     assert {m.name.split(":")[1] for m in mutants_of(source, {"m": ("*",)})} == {"X"}
 
 
-def test_long_lines_are_cut_around_the_change() -> None:
-    before, after = cut("a" * 200 + "1" + "b" * 200, "a" * 200 + "2" + "b" * 200)
-    assert before.replace("1", "2") == after
-    assert len(after) <= 102
-    assert "2" in after
-
-
 # The engine, with readers that are no readers
 
 
@@ -229,9 +206,14 @@ NUMBERS = [Number(f"n{i}", i) for i in range(5)]
 QUICK = Limits(probe=0.3, whole=2.0)
 
 
-def forever() -> None:
-    while True:
+def spin(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
         pass
+
+
+def fail() -> None:
+    raise KeyError("a mutant")
 
 
 def eat() -> None:
@@ -240,73 +222,35 @@ def eat() -> None:
         held.append(bytearray(16 << 20))
 
 
-def run_one(
-    load: Callable[[], Callable[[Number], str | None]], probes: Sequence[Number], limits: Limits
-) -> Outcome:
-    """Run one mutant in a process of its own."""
-    ((_, outcome),) = run_all([("", load, probes)], limits, jobs=1)
-    return outcome
+MUTANTS: dict[str, tuple[Callable[[], object] | None, Outcome]] = {
+    "right": (lambda: None, Outcome("survived")),
+    "other verdict": (lambda: "verdict", Outcome("killed", "n3", "verdict")),
+    "raises": (fail, Outcome("killed", "n3", "crash")),
+    "never ends": (lambda: spin(9), Outcome("killed", "n3", "runaway")),
+    "fills memory": (eat, Outcome("killed", "n3", "runaway")),
+    "dies": (lambda: os.kill(os.getpid(), signal.SIGKILL), Outcome("killed", "n3", "runaway")),
+    "cannot be loaded": (None, Outcome("stillborn")),
+}
 
 
-def kill_itself() -> None:
-    import os
-    import signal
-
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def raises() -> None:
-    raise KeyError("a mutant")
-
-
-@pytest.mark.parametrize(
-    ("bad", "how"),
-    [
-        (lambda: "verdict", "verdict"),
-        (raises, "crash"),
-        (forever, "runaway"),
-        (eat, "runaway"),
-        (kill_itself, "runaway"),
-    ],
-)
-def test_every_way_to_go_wrong_is_noticed_with_its_probe(bad: Callable[[], str | None], how: str) -> None:
+def loader(bad: Callable[[], Any] | None) -> Callable[[], Callable[[Number], str | None]]:
     def load() -> Callable[[Number], str | None]:
+        if bad is None:
+            raise SyntaxError
         return lambda probe: bad() if probe.value == 3 else None
 
-    assert run_one(load, NUMBERS, QUICK) == Outcome("killed", "n3", how)
+    return load
+
+
+def test_every_way_to_go_wrong_is_noticed_with_its_probe() -> None:
+    work = [(name, loader(bad), NUMBERS) for name, (bad, _) in MUTANTS.items()]
+    assert dict(run_all(work, QUICK, jobs=3)) == {name: outcome for name, (_, outcome) in MUTANTS.items()}
 
 
 def test_many_slow_probes_are_a_hang_in_all() -> None:
-    def slow(_probe: Number) -> None:
-        end = time.process_time() + 0.2
-        while time.process_time() < end:
-            pass
-
-    outcome = run_one(lambda: slow, NUMBERS, Limits(probe=5, whole=0.5))
+    work = [("slow", lambda: lambda _: spin(0.2), NUMBERS)]
+    ((_, outcome),) = run_all(work, Limits(probe=5, whole=0.5), jobs=1)
     assert (outcome.status, outcome.how) == ("killed", "runaway")
-
-
-def test_a_mutant_that_does_nothing_wrong_survives() -> None:
-    assert run_one(lambda: lambda _probe: None, NUMBERS, QUICK) == Outcome("survived")
-
-
-def test_a_mutant_that_cannot_be_loaded_is_stillborn() -> None:
-    def load() -> Callable[[Number], str | None]:
-        raise SyntaxError
-
-    assert run_one(load, NUMBERS, QUICK) == Outcome("stillborn")
-
-
-def test_several_at_a_time_all_end() -> None:
-    def load_for(limit: int) -> Callable[[], Callable[[Number], str | None]]:
-        return lambda: lambda probe: "verdict" if probe.value >= limit else None
-
-    work = [(str(i), load_for(i), NUMBERS) for i in range(8)]
-    outcomes = dict(run_all(work, QUICK, jobs=3))
-    assert {n: o.probe for n, o in outcomes.items()} == {
-        **{str(i): f"n{i}" for i in range(5)},
-        **{str(i): None for i in range(5, 8)},
-    }
 
 
 # What a case demands
@@ -400,30 +344,19 @@ def current() -> dict[str, Mutant]:
     return {m.name: m for m in reader_mutants()}
 
 
-def test_the_committed_result_names_the_mutants_of_this_source(current: dict[str, Mutant]) -> None:
-    committed = results.load_result()
-    assert set(committed_outcomes(committed)) == set(current)
+def test_the_committed_result_is_that_of_this_source(current: dict[str, Mutant], shipped: Manifest) -> None:
+    """The score is that of nearly all faults that a case could show."""
+    committed, reasons = results.load_result(), results.load_reasons()
+    statuses = committed_outcomes(committed)
+    assert set(statuses) == set(current)
+    assert problems(statuses, reasons) == []
     for row in committed["survivors"]:
         mutant = current[row["name"]]
         assert (row["before"], row["after"]) == (mutant.before, mutant.after)
-
-
-def test_every_survivor_has_its_reason_and_every_reason_its_survivor() -> None:
-    committed, reasons = results.load_result(), results.load_reasons()
-    assert problems(committed_outcomes(committed), reasons) == []
-    for row in committed["survivors"]:
         assert Reason(row["class"], row["reason"]) == reasons[row["name"]]
-
-
-def test_the_corpus_notices_nearly_all_faults_that_a_case_could_show() -> None:
-    committed = results.load_result()
-    assert committed["mutants"] > 1000
-    assert committed["killed"] + len(committed["survivors"]) == committed["mutants"]
+    assert set(committed["killers"].values()) <= set(shipped.by_id)
+    assert committed["killed"] + len(committed["survivors"]) == committed["mutants"] > 1000
     assert committed["score"] >= 0.98
-
-
-def test_cases_that_notice_faults_exist(shipped: Manifest) -> None:
-    assert set(results.load_result()["killers"].values()) <= set(shipped.by_id)
 
 
 @pytest.mark.parametrize(
@@ -512,9 +445,3 @@ def test_the_command_shows_one_mutant(small: list[Mutant]) -> None:
 )
 def test_the_command_refuses_what_makes_no_sense(arguments: list[str]) -> None:
     assert CliRunner().invoke(command, arguments).exit_code == 2
-
-
-def test_the_help_names_every_module_and_exit_status() -> None:
-    text = CliRunner().invoke(command, ["-h"]).stdout
-    assert all(name in text for name in DECIDING)
-    assert "Exit status" in text

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import Engine, run
-from safetensors_reference.audit.row import Row
+from safetensors_reference.audit.results import Row
 from safetensors_reference.audit.work import AuditOptions, make_batches
 from safetensors_reference.files.walk import find_folders
 

@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from safetensors_reference.audit import work
-from safetensors_reference.audit.row import MAX_KEYS, Row, Tally, Writer, encode_row, file_row, row_address
-from safetensors_reference.audit.work import AuditOptions, _BatchAuditor
+from safetensors_reference.audit.results import Row, Tally, Writer, encode_row, row_address
+from safetensors_reference.audit.work import MAX_KEYS, AuditOptions, _BatchAuditor, file_row
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.files.reading import Head, LocalFetcher
 from safetensors_reference.header.read import examine

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from safetensors_reference.check.result import check_input
 from safetensors_reference.files.names import find_models, shard_name
-from safetensors_reference.files.walk import expand_paths, find_inputs
+from safetensors_reference.files.walk import find_inputs
 
 from .support import INDEX, load_log, results, rows, run
 
@@ -46,16 +46,44 @@ def last(result: Result) -> str:
     return result.stdout.splitlines()[-1]
 
 
-def test_a_whole_model(model: Path) -> None:
+def test_files_are_a_model_only_together(model: Path, tmp_path: Path) -> None:
     result = run(model)
     assert result.exit_code == 0
     assert last(result) == f"{model}/model: {WHOLE}"
     assert len(result.stdout.splitlines()) == 5
+    assert "whole" not in run(*model.iterdir()).output
+    (tmp_path / "other").mkdir()
+    for stem in ("\x1b[2J", "\udcff"):
+        (tmp_path / "other" / shard_name(stem, 1, 2)).write_bytes((model / A).read_bytes())
+    result = run("--json", tmp_path)
+    found = rows(result, "model")
+    assert [(row["model"].removeprefix(f"{tmp_path}/"), row["valid"]) for row in found] == [
+        ("llama/model", True),
+        ("other/\x1b[2J", False),
+        ("other/\udcff", False),
+    ]
+    kinds = [row.get("kind") for row in rows(result)]
+    assert kinds[:5] == ["file", "file", "file", "index", "model"]
+    output = run(tmp_path).output
+    assert output.isascii()
+    assert "\x1b" not in output
 
 
-def test_files_given_one_by_one_are_no_model(model: Path) -> None:
-    result = run(*model.iterdir())
-    assert "whole" not in result.stdout + result.stderr
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_fault_of_a_shard_that_an_index_names_is_told_once(model: Path, cut: bool) -> None:
+    # vllm #34930, #34967 and #38336, sglang #32279: the index names a shard that is absent.
+    # sglang #13870, vmlx-swift #217: a download that broke off.
+    data = (model / B).read_bytes()
+    (model / B).unlink()
+    if cut:
+        (model / B).write_bytes(data[:-2])
+    result = run(model)
+    assert result.stdout.count("IDX_SHARD_MISSING") == int(not cut)
+    assert last(result) == f"{model}/model: model is not whole: 1 fault (all listed above with their files)"
+    code = "OFF_OUT_OF_BOUNDS" if cut else "IDX_SHARD_MISSING"
+    assert run("-q", model).stdout.splitlines()[-1].startswith(f"{model}/{INDEX}: 1 fault: {code}")
+    (row,) = rows(run("--json", model), "model")
+    assert all(finding["inner"] for finding in row["findings"])
 
 
 def test_each_shard_is_read_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,23 +109,6 @@ def test_missing_shards_without_an_index(model: Path) -> None:
     assert f"where  {B}" in result.stdout
     assert result.stderr.endswith("; 1 model: 0 whole, 1 not whole, 0 unknown\n")
     assert run("-q", model).stdout == f"{model}/model: model is not whole: 1 fault: IDX_SHARD_MISSING\n"
-
-
-def test_a_missing_shard_of_an_index_is_told_once(model: Path) -> None:
-    # vllm #34930, #34967 and #38336, sglang #32279: the index names a shard that is absent.
-    (model / B).unlink()
-    result = run(model)
-    assert result.stdout.count("IDX_SHARD_MISSING") == 1
-    assert last(result) == f"{model}/model: model is not whole: 1 fault (all listed above with their files)"
-    assert run("-q", model).stdout == f"{model}/{INDEX}: 1 fault: IDX_SHARD_MISSING\n"
-
-
-def test_a_cut_shard_breaks_the_model(model: Path) -> None:
-    # sglang #13870, vmlx-swift #217: a download that broke off.
-    (model / B).write_bytes((model / B).read_bytes()[:-2])
-    (row,) = rows(run("--json", model), "model")
-    assert not row["valid"]
-    assert all(finding["inner"] for finding in row["findings"])
 
 
 def test_json_of_a_model(model: Path) -> None:
@@ -168,40 +179,12 @@ def test_a_file_that_was_given_before_counts_for_the_model(model: Path) -> None:
     assert last(run(model / B, model)) == f"{model}/model: {WHOLE}"
 
 
-def test_models_of_two_folders(model: Path, tmp_path: Path) -> None:
-    os.makedirs(tmp_path / "other")
-    save_file(tensor("a"), tmp_path / "other" / shard_name("m", 1, 2))
-    found = rows(run("--json", tmp_path), "model")
-    assert [(row["model"], row["valid"]) for row in found] == [
-        (f"{tmp_path}/llama/model", True),
-        (f"{tmp_path}/other/m", False),
-    ]
-
-
-def test_hostile_names_reach_no_terminal(tmp_path: Path) -> None:
-    for stem in ("\x1b[2J", "\udcff"):
-        save_file(tensor("a"), tmp_path / "x.safetensors")
-        os.rename(tmp_path / "x.safetensors", tmp_path / shard_name(stem, 1, 2))
-    result = run(tmp_path)
-    assert result.exit_code == 1
-    assert "\x1b" not in result.output
-    result.stdout.encode("ascii")
-
-
 plain = st.text(st.characters(codec="ascii", exclude_characters="/\0"), min_size=1, max_size=12)
 
 
 @given(st.lists(plain.map(lambda stem: f"{stem}.safetensors"), unique=True))
 def test_a_folder_without_index_or_numbers_is_no_model(names: list[str]) -> None:
     assert find_models(names) == []
-
-
-def test_a_model_comes_after_its_files(model: Path) -> None:
-    ((folder, items),) = expand_paths([str(model)])
-    assert folder.listed
-    assert [os.path.basename(item.address) for item in items] == [A, B, C, INDEX]
-    kinds = [row.get("kind") for row in rows(run("--json", model))]
-    assert kinds == ["file", "file", "file", "index", "model"]
 
 
 @pytest.mark.parametrize("area", ["index", "sharded"])

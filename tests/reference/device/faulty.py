@@ -22,7 +22,8 @@ from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine, CpuLane
 from safetensors_reference.device.transfer import Ring
 
-from .support import data_of, file_of, install, raw_bytes
+from ..support import raw_bytes
+from .support import data_of, file_of, install
 
 FILE = file_of([(f"t{i:02}", "U8", [1000 + i]) for i in range(40)], 3)
 STEPS = [

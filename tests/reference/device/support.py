@@ -18,7 +18,7 @@ from safetensors_reference.device.transfer import Ring
 
 from ... import simulated_device
 from ..naive import BITS
-from ..support import make
+from ..support import make, raw_bytes
 
 DEVICES = ["cpu", *simulated_device.DEVICES, *(["cuda:0"] if torch.cuda.is_available() else [])]
 
@@ -31,14 +31,6 @@ WORDS = [
     ("e", "U8", [5]),
 ]
 """Name, dtype and shape of the tensors of a small file."""
-
-
-def raw_bytes(tensor: Any) -> bytes:
-    """The bytes of a tensor, in logical order."""
-    if isinstance(tensor, PackedTensor):
-        return raw_bytes(tensor.raw)
-    flat = tensor.contiguous().reshape(-1)
-    return bytes(flat.view(torch.uint8).cpu().numpy().tobytes()) if flat.numel() else b""
 
 
 def said(tensor: Any) -> tuple[object, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,25 @@ from safetensors_reference import UnreadableError
 from safetensors_reference.device import DeviceError, load_files
 from safetensors_reference.rules.errors import AccessError
 
+from ..support import raw_bytes
 from .faulty import FILE, BrokenError, arm, assert_clean, load
-from .support import data_of, file_of, raw_bytes, write
+from .support import data_of, file_of, write
+
+
+def during_reads(patch: pytest.MonkeyPatch, turn: int, change: Callable[[], object]) -> None:
+    """Have something happen just before the read with this number."""
+    real = os.preadv
+    lock = threading.Lock()
+    left = [turn]
+
+    def preadv(*args: Any) -> int:
+        with lock:
+            left[0] -= 1
+            if left[0] == 0:
+                change()
+        return real(*args)
+
+    patch.setattr(os, "preadv", preadv)
 
 
 @pytest.mark.parametrize("turn", [1, 2, 5, 30])
@@ -25,18 +42,8 @@ def test_a_file_that_shrinks_while_it_is_read(
 ) -> None:
     path = write(tmp_path, FILE)
     before = set(threading.enumerate())
-
     engine, ring = arm(monkeypatch, "never", 1, BrokenError)
-    real = os.preadv
-    calls: list[int] = []
-
-    def preadv(*args: Any) -> int:
-        calls.append(1)
-        if len(calls) == turn:
-            os.truncate(path, left)
-        return real(*args)
-
-    monkeypatch.setattr(os, "preadv", preadv)
+    during_reads(monkeypatch, turn, lambda: os.truncate(path, left))
     with pytest.raises(
         (UnreadableError, AccessError), match=r"file.safetensors: the file became shorter"
     ) as caught:
@@ -51,17 +58,11 @@ def test_a_file_that_shrinks_while_it_is_read(
 def test_a_file_that_is_rewritten_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, FILE)
     before = set(threading.enumerate())
-    engine, ring = arm(monkeypatch, "never", 1, BrokenError)
-    real = os.preadv
-
-    def preadv(*args: Any) -> int:
-        os.utime(path, ns=(1, 1))
-        return real(*args)
-
-    monkeypatch.setattr(os, "preadv", preadv)
-    with pytest.raises(AccessError, match=r"file.safetensors: the file was modified after it was opened"):
-        load(path)
-    monkeypatch.setattr(os, "preadv", real)
+    with pytest.MonkeyPatch.context() as patch:
+        engine, ring = arm(monkeypatch, "never", 1, BrokenError)
+        during_reads(patch, 1, lambda: os.utime(path, ns=(1, 1)))
+        with pytest.raises(AccessError, match=r"file.safetensors: the file was modified after it was opened"):
+            load(path)
     assert_clean(engine, ring, path, before)
 
 
@@ -70,16 +71,7 @@ def test_a_file_that_is_replaced_while_it_is_read_keeps_its_old_content(
 ) -> None:
     path = write(tmp_path, FILE)
     arm(monkeypatch, "never", 1, BrokenError)
-    real = os.preadv
-
-    replaced = threading.Lock()
-
-    def preadv(*args: Any) -> int:
-        if replaced.acquire(blocking=False):
-            write(tmp_path, b"something else", "other").replace(path)
-        return real(*args)
-
-    monkeypatch.setattr(os, "preadv", preadv)
+    during_reads(monkeypatch, 1, lambda: write(tmp_path, b"something else", "other").replace(path))
     assert b"".join(map(raw_bytes, load(path).values())) == data_of(FILE)
     assert path.read_bytes() == b"something else"
 
@@ -108,7 +100,6 @@ def test_a_second_file_that_is_bad_leaves_nothing_of_the_first(
         DeviceError, match=r"b: cpu has too little memory for 5,000 bytes \(MemoryError: no more\)"
     ):
         load_files(paths, device="cpu")
-    gc.collect()
     assert (engine.made, engine.gone, ring.made) == (1, 1, 0)
     write(tmp_path, b"short", "b")
     with pytest.raises(ValueError, match="FRM_"):

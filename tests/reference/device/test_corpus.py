@@ -31,7 +31,7 @@ def outcome(load: Any, case: Case, **options: Any) -> Any:
     ("area", "step"),
     # The surroundings of faults are most of the cases.
     [
-        *((area, 4 if area == "surroundings" else 1) for area in AREAS),
+        *((area, 12 if area == "surroundings" else 1) for area in AREAS),
         pytest.param("surroundings", 1, marks=pytest.mark.nightly),
     ],
 )

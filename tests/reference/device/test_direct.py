@@ -17,7 +17,8 @@ from safetensors_reference.device.readers import DirectReader
 from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.source import PathSource
 
-from .support import CountingEngine, LateEngine, data_of, file_of, install, raw_bytes, write
+from ..support import raw_bytes
+from .support import CountingEngine, LateEngine, data_of, file_of, install, write
 
 PAGE = 4096
 
@@ -122,42 +123,33 @@ def test_a_file_that_shrinks_is_noticed(folder: Path, monkeypatch: pytest.Monkey
 
 
 def refuse(code: int) -> Callable[..., int]:
-    def opens(*_args: Any, **_options: Any) -> int:
+    def call(*_args: Any, **_options: Any) -> int:
         raise OSError(code, os.strerror(code))
 
-    return opens
+    return call
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("name", "code", "words"),
     [
-        (errno.EINVAL, "does not support O_DIRECT"),
-        (errno.EACCES, "cannot be opened with O_DIRECT: Permission"),
+        ("open", errno.EINVAL, "its file system does not support O_DIRECT"),
+        ("open", errno.EACCES, "cannot be opened with O_DIRECT: Permission"),
+        ("preadv", errno.EINVAL, "its file system does not support O_DIRECT"),
+        ("O_DIRECT", None, "this system has no O_DIRECT"),
     ],
 )
-def test_a_file_system_without_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, words: str
+def test_a_system_without_it_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int | None, words: str
 ) -> None:
     engine = CountingEngine()
     install(monkeypatch, engine)
-    path = write(tmp_path, file_of([("a", "U8", [9])]))
+    path = write(folder, file_of([("a", "U8", [9])]))
     real = PathSource(path)
     monkeypatch.setattr("safetensors_reference.device.load.PathSource", lambda _path: real)
-    monkeypatch.setattr(os, "open", refuse(code))
-    with pytest.raises(AccessError, match=rf"file.safetensors: .*{words}.*; load without direct=True"):
+    if code is None:
+        monkeypatch.delattr(os, name)
+    else:
+        monkeypatch.setattr(os, name, refuse(code))
+    with pytest.raises(AccessError, match=rf"file.safetensors: {words}.*; load without direct=True"):
         load_file(path, device="cpu", direct=True)
-    assert engine.sizes == []
-
-
-def test_a_file_system_that_refuses_at_the_first_read_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "preadv", refuse(errno.EINVAL))
-    with pytest.raises(AccessError, match=r"does not support O_DIRECT; load without"):
-        load_file(write(folder, file_of([("a", "U8", [9])])), device="cpu", direct=True)
-
-
-def test_a_system_without_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "O_DIRECT")
-    with pytest.raises(AccessError, match="this system has no O_DIRECT; load without"):
-        load_file(write(tmp_path, file_of([("a", "U8", [9])])), device="cpu", direct=True)
+    assert name == "preadv" or engine.sizes == []

@@ -44,8 +44,7 @@ def test_copies_on_the_cpu_change_nothing_beside_them() -> None:
     memory.fill_(1)
     staged.fill_(2)
     lane = engine.lane()
-    mark = lane.copy(memory[5_001:205_001], staged[3:200_003])
-    assert mark.query()
+    assert lane.copy(memory[5_001:205_001], staged[3:200_003]) is None
     assert memory[:5_001].eq(1).all()
     assert memory[5_001:205_001].eq(2).all()
     assert memory[205_001:].eq(1).all()

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
@@ -101,28 +102,6 @@ def test_it_needs_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert engine.sizes == []
 
 
-def test_a_short_read_names_the_byte(tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path, file_of(WORDS))
-    monkeypatch.setattr(kvikio, "step", lambda: os.truncate(path, path.stat().st_size - 50))
-    with pytest.raises(UnreadableError, match=r"file.safetensors: the file became shorter .* at byte [\d,]+"):
-        load_file(path, device="cpu", gds=True)
-    assert kvikio.pending == 0
-
-
-def test_the_end_of_the_file_is_no_fault_of_the_device(
-    tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(tmp_path, file_of(WORDS))
-
-    def step() -> None:
-        os.truncate(path, 243)
-        raise RuntimeError("pread(O_DIRECT): unexpected EOF within the requested range")
-
-    monkeypatch.setattr(kvikio, "step", step)
-    with pytest.raises(UnreadableError, match=r"file.safetensors: the file became shorter .* at byte [\d,]+"):
-        load_file(path, device="cpu", gds=True)
-
-
 def test_reads_and_memory_have_the_same_alignment(
     tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,34 +128,55 @@ def test_reads_and_memory_have_the_same_alignment(
         assert aligned == {padding % 8 == -length % 8}
 
 
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 50)
+
+
+def cut_and_fail(path: Path) -> None:
+    os.truncate(path, 243)
+    raise RuntimeError("pread(O_DIRECT): unexpected EOF within the requested range")
+
+
+def fail(_path: Path) -> None:
+    raise RuntimeError("cuFile error 5\nand more")
+
+
+SHORTER = r"file.safetensors: the file became shorter .* at byte [\d,]+"
+ONWARDS = r"file.safetensors: file bytes from [\d,]+ onwards .*cuFile error 5\)$"
+
+
+@pytest.mark.parametrize(
+    ("step", "turn", "error", "words"),
+    [
+        (cut, 1, UnreadableError, SHORTER),
+        # The end of the file is no fault of the device.
+        (cut_and_fail, 1, UnreadableError, SHORTER),
+        (fail, 2, DeviceError, ONWARDS),
+        (fail, 0, DeviceError, r"file.safetensors: KvikIO failed \(RuntimeError: cuFile error 5\)"),
+    ],
+)
 def test_a_fault_waits_for_what_was_asked_for(
-    tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    kvikio: Kvikio,
+    monkeypatch: pytest.MonkeyPatch,
+    step: Callable[[Path], None],
+    turn: int,
+    error: type[Exception],
+    words: str,
 ) -> None:
+    """The step comes at a read, or where the file is opened."""
     path = write(tmp_path, file_of(WORDS))
-    turns: list[int] = []
+    left = [turn]
 
-    def step() -> None:
-        turns.append(1)
-        if len(turns) == 2:
-            raise RuntimeError("cuFile error 5\nand more")
+    def at_turn(*_: object) -> None:
+        left[0] -= 1
+        if left[0] <= 0:
+            step(path)
 
-    monkeypatch.setattr(kvikio, "step", step)
-    with pytest.raises(
-        DeviceError, match=r"file.safetensors: file bytes from [\d,]+ onwards .*cuFile error 5\)$"
-    ):
+    monkeypatch.setattr(kvikio, "step" if turn else "CuFile", at_turn)
+    with pytest.raises(error, match=words):
         load_file(path, device="cpu", gds=True)
     assert kvikio.pending == 0
-
-
-def test_a_file_that_kvikio_cannot_open(
-    tmp_path: Path, kvikio: Kvikio, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def opens(*_args: Any) -> None:
-        raise RuntimeError("no driver")
-
-    monkeypatch.setattr(kvikio, "CuFile", opens)
-    with pytest.raises(DeviceError, match=r"file.safetensors: KvikIO failed \(RuntimeError: no driver\)"):
-        load_file(write(tmp_path, file_of(WORDS)), device="cpu", gds=True)
 
 
 def test_an_interrupt_waits_for_what_was_asked_for(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import tempfile
 import threading
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from safetensors_reference.torch import load as load_bytes
 
 from ..naive import BITS
 from ..strategies import FEWER, Model, models
-from ..support import make
+from ..support import make, raw_bytes
 from .support import (
     DEVICES,
     WORDS,
@@ -34,7 +34,6 @@ from .support import (
     data_of,
     file_of,
     install,
-    raw_bytes,
     said,
     storage,
     write,
@@ -87,13 +86,14 @@ def test_any_layout_any_chunk_any_number_of_threads(
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("padding", range(8))
-def test_the_length_of_the_header_does_not_matter(tmp_path: Path, device: str, padding: int) -> None:
-    file = file_of(WORDS, padding)
-    path = write(tmp_path, file)
-    tensors = load_file(path, device=device, chunk=100)
-    assert b"".join(map(raw_bytes, tensors.values())) == data_of(file)
-    assert {str(t.device) for t in tensors.values() if isinstance(t, torch.Tensor)} == {device}
+def test_neither_the_length_of_the_header_nor_a_mode_of_torch_matters(tmp_path: Path, device: str) -> None:
+    contexts = [nullcontext()] * 7 + [torch.device("meta"), torch.inference_mode()]
+    for padding, context in enumerate(contexts):
+        file = file_of([*WORDS, ("g", "F6_E2M3", [4])], padding)
+        with context:
+            tensors = load_file(write(tmp_path, file), device=device, chunk=100, clone=padding == 7)
+        assert b"".join(map(raw_bytes, tensors.values())) == data_of(file)
+        assert {str(t.device) for t in tensors.values() if isinstance(t, torch.Tensor)} == {device}
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -188,17 +188,6 @@ def test_the_staging_guard_is_what_makes_late_copies_right(
     assert raw_bytes(load_file(path, device="cpu", chunk=1000, threads=2)["a"]) != data_of(file)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_tensors_live_as_long_as_somebody_wants_them(tmp_path: Path, device: str) -> None:
-    file = file_of(WORDS)
-    path = write(tmp_path, file)
-    kept = load_file(path, device=device)["b"]
-    path.unlink()
-    for _ in range(5):
-        load_file(write(tmp_path, file_of([("x", "U8", [len(data_of(file))])])), device=device)
-    assert raw_bytes(kept) == data_of(file)[1200 : 1200 + 126]
-
-
 @pytest.mark.parametrize("clone", [False, True])
 def test_the_memory_goes_with_the_last_tensor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clone: bool
@@ -214,14 +203,13 @@ def test_the_memory_goes_with_the_last_tensor(
 
     install(monkeypatch, Watched())
     tensors = load_file(write(tmp_path, file_of(WORDS)), device="cpu", clone=clone)
-    gc.collect()
     assert gone == (["gone"] if clone else [])
     kept = tensors["a"]
     tensors.clear()
-    gc.collect()
+    (tmp_path / "file.safetensors").unlink()
     assert bool(gone) is clone
+    assert raw_bytes(kept) == data_of(file_of(WORDS))[:1200]
     del kept
-    gc.collect()
     assert gone == ["gone"]
 
 
@@ -252,17 +240,3 @@ def test_chunks_are_no_larger_than_a_slot(tmp_path: Path, monkeypatch: pytest.Mo
     file = file_of([("a", "U8", [50_000])])
     tensors = load_file(write(tmp_path, file), device="cpu", chunk=1 << 40)
     assert raw_bytes(tensors["a"]) == data_of(file)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_what_torch_is_set_to_changes_nothing(tmp_path: Path, device: str) -> None:
-    file = file_of([*WORDS, ("g", "F6_E2M3", [4])])
-    path = write(tmp_path, file)
-    plain = {n: said(t) for n, t in load_file(path, device=device).items()}
-    with torch.device("meta"):
-        elsewhere = load_file(path, device=device, clone=True)
-    with torch.inference_mode():
-        inference = load_file(path, device=device)
-    for tensors in (elsewhere, inference):
-        assert {n: said(t) for n, t in tensors.items()} == plain
-        assert {str(t.device) for t in tensors.values() if isinstance(t, torch.Tensor)} == {device}

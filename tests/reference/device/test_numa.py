@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from safetensors_reference.device import load_file, numa
-from safetensors_reference.device.numa import checked_cpus, cpus_near, parse_list
+from safetensors_reference.device import engine, load_file
+from safetensors_reference.device.engine import checked_cpus, cpus_near, parse_list
 from safetensors_reference.rules.errors import AccessError
 
-from .support import WORDS, data_of, file_of, raw_bytes, write
+from ..support import raw_bytes
+from .support import WORDS, data_of, file_of, write
 
 HERE = sorted(os.sched_getaffinity(0))
 DEVICE = "simulated:1"
@@ -23,7 +24,7 @@ DEVICE = "simulated:1"
 @pytest.fixture
 def sysfs(simulated: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A system with two nodes, in which only the first CPU of this process is near the device."""
-    monkeypatch.setattr(numa, "SYSFS", tmp_path)
+    monkeypatch.setattr(engine, "SYSFS", tmp_path)
     place = SimpleNamespace(pci_domain_id=1, pci_bus_id=0x3B, pci_device_id=0)
     module: Any = torch.get_device_module(DEVICE)
     monkeypatch.setattr(module, "get_device_properties", lambda _index: place, raising=False)

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -172,10 +173,20 @@ def test_there_is_one_ring_of_the_size_that_was_configured_first() -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("size", [(0, 1 << 20), (1, 0), (1, 5000), (1, 8192), (-1, 1 << 20)])
-def test_a_ring_of_impossible_size_is_refused(size: tuple[int, int]) -> None:
-    with pytest.raises(AccessError, match="at least one slot"):
-        configure(*size)
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ([(0, 1 << 20), (1, 0), (1, 5000), (1, 8192), (-1, 1 << 20)], "at least one slot"),
+        (
+            [(float("nan"), 1 << 20), (1, 16384.0), (1, 1 << 70), ("a", 1 << 20), (None, 1 << 20)],
+            "must be whole numbers that fit into memory",
+        ),
+    ],
+)
+def test_a_ring_of_impossible_size_is_refused(sizes: list[Any], words: str) -> None:
+    for size in sizes:
+        with pytest.raises(AccessError, match=words):
+            configure(*size)
 
 
 def test_a_forked_child_has_a_ring_of_its_own(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from safetensors_reference.device.readers import PlainReader
 from safetensors_reference.device.transfer import Ring, Slot
 
 from ...simulated_device import DEVICES, SimulatedDevice
-from .support import data_of, file_of, raw_bytes, said, write
+from ..support import raw_bytes
+from .support import data_of, file_of, said, write
 
 FILE = file_of([(f"t{i:02}", "U8", [9_000 + i]) for i in range(40)])
 SIZE = len(data_of(FILE))
@@ -86,7 +87,8 @@ def failed_load(simulated: SimulatedDevice, path: Path, device: str) -> bool:
 def busy_default_stream(simulated: SimulatedDevice, path: Path, device: str) -> bool:
     """The default streams of both devices are late."""
     with simulated.settings(default_delay=SLOW):
-        return right(load_file(path, device=device, threads=2))
+        tensors = load_file(path, device=device, threads=2)
+    return right(tensors)
 
 
 def out_of_memory(simulated: SimulatedDevice, path: Path, device: str) -> bool:

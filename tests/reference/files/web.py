@@ -82,7 +82,7 @@ def serve(handler: type[Tree], host: str = "127.0.0.1") -> Iterator[str]:
         server = _Server((host, 0), handler)
     except OSError:  # such as on macOS, which has one loopback address
         pytest.skip(f"{host} is no address of this machine")
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()  # stops without a long wait
     try:
         yield f"http://{host}:{server.server_port}"
     finally:

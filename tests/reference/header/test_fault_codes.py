@@ -20,6 +20,7 @@ from ..support import ABCD, Marked, W, entry, make, marked
 
 U64 = 2**64 - 1
 DEEP = 126
+DEEP_IN = DEEP - 1
 """Arrays in an entry that nest too deep: with the header and the entry around them the last is level 128."""
 
 
@@ -48,6 +49,15 @@ def whole(code: str, rule: str, data: bytes, start: int, end: int) -> Broken:
 def in_entry(code: str, rule: str, body: str, *path: str | int, data: bytes = ABCD, **more: Any) -> Broken:
     """A file with the one tensor ``w``."""
     return one(code, rule, f'{{"w":{body}}}', data, ("w", *path), **more)
+
+
+def in_metadata(code: str, rule: str, value: str, *path: str, **more: Any) -> Broken:
+    return one(code, rule, f'{{"__metadata__":{value}}}', b"", ("__metadata__", *path), **more)
+
+
+def beside(code: str, rule: str, text: str, data: bytes, name: str = "b") -> Broken:
+    """A range that breaks a rule together with the entry ``w``, which covers the first four bytes."""
+    return one(code, rule, "{" + text.replace("W", f'"a":{W}') + "}", data, (name, "data_offsets"))
 
 
 def with_shape(code: str, rule: str, shape: str, *path: str | int, data: bytes = b"", **more: Any) -> Broken:
@@ -130,27 +140,10 @@ HEADER = [
     in_entry("HDR_DUP_KEY", "HDR-12", W[:-1] + ',<<"dtype">>:"U8"}', "dtype"),
     in_entry("HDR_DUP_KEY", "HDR-12", W[:-1] + ',<<"shape">>:[4]}', "shape"),
     in_entry("HDR_DUP_KEY", "HDR-12", W[:-1] + ',<<"data_offsets">>:[0,4]}', "data_offsets"),
-    one(
-        "HDR_DUP_KEY",
-        "HDR-13",
-        b'{"__metadata__":{"k":"v",<<"k">>:"v"}}',
-        b"",
-        ("__metadata__", "k"),
-        choice="duplicate-metadata-keys",
-    ),
-    one(
-        "HDR_TOO_DEEP",
-        "HDR-16",
-        b'{"w":{"x":' + b"[" * (DEEP - 1) + b"<<[>>" + b"]" * DEEP + b"}}",
-        choice="deep-nesting",
-        profile="official",
-    ),
-    one(
-        "HDR_TOO_DEEP",
-        "HDR-16",
-        b'{"w":{"x":' + b'{"":' * (DEEP - 1) + b"<<{>>" + b"}" * DEEP + b"}}",
-        choice="deep-nesting",
-        profile="official",
+    in_metadata("HDR_DUP_KEY", "HDR-13", '{"k":"v",<<"k">>:"v"}', "k", choice="duplicate-metadata-keys"),
+    *(
+        one("HDR_TOO_DEEP", "HDR-16", f'{{"w":{{"x":{text}}}}}', choice="deep-nesting", profile="official")
+        for text in ("[" * DEEP_IN + "<<[>>" + "]" * DEEP, '{"":' * DEEP_IN + "<<{>>" + "}" * DEEP)
     ),
 ]
 ENTRY = [
@@ -212,6 +205,7 @@ DTYPE_AND_SHAPE = [
     with_shape("SHP_BAD_TYPE", "SHP-01", "[<<null>>]", 0),
     with_shape("SHP_OVERFLOW", "SHP-05", "<<[4294967296,4294967296]>>"),
     with_shape("SHP_OVERFLOW", "SHP-05", f"<<[{2**61}]>>"),
+    with_shape("SHP_OVERFLOW", "SHP-05", "<<[4194305,4194305,844424795914257]>>", data=bytes(17)),  # wraps
     with_shape("SHP_OVERFLOW", "SHP-05", f"<<[{2**63 + 2},2]>>", data=ABCD),
     with_shape("SHP_OVERFLOW", "SHP-06", f"<<[{U64},2,0]>>", choice="zero-dim-overflow"),
     with_shape("SHP_OVERFLOW", "SHP-06", f"<<[0,{U64},2]>>", choice="zero-dim-overflow"),
@@ -225,84 +219,27 @@ LAYOUT = [
     with_offsets("OFF_REVERSED", "OFF-03", f"<<[{U64},0]>>"),
     with_offsets("OFF_OUT_OF_BOUNDS", "OFF-04", "<<[0,4]>>", data=b"abc"),
     with_offsets("OFF_OUT_OF_BOUNDS", "OFF-04", "<<[0,4]>>", data=b""),
-    in_entry(
-        "OFF_OUT_OF_BOUNDS",
-        "OFF-04",
-        entry("U8", f"[{2**40}]", f"<<[0,{2**40}]>>"),
-        "data_offsets",
-    ),
+    in_entry("OFF_OUT_OF_BOUNDS", "OFF-04", entry("U8", f"[{2**40}]", f"<<[0,{2**40}]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[3]", "<<[0,4]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[5]", "<<[0,4]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[]", "<<[0,0]>>"), "data_offsets", data=b""),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[0]", "<<[0,4]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("F4", "[2,2]", "<<[0,4]>>"), "data_offsets"),
-    one(
-        "OFF_OVERLAP",
-        "OFF-06",
-        f'{{"a":{W},"b":{entry(offsets="<<[0,4]>>")}}}',
-        ABCD,
-        ("b", "data_offsets"),
-    ),
-    one(
-        "OFF_OVERLAP",
-        "OFF-06",
-        f'{{"b":{entry(offsets="<<[3,7]>>")},"a":{W}}}',
-        b"abcdefg",
-        ("b", "data_offsets"),
-    ),
-    one(
-        "OFF_OVERLAP",
-        "OFF-06",
-        f'{{"a":{W},"b":{entry("U8", "[2]", "<<[1,3]>>")}}}',
-        ABCD,
-        ("b", "data_offsets"),
-    ),
-    one(
-        "OFF_OVERLAP",
-        "OFF-06",
-        f'{{"a":{W},"b":{entry("U8", "[0]", "<<[2,2]>>")}}}',
-        ABCD,
-        ("b", "data_offsets"),
-    ),
-    one("OFF_HOLE", "OFF-07", f'{{"a":{entry(offsets="<<[1,5]>>")}}}', b"abcde", ("a", "data_offsets")),
-    one(
-        "OFF_HOLE",
-        "OFF-07",
-        f'{{"b":{entry(offsets="<<[8,12]>>")},"a":{W}}}',
-        b"abcd0000efgh",
-        ("b", "data_offsets"),
-    ),
+    beside("OFF_OVERLAP", "OFF-06", f'W,"b":{entry(offsets="<<[0,4]>>")}', ABCD),
+    beside("OFF_OVERLAP", "OFF-06", f'"b":{entry(offsets="<<[3,7]>>")},W', b"abcdefg"),
+    beside("OFF_OVERLAP", "OFF-06", f'W,"b":{entry("U8", "[2]", "<<[1,3]>>")}', ABCD),
+    beside("OFF_OVERLAP", "OFF-06", f'W,"b":{entry("U8", "[0]", "<<[2,2]>>")}', ABCD),
+    beside("OFF_HOLE", "OFF-07", f'"a":{entry(offsets="<<[1,5]>>")}', b"abcde", "a"),
+    beside("OFF_HOLE", "OFF-07", f'"b":{entry(offsets="<<[8,12]>>")},W', b"abcd0000efgh"),
     one("OFF_TRAILING", "OFF-08", b"{}", b"<<x>>"),
     one("OFF_TRAILING", "OFF-08", f'{{"w":{W}}}', b"abcd<<PK\x05\x06>>"),
 ]
 METADATA = [
+    *(in_metadata("MET_NOT_MAP", "MET-01", f"<<{value}>>") for value in ("[]", '"x"', "1", "false")),
+    in_metadata("MET_NOT_MAP", "MET-02", "<<null>>", choice="metadata-null"),
     *(
-        one(
-            "MET_NOT_MAP",
-            "MET-01",
-            b'{"__metadata__":<<%s>>}' % value,
-            b"",
-            ("__metadata__",),
-        )
-        for value in (b"[]", b'"x"', b"1", b"false")
-    ),
-    one(
-        "MET_NOT_MAP",
-        "MET-02",
-        b'{"__metadata__":<<null>>}',
-        b"",
-        ("__metadata__",),
-        choice="metadata-null",
-    ),
-    *(
-        one(
-            "MET_VALUE_NOT_STRING",
-            "MET-01",
-            b'{"__metadata__":{"k":<<%s>>}}' % value,
-            b"",
-            ("__metadata__", "k"),
-        )
-        for value in (b"1", b"null", b"true", b"{}", b"[]")
+        in_metadata("MET_VALUE_NOT_STRING", "MET-01", f'{{"k":<<{value}>>}}', "k")
+        for value in ("1", "null", "true", "{}", "[]")
     ),
 ]
 ALL = FRAMING + HEADER + ENTRY + DTYPE_AND_SHAPE + LAYOUT + METADATA
@@ -405,16 +342,8 @@ def test_names_are_the_same_when_their_decoded_text_is(first: bytes, second: byt
         pytest.param(b'"a"', b'"A"', id="case"),
         pytest.param('"é"'.encode(), '"e\u0301"'.encode(), id="normalisation"),
         pytest.param(rb'"a\u0000"', b'"a"', id="nul"),
-        pytest.param(
-            rb'"\udcff"',
-            b'"\xff"',
-            id="lone-surrogate-and-invalid-utf8",
-        ),
-        pytest.param(
-            rb'"\x41"',
-            rb'"\\x41"',
-            id="bad-escape-and-backslash",
-        ),
+        pytest.param(rb'"\udcff"', b'"\xff"', id="lone-surrogate-and-invalid-utf8"),
+        pytest.param(rb'"\x41"', rb'"\\x41"', id="bad-escape-and-backslash"),
     ],
 )
 def test_different_names_are_not_called_the_same_even_when_they_are_broken(

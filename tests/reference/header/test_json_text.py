@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import math
 import re
 from decimal import Decimal
 from typing import Any, Never
@@ -18,7 +18,6 @@ from safetensors_reference.header.json_text import (
     Abandon,
     JsonReader,
     Node,
-    plain_integer,
     whole_number,
 )
 
@@ -98,9 +97,23 @@ def test_json_is_read_like_the_standard_library_reads_it(
     assert meaning(node) == standard(data)
     assert end == len(data)
 
+    def check(node: Node) -> None:
+        part = data[node.start : node.end]
+        assert (standard(part), part.strip()) == (meaning(node), part)
+        for child in node.items if node.kind == "array" else []:
+            check(child)
+        for pair in node.members if node.kind == "object" else []:
+            check(pair[0])
+            check(pair[1])
+
+    check(node)
+
 
 @FEWER
-@given(st.lists(pieces, max_size=9).map(b"".join))
+@given(
+    st.lists(pieces, max_size=9).map(b"".join)
+    | st.lists(pieces, max_size=9).map(lambda parts: b'"%b"' % b"".join(p for p in parts if p[:1] != b'"'))
+)
 def test_a_fault_is_reported_exactly_when_the_standard_library_refuses(data: bytes) -> None:
     node, reports, end = read(data)
     try:
@@ -112,41 +125,6 @@ def test_a_fault_is_reported_exactly_when_the_standard_library_refuses(data: byt
     assert node is not None
     assert end == len(data)
     assert meaning(node) == expected
-
-
-@FEWER
-@given(
-    st.lists(pieces, max_size=9).map(lambda parts: b'"' + b"".join(p for p in parts if p[:1] != b'"') + b'"')
-)
-def test_strings_are_decoded_like_the_standard_library_decodes_them(data: bytes) -> None:
-    node, reports, end = read(data)
-    try:
-        expected = standard(data)
-    except ValueError:
-        assert reports or end < len(data)
-    else:
-        assert (reports, end) == ([], len(data))
-        assert node is not None
-        assert node.text == expected
-
-
-@FEWER
-@given(json_values)
-def test_every_node_says_where_it_stands(value: Any) -> None:
-    data = json.dumps(value, indent=2).encode()
-
-    def check(node: Node) -> None:
-        assert standard(data[node.start : node.end]) == meaning(node)
-        assert data[node.start : node.end].strip() == data[node.start : node.end]
-        for child in node.items if node.kind == "array" else []:
-            check(child)
-        for pair in node.members if node.kind == "object" else []:
-            check(pair[0])
-            check(pair[1])
-
-    root, _, _ = read(data)
-    assert root is not None
-    check(root)
 
 
 @FEWER
@@ -224,26 +202,22 @@ def test_the_depth_limit_is_exact_and_reported_once_where_it_is_passed(opener: b
     assert node is None
     at = len(opener) * 127
     assert [(code, start, stop) for code, _, _, start, stop, _ in reports] == [("HDR_TOO_DEEP", at, at + 1)]
+    siblings = b"[" + b",".join([opener * 126 + inner + closer * 126] * 3) + b"]"
+    assert read(siblings)[1:] == ([], len(siblings))
 
 
-def test_siblings_do_not_add_up_to_depth() -> None:
-    data = b"[" + b",".join([b"[" * 126 + b"]" * 126] * 3) + b"]"
-    _, reports, end = read(data)
-    assert (reports, end) == ([], len(data))
-
-
-@pytest.mark.parametrize("depth", [128, 100_000, 1_000_000])
-def test_hostile_depth_ends_without_running_out_of_stack(depth: int) -> None:
-    data = make(b'{"w":{"x":' + b"[" * depth)
-    assert [f.code for f in explain(data).faults] == ["ENT_UNKNOWN_FIELD", "HDR_TOO_DEEP"]
-
-
-def test_unknown_fields_of_a_header_may_nest_to_level_127_in_all() -> None:
-    """The header and the entry are two levels of it."""
-    for arrays, codes in ((125, []), (126, ["HDR_TOO_DEEP"])):
-        deep = "[" * arrays + "]" * arrays
-        data = make(f'{{"w":{W[:-1]},"x":{deep}}}}}', ABCD)
-        assert [f.code for f in explain(data, "official").faults] == codes
+@pytest.mark.parametrize(
+    ("value", "codes"),
+    [
+        ("[" * 125 + "]" * 125, []),  # the header and the entry are two levels
+        ("[" * 126 + "]" * 126, ["HDR_TOO_DEEP"]),
+        *(("[" * depth, ["HDR_TOO_DEEP"]) for depth in (128, 100_000, 1_000_000)),
+    ],
+    ids=itertools.count(),
+)
+def test_unknown_fields_may_nest_to_level_127_in_all(value: str, codes: list[str]) -> None:
+    data = make(f'{{"w":{W[:-1]},"x":{value}}}}}', ABCD)
+    assert [f.code for f in explain(data, "official").faults] == codes
 
 
 MILLION = "7" * 1_000_000
@@ -269,12 +243,8 @@ def test_a_number_of_a_million_digits_is_refused_without_hanging(header: str, co
     explanation = explain(make(header % MILLION, ABCD), "official")
     assert code in {f.code for f in explanation.faults}
     assert all(len(f.message) < 500 for f in explanation.faults)
-
-
-def test_a_long_number_that_is_in_range_is_no_fault_in_an_ignored_field() -> None:
-    """Digits behind the point make a number long, not large."""
-    data = make(f'{{"w":{W[:-1]},"x":0.{MILLION}}}}}', ABCD)
-    assert explain(data, "official").valid
+    # Digits behind the point make a number long, not large.
+    assert explain(make(f'{{"w":{W[:-1]},"x":0.{MILLION}}}}}', ABCD), "official").valid
 
 
 @pytest.mark.parametrize(
@@ -283,31 +253,6 @@ def test_a_long_number_that_is_in_range_is_no_fault_in_an_ignored_field() -> Non
 def test_unclosed_and_repetitive_text_ends(body: bytes) -> None:
     data = make(b'{"' + body)
     assert not explain(data).valid
-
-
-@pytest.mark.parametrize(
-    ("texts", "plain"),
-    [
-        (["0", "1", "10", "18446744073709551616", "9" * 5000], True),
-        (["-0", "-1", "1.0", "1e0", "1E0", "0.0", "null", '"1"', "01", "+1"], False),
-    ],
-)
-def test_plain_integers(texts: list[str], plain: bool) -> None:
-    for text in texts:
-        node, _, _ = read(text.encode())
-        assert node is not None
-        assert plain_integer(node) == plain, text
-
-
-@FEWER
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_numbers_keep_their_spelling(value: float) -> None:
-    text = repr(value)
-    node, reports, _ = read(text.encode())
-    assert reports == []
-    assert node is not None
-    assert node.text == text
-    assert math.copysign(1, float(node.text)) == math.copysign(1, value)
 
 
 @FEWER
@@ -328,11 +273,6 @@ def test_a_whole_number_is_told_from_a_fraction_however_it_is_spelled(
     assert whole_number(text) == (value >= 0 and value == value.to_integral_value())
 
 
-@pytest.mark.parametrize(
-    ("text", "whole"),
-    [("1e" + "9" * 100_000, True), ("1e-" + "9" * 100_000, False), ("0e-" + "9" * 50, True)],
-    ids=["large", "small", "zero"],
-)
-def test_a_whole_number_is_told_without_converting_a_long_exponent(text: str, whole: bool) -> None:
-    assert whole_number(text) == whole
-    assert whole_number("1" * 100_000 + ".0") is True
+def test_a_long_exponent_is_not_converted() -> None:
+    texts = ["1e" + "9" * 100_000, "1e-" + "9" * 100_000, "0e-" + "9" * 50, "1" * 100_000 + ".0"]
+    assert list(map(whole_number, texts)) == [True, False, True, True]

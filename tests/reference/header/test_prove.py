@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from hypothesis import given
 from benchmarks.files import header_of
 from safetensors_corpus import load_manifest
 from safetensors_reference import PROFILES, Explanation, InvalidFileError, explain, read_header
+from safetensors_reference.check.result import check_input
+from safetensors_reference.files.names import FileInput
 from safetensors_reference.header import read as proving
 from safetensors_reference.header.model import Header, rows
 from safetensors_reference.rules.book import ProfileName
@@ -187,7 +190,7 @@ def test_a_shape_of_many_large_numbers_costs_no_time() -> None:
 
 
 def test_reading_a_header_takes_the_fast_path_and_explains_only_when_it_must(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked = []
 
@@ -195,10 +198,13 @@ def test_reading_a_header_takes_the_fast_path_and_explains_only_when_it_must(
         asked.append(arguments)
         return original(*arguments)
 
+    path = tmp_path / "a.safetensors"
     original: Callable[..., object] = vars(proving)["explain_source"]
     monkeypatch.setattr(proving, "explain_source", explaining)
     good = make(b'{"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}', b"ab")
+    path.write_bytes(good)
     assert list(read_header(good).tensors) == ["w"]
+    assert check_input(FileInput(str(path)), "hardened").status == "valid"
     assert asked == []
     with pytest.raises(InvalidFileError, match="OFF_TRAILING"):
         read_header(good + b"x")

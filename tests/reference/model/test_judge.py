@@ -59,14 +59,66 @@ class Folder:
             assert json.loads(json.dumps(finding.to_dict()))["rule"] == rule.id
         return judged
 
-    def told(self) -> list[tuple[str, str | None, str, str | None]]:
-        return [(f.file, f.code, f.issue.rule, f.field) for f in self.judge().findings]
+
+OLD = shard_name("model", 1, 2)
+SECOND = {A: shard("a"), C: shard("c")}
+Told = tuple[str, str | None, str, str | None]
+FOLDERS: dict[str, tuple[Folder, list[Told]]] = {
+    "whole": (Folder(), []),
+    "a wrong total": (
+        Folder(total=11),
+        [(INDEX, "IDX_SIZE_MISMATCH", "IDX-03", "$['metadata']['total_size']")],
+    ),
+    "one file with an index": (
+        Folder({"model.safetensors": shard("a")}, {"a": "model.safetensors"}, 4),
+        [],
+    ),
+    "a tensor elsewhere and twice": (
+        Folder({**SECOND, B: shard("a", "c")}),
+        [
+            (INDEX, "IDX_TENSOR_DUPLICATE", "IDX-11", "$['weight_map']['a']"),
+            (INDEX, "IDX_TENSOR_MISSING", "IDX-09", "$['weight_map']['b']"),
+            (INDEX, "IDX_TENSOR_DUPLICATE", "IDX-11", "$['weight_map']['c']"),
+        ],
+    ),
+    "a tensor twice without an index": (
+        Folder({**SECOND, B: shard("a", "b")}, weight_map=None),
+        [(B, "IDX_TENSOR_DUPLICATE", "IDX-11", "$['a']"), (A, None, "IDX-15", None)],
+    ),
+    "a broken shard": (
+        Folder({**SECOND, B: BROKEN}, weight_map=None),
+        [(B, "ENT_NOT_OBJECT", "ENT-01", "$['w']"), (A, None, "IDX-15", None)],
+    ),
+    "shards of an earlier save": (Folder(more=(OLD,)), [(OLD, None, "IDX-19", None)]),
+    "shards of an earlier save without an index": (
+        Folder(weight_map=None, more=(OLD,)),
+        [
+            (shard_name("model", 2, 2), "IDX_SHARD_MISSING", "IDX-08", None),
+            (OLD, None, "IDX-15", None),
+            (A, None, "IDX-19", None),
+        ],
+    ),
+    "other candidates": (
+        Folder(more=("model.safetensors", "consolidated.safetensors", "b.safetensors.index.json")),
+        [
+            ("model.safetensors", None, "IDX-15", None),
+            (INDEX, None, "IDX-16", None),
+            ("consolidated.safetensors", None, "IDX-15", None),
+        ],
+    ),
+}
 
 
-def test_a_whole_model() -> None:
-    judged = Folder().judge()
-    assert (judged.status, judged.findings, judged.tensors, judged.data_size) == ("valid", [], 3, 12)
-    assert judged.shards == (A, B, C)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_what_is_told_of_a_folder(name: str) -> None:
+    folder, told = FOLDERS[name]
+    judged = folder.judge()
+    assert [(f.file, f.code, f.issue.rule, f.field) for f in judged.findings] == told
+    whole = not judged.of("fault")
+    assert judged.status == ("valid" if whole else "invalid")
+    assert (judged.tensors, judged.data_size) == (
+        (len(folder.shards), folder.total) if whole else (None, None)
+    )
 
 
 def test_a_whole_model_without_an_index() -> None:
@@ -97,40 +149,9 @@ def test_a_shard_that_was_not_read_leaves_it_open() -> None:
     assert judged.findings == []
     folder.weight_map = None
     assert folder.judge().status == "unreadable"
-
-
-def test_a_name_without_facts_was_not_read() -> None:
     folder = Folder(more=(B,))
     del folder.shards[B]
     assert folder.judge().unread == {B: "it was not read"}
-
-
-def test_a_broken_shard_is_told_with_its_file() -> None:
-    folder = Folder(weight_map=None)
-    folder.shards[B] = BROKEN
-    judged = folder.judge()
-    (fault,) = judged.of("fault")
-    assert fault.inner
-    assert fault.issue == BROKEN.faults[0]
-    assert fault.file == B
-
-
-def test_a_tensor_elsewhere_and_twice() -> None:
-    folder = Folder()
-    folder.shards[B] = shard("a", "c")
-    assert sorted(folder.told(), key=str) == [
-        (INDEX, "IDX_TENSOR_DUPLICATE", "IDX-11", "$['weight_map']['a']"),
-        (INDEX, "IDX_TENSOR_DUPLICATE", "IDX-11", "$['weight_map']['c']"),
-        (INDEX, "IDX_TENSOR_MISSING", "IDX-09", "$['weight_map']['b']"),
-    ]
-
-
-def test_a_tensor_twice_without_an_index() -> None:
-    folder = Folder(weight_map=None)
-    folder.shards[B] = shard("a", "b")
-    judged = folder.judge()
-    (fault,) = judged.of("fault")
-    assert (fault.file, fault.code, fault.field) == (B, "IDX_TENSOR_DUPLICATE", "$['a']")
 
 
 def test_copies_of_a_shard_are_cut() -> None:
@@ -139,10 +160,6 @@ def test_copies_of_a_shard_are_cut() -> None:
     judged = folder.judge()
     assert len(judged.of("fault")) == MAX_DUPLICATES
     assert not judged.complete
-
-
-def test_a_wrong_total() -> None:
-    assert Folder(total=11).told() == [(INDEX, "IDX_SIZE_MISMATCH", "IDX-03", "$['metadata']['total_size']")]
 
 
 def test_a_gap_in_the_numbers_of_an_index() -> None:
@@ -162,36 +179,10 @@ def test_a_shard_that_the_index_does_not_name() -> None:
     assert "; 1 of its tensors are also in the model" in note.issue.message
 
 
-def test_shards_of_an_earlier_save() -> None:
-    old = shard_name("model", 1, 2)
-    assert Folder(more=(old,)).told() == [(old, None, "IDX-19", None)]
-    told = Folder(weight_map=None, more=(old,)).judge()
-    assert [(f.file, f.issue.rule) for f in told.of("fault")] == [(shard_name("model", 2, 2), "IDX-08")]
-
-
-def test_other_candidates() -> None:
-    more = ("model.safetensors", "consolidated.safetensors", "b.safetensors.index.json")
-    rules = [(f.file, f.issue.rule) for f in Folder(more=more).judge().findings]
-    assert rules == [
-        ("model.safetensors", "IDX-15"),
-        (INDEX, "IDX-16"),
-        ("consolidated.safetensors", "IDX-15"),
-    ]
-
-
-def test_an_index_over_a_single_file_has_no_rival() -> None:
-    folder = Folder({"model.safetensors": shard("a")}, {"a": "model.safetensors"}, 4)
-    assert folder.told() == []
-
-
-def test_an_index_that_is_no_json() -> None:
+def test_an_index_that_is_no_json_and_an_unknown_profile() -> None:
     (model,) = find_models([INDEX])
     judged = judge_model(model, b"[", {}, [INDEX])
     assert (judged.status, judged.of("fault")[0].code) == ("invalid", "IDX_NOT_JSON")
-
-
-def test_an_unknown_profile() -> None:
-    (model,) = find_models([INDEX])
     with pytest.raises(AccessError):
         judge_model(model, b"{}", {}, [INDEX], "lax")  # type: ignore[arg-type]
 

@@ -14,8 +14,6 @@ from safetensors_reference import DTYPE_BITS, PROFILES, rule_book
 from safetensors_reference.rules import book as rules
 from safetensors_reference.rules.book import BASES, RuleBook
 
-from ..naive import BITS
-
 BOOK = rule_book()
 RULE_ID = r"[A-Z]{3}-\d\d"
 POSITIONS = {
@@ -144,14 +142,6 @@ def test_every_code_belongs_to_a_rule_and_is_explained() -> None:
     assert all(BOOK.codes.values())
 
 
-def test_the_header_cap_is_that_of_the_official_library() -> None:
-    assert rules.HEADER_CAP == 100_000_000
-
-
-def test_loading_is_done_once() -> None:
-    assert rule_book() is BOOK
-
-
 def contradiction(**changes: object) -> RuleBook:
     """A rule book whose first rule or choice is changed."""
     rule = next(iter(BOOK.rules.values()))
@@ -214,11 +204,6 @@ def test_a_rule_of_another_form_is_refused(
     altered(monkeypatch, "rules.toml", lambda raw: raw["rule"][2].update({field: value}))
     with pytest.raises(ValueError, match=rf"rules.toml: .*\$\[2\]\.{field}"):
         rule_book.__wrapped__()
-
-
-def test_codes_and_widths() -> None:
-    assert dict(DTYPE_BITS) == BITS
-    assert len(DTYPE_BITS) == 22
 
 
 def test_the_table_cannot_be_changed() -> None:

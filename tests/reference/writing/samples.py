@@ -12,6 +12,8 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from .support import Row
+
 Array = npt.NDArray[Any]
 
 NUMPY_TYPES: dict[str, Any] = {
@@ -122,3 +124,8 @@ def metadata(max_size: int = 3) -> SearchStrategy[dict[str, str] | None]:
 
 def dicts(layouts: tuple[str, ...] = LAYOUTS) -> SearchStrategy[dict[str, Sample]]:
     return st.dictionaries(names(), samples(layouts), max_size=4)
+
+
+def wanted(drawn: dict[str, Sample]) -> dict[str, Row]:
+    """What the official reader has to find in a file of these samples."""
+    return {name: (s.dtype, s.shape, s.raw) for name, s in drawn.items()}

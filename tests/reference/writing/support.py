@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import safetensors
@@ -32,17 +31,6 @@ def listing(folder: Path) -> list[str]:
 def untouched(path: Path) -> bool:
     """Whether the old content stands there alone."""
     return path.read_bytes() == OLD and listing(path.parent) == [path.name]
-
-
-@contextmanager
-def public_file() -> Iterator[Path]:
-    """An old file that everybody may write, in a directory that everybody may write."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "model.safetensors")
-        path.write_bytes(OLD)
-        path.chmod(0o666)
-        path.parent.chmod(0o777)
-        yield path
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import signal
 import stat
 import subprocess
 import sys
@@ -22,20 +21,7 @@ from safetensors_reference.writing.atomic import NotSavedError, write_file
 from safetensors_reference.writing.numpy import save_file
 from safetensors_reference.writing.writer import DeferredBytes, TensorData, plan
 
-from .support import OLD, listing, ordinary_user, public_file, read_official, untouched
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(OLD)
-    return path
-
-
-@pytest.fixture
-def public() -> Iterator[Path]:
-    with public_file() as path:
-        yield path
+from .support import OLD, listing, ordinary_user, read_official, untouched
 
 
 class TroubleError(Exception):
@@ -58,17 +44,6 @@ def test_an_exception_leaves_everything_as_it_was(error: BaseException, exists: 
         write_file(target, failing(error))
     assert caught.value is error
     assert untouched(target) if exists else listing(target.parent) == []
-
-
-def test_ctrl_c(target: Path) -> None:
-    def chunks() -> Iterator[bytes]:
-        yield bytes(3 * atomic.FLUSH_FROM)
-        signal.raise_signal(signal.SIGINT)
-        yield b"never"
-
-    with pytest.raises(KeyboardInterrupt):
-        write_file(target, chunks())
-    assert untouched(target)
 
 
 @contextmanager
@@ -121,25 +96,15 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert list(read_official(target.read_bytes())) == ["a"]
 
 
-@pytest.mark.parametrize("step", ["fsync", "fchmod"])
-def test_a_step_that_fails(step: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("owner", "step"), [(os, "fsync"), (os, "fchmod"), (Path, "replace")])
+def test_a_step_that_fails(owner: object, step: str, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(os, step, fail)
+    monkeypatch.setattr(owner, step, fail)
     with pytest.raises(NotSavedError, match=r"model\.safetensors: not saved: Input/output error") as caught:
         write_file(target, [b"new"])
     assert caught.value.errno == errno.EIO
-    assert untouched(target)
-
-
-def test_a_rename_that_fails(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EBUSY, "Device or resource busy")
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(NotSavedError, match="busy"):
-        write_file(target, [b"new"])
     assert untouched(target)
 
 
@@ -148,7 +113,10 @@ def test_content_is_on_the_disk_before_the_rename(target: Path, monkeypatch: pyt
     fsync, replace = os.fsync, Path.replace
 
     def spy_fsync(fd: int) -> None:
-        steps.append("directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else f"file of {os.fstat(fd).st_size}")
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            steps.append("directory")
+            raise OSError(errno.EINVAL, "Invalid argument")  # which is no failure of the save
+        steps.append(f"file of {os.fstat(fd).st_size}")
         fsync(fd)
 
     def spy_replace(path: Path, other: Path) -> Path:
@@ -159,46 +127,20 @@ def test_content_is_on_the_disk_before_the_rename(target: Path, monkeypatch: pyt
     monkeypatch.setattr(Path, "replace", spy_replace)
     write_file(target, [b"new"])
     assert steps == ["file of 3", "rename", "directory"]
-
-
-def test_a_directory_that_cannot_be_synced_is_no_failure(
-    target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fsync = os.fsync
-
-    def fail_on_directories(fd: int) -> None:
-        if stat.S_ISDIR(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "Invalid argument")
-        fsync(fd)
-
-    monkeypatch.setattr(os, "fsync", fail_on_directories)
-    write_file(target, [b"new"])
     assert target.read_bytes() == b"new"
 
 
-def test_a_read_only_directory(public: Path) -> None:
-    public.parent.chmod(0o555)
-    with ordinary_user(), pytest.raises(NotSavedError, match="Permission denied") as caught:
+@pytest.mark.parametrize(("read_only", "words"), [("folder", "Permission denied"), ("file", "read-only")])
+def test_a_read_only_place(read_only: str, words: str, public: Path) -> None:
+    (public.parent if read_only == "folder" else public).chmod(0o555)
+    with ordinary_user(), pytest.raises(NotSavedError, match=words) as caught:
         write_file(public, [b"new"])
     assert caught.value.errno == errno.EACCES
     assert untouched(public)
-    public.parent.chmod(0o777)
-    with ordinary_user():
-        write_file(public, [b"new"])
-    assert public.read_bytes() == b"new"
-
-
-def test_a_read_only_file(public: Path) -> None:
-    target = public
-    target.chmod(0o444)
-    with ordinary_user(), pytest.raises(NotSavedError, match="read-only") as caught:
-        write_file(target, [b"new"])
-    assert caught.value.errno == errno.EACCES
-    assert untouched(target)
 
 
 @pytest.mark.parametrize(
-    "kind", ["directory", "fifo", "device", "missing directory", "file as directory", "loop"]
+    "kind", ["directory", "fifo", "device", "missing directory", "file as directory", "loop", "zero byte"]
 )
 def test_targets_that_cannot_be_files(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "target"
@@ -213,19 +155,16 @@ def test_targets_that_cannot_be_files(kind: str, tmp_path: Path) -> None:
     elif kind == "file as directory":
         path.write_bytes(OLD)
         path = path / "x"
+    elif kind == "zero byte":
+        path = tmp_path / "a\0b"
     else:
         path.symlink_to(path)
     before = listing(tmp_path)
     with pytest.raises(NotSavedError) as caught:
         write_file(path, [b"new"])
-    assert str(path) in str(caught.value)
+    assert str(path).replace("\0", "\\u0000") in str(caught.value)
     assert listing(tmp_path) == before
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
-
-
-def test_a_path_with_a_zero_byte(tmp_path: Path) -> None:
-    with pytest.raises(NotSavedError, match="not saved"):
-        write_file(f"{tmp_path}/a\0b", [b"new"])
 
 
 def test_without_a_descriptor_left(target: Path) -> None:

@@ -42,38 +42,31 @@ def tensors(draw: DrawFn) -> list[TensorData]:
         for dim in shape:
             bits *= dim
         data = random.Random(draw(st.integers(0, 2**32 - 1))).randbytes(bits // 8)
-        deferred = draw(st.booleans())
-        late = DeferredBytes(len(data), lambda d=data: d)  # type: ignore[misc]
-        out.append(TensorData(name, code, tuple(shape), late if deferred else data))
+        deferred = DeferredBytes(len(data), lambda d=data: d)  # type: ignore[misc]
+        wide = memoryview(data).cast("H") if len(data) % 2 == 0 else memoryview(data)
+        kinds: list[Any] = [data, bytearray(data), wide, deferred]
+        out.append(TensorData(name, code, tuple(shape), kinds[draw(st.integers(0, 3))]))
     return out
 
 
-def raw(tensor: TensorData) -> bytes:
-    return bytes(tensor.data.load() if isinstance(tensor.data, DeferredBytes) else tensor.data)
-
-
 @FEWER
 @given(tensors(), metadata())
-def test_strict_naive_and_official_reader_get_back_what_was_written(
+def test_what_was_written_is_read_by_all_readers_and_laid_out_as_the_rules_say(
     given_tensors: list[TensorData], strings: dict[str, str] | None
 ) -> None:
     file = plan(given_tensors, strings).to_bytes()
-    explanation = explain(file)
-    assert explanation.faults == []
+    assert plan(given_tensors[::-1], strings).to_bytes() == file
+    assert explain(file).faults == []
     content = naive.read(file)
     assert content.metadata == strings
-    data = file[8 + int.from_bytes(file[:8], "little") :]
-    found = {n: (code, shape, data[begin:end]) for n, (code, shape, begin, end) in content.tensors.items()}
-    wanted = {t.name: (t.dtype, t.shape, raw(t)) for t in given_tensors}
-    assert found == wanted
-    assert read_official(file) == wanted
-
-
-@FEWER
-@given(tensors(), metadata())
-def test_layout(given_tensors: list[TensorData], strings: dict[str, str] | None) -> None:
-    file = plan(given_tensors, strings).to_bytes()
     header = header_of(file)
+    data = file[8 + len(header) :]
+    found = {n: (code, shape, data[begin:end]) for n, (code, shape, begin, end) in content.tensors.items()}
+    wanted = {}
+    for t in given_tensors:
+        raw = t.data.load() if isinstance(t.data, DeferredBytes) else t.data
+        wanted[t.name] = (t.dtype, t.shape, bytes(raw))
+    assert found == wanted == read_official(file)
     assert len(header) % 8 == 0
     tree = json.loads(header)
     # Compact JSON: parsing and writing it again gives the same text, so there is no optional space in it.
@@ -82,13 +75,14 @@ def test_layout(given_tensors: list[TensorData], strings: dict[str, str] | None)
     if strings is not None:
         assert next(iter(tree)) == "__metadata__"
         assert list(tree.pop("__metadata__")) == sorted(strings, key=str.encode)
+    # Names are sorted by their UTF-8: UTF-16, which some languages sort by, has another order.
     order = [(FILE_ORDER.index(entry["dtype"]), name.encode()) for name, entry in tree.items()]
     assert order == sorted(order)
     end = 0
     for entry in tree.values():
         assert entry["data_offsets"][0] == end
         end = entry["data_offsets"][1]
-    assert end == len(file) - 8 - len(header)
+    assert end == len(data)
 
 
 def test_every_dtype_has_its_place_in_the_file() -> None:
@@ -130,24 +124,6 @@ def test_only_what_must_be_escaped_is(name: str, spelled: str) -> None:
     file = plan([u8(name, 0)]).to_bytes()
     text = f'{{"{spelled}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}}}'
     assert header_of(file).rstrip(b" ") == text.encode()
-
-
-def test_names_are_sorted_by_their_bytes() -> None:
-    # UTF-16 order, as some languages sort, would put the emoji first.
-    file = plan([u8("😀"), u8("\uffee"), u8("z"), u8("Z"), u8("")]).to_bytes()
-    assert list(json.loads(header_of(file))) == ["", "Z", "z", "\uffee", "😀"]
-
-
-def test_buffers_of_all_kinds() -> None:
-    kinds: list[Any] = [
-        b"ab",
-        bytearray(b"ab"),
-        memoryview(b"ab"),
-        memoryview(b"abcd").cast("H")[:1],
-        DeferredBytes(2, lambda: b"ab"),
-    ]
-    file = plan(TensorData(str(i), "U8", (2,), data) for i, data in enumerate(kinds)).to_bytes()
-    assert file.endswith(b"ab" * len(kinds))
 
 
 LONE = "a\ud800"
@@ -192,11 +168,6 @@ def test_refused_tensors(what: str) -> None:
     with pytest.raises(WriteError) as caught:
         plan([u8("first"), last])
     assert (caught.value.code, caught.value.rule) == (code, rule)
-
-
-def test_largest_shapes_that_are_written() -> None:
-    file = plan([TensorData("x", "F64", (0, 2**64 - 1), b""), TensorData("y", "U8", (2**32, 0, 2**31), b"")])
-    assert explain(file.to_bytes()).faults == []
 
 
 BAD_METADATA: dict[str, Any] = {
@@ -269,12 +240,3 @@ def test_one_deferred_copy_at_a_time() -> None:
     rows = [TensorData(str(i), "U8", (8,), DeferredBytes(8, lambda: Held(8))) for i in range(10)]
     assert plan(rows).to_bytes().endswith(bytes(80))
     assert most <= 2
-
-
-def test_random_orders_give_the_same_bytes() -> None:
-    rng = random.Random(1)
-    rows = [TensorData(f"{c}{i}", c, (4,), bytes(DTYPE_BITS[c] // 2)) for c in FILE_ORDER for i in range(3)]
-    first = plan(rows).to_bytes()
-    for _ in range(5):
-        rng.shuffle(rows)
-        assert plan(rows).to_bytes() == first

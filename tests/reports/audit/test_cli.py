@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner, Result
@@ -31,9 +31,15 @@ def invoke(*args: str | Path) -> Result:
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    return write_record(
-        tmp_path / "lib.jsonl", run(failing(HOLE), failing(TWICE, "pass"), name="lib", version="1")
-    )
+    made = run(failing(HOLE), failing(TWICE, "pass"), name="lib", version="1")
+    return write_record(tmp_path / "lib.jsonl", made)
+
+
+def written(folder: Path, *args: str | Path) -> dict[str, str]:
+    """Return the texts of the files that a report wrote."""
+    result = invoke(*args, "-o", folder)
+    assert result.exit_code == 0, result.output
+    return {path.name: path.read_text("utf-8") for path in folder.iterdir()}
 
 
 def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path) -> None:
@@ -42,18 +48,15 @@ def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path)
     result = invoke(record, tmp_path / "findings", "-o", out, *EVERYTHING, "--artifact", f"lib={record}")
     assert result.exit_code == 0, result.output
     assert result.output == f"2 findings in 1 run: {out / 'report.json'}\n"
-    assert sorted(p.name for p in out.iterdir()) == [
-        "badge-lib-1.json",
-        "report.html",
-        "report.json",
-        "report.md",
-        "report.sarif",
-        "test-result-lib-1.intoto.json",
-    ]
+    names = {"badge-lib-1.json", "report.html", "report.json", "report.md", "report.sarif"}
+    assert {p.name for p in out.iterdir()} == names | {"test-result-lib-1.intoto.json"}
     documents = {p.name: json.loads(p.read_bytes()) for p in out.iterdir() if p.suffix in (".json", ".sarif")}
-    assert schema_error("report", documents["report.json"]) is None
-    assert schema_error("badge", documents["badge-lib-1.json"]) is None
-    assert schema_error("test-result", documents["test-result-lib-1.intoto.json"]) is None
+    for kind, name in (
+        ("report", "report"),
+        ("badge", "badge-lib-1"),
+        ("test-result", "test-result-lib-1.intoto"),
+    ):
+        assert schema_error(kind, documents[f"{name}.json"]) is None
     assert documents["report.sarif"]["version"] == "2.1.0"
     assert documents["report.json"]["fuzz_findings"] == 1
     (subject,) = documents["test-result-lib-1.intoto.json"]["subject"]
@@ -61,63 +64,46 @@ def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path)
 
 
 def test_a_folder_and_a_file_in_it_are_one_run(record: Path, tmp_path: Path) -> None:
-    assert invoke(record, record.parent, record, "-o", tmp_path / "out").exit_code == 0
-    assert [p.name for p in (tmp_path / "out").iterdir()] == ["report.json"]
-    assert len(json.loads((tmp_path / "out/report.json").read_bytes())["implementations"]) == 1
+    (text,) = written(tmp_path / "out", record, record.parent, record).values()
+    assert len(json.loads(text)["implementations"]) == 1
 
 
 def test_the_page_is_that_of_the_report_and_tells_what_changed(record: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert invoke(record, "-o", out, "--html").exit_code == 0
-    document = load_report(out / "report.json")
-    page = (out / "report.html").read_text("utf-8")
-    assert page == report_html(document)
+    page = written(out, record, "--html")["report.html"]
+    assert page == report_html(load_report(out / "report.json"))
     assert "<title>lib 1: safetensors conformance</title>" in page
     write_record(record, run(failing(HOLE, "pass"), failing(TWICE, "pass"), name="lib", version="2"))
     # The older report may be the one that is replaced.
-    assert invoke(record, "-o", out, "--html", "--markdown", "--previous", out).exit_code == 0
-    page = (out / "report.html").read_text("utf-8")
-    assert "Compared with an older report: <b>0</b> new, <b>1</b> fixed" in page
-    assert "0 new · 1 fixed · 0 still" in (out / "report.md").read_text("utf-8")
-
-
-def test_a_public_page_says_so_and_holds_back(record: Path, tmp_path: Path) -> None:
-    assert invoke(record, "-o", tmp_path / "out", "--html", "--public").exit_code == 0
-    page = (tmp_path / "out/report.html").read_text("utf-8")
-    assert "public edition" in page
-    assert HOLE not in page
-    assert "OFF-07" in page
+    texts = written(out, record, "--html", "--markdown", "--previous", out)
+    assert "Compared with an older report: <b>0</b> new, <b>1</b> fixed" in texts["report.html"]
+    assert "0 new · 1 fixed · 0 still" in texts["report.md"]
+    page = written(out, record, "--html", "--public")["report.html"]
+    assert ("public edition" in page, HOLE in page) == (True, False)
 
 
 def test_baselines_of_others_are_found_by_name(tmp_path: Path) -> None:
-    path = write_record(
-        tmp_path / "lib.jsonl",
-        run(failing(HOLE, expected_failure=True), name="lib", version="1", baseline="b.toml"),
-    )
-    without = invoke(path, "-o", tmp_path / "out")
-    assert "baseline b.toml was not found" in without.output
+    made = run(failing(HOLE, expected_failure=True), name="lib", version="1", baseline="b.toml")
+    path = write_record(tmp_path / "lib.jsonl", made)
+    assert "baseline b.toml was not found" in invoke(path, "-o", tmp_path / "out").output
     entry = f'[[expected]]\ncase = "{HOLE}"\nread = "wrong-accept"\n'
     entry += 'issue = "https://example.org/1"\nreview_by = 2030-01-01\n'
     (tmp_path / "b.toml").write_text(f'implementation = "lib"\n{entry}', "utf-8")
-    assert invoke(path, "-o", tmp_path / "out", "--baseline", tmp_path / "b.toml").exit_code == 0
-    document = load_report(tmp_path / "out/report.json")
-    (row,) = document.implementations[0].expected_failures
-    assert (row.issue, row.review_by) == ("https://example.org/1", "2030-01-01")
+    text = written(tmp_path / "out", path, "--baseline", tmp_path / "b.toml")["report.json"]
+    (row,) = json.loads(text)["implementations"][0]["expected_failures"]
+    assert (row["issue"], row["review_by"]) == ("https://example.org/1", "2030-01-01")
 
 
 def test_labels_that_look_alike_get_files_of_their_own(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        write_record(
-            tmp_path / f"{name}.jsonl", run(failing(HOLE), name=f"l{'-:'[name == 'b']}x", version="1")
-        )
-    assert invoke(tmp_path, "-o", tmp_path / "out", "--badge").exit_code == 0
-    assert {p.name for p in (tmp_path / "out").glob("badge*")} == {"badge-l-x-1.json", "badge-l-x-1-2.json"}
+    for name in ("l-x", "l:x"):
+        write_record(tmp_path / f"{name[1] == ':'}.jsonl", run(failing(HOLE), name=name, version="1"))
+    names = written(tmp_path / "out", tmp_path, "--badge").keys()
+    assert names == {"report.json", "badge-l-x-1.json", "badge-l-x-1-2.json"}
 
 
 def test_a_truncated_run_is_reported_as_such(record: Path, tmp_path: Path) -> None:
     record.write_bytes(record.read_bytes().rpartition(b"\n{")[0] + b"\n")
-    assert invoke(record, "-o", tmp_path / "out", "--markdown").exit_code == 0
-    assert "truncated run" in (tmp_path / "out/report.md").read_text("utf-8")
+    assert "truncated run" in written(tmp_path / "out", record, "--markdown")["report.md"]
 
 
 @pytest.mark.parametrize(
@@ -168,20 +154,50 @@ def test_missing_inputs_are_named(record: Path, tmp_path: Path) -> None:
         assert says in refused(tmp_path, record, "--previous", old)
 
 
-def test_findings_with_lost_or_foreign_files_are_refused(tmp_path: Path) -> None:
-    lost = write_finding(tmp_path / "lost")
-    (lost / "input.safetensors").unlink()
-    row = {"path": "input.safetensors", "sha256": "b" * 64, "size": 7}
+RULE = {"id": "OFF-99", "level": "must", "title": "t", "statement": "s"}
+OUTSIDE = {"path": "input.safetensors", "sha256": "b" * 64, "size": 7, "stored": "../secret"}
+REPLAY = "stc fuzz replay frm-too-short-0011aabb --impl"
+NO_REPLAY = "reproduce is not an stc fuzz command that replays"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"files": [OUTSIDE]}, "is outside the folder of the finding"),
+        ({"rules": [RULE]}, "there is no rule OFF-99"),
+        *(
+            ({"verdict": word}, "finding.json: verdict: ")
+            for word in ("terrible", "pass", "choice:accept", "deviation", "deviation:odd")
+        ),
+        *(
+            ({"reproduce": line}, NO_REPLAY)
+            for line in (
+                f"{REPLAY} lib; touch MARK",
+                f"{REPLAY} $(touch MARK)",
+                f"{REPLAY} 'cmd:touch MARK'",
+                "stc fuzz replay other-0011aabb --impl lib",
+                REPLAY,
+                "touch MARK",
+                "stc fuzz replay 'frm",
+            )
+        ),
+    ],
+)
+def test_findings_that_are_not_what_they_should_be_are_refused(
+    tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
-    outside = write_finding(tmp_path / "outside", files=[{**row, "stored": "../secret"}])
-    rule = {"id": "OFF-99", "level": "must", "title": "t", "statement": "s"}
-    unknown = write_finding(tmp_path / "unknown", rules=[rule])
-    for path, says in (
-        (lost, "cannot be used without its input"),
-        (outside, "is outside the folder of the finding"),
-        (unknown, "there is no rule OFF-99"),
-    ):
-        assert says in refused(tmp_path, path)
+    assert says in refused(tmp_path, write_finding(tmp_path / "f", **change))
+
+
+@pytest.mark.parametrize("name", ["finding.json", "input.safetensors"])
+def test_a_finding_of_lost_or_no_regular_files_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    folder = write_finding(tmp_path / "f")
+    (folder / name).unlink()
+    if name != "finding.json":
+        assert "cannot be used without its input" in refused(tmp_path, folder)
+    os.mkfifo(folder / name)
+    assert "not a regular file" in refused(tmp_path, folder)
 
 
 @pytest.mark.parametrize("bad", [b"{", b'{"type": "result", "case": "a/b", "exception": {}}', b"[" * 5000])
@@ -201,39 +217,9 @@ def test_a_bad_line_costs_itself_and_the_exit_status(record: Path, tmp_path: Pat
     assert "lib.jsonl, line 2" in (out / "report.html").read_text()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "stc fuzz replay frm-too-short-0011aabb --impl lib; touch MARK",
-        "stc fuzz replay frm-too-short-0011aabb --impl $(touch MARK)",
-        "stc fuzz replay frm-too-short-0011aabb --impl 'cmd:touch MARK'",
-        "stc fuzz replay other-0011aabb --impl lib",
-        "stc fuzz replay frm-too-short-0011aabb --impl",
-        "touch MARK",
-        "stc fuzz replay 'frm",
-    ],
-)
-def test_a_command_line_to_copy_is_the_one_that_asks_again_or_refused(tmp_path: Path, line: str) -> None:
-    output = refused(tmp_path, write_finding(tmp_path / "f", reproduce=line))
-    assert "reproduce is not an stc fuzz command that replays" in output
-
-
 def test_findings_have_the_verdicts_that_fail_a_run() -> None:
     deviations = {f"deviation:{what}" for what in DEVIATIONS}
     assert set(get_args(Verdict)) == (STRICT_FAILING - {"deviation"}) | deviations
-
-
-@pytest.mark.parametrize("verdict", ["terrible", "pass", "choice:accept", "deviation", "deviation:odd"])
-def test_a_finding_of_no_failing_verdict_is_refused(tmp_path: Path, verdict: str) -> None:
-    assert "finding.json: verdict: " in refused(tmp_path, write_finding(tmp_path / "f", verdict=verdict))
-
-
-@pytest.mark.parametrize("name", ["finding.json", "input.safetensors"])
-def test_a_finding_of_no_regular_files_is_refused_at_once(tmp_path: Path, name: str) -> None:
-    folder = write_finding(tmp_path / "f")
-    (folder / name).unlink()
-    os.mkfifo(folder / name)
-    assert "not a regular file" in refused(tmp_path, folder)
 
 
 def test_an_output_that_cannot_be_written_is_named(record: Path, tmp_path: Path) -> None:

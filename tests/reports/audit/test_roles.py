@@ -10,11 +10,10 @@ from safetensors_corpus import Case
 from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.audit.report import Implementation, Report, RoleRow
-from safetensors_reports.audit.roles import about
 from safetensors_reports.labels import QUESTIONS
 from safetensors_reports.page.cards import card_parts, failing_cases, role_part, table_word, tables
 from safetensors_reports.page.html import comparison_html, report_html
-from safetensors_reports.record.run import RunRecord
+from safetensors_reports.record.run import Row
 
 from ..samples import HOLE, TWICE, as_json, broken, corpus, failing, report, run
 
@@ -23,9 +22,15 @@ def case(kind: str) -> Case:
     return next(c for c in corpus().cases if c.kind == kind and not c.heavy)
 
 
-def who(record: RunRecord, *, public: bool = False, **about_it: Any) -> Implementation:
+def lib(*rows: Row, public: bool = False, name: str = "lib", **about_it: Any) -> Report:
+    """Return the report of one program."""
+    record = run(*rows, name=name, version="1")
     record.header["implementation"] |= about_it
-    (found,) = report(record, public=public).implementations
+    return report(record, public=public)
+
+
+def who(*rows: Row, **more: Any) -> Implementation:
+    (found,) = lib(*rows, **more).implementations
     return found
 
 
@@ -35,18 +40,16 @@ def role(found: Implementation, name: str) -> RoleRow:
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"),
-    [("reader", "reader"), ("header", "lister"), ("validator", "checker"), ("scanner", "checker"),
-        ("device", "device"), ("", "reader")],
+    ("kind", "step", "expected"),
+    [("reader", "read", "reader"), ("header", "read", "lister"), ("validator", "read", "checker"),
+        ("scanner", "read", "checker"), ("device", "read", "device"), ("", "read", "reader"),
+        ("", "open", "lister")],
 )  # fmt: skip
-def test_the_kind_gives_the_role_in_which_files_are_opened(kind: str, expected: str) -> None:
-    found = who(run(failing(HOLE), name="lib", version="1"), kind=kind)
+def test_the_kind_or_the_steps_give_the_role_in_which_files_are_opened(
+    kind: str, step: str, expected: str
+) -> None:
+    found = who(failing(HOLE, step=step), kind=kind, steps=[step])
     assert [row.role for row in found.roles] == [expected]
-
-
-def test_who_only_opens_and_has_no_descriptor_lists_headers() -> None:
-    record = run(failing(HOLE, step="open"), name="lib", version="1")
-    assert [row.role for row in who(record, steps=["open"]).roles] == ["lister"]
 
 
 def test_a_program_of_several_roles_is_judged_in_each_by_its_own_cases() -> None:
@@ -56,40 +59,37 @@ def test_a_program_of_several_roles_is_judged_in_each_by_its_own_cases() -> None
         broken(write.id, "wrong-content", "WRT-01", "text", step="write"),
         broken(index.id, "deviation:accept", "IDX-04", "ours", step="index"),
     ]
-    found = who(run(*rows, name="lib", version="1"), kind="reader")
-    assert {row.role: (row.asked, row.failed) for row in found.roles} == {
+    made = lib(*rows, kind="reader")
+    assert {row.role: (row.asked, row.failed) for row in made.implementations[0].roles} == {
         "reader": (1, {"text": {"wrong-accept": 1}}),
         "writer": (1, {"text": {"wrong-content": 1}}),
         "index": (1, {"ours": {"deviation": 1}}),
     }
-    assert [table.role for table in tables(report(run(*rows, name="lib", version="1")))] == [
-        "reader", "writer", "index"]  # fmt: skip
+    assert [table.role for table in tables(made)] == ["reader", "writer", "index"]
 
 
 def test_bases_are_never_added_up_and_only_the_text_gives_a_red_word() -> None:
-    silent = who(run(broken(HOLE, "deviation:accept", "DTY-01", "official"), name="lib", version="1"))
-    row = role(silent, "reader")
+    row = role(who(broken(HOLE, "deviation:accept", "DTY-01", "official")), "reader")
     assert row.failed == {"official": {"deviation": 1}}
-    assert [table_word(row, basis) for basis in ("text", "official", "ours")] == [
-        "keeps to the text", "differs", "complies"]  # fmt: skip
+    words = [table_word(row, basis) for basis in ("text", "official", "ours")]
+    assert words == ["keeps to the text", "differs", "complies"]
     shown = role_part(row, {})
     assert shown.tone == "calm"
     assert "meets all requirements of the written format" in shown.answer
     assert {line.tone for line in shown.lines} <= {"calm", "good"}
-    advice = who(run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1"))
-    missed = role(advice, "reader")
+    advice = lib(broken(HOLE, "not-strict", "FRM-08", "text"))
+    missed = role(advice.implementations[0], "reader")
     assert (missed.failed, failing_cases(missed, "text")) == ({"text": {"not-strict": 1}}, 0)
     assert (role_part(missed, {}).tone, table_word(missed, "text")) == ("calm", "keeps to the text")
     assert role_part(missed, {}).answer.endswith("it does not follow 1 recommendation of the written format.")
-    again = run(broken(HOLE, "not-strict", "FRM-08", "text"), name="lib", version="1")
-    (line,) = tables(report(again))[0].rows
+    (line,) = tables(advice)[0].rows
     assert (line.every.advice, [bar.failed for bar in line.every.bars]) == (1, [0, 0, 0])
 
 
 def of_rules(*rules: str) -> RoleRow:
     rows = [broken(HOLE, "wrong-accept", rule, "text") for rule in rules]
     failures = [failure for row in rows for failure in row["failures"]]
-    return role(who(run({**rows[0], "failures": failures}, name="lib", version="1")), "reader")
+    return role(who({**rows[0], "failures": failures}), "reader")
 
 
 @pytest.mark.parametrize(
@@ -112,28 +112,41 @@ def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout(
     assert role_part(found, {}).answer.startswith(start)
 
 
-def test_who_is_not_asked_about_layouts_gets_no_mild_word() -> None:
-    twice = broken(TWICE, "wrong-accept", "HDR-09", "text", step="open")
-    found = who(run(twice, name="lib", version="1"), kind="header", steps=["open"], areas=["header"])
-    shown = role_part(role(found, "lister"), {})
-    assert (shown.tone, "layout" in shown.answer) == ("bad", False)
+TWICE_ACCEPTED = broken(TWICE, "wrong-accept", "HDR-09", "text")
+VALID = corpus().reading[0].id
 
 
-def test_no_wrong_value_is_said_to_be_shown_only_where_none_is() -> None:
-    wrong = broken(corpus().reading[0].id, "deviation:content", "DTY-14", "official")
-    twice, refused = broken(TWICE, "wrong-accept", "HDR-09", "text"), failing(HOLE, "pass", outcome="reject")
-    found = who(run(twice, refused, wrong, name="lib", version="1"))
-    shown = role_part(role(found, "reader"), {})
-    assert shown.tone == "mild"
-    assert "wrong value" not in shown.answer
-    assert "other values for 1 valid file" in shown.answer
-
-
-def test_a_card_says_that_only_valid_files_are_rejected() -> None:
-    refused = broken(corpus().reading[0].id, "wrong-reject", "DAT-06", "text", outcome="reject")
-    shown = role_part(role(who(run(refused, name="lib", version="1")), "reader"), {})
-    text = "It accepts nothing that is forbidden here, but it rejects 1 of 1 valid files."
-    assert (shown.tone, shown.answer) == ("bad", text)
+@pytest.mark.parametrize(
+    ("rows", "tone", "said", "unsaid"),
+    [
+        # No program that was not asked about layouts gets a mild word.
+        ([{**TWICE_ACCEPTED, "step": "open"}], "bad", "", "layout"),
+        # No wrong value is said to be shown only where none is.
+        (
+            [
+                TWICE_ACCEPTED,
+                failing(HOLE, "pass", outcome="reject"),
+                broken(VALID, "deviation:content", "DTY-14", "official"),
+            ],
+            "mild",
+            "other values for 1 valid file",
+            "wrong value",
+        ),
+        (
+            [broken(VALID, "wrong-reject", "DAT-06", "text", outcome="reject")],
+            "bad",
+            "It accepts nothing that is forbidden here, but it rejects 1 of 1 valid files.",
+            "!",
+        ),
+    ],
+)
+def test_a_card_says_neither_more_nor_less_than_was_found(
+    rows: list[Row], tone: str, said: str, unsaid: str
+) -> None:
+    lists = {"kind": "header", "steps": ["open"], "areas": ["header"]} if rows[0]["step"] == "open" else {}
+    (row,) = who(*rows, **lists).roles
+    shown = role_part(row, {})
+    assert (shown.tone, said in shown.answer, unsaid in shown.answer) == (tone, True, False)
 
 
 @pytest.mark.parametrize(
@@ -147,65 +160,50 @@ def test_a_row_of_a_card_names_only_what_was_accepted(rule: str, words: str) -> 
     assert bad == [words]
 
 
-def test_a_lister_is_not_judged_where_it_claims_nothing() -> None:
-    rows = [failing(TWICE, step="open")]
-    found = who(run(*rows, name="lib", version="1"), kind="header", steps=["open"], areas=["header"])
-    row = role(found, "lister")
+def test_a_lister_is_not_judged_where_it_claims_nothing_and_its_page_says_why() -> None:
+    claims = {"kind": "header", "steps": ["open"], "areas": ["header"], "claim": '"<b>header</b>\u202e"'}
+    row = role(who(failing(TWICE, step="open"), **claims), "lister")
     assert "OFF" in row.unclaimed
     assert "OFF" not in {cell.area for cell in row.cells}
     assert not {"holes", "overlaps"} & {answer.question for answer in row.answers}
-    lister = run(*rows, name="lib", version="1")
-    lister.header["implementation"] |= {"kind": "header", "areas": ["header"]}
-    reader = run(failing(HOLE), name="other", version="1")
-    reader.header["implementation"] |= {"kind": "header"}
-    (table,) = tables(report(lister, reader))
+    lister = run(failing(TWICE, step="open"), name="lib", version="1")
+    lister.header["implementation"] |= claims
+    other = run(failing(HOLE), name="other", version="1")
+    other.header["implementation"] |= {"kind": "header"}
+    made = report(lister, other)
+    (table,) = tables(made)
     cells = {cell.area: cell for cell in table.rows[0].cells}
     assert (cells["OFF"].bars, "not claimed" in cells["OFF"].text) == ([], True)
+    said = "data and values. Its documentation says: &#34;&lt;b&gt;header&lt;/b&gt;\\u202e&#34;.</p>"
+    page = report_html(made)
+    assert (page.count(said), page.count("Its documentation")) == (1, 1)
 
 
-def test_a_page_says_what_unclaimed_areas_rest_on() -> None:
-    record = run(failing(TWICE, step="open"), name="lib", version="1")
-    record.header["implementation"] |= {
-        "kind": "header",
-        "areas": ["header"],
-        "claim": '"<b>header</b>\u202e"',
-    }
-    page = report_html(report(record))
-    assert "data and values. Its documentation says: &#34;&lt;b&gt;header&lt;/b&gt;\\u202e&#34;.</p>" in page
-    assert "Its documentation" not in report_html(report(run(failing(HOLE), name="lib", version="1")))
-
-
-def test_a_scanner_misses_and_a_reader_accepts() -> None:
-    for kind, expected, verb in (
-        ("scanner", "misses faults", "misses"),
-        ("reader", "accepts broken files", "accepts"),
-    ):
-        found = who(run(failing(HOLE), name="lib", version="1"), kind=kind)
-        shown = role_part(found.roles[0], {})
-        assert table_word(found.roles[0], "text") == expected
-        assert found.word == ("misses" if kind == "scanner" else "lenient")
-        assert f"{verb} holes between tensors" in shown.answer
-        (line,) = (line for line in shown.lines if line.name == "holes")
-        assert line.answer == ("missed: 1 of 1" if kind == "scanner" else "accepted: 1 of 1")
+@pytest.mark.parametrize(
+    ("kind", "word", "summary", "verb", "answer"),
+    [
+        ("scanner", "misses", "misses faults", "misses", "missed: 1 of 1"),
+        ("reader", "lenient", "accepts broken files", "accepts", "accepted: 1 of 1"),
+    ],
+)
+def test_a_scanner_misses_and_a_reader_accepts(
+    kind: str, word: str, summary: str, verb: str, answer: str
+) -> None:
+    found = who(failing(HOLE), kind=kind)
+    shown = role_part(found.roles[0], {})
+    assert (found.word, table_word(found.roles[0], "text")) == (word, summary)
+    assert f"{verb} holes between tensors" in shown.answer
+    assert [line.answer for line in shown.lines if line.name == "holes"] == [answer]
 
 
 def test_cells_and_answers_count_shares_of_what_was_asked() -> None:
     cases = [c for c in corpus().reading if c.rules[0] == "OFF-07" and c.expect and c.expect.codes][:20]
     rows = [failing(c.id, "wrong-accept" if i < 5 else "pass") for i, c in enumerate(cases)]
-    row = role(who(run(*rows, name="lib", version="1")), "reader")
+    row = role(who(*rows), "reader")
     (cell,) = (cell for cell in row.cells if cell.area == "OFF")
     assert (cell.asked, cell.failed) == (20, {"text": {"wrong-accept": 5}})
     (answer,) = (answer for answer in row.answers if answer.question == "holes")
     assert (answer.asked, answer.failed) == (20, {"text": {"wrong-accept": 5}})
-
-
-@pytest.mark.parametrize("outcome", ["crash", "hang", "exhausted"])
-def test_what_is_held_back_changes_nothing_that_roles_tell(outcome: str) -> None:
-    def roles(verdict: str, said: str) -> list[RoleRow]:
-        return who(run(failing(HOLE, verdict, outcome=said), failing(TWICE), name="lib", version="1"),
-            public=True).roles  # fmt: skip
-
-    assert roles("unsafe", outcome) == roles("pass", "reject")
 
 
 def test_a_crash_with_a_public_report_colours_nothing_of_others_and_is_told_of_our_own() -> None:
@@ -219,19 +217,17 @@ def test_a_crash_with_a_public_report_colours_nothing_of_others_and_is_told_of_o
     assert [*failed("reference").values()] == [{"unsafe": 1}]
 
 
-def test_which_of_two_tensors_is_kept_is_told_only_where_it_is_public() -> None:
-    twice = corpus().by_id[TWICE]
-    last = twice.options["last-wins"].content
+@pytest.mark.parametrize(
+    ("name", "public", "note"),
+    [("lib", False, "keeps the last"), ("lib", True, ""), ("reference", True, "keeps the last")],
+)
+def test_which_of_two_tensors_is_kept_is_told_only_where_it_is_public(
+    name: str, public: bool, note: str
+) -> None:
+    last = corpus().by_id[TWICE].options["last-wins"].content
     assert last is not None
-    row = failing(TWICE, content={"tensors": last["tensors"]})
-    for name, public, note in (
-        ("lib", False, "keeps the last"),
-        ("lib", True, ""),
-        ("reference", True, "keeps the last"),
-    ):
-        found = who(run(row, name=name, version="1"), public=public)
-        (answer,) = (a for a in found.roles[0].answers if a.question == "names")
-        assert answer.note == note, (name, public)
+    found = who(failing(TWICE, content={"tensors": last["tensors"]}), name=name, public=public)
+    assert [a.note for a in found.roles[0].answers if a.question == "names"] == [note]
 
 
 def test_every_failure_by_the_text_stands_in_an_answer() -> None:
@@ -243,35 +239,25 @@ def test_every_failure_by_the_text_stands_in_an_answer() -> None:
             assert covered or (name, effect) == ("checker", "content")
 
 
-def test_addresses_are_taken_from_descriptors_alone() -> None:
-    record = run(failing(HOLE), name="lib", version="1")
-    record.header["implementation"] |= {
-        "issues": "javascript:x",
-        "homepage": "https://a.example",
-        "kind": "x",
-    }
-    told = {key: value for key, value in about(record).items() if value}
-    assert told == {"homepage": "https://a.example"}
+def test_addresses_and_kinds_are_taken_only_where_they_are_known() -> None:
+    found = who(failing(HOLE), issues="javascript:x", homepage="https://a.example", kind="x")
+    assert (found.homepage, found.issues, found.kind) == ("https://a.example", "", "")
 
 
-def test_nothing_is_said_about_the_values_of_a_reader_that_tells_none() -> None:
-    for steps, known in ((["open", "read"], True), (["open"], False)):
-        found = who(
-            run(failing(HOLE, step="open"), name="lib", version="1"), public=True, kind="reader", steps=steps
-        )
-        assert ("values" in {answer.question for answer in role(found, "reader").answers}) == known
+@pytest.mark.parametrize(("steps", "known"), [(["open", "read"], True), (["open"], False)])
+def test_nothing_is_said_about_the_values_of_a_reader_that_tells_none(steps: list[str], known: bool) -> None:
+    found = who(failing(HOLE, step="open"), public=True, kind="reader", steps=steps)
+    assert ("values" in {answer.question for answer in role(found, "reader").answers}) == known
 
 
 def test_a_card_says_what_the_public_entry_point_does() -> None:
-    record = run(failing(HOLE), name="lib", version="1")
-    assert 'class="note">Parser only' not in report_html(report(record))
-    record.header["implementation"]["scope"] = "Parser only: the public <f> refuses 9 more of 300 files."
-    document = report(record)
-    assert "Parser only: the public &lt;f&gt; refuses 9 more of 300 files." in report_html(document)
+    assert 'class="note">Parser only' not in report_html(lib(failing(HOLE)))
+    page = report_html(lib(failing(HOLE), scope="Parser only: the public <f> refuses 9 more of 300 files."))
+    assert "Parser only: the public &lt;f&gt; refuses 9 more of 300 files." in page
 
 
 def test_an_older_report_has_a_card_without_answers() -> None:
-    old = as_json(report(run(failing(HOLE), failing(TWICE), name="lib", version="1")))
+    old = as_json(lib(failing(HOLE), failing(TWICE)))
     for row in old["implementations"]:
         del row["roles"]
     loaded = typed(old, Report)

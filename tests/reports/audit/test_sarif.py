@@ -85,17 +85,18 @@ def test_stc_check_over_the_corpus(tmp_path: Path, each: int) -> None:
     assert over_limits(log) == []
 
 
-@pytest.mark.nightly
-def test_more_findings_than_are_taken_keep_the_worst() -> None:
-    document = audit(corpus().cases)
+@pytest.mark.parametrize("most", [3, pytest.param(RESULTS, marks=pytest.mark.nightly)])
+def test_more_findings_than_are_taken_keep_the_worst(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("safetensors_reports.audit.exports.MAX_RESULTS", most)
+    document = audit(corpus().cases[::20] if most == 3 else corpus().cases)
     one = document.findings
-    many = [copy.copy(one[i % len(one)]) for i in range(RESULTS + 7)]
+    many = [copy.copy(one[i % len(one)]) for i in range(most + 7)]
     for i, finding in enumerate(many):
         finding.id = f"{finding.id}-{i}"
     document.findings = many
     log = sarif_log(document)
     (made,) = log["runs"]
-    assert [r["properties"]["id"] for r in made["results"]] == [f.id for f in many[:RESULTS]]
+    assert [r["properties"]["id"] for r in made["results"]] == [f.id for f in many[:most]]
     assert "this log leaves out 7 more findings" in str(made["invocations"])
     assert over_limits(log) == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +13,7 @@ from safetensors_corpus.judging.content import first_disagreement
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 
-if TYPE_CHECKING:
-    from ..conftest import Make
+from ..conftest import Make
 
 
 @pytest.mark.parametrize(
@@ -67,72 +66,66 @@ def test_disagreement(a: Any, b: Any, text: str | None) -> None:
     assert (first_disagreement(b, a) is None) is (text is None)
 
 
-def test_content_split_with_a_lone_dissenter(make: type[Make]) -> None:
-    one, two = make.content("w"), make.content("w", sha256="bb")
-    found = compare([make.answers("x", c=one), make.answers("y", c=two), make.answers("z", c=one)])
-    (split,) = found.content_splits
-    assert found.verdict_splits == ()
-    assert split.vector == {"x 1": "accept:A", "y 1": "accept:B", "z 1": "accept:A"}
-    assert split.dissenter == "y 1"
-    assert (split.difference, split.between) == (
-        'y 1: tensor "w": other bytes than the file contains (sha256 bb…, not aa…) (as x 1 reads it)',
-        ("x 1", "y 1"),
-    )
-    assert found.pairs == {("x 1", "y 1"): (1, 0), ("x 1", "z 1"): (0, 0), ("y 1", "z 1"): (1, 0)}
+def accepting(*names: str) -> dict[str, Any]:
+    return Make.content(*names)
 
 
-def test_verdict_split(make: type[Make]) -> None:
-    found = compare(
-        [make.answers("x", c=make.content("w"), d="reject"), make.answers("y", c="crash", d="hang")]
-    )
-    (split,) = found.verdict_splits
-    assert found.content_splits == ()
-    assert (split.case, split.vector) == ("c", {"x 1": "accept:A", "y 1": "crash"})
-    assert (split.dissenter, split.difference) == (None, "")
-    assert found.pairs["x 1", "y 1"] == (0, 1)
-
-
-def test_a_case_that_splits_both_ways_is_a_content_split_only(make: type[Make]) -> None:
-    runs = [
-        make.answers("x", c=make.content("w")),
-        make.answers("y", c=make.content("v")),
-        make.answers("z", c="reject"),
-    ]
-    found = compare(runs)
-    assert len(found.content_splits) == 1
-    assert found.verdict_splits == ()
-    assert found.content_splits[0].dissenter is None
-    assert found.pairs == {("x 1", "y 1"): (1, 0), ("x 1", "z 1"): (0, 1), ("y 1", "z 1"): (0, 1)}
+@pytest.mark.parametrize(
+    ("answers", "vector", "kind", "dissenter", "pairs"),
+    [
+        (
+            {"x": accepting("w"), "y": Make.content("w", sha256="bb"), "z": accepting("w")},
+            ["accept:A", "accept:B", "accept:A"],
+            "content",
+            "y 1",
+            {"xy": (1, 0), "xz": (0, 0), "yz": (1, 0)},
+        ),
+        ({"x": accepting("w"), "y": "crash"}, ["accept:A", "crash"], "verdict", None, {"xy": (0, 1)}),
+        # A case that splits both ways is a content split only.
+        (
+            {"x": accepting("w"), "y": accepting("v"), "z": "reject"},
+            ["accept:A", "accept:B", "reject"],
+            "content",
+            None,
+            {"xy": (1, 0), "xz": (0, 1), "yz": (0, 1)},
+        ),
+        # Unsupported is in the vector but has no vote, and a lost answer is not.
+        (
+            {"x": accepting("w"), "y": "unsupported", "z": "reject", "h": "harness-error"},
+            ["accept:A", "unsupported", "reject"],
+            "verdict",
+            None,
+            {"xz": (0, 1), "xy": (0, 0)},
+        ),
+        # A reader that tells too little joins no side.
+        (
+            {"s": None, "x": accepting("w"), "y": accepting("v")},
+            ["accept:?", "accept:A", "accept:B"],
+            "content",
+            None,
+            {"sx": (0, 0), "xy": (1, 0)},
+        ),
+    ],
+)
+def test_splits(
+    answers: dict[str, Any], vector: list[str], kind: str, dissenter: str | None, pairs: dict[str, Any]
+) -> None:
+    found = compare([Make.answers(name, c=answer) for name, answer in answers.items()])
+    (split,) = found.splits
+    named = [f"{name} 1" for name in answers if name != "h"]
+    assert (split.vector, split.kind) == (dict(zip(named, vector, strict=True)), kind)
+    assert split.dissenter == dissenter
+    assert {pair: found.pairs[f"{pair[0]} 1", f"{pair[1]} 1"] for pair in pairs} == pairs
+    if dissenter:
+        text = 'tensor "w": other bytes than the file contains (sha256 bb…, not aa…) (as x 1 reads it)'
+        assert (split.difference, split.between) == (f"y 1: {text}", ("x 1", "y 1"))
 
 
 @pytest.mark.parametrize("outcome", ["unsupported", "harness-error"])
 def test_no_answer_is_no_split(make: type[Make], outcome: str) -> None:
     found = compare([make.answers("x", c=make.content("w")), make.answers("y", c=outcome)])
-    assert (found.content_splits, found.verdict_splits, found.compared, found.unanswered) == ((), (), 0, 1)
+    assert (found.splits, found.compared, found.unanswered) == ((), 0, 1)
     assert diff_lines(found)[-1].startswith("nothing was compared")
-
-
-def test_unsupported_stands_in_the_vector_but_has_no_vote(make: type[Make]) -> None:
-    accept = make.content("w")
-    runs = [
-        make.answers(n, c=a)
-        for n, a in {"x": accept, "y": "unsupported", "z": "reject", "h": "harness-error"}.items()
-    ]
-    (split,) = compare(runs).verdict_splits
-    assert split.vector == {"x 1": "accept:A", "y 1": "unsupported", "z 1": "reject"}
-    assert split.dissenter is None
-
-
-def test_a_reader_that_tells_too_little_joins_no_side(make: type[Make]) -> None:
-    runs = [
-        make.answers("silent", c=None),
-        make.answers("x", c=make.content("w")),
-        make.answers("y", c=make.content("v")),
-    ]
-    (split,) = compare(runs).content_splits
-    assert split.vector == {"silent 1": "accept:?", "x 1": "accept:A", "y 1": "accept:B"}
-    assert split.dissenter is None
-    assert compare(runs).pairs["silent 1", "x 1"] == (0, 0)
 
 
 def test_the_last_step_counts(make: type[Make]) -> None:
@@ -147,23 +140,13 @@ def test_the_last_step_counts(make: type[Make]) -> None:
     assert split.vector == {"late 1": "reject", "opens 1": "accept:A"}
 
 
-def test_the_half_run_case_of_a_truncated_record_is_left_out(make: type[Make]) -> None:
-    cut = make.run(
-        make.result("b"),
-        make.result("c", step="open", outcome="accept"),
-        name="cut",
-        footer=None,
-    )
-    found = compare([cut, make.answers("x", b=None, c="reject")])
-    assert found.verdict_splits == ()
-    assert (found.compared, found.left_out) == (1, 1)
-    assert found.notes == ("truncated run: cut 0.8.0",)
-
-
-def test_only_shared_cases_are_compared(make: type[Make]) -> None:
-    found = compare([make.answers("x", a="reject", b="reject"), make.answers("y", b=None, c="reject")])
+def test_only_shared_cases_that_ended_are_compared(make: type[Make]) -> None:
+    rows = [make.result("b"), make.result("c", step="open", outcome="accept")]
+    cut = make.run(*rows, name="cut", footer=None)
+    found = compare([cut, make.answers("x", a="reject", b="reject", c="reject")])
     assert [s.case for s in found.verdict_splits] == ["b"]
     assert (found.compared, found.left_out) == (1, 2)
+    assert found.notes == ("truncated run: cut 0.8.0",)
 
 
 def test_runs_of_one_name_stay_apart(make: type[Make]) -> None:

@@ -43,14 +43,6 @@ def report_of(found: Differences, **more: Any) -> DiffReport:
     return DiffReport("2026.11.0", who, "files", found.shared, found, **more)
 
 
-def test_signatures_do_not_depend_on_the_order_given() -> None:
-    names = {"x 1": "x", "y 1": "y", "z 1": "z"}
-    one = {"x 1": "accept:A", "y 1": "accept:B", "z 1": "reject"}
-    other = {"z 1": "reject", "y 1": "accept:A", "x 1": "accept:B"}
-    text = "OFF_HOLE: accept:A x; accept:B y; reject z"
-    assert signature_of("OFF_HOLE", one, names) == signature_of("OFF_HOLE", other, names) == text
-
-
 @pytest.mark.parametrize(
     ("vector", "text"),
     [
@@ -79,40 +71,19 @@ def test_a_signature_is_one_for_all_orders_and_letters(tokens: list[str], random
 
 
 def test_sorts(make: type[Make]) -> None:
-    about = {
-        "content": HOLE,
-        "verdict": HOLE,
-        "choice": SPACE,
-        "choice-content": SPACE,
-        "choice-crash": SPACE,
-    }
     w, v = make.content("w"), make.content("v")
-    first = {
-        "content": w,
-        "verdict": w,
-        "choice": w,
-        "choice-content": w,
-        "choice-crash": w,
-        "unsafe": "hang",
+    rows = {
+        "content": (HOLE, w, v, "content"),
+        "verdict": (HOLE, w, "reject", "verdict"),
+        "choice": (SPACE, w, "reject", "choice"),
+        "choice-content": (SPACE, w, v, "content"),
+        "choice-crash": (SPACE, w, "crash", "verdict"),
+        "unsafe": (None, "hang", "reject", "unsafe"),
     }
-    second = {
-        "content": v,
-        "verdict": "reject",
-        "choice": "reject",
-        "choice-content": v,
-        "choice-crash": "crash",
-        "unsafe": "reject",
-    }
+    about = {name: row[0] for name, row in rows.items() if row[0] is not None}
+    first, second = ({name: row[i] for name, row in rows.items()} for i in (1, 2))
     found = found_in(make, about, x=first, y=second)
-    sorts = {d.input: d.sort for d in found.found}
-    assert sorts == {
-        "content": "content",
-        "choice-content": "content",
-        "verdict": "verdict",
-        "choice-crash": "verdict",
-        "unsafe": "unsafe",
-        "choice": "choice",
-    }
+    assert {d.input: d.sort for d in found.found} == {name: row[3] for name, row in rows.items()}
     assert [d.sort for d in found.found] == ["content"] * 2 + ["verdict"] * 2 + ["unsafe", "choice"]
     assert dict(found.pairs()["x 1", "y 1"]) == {"content": 2, "verdict": 2, "choice": 1}
     assert found.unsafe() == {"y 1": [("choice-crash", "crash")], "x 1": [("unsafe", "hang")]}
@@ -223,19 +194,19 @@ def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command(m
     assert "| `stc diff --impl x --impl y a` |" in page
 
 
-def test_the_command_of_a_case_names_two_that_disagree_and_have_a_vote(make: type[Make]) -> None:
-    found = found_in(
-        make,
-        {"area/case": HOLE},
-        w={"area/case": "unsupported"},
-        x={"area/case": make.content("w")},
-        y={"area/case": make.content("w")},
-        z={"area/case": "reject"},
-    )
-    report = dataclasses.replace(report_of(found), source="corpus 2026.11")
-    assert "        stc diff --impl x --impl z --case area/case" in diff_text(report)
-
-
-def test_no_file_name_becomes_an_option_of_the_command_to_copy(make: type[Make]) -> None:
-    found = found_in(make, {"-x;id": HOLE}, x={"-x;id": make.content("w")}, y={"-x;id": "reject"})
-    assert "        stc diff --impl x --impl y './-x;id'" in diff_text(report_of(found))
+@pytest.mark.parametrize(
+    ("name", "source", "command"),
+    [
+        ("area/case", "corpus 2026.11", "stc diff --impl x --impl z --case area/case"),
+        # No file name becomes an option.
+        ("-x;id", "files", "stc diff --impl x --impl z './-x;id'"),
+    ],
+)
+def test_the_command_to_copy_names_two_that_disagree_and_have_a_vote(
+    make: type[Make], name: str, source: str, command: str
+) -> None:
+    accept = make.content("w")
+    answers = {"w": "unsupported", "x": accept, "y": accept, "z": "reject"}
+    found = found_in(make, {name: HOLE}, **{reader: {name: answer} for reader, answer in answers.items()})
+    report = dataclasses.replace(report_of(found), source=source)
+    assert f"        {command}" in diff_text(report)

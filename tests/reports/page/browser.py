@@ -75,12 +75,6 @@ def opened(
         context.close()
 
 
-def written(folder: Path, text: str, name: str = "report.html") -> Path:
-    path = folder / name
-    path.write_text(text, "utf-8")
-    return path
-
-
 def _watch(context: BrowserContext, seen: Seen) -> None:
     def only_files(route: Route) -> None:
         if route.request.url.startswith(("file:", "data:")):

@@ -69,20 +69,25 @@ def runs(tmp_path: Path) -> Path:
 def out(runs: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "pages"
     result = invoke(runs, "-o", folder)
-    assert result.exit_code == 0, result.output
-    assert result.output == f"{len(FILES)} files: {folder / INDEX}\n"
+    assert (result.exit_code, result.output) == (0, f"{len(FILES)} files: {folder / INDEX}\n")
     return folder
+
+
+def refused(says: str, *args: str | Path) -> None:
+    result = invoke(*args)
+    assert (result.exit_code, says in result.output) == (2, True), result.output
 
 
 def test_entry_points_of_one_project_share_a_page(out: Path) -> None:
     assert set(tree(out)) == FILES
-    whole = load_report(out / "report.json")
+    whole, part = load_report(out / "report.json"), load_report(out / "lib/report.json")
     assert [w.label for w in whole.implementations] == ["lib 1", "lib:fast 1", "reference 9"]
-    assert whole.public
-    part = load_report(out / "lib/report.json")
     assert [w.label for w in part.implementations] == ["lib 1", "lib:fast 1"]
+    assert whole.public
     # What is unsafe and not public is nowhere.
     assert not any('"verdict": "unsafe"' in text or "killed" in text for text in tree(out).values())
+    for name in (INDEX, "README.md"):
+        assert WHITESPACE in (out / name).read_text("utf-8")
 
 
 def test_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
@@ -98,11 +103,6 @@ def test_what_no_report_is_about_is_listed_as_built_by_hand(out: Path) -> None:
     assert "Built by hand" not in pages(load_published(out), unbuilt[:1])["README.md"]
 
 
-def test_pages_say_why_two_demands_of_the_text_are_choices(out: Path) -> None:
-    for name in (INDEX, "README.md"):
-        assert WHITESPACE in (out / name).read_text("utf-8")
-
-
 def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
     reports = load_published(out)
     assert set(reports) == {name for name in FILES if name.endswith("report.json")}
@@ -113,36 +113,33 @@ def test_pages_can_be_made_of_the_reports_again(out: Path) -> None:
 
 
 def test_a_page_that_differs_fails_the_check_by_name(out: Path) -> None:
-    sources = {
-        "index.html": "report.json; run stc publish --history-only",
-        "comparison.svg": "report.json; run stc publish --history-only",
-        "lib/report.html": "report.json; run stc publish --history-only",
-        "README.md": "report.json and the descriptors; run stc publish --history-only",
-        "history/lib.md": "history; run stc publish --history-only",
-        "implementations.json": "history; run stc publish --history-only",
-    }
+    again = "run stc publish --history-only"
+    pages = ("index.html", "comparison.svg", "lib/report.html", "reference/report.html")
+    histories = ("history/lib.md", "implementations.json", "history/reference.md")
+    sources = dict.fromkeys(pages, "report.json") | dict.fromkeys(histories, "history")
+    sources["README.md"] = "report.json and the descriptors"
     for name in sources:
         (out / name).write_text((out / name).read_text("utf-8").replace("a", "b", 1), "utf-8")
     (out / "reference/report.html").unlink()
     (out / "history/reference.md").write_bytes(b"\xff\xfe\x00")
-    sources |= {
-        "reference/report.html": "report.json; run stc publish --history-only",
-        "history/reference.md": "history; run stc publish --history-only",
-    }
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     result = invoke("-o", out, "--check")
     assert result.exit_code == 1
     assert set(result.output.splitlines()) == {
-        f"{out / name}: does not match its {source}" for name, source in sources.items()
+        f"{out / name}: does not match its {source}; {again}" for name, source in sources.items()
     }
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-def test_a_changed_number_fails_the_check(out: Path) -> None:
-    path = out / "report.json"
-    path.write_text(path.read_text("utf-8").replace('"wrong-accept": 1', '"wrong-accept": 2'), "utf-8")
+@pytest.mark.parametrize(
+    ("old", "new"), [('"wrong-accept": 1', '"wrong-accept": 2'), (r'"asked": \d+', '"asked": 0')]
+)
+def test_a_changed_number_fails_the_check(out: Path, old: str, new: str) -> None:
+    """A question that nobody was asked has no share either."""
+    for path in out.rglob("report.json"):
+        path.write_text(re.sub(old, new, path.read_text("utf-8")), "utf-8")
     named = re.findall(r"/pages/(\S+): does not match", invoke("-o", out, "--check").output)
-    assert {"index.html", "README.md"} <= set(named)
+    assert {"index.html", "lib/report.html"} <= set(named)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +151,8 @@ def test_a_folder_without_usable_reports_is_refused(out: Path, text: str | None,
     path.unlink()
     if text is not None:
         path.write_text(text, "utf-8")
-    result = invoke("-o", out, "--check")
-    assert (result.exit_code, says in result.output, str(path) in result.output) == (2, True, True)
+    refused(says, "-o", out, "--check")
+    refused(str(path), "-o", out, "--check")
 
 
 @pytest.mark.parametrize(
@@ -183,24 +180,12 @@ def test_a_report_whose_parts_do_not_fit_together_is_refused(
         load_report(path)
 
 
-def test_a_question_that_nobody_was_asked_has_no_share(out: Path) -> None:
-    for path in out.rglob("report.json"):
-        text = path.read_text("utf-8")
-        path.write_text(re.sub(r'"asked": \d+', '"asked": 0', text), "utf-8")
-    assert invoke("-o", out, "--check").exit_code == 1
-
-
-def test_a_lost_report_of_one_implementation_is_named(out: Path) -> None:
-    (out / "lib/report.json").unlink()
-    result = invoke("-o", out, "--check")
-    assert result.exit_code == 2
-    assert "there is no separate report for lib 1, lib:fast 1" in result.output
-
-
-def test_a_report_in_another_encoding_is_read_all_the_same(out: Path) -> None:
+def test_a_lost_report_is_named_and_one_in_another_encoding_is_read(out: Path) -> None:
     path = out / "report.json"
     path.write_text(path.read_text("utf-8"), "utf-16")
     assert invoke("-o", out, "--check").exit_code == 0
+    (out / "lib/report.json").unlink()
+    refused("there is no separate report for lib 1, lib:fast 1", "-o", out, "--check")
 
 
 def test_reports_in_a_folder_of_something_else_stay(runs: Path, tmp_path: Path) -> None:
@@ -227,22 +212,27 @@ def test_what_is_no_longer_run_is_removed_and_nothing_else(runs: Path, out: Path
     assert (out / "new/report.html").exists()
 
 
-def test_runs_that_tell_only_a_part_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_what_cannot_be_published_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     good = write_record(tmp_path / "good.jsonl", run(failing(HOLE), name="good", version="1"))
     partial = run(failing(HOLE), name="half", version="1",
         footer={"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 3})  # fmt: skip
     elsewhere = run(failing(HOLE), name="other", version="1")
     elsewhere.header["corpus"]["digest"] = "0" * 64
-    for record, says in (
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for bad, says in (
         (partial, "half 1: the run is not complete; run it again"),
         (run(failing(HOLE), name="torn", version="1", footer=None), "torn 1: "),
         (run(name="none", version="1"), "none 1: the run is not complete"),
         (elsewhere, "other 1: this run used a different corpus; run it again"),
+        (write_finding(tmp_path / "f"), "fuzzing findings are not published"),
+        (tmp_path / "no.jsonl", "no.jsonl: No such file"),
+        (empty, "empty: contains neither run records"),
     ):
-        bad = write_record(tmp_path / "bad.jsonl", record)
-        result = invoke(good, bad, "-o", tmp_path / "pages")
-        assert (result.exit_code, says in result.output) == (2, True), result.output
+        path = bad if isinstance(bad, Path) else write_record(tmp_path / "bad.jsonl", bad)
+        refused(says, good, path, "-o", tmp_path / "pages")
         assert not (tmp_path / "pages").exists()
+    refused(str(good), good, "-o", good)
 
 
 def test_an_implementation_that_could_not_be_run_keeps_its_page(
@@ -255,27 +245,6 @@ def test_an_implementation_that_could_not_be_run_keeps_its_page(
     assert done.exit_code == 2
     assert re.search("adaptersentry, .* did not run; nothing is published", done.output)
     assert tree(out) == before
-
-
-def test_findings_of_fuzzing_and_missing_runs_are_refused(runs: Path, tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    for args, says in (
-        ([runs, write_finding(tmp_path / "f")], "fuzzing findings are not published"),
-        ([tmp_path / "no.jsonl"], "no.jsonl: No such file"),
-        ([empty], "empty: contains neither run records"),
-    ):
-        result = invoke(*args, "-o", tmp_path / "pages")
-        assert (result.exit_code, says in result.output) == (2, True), result.output
-        assert not (tmp_path / "pages").exists()
-
-
-def test_a_folder_that_cannot_be_written_is_named(runs: Path, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("", "utf-8")
-    result = invoke(runs, "-o", file)
-    assert result.exit_code == 2
-    assert str(file) in result.output
 
 
 def test_links_of_the_folder_lead_somewhere(out: Path) -> None:
@@ -302,21 +271,12 @@ def test_links_of_the_folder_lead_somewhere(out: Path) -> None:
 
 
 def test_names_become_folders_of_their_own() -> None:
-    records = [run(failing(HOLE), name=name, version="1") for name in ("lib-x", "lib.x", "../../etc/Lib X")]
-    texts = publication(records, corpus())
-    folders = {"lib-x": "lib-x", "lib-x-2": "lib.x", "etc-lib-x": "../../etc/Lib X"}
-    assert set(texts) == {
-        "index.html",
-        "comparison.svg",
-        "README.md",
-        "report.json",
-        "implementations.json",
-    } | {
-        name.format(folder)
-        for folder in folders
-        for name in ("{}/report.html", "{}/report.json", "history/{}.jsonl", "history/{}.md")
-    }
-    for folder, name in folders.items():
+    names = {"lib-x": "lib-x", "lib-x-2": "lib.x", "etc-lib-x": "../../etc/Lib X"}
+    texts = publication([run(failing(HOLE), name=name, version="1") for name in names.values()], corpus())
+    forms = ("{}/report.html", "{}/report.json", "history/{}.jsonl", "history/{}.md")
+    shared = {INDEX, PICTURE, README, "report.json", "implementations.json"}
+    assert set(texts) == shared | {form.format(folder) for folder in names for form in forms}
+    for folder, name in names.items():
         assert json.loads(texts[f"{folder}/report.json"])["implementations"][0]["name"] == name
 
 
@@ -330,31 +290,34 @@ def said(*rows: Any) -> str:
     return " ".join(sentences(report(*records, public=True)))
 
 
-def test_sentences_count_what_the_runs_show() -> None:
-    good, bad, twice = failing(TWICE, "pass"), failing(HOLE), broken(TWICE, "wrong-accept", "HDR-09", "text")
-    refuses = failing(corpus().reading[0].id, "wrong-reject", outcome="reject")
-    text = said(("a", bad, refuses), ("a", bad, twice), ("b", good), ("c", refuses), ("d", twice),
-        ("e", failing(HOLE, "wrong-content"), bad), ("reference", bad))  # fmt: skip
-    assert text.startswith("We ran 6 entry points of 5 projects, which use 5 parsers, on up to 2 cases ")
-    assert "3 (2 parsers) accept files that the format forbids because of a broken layout" in text
-    assert "0 (0 parsers) accept only other kinds of forbidden files" in text
-    assert "1 (1 parser) accept forbidden files only if they have duplicate keys" in text
-    assert "1 return wrong data" in text
-    assert "2 reject files that the format allows" in text
-    assert "1 of the 6 programs that open files makes none of these mistakes (b 2)" in text
-    assert "all programs that open files make at least one of these mistakes" in said(("a", bad))
-    assert "1 (1 parser) accept only other kinds of forbidden files" in said(
-        ("a", broken(TWICE, "wrong-accept", "HDR-07", "text"), twice)
-    )
-    # Where the text is silent, nobody is said to break it.
-    silent = broken(HOLE, "deviation:accept", "OFF-02", "official", outcome="accept")
-    assert "0 (0 parsers) accept files that the format forbids because of a broken layout" in said(
-        ("a", silent)
-    )
-    assert "1 of the 1 programs that open files makes none of these mistakes (a 0)" in said(("a", silent))
-    assert "2 of the 2 programs that open files make none of these mistakes (a 0, b 1)" in said(
-        ("a", good), ("b", good)
-    )
+GOOD, BAD = failing(TWICE, "pass"), failing(HOLE)
+REPEATED, OTHER = (broken(TWICE, "wrong-accept", rule, "text") for rule in ("HDR-09", "HDR-07"))
+REFUSES = failing(corpus().reading[0].id, "wrong-reject", outcome="reject")
+# Where the text is silent, nobody is said to break it.
+SILENT = broken(HOLE, "deviation:accept", "OFF-02", "official", outcome="accept")
+ALL_SORTS = [("a", BAD, REFUSES), ("a", BAD, REPEATED), ("b", GOOD), ("c", REFUSES), ("d", REPEATED),
+    ("e", failing(HOLE, "wrong-content"), BAD), ("reference", BAD)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (ALL_SORTS, "We ran 6 entry points of 5 projects, which use 5 parsers, on up to 2 cases "),
+        (ALL_SORTS, "3 (2 parsers) accept files that the format forbids because of a broken layout"),
+        (ALL_SORTS, "0 (0 parsers) accept only other kinds of forbidden files"),
+        (ALL_SORTS, "1 (1 parser) accept forbidden files only if they have duplicate keys"),
+        (ALL_SORTS, "1 return wrong data"),
+        (ALL_SORTS, "2 reject files that the format allows"),
+        (ALL_SORTS, "1 of the 6 programs that open files makes none of these mistakes (b 2)"),
+        ([("a", BAD)], "all programs that open files make at least one of these mistakes"),
+        ([("a", OTHER, REPEATED)], "1 (1 parser) accept only other kinds of forbidden files"),
+        ([("a", SILENT)], "0 (0 parsers) accept files that the format forbids because of a broken layout"),
+        ([("a", SILENT)], "1 of the 1 programs that open files makes none of these mistakes (a 0)"),
+        ([("a", GOOD), ("b", GOOD)], "2 of the 2 programs that open files make none of these"),
+    ],
+)
+def test_sentences_count_what_the_runs_show(rows: list[Any], words: str) -> None:
+    assert words in said(*rows)
 
 
 def test_entry_points_of_one_parser_count_as_one_and_those_without_files_are_set_apart() -> None:
@@ -370,11 +333,3 @@ def test_entry_points_of_one_parser_count_as_one_and_those_without_files_are_set
     assert "2 (1 parser) accept files that the format forbids because of a broken layout" in text
     assert "1 of the 3 programs that open files makes none of these mistakes (c 1)" in text
     assert "; 1 entry point does not open files." in text
-
-
-def test_the_readme_says_what_the_published_comparison_says() -> None:
-    root = Path(__file__).parents[3]
-    shown = " ".join((root / "README.md").read_text("utf-8").split())
-    made = load_report(root / "reports" / "published" / "report.json")
-    for sentence in sentences(made):
-        assert sentence in shown

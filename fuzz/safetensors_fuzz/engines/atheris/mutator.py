@@ -28,11 +28,10 @@ _MODEST = 1 << 16
 class Mutator:
     """Mutates inputs with the grammar. Each output has at most ``MAX_FAULTS`` faults."""
 
-    def __init__(self, native: Native | None = None, *, cache: int = CACHE) -> None:
+    def __init__(self, native: Native | None = None) -> None:
         self._rng = random.Random(0)  # noqa: S311 - reproducible on purpose
         self._grammar = Grammar(self._rng)
         self._native = native
-        self._most = cache
         self._trees: dict[bytes, File] = {}
 
     def mutate(self, data: bytes, max_size: int, seed: int) -> bytes:
@@ -107,7 +106,7 @@ class Mutator:
         cached = self._trees.get(data)
         if cached is not None and len(cached.faults) <= len(file.faults):
             return  # the mutation had no effect
-        if len(self._trees) >= self._most:
+        if len(self._trees) >= CACHE:
             del self._trees[next(iter(self._trees))]
         self._trees[data] = file
 

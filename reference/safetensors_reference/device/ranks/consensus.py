@@ -121,9 +121,6 @@ class InterruptGate:
             self._open = False
         return None
 
-    def held(self) -> BaseException | None:
-        return self.attempt(int) if self._held else None
-
 
 class RankSync:
     """Synchronizes, step by step, an object that exists on all ranks of a group.

@@ -21,12 +21,20 @@ from ...files.names import index_stem
 from ...header.model import TensorInfo, TensorRow
 from ...model.read import open_index
 from ...rules.book import ProfileName
-from ...rules.errors import AccessError, reason
+from ...rules.errors import AccessError
 from ...rules.faults import quote, shown
 from ...source import Uncopied
 from ...text import plural
-from ..engine import DeviceError, identity_of, open_engine, release_frames
-from ..load import PathLike, check_request, check_rows, claim, no_such_tensor, open_valid
+from ..engine import identity_of, open_engine, release_frames
+from ..load import (
+    PathLike,
+    check_request,
+    check_rows,
+    claim,
+    creating_tensors,
+    no_such_tensor,
+    open_valid,
+)
 from .consensus import RankError, RankSync, name_ranks
 from .plan import LoadItem, PlannedFile, Uneven, make_item, make_load_plan, row
 from .rounds import LoadRounds, OpenFile
@@ -268,11 +276,8 @@ class ShardedModel(Uncopied):
         plan = make_load_plan(items, self.world)
         rounds = LoadRounds(self._files, plan, open_engine(self._device), self._call, *self._options)
         buffer = rounds.together() if talk else rounds.alone()
-        try:
+        with creating_tensors(self._files[0].source.name, buffer):
             return make_views([row(plan.places[name], self.rank) for name in order], buffer)
-        except (RuntimeError, MemoryError) as err:
-            where = f"{self._files[0].source.name}: cannot create the tensors on {buffer.device}"
-            raise DeviceError(f"{where}: {reason(err)}") from err
 
     def close(self) -> None:
         """Close the files. Ranks that are still waiting for this rank raise RankError."""

@@ -54,11 +54,15 @@ class Cut(NamedTuple):
     runs: int
     step: int
     shares: tuple[Share, ...]
-    whole: bool
 
     @property
     def room(self) -> int:
         return self.runs * self.shares[0].run
+
+
+def aligned(size: int) -> int:
+    """Round a size in bytes up to a multiple of the alignment of tensors in buffers."""
+    return size + -size % ALIGNMENT
 
 
 def bounds(size: int, world: int) -> list[tuple[int, int]]:
@@ -68,7 +72,7 @@ def bounds(size: int, world: int) -> list[tuple[int, int]]:
 
 
 def cut_whole(info: TensorInfo, world: int) -> Cut:
-    return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),) * world, True)
+    return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),) * world)
 
 
 def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven = "refuse") -> Cut:
@@ -84,7 +88,7 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
     # If there are no elements, there are no bytes to cut.
     runs = prod(info.shape[:axis]) if info.nbytes else 1
     if world == 1:
-        return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),), False)
+        return Cut(1, info.nbytes, (Share(info.shape, 0, info.nbytes),))
     row = size * inner if info.nbytes else 0
     shares = []
     for begin, end in bounds(size, world):
@@ -95,7 +99,7 @@ def cut_along(file: str, info: TensorInfo, dim: int, world: int, uneven: Uneven 
             raise AccessError(f"{where}: {text} {reason}", "API_SLICE_UNSUPPORTED", "API-08")
         shape = (*info.shape[:axis], end - begin, *info.shape[axis + 1 :])
         shares.append(Share(shape, first // 8, bits // 8))
-    return Cut(runs, row // 8, tuple(shares), False)
+    return Cut(runs, row // 8, tuple(shares))
 
 
 def _axis(where: str, info: TensorInfo, dim: int) -> int:
@@ -205,7 +209,7 @@ def _place(way: Way, source: int, items: Iterable[LoadItem], at: int) -> Collect
     cursor = at
     for item in items:
         placed.append(item._replace(at=cursor))
-        cursor += item.cut.room + -item.cut.room % ALIGNMENT
+        cursor += aligned(item.cut.room)
     return CollectiveBatch(way, source, at, cursor - at, placed)
 
 

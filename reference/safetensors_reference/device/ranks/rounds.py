@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from ...arrays.buffers import check_unchanged
+from ...arrays.torch import WORDS
 from ...rules.errors import SafetensorsError, reason
 from ...source import PathSource
 from ..engine import DeviceError, Engine
@@ -24,11 +25,10 @@ from ..plan import Segment
 from ..readers import PlainReader
 from ..transfer import Target
 from .consensus import NEWS_INTERVAL, RankSync
-from .plan import ALIGNMENT, CollectiveBatch, LoadItem, LoadPlan, PlannedFile, own_segments
+from .plan import CollectiveBatch, LoadItem, LoadPlan, PlannedFile, aligned, own_segments
 
 COLLECTIVE_PAUSE = 5e-4
 """Seconds between checks for a completed collective. Checks are cheap, and a round can take only 10 ms."""
-WORDS = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.uint8}
 
 
 class OpenFile(NamedTuple):
@@ -104,11 +104,13 @@ class LoadRounds:
         targets: list[Target] = []
         for batch in mine:
             if batch.way == "scatter":
-                whole = self._room(batch, "tensors to cut", sum(_place(i.info.nbytes) for i in batch.items))
+                whole = self._room(batch, "tensors to cut", sum(aligned(i.info.nbytes) for i in batch.items))
                 self._whole.append((batch, whole))
                 targets += self._targets(batch.items, whole, self._segments(batch.items))
             else:
-                targets += self._targets(batch.items, self._buffer, self._shares(batch.items))
+                rank = self._call.rank
+                shares = [own_segments(self._files[i.file].known, i, rank) for i in batch.items]
+                targets += self._targets(batch.items, self._buffer, shares)
         ready(self._engine)
         transfer(targets, self._engine, self._threads, self._chunk)
         for file in {item.file for batch in mine for item in batch.items}:
@@ -128,16 +130,13 @@ class LoadRounds:
     def _room(self, batch: CollectiveBatch, purpose: str, size: int) -> torch.Tensor:
         return allocate(f"{self._files[batch.items[0].file].source.name}: {purpose}", size, self._engine)
 
-    def _shares(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
-        return [own_segments(self._files[item.file].known, item, self._call.rank) for item in items]
-
     def _segments(self, items: Iterable[LoadItem]) -> list[list[Segment]]:
         out: list[list[Segment]] = []
         at = 0
         for item in items:
             start = self._files[item.file].known.data_start + item.info.begin
             out.append([Segment(start, at, item.info.nbytes)])
-            at += _place(item.info.nbytes)
+            at += aligned(item.info.nbytes)
         return out
 
     def _targets(
@@ -209,10 +208,6 @@ def _until_done(works: Sequence[Any], call: RankSync) -> Callable[[], bool]:
     return done
 
 
-def _place(size: int) -> int:
-    return size + -size % ALIGNMENT
-
-
 def _cut(batch: CollectiveBatch, whole: torch.Tensor, blocks: torch.Tensor) -> None:
     at = 0
     for item in batch.items:
@@ -226,4 +221,4 @@ def _cut(batch: CollectiveBatch, whole: torch.Tensor, blocks: torch.Tensor) -> N
                 into = blocks[rank, low : low + cut.runs * share.run].view(WORDS[width])
                 first = share.first // width
                 into.view(cut.runs, -1).copy_(rows[:, first : first + share.run // width])
-        at += _place(item.info.nbytes)
+        at += aligned(item.info.nbytes)

@@ -28,20 +28,11 @@ def interrupt() -> None:
 def test_the_first_one_waits_for_the_next_attempt_and_comes_once() -> None:
     done: list[int] = []
     with InterruptGate() as gate:
-        assert gate.held() is None
         interrupt()
         assert isinstance(gate.attempt(done.append, 1), KeyboardInterrupt)
         assert gate.attempt(done.append, 2) is None
-        assert gate.held() is None
         assert not gate.second_interrupt
     assert done == [2]
-
-
-def test_it_is_handed_out_on_demand() -> None:
-    with InterruptGate() as gate:
-        interrupt()
-        assert isinstance(gate.held(), KeyboardInterrupt)
-        assert gate.held() is None
 
 
 def test_inside_an_attempt_it_is_raised_at_once() -> None:
@@ -64,7 +55,7 @@ def test_a_second_one_is_raised_anywhere() -> None:
             with pytest.raises(KeyboardInterrupt):
                 interrupt()
             assert gate.second_interrupt
-        assert gate.held() is None
+        assert gate.attempt(int) is None
 
 
 def through(passed: list[int], error: BaseException | None) -> None:

@@ -194,7 +194,7 @@ def test_an_error_of_one_rank_reaches_all_and_the_group_lives_on(launcher: Launc
         assert answer["closed"]["code"] == "API_CLOSED"
 
 
-@pytest.mark.parametrize("turns", [6, pytest.param(16, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("turns", [4, pytest.param(16, marks=pytest.mark.nightly)])
 def test_interrupts_at_random_moments(launcher: Launcher, tmp_path: Path, turns: int) -> None:
     path = write(tmp_path, file_of([(f"t{n}", "U16", [512, 256]) for n in range(100)]))
     answers = launcher.run("at_random_moments", 2, tmp_path, str(path), turns)

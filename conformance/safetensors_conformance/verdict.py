@@ -1,30 +1,25 @@
-"""Verdicts on the answers of one implementation, including device checks, and the budget of a case."""
+"""Verdicts on the answers of one implementation, with device checks, and messages that explain them."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from safetensors_corpus import Case
-from safetensors_corpus.judging.answer import UNSAFE, Excess
+from safetensors_corpus.judging.answer import UNSAFE
 from safetensors_corpus.judging.judge import Failure, Judgement, failed, failure_of, judge_step
-from safetensors_corpus.judging.verdicts import effect_of, worst
+from safetensors_corpus.judging.verdicts import BASES, effect_of, worst
+from safetensors_corpus.publish.show import action_lines
 from safetensors_reference.rules.book import rule_book
+from safetensors_reports.case_evidence import evidence_of, expected_text, got_text, reproducer
 from safetensors_reports.causes.failures import INPUT, ORDER, message_class_of
 from safetensors_reports.record.device_checks import CHECKS
+from safetensors_reports.text import visible
 
-from ..outcome import Implementation, StepResult
+from .outcome import Implementation, StepResult
 
 StepVerdict: TypeAlias = Judgement[StepResult]
-N = TypeVar("N", int, float)
-
-HEAD_ROOM = 2.0
-"""Factor for the time budget: on one machine, parsing the same header took between 142 and 302 ms."""
-REFERENCE_MS = 3.5
-"""CPU time of ``known_work`` on the reference machine, close to the minimum of a thousand runs."""
-TRIES = 7
 
 
 @dataclass(frozen=True)
@@ -123,62 +118,74 @@ def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
     return frozenset(v.case.rules[0] for v in verdicts if effect_of(v.final.verdict) == "reject")
 
 
-def known_work() -> int:
-    """Imitate a reader for a few milliseconds by scanning characters, adding and looking up values."""
-    text, seen, total = '{"name": [0, 12345]}, ' * 40, dict.fromkeys(range(256), 0), 0
-    for _ in range(20):
-        for char in text:
-            code = ord(char)
-            total = (total * 31 + code) & 0xFFFFFFFF
-            seen[code & 0xFF] += 1
-    return total + len(seen)
+# Messages: the rule, the expectation, the result, the relevant bytes, and a way to reproduce it
+
+WIDTH = 100
+MAX_RULES = 3
 
 
-def known_work_ms() -> float:
-    best = float("inf")
-    for _ in range(TRIES):
-        began = time.thread_time()
-        known_work()
-        best = min(best, time.thread_time() - began)
-    return best * 1000
+def explain_failure(
+    implementation: Implementation,
+    case: Case,
+    row: Mapping[str, Any],
+    profile: str | None,
+    device: str | None = None,
+    *,
+    stderr: str = "",
+) -> str:
+    rules = rule_book().rules
+    broken = list(dict.fromkeys(f["rule"] for f in row["failures"] if f["rule"] in rules))
+    lines = [_headline(implementation, case, row)]
+    lines += [_row("rule", f"{r} ({rules[r].level}): {rules[r].statement}") for r in broken[:MAX_RULES]]
+    if row["basis"]:
+        lines.append(_row("basis", f"{row['basis']}: {BASES[row['basis']]}"))
+    lines.append(_row("case", case.title))
+    lines.append(_row("expected", expected_text(case, profile)))
+    lines.append(_row("got", got_text(row)))
+    if case.action is None:
+        lines += _evidence(case, row["rule"] or "")
+    else:
+        lines += [f"  {line}"[:500] for line in action_lines(case)]
+    if stderr.strip():
+        lines.append(_row("stderr", visible(stderr.strip().splitlines()[-1], 300)))
+    again = device if row["step"] == "device" else None
+    lines.append(_row("again", reproducer(implementation.selector, case.id, profile, again)))
+    return "\n".join(lines)
 
 
-def machine_factor() -> float:
-    """Return how many times slower this machine currently is than the reference machine, at least 1."""
-    return max(known_work_ms() / REFERENCE_MS, 1.0)
+def explain_answer(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
+    choice = rule_book().choices[case.choice or ""]
+    lines = [_headline(implementation, case, row), _row("case", case.title)]
+    lines.append(_row("choice", f"{choice.id}: {choice.title}"))
+    lines.append(_row("got", got_text(row)))
+    lines += [_row("answer", f"{name}: {choice.options[name]}") for name in row["options"]]
+    others = [name for name in case.options if name not in row["options"]]
+    lines += [
+        _row("or" if i == 0 else "", f"{name}: {choice.options[name]}") for i, name in enumerate(others)
+    ]
+    takers = {name: choice.takers(name) for name in choice.options}
+    taken = "; ".join(f"{', '.join(takes)}: {name}" for name, takes in takers.items() if takes)
+    lines.append(_row("profiles", taken or "all profiles leave this choice open"))
+    return "\n".join(lines)
 
 
-def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, ...]:
-    reported = (
-        None if result.cpu_ms is None else result.cpu_ms / 1000
-    )  # reported by the worker, which is better than nothing
-    used = {
-        "seconds": reported if result.spent_ms is None else result.spent_ms / 1000,
-        "peak_bytes": result.peak_bytes,
-        "read_bytes": result.read_bytes,
-    }
-    over = []
-    for name, value in used.items():
-        allowed = budget.get(name)
-        if allowed is None or value is None or value <= allowed:
-            continue
-        if name == "seconds":  # measured now, under the current load
-            allowed *= HEAD_ROOM * machine_factor()
-        if value > allowed:
-            over.append(Excess(name, value, allowed))
-    return tuple(over)
+def _headline(implementation: Implementation, case: Case, row: Mapping[str, Any]) -> str:
+    left = f"{visible(implementation.label, 200)} · {case.id} · {row['step']}"
+    return f"{left}  {row['verdict'].upper():>{max(WIDTH - len(left) - 2, 0)}}"
 
 
-def cheaper(first: StepResult, second: StepResult) -> StepResult:
-    return replace(
-        first,
-        cpu_ms=_least(first.cpu_ms, second.cpu_ms),
-        spent_ms=_least(first.spent_ms, second.spent_ms),
-        peak_bytes=_least(first.peak_bytes, second.peak_bytes),
-        read_bytes=_least(first.read_bytes, second.read_bytes),
-    )
+def _row(label: str, text: str) -> str:
+    return f"  {label:<9} {text}"
 
 
-def _least(one: N | None, other: N | None) -> N | None:
-    known = [value for value in (one, other) if value is not None]
-    return min(known, default=None)
+def _evidence(case: Case, rule: str) -> list[str]:
+    seen = evidence_of(case, rule)
+    lines = []
+    if seen.where is not None:
+        start, end = seen.where.start, seen.where.end
+        path = f", {seen.where.path}" if seen.where.path is not None else ""
+        lines.append(_row("where", f"file bytes {start}..{max(end - 1, start)}{path}: {seen.where.text}"))
+    if seen.layout:
+        lines.append(_row("data", seen.layout))
+    lines.extend(_row("bytes" if i == 0 else "", line) for i, line in enumerate(seen.hex.splitlines()))
+    return lines

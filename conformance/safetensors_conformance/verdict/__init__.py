@@ -1,1 +1,0 @@
-"""Verdicts on answers, resource budgets, and failure messages."""
