@@ -127,8 +127,6 @@ def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
 FITS = jsonschema.Draft202012Validator(
     {**json.loads(SCHEMA.read_bytes()), "oneOf": [{"$ref": "#/$defs/runAnswer"}]}
 )
-    {**json.loads(SCHEMA.read_bytes()), "oneOf": [{"$ref": "#/$defs/runAnswer"}]}
-)
 
 
 @FEW
