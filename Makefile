@@ -1,5 +1,5 @@
 # The task runner. `make` lists the tasks.
-.PHONY: help test nightly lint types corpus conformance site matrix mutants fuzz-smoke audit check
+.PHONY: help test nightly lint types corpus conformance site matrix mutants fuzz-smoke pythons audit check
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 16
@@ -54,6 +54,9 @@ fuzz-smoke: ## a bounded, reproducible fuzz run
 	stc fuzz --impl reference --steps slice,write,index --max-execs 900 --seed 1
 	python -m proof.documents --max-execs 2000 --seed 1
 	python -m benchmarks fuzzer --set easy --seeds 1 --gate
+
+pythons: ## a part of the tests on every other supported Python that this machine has
+	.ci/pythons
 
 audit: ## bandit over the code, pip-audit over installed packages (a minute; needs the extra audit and the network)
 	bandit -q -c pyproject.toml -r reference corpus/safetensors_cases corpus/safetensors_corpus reports conformance fuzz benchmarks tools proof .github hatch_build.py

@@ -56,8 +56,10 @@ class StepResult(Answer):
     @property
     def content(self) -> dict[str, Any] | None:
         """The content of an accepting answer in the format of run records, or None if there is none."""
-        told = super().content
-        return told if told is None or self.cut is None else {**told, **self.cut}
+        if self.outcome != "accept" or self.tensors is None:
+            return None
+        metadata = {"metadata": self.metadata} if self.has_metadata else {}
+        return {"tensors": self.tensors, **metadata, **(self.cut or {})}
 
     def reworded(self, write: Callable[[str], str]) -> Self:
         """Return the result with ``write`` applied to all texts of the implementation."""

@@ -28,10 +28,9 @@ from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import read_whole
 
 from . import recipe
+from .actions import ACTIONS, SCRIPT_STEPS, contradiction
 from .model import (
-    ACTIONS,
     CASE_ID,
-    SCRIPT_STEPS,
     AcceptExpectation,
     CaseRow,
     ChoiceExpectation,
@@ -44,7 +43,6 @@ from .model import (
     TensorCount,
     Text,
 )
-from .placing import PLACES
 from .steps import KINDS
 from .typed import MisfitError, members, shown, typed
 
@@ -380,19 +378,6 @@ def action_faults(kind: str, given: Any) -> Iterator[str]:
     for number, tensor in enumerate(given.get("tensors", ())):
         if tensor["storage"] not in storages:
             yield f"has action.tensors[{number}].storage {shown(tensor['storage'])}, which does not exist"
-
-
-def contradiction(action: Mapping[str, Any]) -> str:
-    """Return the reason why no program could perform an action, or an empty string."""
-    if action["do"] == "placed" and action["place"] not in PLACES:
-        return f"names the place {shown(action['place'])}, which does not exist"
-    if action["do"] != "concurrent":
-        return ""
-    if action["opened"] == "each" and (action["closed"] or action["after"]):
-        return "closes or continues to read a file that each reader opens for itself"
-    if action["closed"] and action["after"]:
-        return "continues to read a file that it closed"
-    return ""
 
 
 def stored_files(case: Mapping[str, Any]) -> Iterator[tuple[str, str, int]]:

@@ -242,7 +242,8 @@ def change(name: str, folder: int, step: Action) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new, dir_fd=folder)
         created = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=folder)
-        recipe.write(step["bytes"], created)
+        with os.fdopen(created, "wb") as file:
+            recipe.write(step["bytes"], file)
         os.replace(new, name, src_dir_fd=folder, dst_dir_fd=folder)
     else:
         with _own_file(name, folder) as file:

@@ -238,8 +238,7 @@ class Case(CaseRow):
                 data = read_stored(item.source, item.size, item.sha256)
                 if item.template:
                     data = data.replace(ROOT_MARK, str(folder.resolve()).encode())
-                with open(target, "wb", opener=recipe.open_without_links) as file:
-                    file.write(data)
+                _write(target, data)
             return folder / self.input.entry
         target = folder / "file.safetensors"
         if self.input.recipe or self.input.file is not None:
@@ -266,16 +265,25 @@ class Case(CaseRow):
         if self.input.recipe:
             _make_parts(self.id, self.input.recipe, self.size, self.sha256, target)
         else:
-            data = memoryview(self.read_input())
-            made = recipe.open_without_links(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
-            try:  # for thousands of files, os.write is faster than a file object
-                while data:
-                    data = data[os.write(made, data) :]
-            finally:
-                os.close(made)
+            _write(target, self.read_input())
 
 
 _MADE: dict[str, Path] = {}
+
+
+def create(path: Path | str) -> int:
+    """Open a file for writing in a folder to which a running program could add links or FIFOs."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+
+def _write(path: Path | str, data: bytes) -> None:
+    left, made = memoryview(data), create(path)
+    try:  # for thousands of files, os.write is faster than a file object
+        while left:
+            left = left[os.write(made, left) :]
+    finally:
+        os.close(made)
 
 
 def _make_parts(
@@ -283,7 +291,8 @@ def _make_parts(
 ) -> None:
     # The size of the parts was already checked when the manifest was read.
     try:
-        made = recipe.write(parts, target)
+        with os.fdopen(create(target), "wb") as file:
+            made = recipe.write(parts, file)
     except OSError as err:
         raise ManifestError(f"input of {case} ({size:,} bytes) cannot be created: {err}") from err
     if made != (size, sha256):

@@ -18,11 +18,9 @@ check even a one-tebibyte file.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 from msgspec import Meta, Struct
 
@@ -97,6 +95,9 @@ class Zeros(Struct, forbid_unknown_fields=True):
 
 PARTS: Mapping[str, type[Struct]] = {"zeros": Zeros, "repeat": Repeat, "each": Each, "hex": Hex, "text": Utf8}
 """Maps the key that identifies a part to its model."""
+Recipe = list[Annotated[Any, one_of(*PARTS.values())]]
+Size = Annotated[int, Meta(ge=0, le=LARGEST_FILE)]
+"""Size of a file in bytes."""
 
 
 def literal(part: Part) -> bytes:
@@ -271,24 +272,18 @@ def expand(parts: Iterable[Part]) -> bytes:
     return bytes(out)
 
 
-def open_without_links(path: str | bytes | os.PathLike[str], flags: int) -> int:
-    """Opener for files in folders to which a running program could add links or FIFOs."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-
-
-def write(parts: Iterable[Part], path: Path | str | int) -> tuple[int, str]:
-    """Write the file, or to a descriptor, with sparse holes. Returns its size and digest. Raises OSError."""
+def write(parts: Iterable[Part], file: BinaryIO) -> tuple[int, str]:
+    """Write the bytes to an empty file, with sparse holes. Returns their size and digest. Raises OSError."""
     hasher = hashlib.sha256()
     total = 0
-    with open(path, "wb", opener=open_without_links) as file:
-        for part in parts:
-            for chunk in chunks(part):
-                hasher.update(chunk)
-                total += file.write(chunk)
-            if "zeros" in part:
-                total += part["zeros"]
-                file.seek(total)
-        file.truncate(total)
+    for part in parts:
+        for chunk in chunks(part):
+            hasher.update(chunk)
+            total += file.write(chunk)
+        if "zeros" in part:
+            total += part["zeros"]
+            file.seek(total)
+    file.truncate(total)
     return total, hasher.hexdigest()
 
 

@@ -181,6 +181,11 @@ def one_of(*models: Any) -> msgspec.Meta:
     return msgspec.Meta(extra_json_schema={"oneOf": forms})
 
 
+def words(*allowed: str) -> msgspec.Meta:
+    """Return the schema of a string that the program checks later."""
+    return msgspec.Meta(extra_json_schema={"enum": list(allowed)})
+
+
 def json_schema(
     name: str, title: str, model: Any, about: str = "", *, forms: Sequence[Any] = (), closed: bool = False
 ) -> dict[str, Any]:

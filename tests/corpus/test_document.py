@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from safetensors_corpus import ManifestError, load_manifest, recipe
-from safetensors_corpus.document import FILES, RECIPES, faults, path_fault
+from safetensors_corpus.document import FILES, RECIPES, action_faults, faults, path_fault
 
 from .small import case_of, edit, run, save
 
@@ -23,19 +23,24 @@ COMMANDS = (("list",), ("stats",), ("show", "framing/plain"), ("copy", "OUT"))
 
 
 def refused(folder: Path, how: Callable[[Raw], object]) -> str:
-    """Change the manifest; return what every command that takes a corpus says of it."""
+    """Change the manifest; return why it is not loaded."""
     edit(folder, how)
     with pytest.raises(ManifestError) as caught:
         load_manifest(folder)
     message = str(caught.value)
     assert str(folder / "corpus.json") in message
-    for command in COMMANDS:
-        words = [str(folder.parent / word) if word == "OUT" else word for word in command]
-        result = run(*words, "-c", folder)
-        assert result.exit_code in (1, 2)
-        assert message in result.stderr
-    assert sorted(path.name for path in folder.parent.iterdir()) == ["corpus"]
+    assert message.isprintable()
     return message
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_what_is_not_loaded(folder: Path, command: tuple[str, ...]) -> None:
+    message = refused(folder, lambda raw: case_of(raw, "framing/plain")["input"].update(file="../x"))
+    words = [str(folder.parent / word) if word == "OUT" else word for word in command]
+    result = run(*words, "-c", folder)
+    assert result.exit_code in (1, 2)
+    assert message in result.stderr
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["corpus"]
 
 
 PATHS = [
@@ -52,11 +57,14 @@ PATHS = [
 def test_a_stored_file_lies_below_files_and_is_nothing_that_is_run(folder: Path, name: str) -> None:
     message = refused(folder, lambda raw: case_of(raw, "framing/plain")["input"].update(file=name))
     assert "case framing/plain names a file" in message
-    assert message.isprintable()
+
+
+OTHER_FOLDER = "../absolute/model/model.safetensors.index.json"
+"""A path that leaves the folder of a case, but not the corpus."""
 
 
 @pytest.mark.parametrize(
-    "name", [n.removeprefix("files/") for n in PATHS if n.startswith(("files/.", "../"))]
+    "name", [OTHER_FOLDER, *(n.removeprefix("files/") for n in PATHS if n.startswith(("files/.", "../")))]
 )
 def test_a_file_of_a_folder_stays_in_its_folder(folder: Path, name: str) -> None:
     def how(raw: Raw) -> None:
@@ -64,14 +72,6 @@ def test_a_file_of_a_folder_stays_in_its_folder(folder: Path, name: str) -> None
         given["files"][0]["path"] = given["open"] = name
 
     assert "case index/absolute names a file" in refused(folder, how)
-
-
-def test_the_folder_of_a_case_cannot_be_left_by_a_path_that_is_inside_of_the_corpus(folder: Path) -> None:
-    def how(raw: Raw) -> None:
-        given = case_of(raw, "index/absolute")["input"]
-        given["files"][0]["path"] = given["open"] = "../absolute/model/model.safetensors.index.json"
-
-    assert "names a file outside the folder" in refused(folder, how)
 
 
 def test_paths_of_the_corpus_are_all_permitted() -> None:
@@ -152,7 +152,7 @@ HUGE = [
 ]
 
 
-@pytest.mark.by_day(8)
+@pytest.mark.by_day(11)
 @pytest.mark.parametrize("part", HUGE)
 @pytest.mark.parametrize(
     ("case_id", "field"),
@@ -160,6 +160,7 @@ HUGE = [
         ("resource/header", "input.recipe"),
         ("writer/link", "action.storages"),
         ("lifecycle/all", "action.script"),
+        ("framing/plain", "a string in expect that cannot be expanded"),
     ],
 )
 def test_sizes_are_computed_before_anything_is_made(
@@ -171,6 +172,8 @@ def test_sizes_are_computed_before_anything_is_made(
             row["input"]["recipe"].append(part)
         elif case_id == "writer/link":
             row["action"]["storages"]["memory"].append(part)
+        elif case_id == "framing/plain":
+            row["expect"]["content"]["tensors"][0]["name"] = {"parts": [part]}
         else:
             next(step for step in row["action"]["script"] if "bytes" in step)["bytes"].append(part)
 
@@ -181,49 +184,33 @@ def test_sizes_are_computed_before_anything_is_made(
     assert time.process_time() - began < 20
 
 
-@pytest.mark.parametrize("part", HUGE)
-def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None:
-    def how(raw: Raw) -> None:
-        case_of(raw, "framing/plain")["expect"]["content"]["tensors"][0]["name"] = {"parts": [part]}
-
-    assert "case framing/plain has a string in expect that cannot be expanded" in refused(folder, how)
-
-
 @pytest.mark.parametrize(
     ("how", "words"),
     [
         (lambda r: r.pop("cases"), "(it has no cases); run: stc corpus build"),
         (lambda r: r.pop("schema_version"), "KeyError: 'schema_version'"),
         (lambda r: r.pop("corpus_version"), "it has no corpus_version"),
-        (lambda r: r.update(cases=None), "has cases null, not a list"),
         (lambda r: r.update(cases=[7]), "case number 0 must be an object, not 7"),
         (lambda r: r["cases"][0].pop("id"), "case number 0 has no id"),
         (lambda r: r["cases"][0].pop("input"), "has no input"),
         (lambda r: r["cases"][0].update(expect={}), "has no expect.outcome"),
-        (lambda r: r["cases"][0].update(expect=[]), "has expect a list"),
-        (lambda r: r["cases"][0].update(input="x"), "has input 'x', not an object"),
-        (lambda r: r["spec"].update(name=[1]), "has spec.name a list"),
         (lambda r: r["spec"].update(repository="javascript:x"), "has spec.repository 'javascript:x'"),
-        (lambda r: r["spec"].update(revision=None), "has spec.revision null"),
         (lambda r: r["cases"].append(r["cases"][0]), "case framing/plain appears twice"),
         (lambda r: r["cases"][0].update(id="../x"), "case number 0 has id '../x'"),
         (lambda r: r["cases"][0].update(id="framing/plain\n"), "case number 0 has id"),
-        (lambda r: r["cases"][0].update(kind=[]), "has kind a list"),
-        (lambda r: r["cases"][0].update(title=7), "has title 7, not a string"),
-        (lambda r: r["cases"][0].update(rules={}), "has rules an object, not a list"),
-        (lambda r: r["cases"][0].update(heavy=1), "has heavy 1, not true or false"),
-        (lambda r: r["cases"][0].update(steps=[None]), "has steps[0] null, not a string"),
         (lambda r: r["cases"][0].update(budget={"seconds": "x"}), "has budget[...]"),
         (lambda r: r["cases"][0]["input"].update(size=-1), "has input.size -1"),
-        (lambda r: r["cases"][0]["input"].update(size=True), "has input.size true"),
         (lambda r: r["cases"][0]["input"].update(sha256="0"), "has input.sha256 '0'"),
         (lambda r: r["cases"][0]["expect"].update(content=None), "has expect.content null"),
         (lambda r: r["cases"][0]["expect"]["content"].update(metadata=[1]), "has expect.content.metadata"),
         (lambda r: r["cases"][0].update(expect={"choice": "x", "options": {}}), "has expect.options"),
         (lambda r: case_of(r, "index/absolute")["input"].update(open="x.json"), "has input.open 'x.json'"),
         (lambda r: case_of(r, "index/absolute")["input"].update(files=[]), "has input.files"),
+        (
+            lambda r: (given := case_of(r, "index/absolute")["input"]).update(files=2 * given["files"]),
+            "has the same path twice in input.files",
+        ),
         (lambda r: case_of(r, "slice/part").pop("action"), "case slice/part has no action"),
-        (lambda r: case_of(r, "slice/part")["action"].pop("index"), "has no action.index"),
         (lambda r: case_of(r, "writer/link")["action"].update(do="slice"), "has an action that is not write"),
         (lambda r: case_of(r, "writer/link")["action"]["tensors"][0].update(storage="x"), "storage 'x'"),
         (lambda r: case_of(r, "lifecycle/all")["action"]["script"][0].update(step="rm"), "step 'rm'"),
@@ -240,7 +227,6 @@ def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None
             "names the unknown choice 'no-such'",
         ),
         (lambda r: r.update(corpus_version="1\x1b[2J"), "has corpus_version"),
-        (lambda r: r.update(rules=[7]), "has rules[0] 7"),
         (
             lambda r: r["field_bugs"][0].update(trigger="\x1b[31m"),
             "has unprintable characters in 'field_bugs'",
@@ -260,14 +246,29 @@ def test_texts_spelled_in_parts_are_bounded_too(folder: Path, part: Any) -> None
     ],
 )
 def test_wrong_types_are_one_clear_error(folder: Path, how: Callable[[Raw], object], words: str) -> None:
-    message = refused(folder, how)
-    assert words in message
-    assert message.isprintable()
+    assert words in refused(folder, how)
+
+
+@pytest.mark.parametrize(
+    ("requests", "why"),
+    [
+        (["read"], None),
+        (["hold", "hold", "tensor", "read", "tensor", "close", "hold"], None),
+        (["tensor"], "tensor"),
+        (["hold", "close", "tensor"], "tensor"),
+        (["hold", "close", "read", "close"], "close"),
+    ],
+)
+def test_repeated_requests_for_an_open_file_follow_its_opening(requests: list[str], why: str | None) -> None:
+    action = {"do": "repeated", "requests": requests, "times": 100, "tensor": "w"}
+    reason = f"has an action that requests {why} while the file is not open"
+    assert list(action_faults("repeated", action)) == ([reason] if why else [])
 
 
 @pytest.mark.parametrize(
     "text",
     ["[" * 100_000, "9" * 5000, "1e999", "NaN", "[" * 900 + "]" * 900, '{"a":' * 200 + "1" + "}" * 200],
+    ids=range(6),
 )
 @pytest.mark.parametrize("where", ["cases", "size", "metadata"])
 def test_numbers_and_nesting_without_end_are_refused(folder: Path, text: str, where: str) -> None:
@@ -329,7 +330,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data(), value=values)
 def test_any_value_anywhere_is_loaded_or_refused(folder: Path, data: st.DataObject, value: Any) -> None:
     small = folder / "corpus.json.good"

@@ -73,16 +73,10 @@ def test_every_bug_is_shown_by_cases_or_has_a_reason_but_never_both(raw: dict[st
     assert (neither, both) == ([], [])
 
 
-def test_what_a_case_says_about_a_bug() -> None:
-    assert affected("FB-43") == {
-        "bug": "FB-43",
-        "project": "MLX",
-        "reference": "ml-explore/mlx#3363",
-        "versions": "<0.31.2",
-    }
-    for unknown in ("FB-0", "mlx@<0.31.2"):
-        with pytest.raises(ValueError, match="unknown field bug"):
-            affected(unknown)
+@pytest.mark.parametrize("unknown", ["FB-0", "mlx@<0.31.2"])
+def test_a_case_of_an_unknown_bug_is_refused(unknown: str) -> None:
+    with pytest.raises(ValueError, match="unknown field bug"):
+        affected(unknown)
 
 
 COMPLETE = """
@@ -114,46 +108,6 @@ def test_a_broken_table_is_refused(
         field_bugs.__wrapped__()
 
 
-def _bug(name: str, **other: Any) -> dict[str, Any]:
-    row = {"id": name, "project": "p_q", "language": "C", "references": ["a/b#7"], "date": "2024-05-01"}
-    row |= {"family": "dtype", "trigger": "A | B.", "versions": "<2", "fixed": "", "not_shown": ""}
-    return row | other
-
-
-def _case(name: str, *bugs: str, status: str = "active") -> dict[str, Any]:
-    return {"id": name, "status": status, "affects": [{"bug": bug} for bug in bugs]}
-
-
-def test_the_page_has_totals_families_and_the_rest() -> None:
-    manifest = {
-        "field_bugs": [
-            _bug("FB-01"),
-            _bug("FB-02", references=["Some review", "c/d#8"], family="json", versions="", fixed="2.1"),
-            _bug("FB-03", not_shown="Needs luck"),
-        ],
-        "cases": [
-            *(_case(f"dtype/{n}", "FB-01") for n in "abcde"),
-            _case("dtype/withdrawn", "FB-02", status="withdrawn"),
-            _case("header/x", "FB-02", "FB-01"),
-        ],
-    }
-    text = docs.render(manifest)
-    assert (
-        "**3 bugs in 1 projects: 6 cases show 2 of them. "
-        "No file or call on an ordinary machine can show the other 1.**" in text
-    )
-    assert "| Dtypes | 2 | 1 |" in text
-    assert (
-        r"| FB-01 | p_q (C) | [a/b#7](https://github.com/a/b/issues/7)<br>2024-05-01 | A \| B. | `<2` | "
-        "`dtype/a`<br>`dtype/b`<br>`dtype/c`<br>and 3 more |"
-    ) in text
-    assert "| Some review<br>[c/d#8](https://github.com/c/d/issues/8)<br>2024-05-01 |" in text
-    assert "| 2.1 | `header/x` |" in text
-    assert text.index("## JSON parsing") < text.index("## Dtypes") < text.index("## Not shown")
-    assert text.rstrip().endswith("| A \\| B. | Needs luck |")
-    assert docs.render(manifest) == text
-
-
 def test_listing_and_looking_up(few: Path) -> None:
     everything = run("-c", few)
     assert everything.exit_code == 0
@@ -178,10 +132,8 @@ def test_bugs_as_json(few: Path) -> None:
 
 def test_writing_and_checking_the_page(few: Path, page: Path) -> None:
     stale = run("-c", few, "--check")
-    assert (stale.exit_code, stale.output.endswith("is out of date; run: stc corpus bugs --write\n")) == (
-        1,
-        True,
-    )
+    assert stale.exit_code == 1
+    assert stale.output.endswith("is out of date; run: stc corpus bugs --write\n")
     assert not page.exists()
     assert run("-c", few, "--write").output == f"wrote {page}\n"
     for option in ("--check", "--write"):

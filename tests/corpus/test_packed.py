@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_corpus import ManifestError, load_manifest
-from safetensors_corpus.packed import ARCHIVE, corpus_root, temporary_folder, unpacked
+from safetensors_corpus import ManifestError
+from safetensors_corpus.packed import ARCHIVE, temporary_folder, unpacked
 
 FILES = {"corpus.json": b"{}", "files/layout/one.safetensors": b"\0" * 100}
 
@@ -120,10 +120,14 @@ def test_without_a_usable_cache_the_folder_is_temporary(
     assert "STC_CACHE" in said
 
 
-@pytest.mark.parametrize("damage", ["not gzip", "truncated", "changed", "outside"])
+@pytest.mark.parametrize("damage", ["not gzip", "truncated", "changed", "member", "outside"])
 def test_a_damaged_archive_is_one_clear_error(archive: Path, cache: Path, damage: str) -> None:
     data = archive.read_bytes()
-    if damage == "outside":
+    if damage == "member":
+        plain = bytearray(gzip.decompress(data))
+        plain[1024] ^= 255  # the header of the second member
+        archive.write_bytes(gzip.compress(plain)[:-8] + data[-8:])
+    elif damage == "outside":
         pack(archive, {"../../outside": b"x"})
     else:
         middle = len(data) // 2
@@ -132,17 +136,3 @@ def test_a_damaged_archive_is_one_clear_error(archive: Path, cache: Path, damage
     with pytest.raises(ManifestError, match=r"not a usable archive .*install the package again"):
         unpacked(archive)
     assert "outside" not in {path.name for path in cache.parent.rglob("*")}
-
-
-def test_a_damaged_header_of_a_member_is_an_error(archive: Path, cache: Path) -> None:
-    plain = bytearray(gzip.decompress(archive.read_bytes()))
-    plain[1024] ^= 255  # the header of the second member
-    damaged = gzip.compress(plain)
-    archive.write_bytes(damaged[:-8] + archive.read_bytes()[-8:])
-    with pytest.raises(ManifestError, match="install the package again"):
-        unpacked(archive)
-
-
-def test_a_checkout_needs_no_archive() -> None:
-    assert load_manifest().root == corpus_root()
-    assert (corpus_root() / "safetensors_corpus").is_dir()

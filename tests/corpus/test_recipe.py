@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import time
@@ -57,7 +58,7 @@ literal = st.one_of(
 firsts = st.one_of(
     st.integers(0, 30), st.sampled_from([998, 999, 1000, 1001, 9_990, 99_998, 999_500]), st.integers(0, 10**7)
 )
-counts = st.one_of(st.integers(1, 5), st.integers(1, 30), st.sampled_from([999, 1000, 1001, 2001]))
+counts = st.one_of(st.integers(1, 5), st.integers(1, 30), st.sampled_from([999, 1000, 1001, 2001, 21_001]))
 each = st.fixed_dictionaries(
     {"each": template, "count": counts}, optional={"first": firsts, "separator": text}
 )
@@ -78,7 +79,8 @@ def test_all_ways_of_making_a_file_agree(tmp_path_factory: pytest.TempPathFactor
     assert recipe.size(made) == len(expected)
     assert recipe.digest(made) == digest
     path = tmp_path_factory.getbasetemp() / "made.bin"
-    assert recipe.write(made, path) == (len(expected), digest)
+    with path.open("wb") as file:
+        assert recipe.write(made, file) == (len(expected), digest)
     assert path.read_bytes() == expected
 
 
@@ -97,14 +99,6 @@ def test_a_recipe_made_from_bytes_gives_them_back(pieces: list[bytes]) -> None:
     for part in made:
         jsonschema.Draft202012Validator(PART_SCHEMA).validate(part)
     assert not any("hex" in a and "hex" in b for a, b in pairwise(made))
-
-
-@given(firsts, st.one_of(counts, st.sampled_from([20_000, 21_001])))
-@settings(max_examples=50)
-def test_next_is_one_more_than_i_in_every_item(first: int, count: int) -> None:
-    made: Part = {"each": "{i}-{next}", "count": count, "first": first, "separator": ","}
-    items = recipe.expand([made]).decode().split(",")
-    assert items == [f"{n}-{n + 1}" for n in range(first, first + count)]
 
 
 def test_large_parts_come_in_small_pieces() -> None:
@@ -126,20 +120,15 @@ def test_a_million_items_take_about_a_second_at_most() -> None:
 def test_holes_take_no_room_on_disk_and_no_time(tmp_path: Path) -> None:
     made: list[Part] = [{"text": "head"}, {"zeros": 2**40}, {"text": "tail"}, {"zeros": 2**20}]
     path = tmp_path / "sparse.bin"
-    size, digest = recipe.write(made, path)
+    with path.open("wb") as file:
+        size, digest = recipe.write(made, file)
     status = path.stat()
     assert size == status.st_size == recipe.size(made) == 2**40 + 2**20 + 8
     assert digest == hashlib.sha256(b"headtail").hexdigest()
     assert status.st_blocks * 512 < 1 << 20
-    with path.open("rb") as file:
-        file.seek(2**40 + 4)
-        assert file.read(5) == b"tail\0"
-
-
-def test_a_hole_at_the_end_is_a_part_of_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "file.bin"
-    assert recipe.write([{"zeros": 7}], path) == (7, hashlib.sha256().hexdigest())
-    assert path.read_bytes() == bytes(7)
+    with path.open("rb") as written:
+        written.seek(2**40 + 4)
+        assert written.read(5) == b"tail\0"
 
 
 WRONG: list[tuple[Any, str]] = [
@@ -167,14 +156,12 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("part", "words"), WRONG)
-def test_a_part_that_the_schema_forbids_is_refused(part: Part, words: str, tmp_path: Path) -> None:
+def test_a_part_that_the_schema_forbids_is_refused(part: Part, words: str) -> None:
     if "\ud800" not in str(part.get("text")):
         assert not jsonschema.Draft202012Validator(PART_SCHEMA).is_valid(part)
-    for make in (recipe.size, recipe.digest, recipe.expand):
+    for make in (recipe.size, recipe.digest, recipe.expand, lambda made: recipe.write(made, io.BytesIO())):
         with pytest.raises(ValueError, match=words):
             make([part])
-    with pytest.raises(ValueError, match=words):
-        recipe.write([part], tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -204,29 +191,28 @@ def test_descriptions_are_short_whatever_the_part(manifest: Manifest) -> None:
             assert len(line) < 200
 
 
-def test_the_builder_fills_a_header_to_the_byte() -> None:
-    for size in (100, 101, 5000, 12_345):
-        for unit in ("x", "abc", "{i}", "<{i}:{next}>"):
-            f = RecipeBuilder()
-            f.header("{")
-            count = f.fill_header(size, unit, "}", ",")
-            made, _ = f.stored("resource/test")
-            assert made is not None
-            assert f.header_size == size
-            header = recipe.expand(made["recipe"])[8:].rstrip(b" ")
-            assert len(header) >= size - len(unit) - 10
-            if "{" in unit:
-                assert header.count(b",") == count - 1
+@pytest.mark.parametrize("size", [100, 101, 5000, 12_345])
+@pytest.mark.parametrize("unit", ["x", "abc", "{i}", "<{i}:{next}>"])
+def test_the_builder_fills_a_header_to_the_byte(size: int, unit: str) -> None:
+    f = RecipeBuilder()
+    f.header("{")
+    count = f.fill_header(size, unit, "}", ",")
+    made, _ = f.stored("resource/test")
+    assert made is not None
+    assert f.header_size == size
+    header = recipe.expand(made["recipe"])[8:].rstrip(b" ")
+    assert len(header) >= size - len(unit) - 10
+    if "{" in unit:
+        assert header.count(b",") == count - 1
+
+
+def test_the_builder_refuses_headers_that_are_too_small() -> None:
     with pytest.raises(ValueError, match="too small for"):
         RecipeBuilder().fill_header(5, "longer", "}")
-    with pytest.raises(ValueError, match="already 3 bytes longer than 2 bytes"):
-        _padded_too_late()
-
-
-def _padded_too_late() -> None:
     f = RecipeBuilder()
     f.header("12345")
-    f.pad_header(2)
+    with pytest.raises(ValueError, match="already 3 bytes longer than 2 bytes"):
+        f.pad_header(2)
 
 
 def test_all_recipes_that_are_small_give_the_bytes_of_a_plain_expansion(manifest: Manifest) -> None:
@@ -248,17 +234,10 @@ def test_all_recipes_that_are_small_give_the_bytes_of_a_plain_expansion(manifest
 TEXTS = st.text(st.characters(), max_size=6)  # halves of surrogate pairs included
 
 
-@given(TEXTS)
-def test_a_text_comes_back_from_what_json_can_carry(text: str) -> None:
-    spelled = recipe.spelled(text)
-    assert recipe.text_of(json.loads(json.dumps(spelled))) == text
+@given(TEXTS, st.dictionaries(TEXTS | st.just("items"), TEXTS, max_size=4))
+def test_texts_and_maps_come_back_from_what_json_can_carry(text: str, mapping: dict[str, str]) -> None:
+    spelled, spelled_map = recipe.spelled(text), recipe.spelled_map(mapping)
     assert isinstance(spelled, str) == (re.search("[\ud800-\udfff]", text) is None)
-    json.dumps(spelled, ensure_ascii=False).encode()  # no half is left
-
-
-@given(st.dictionaries(TEXTS | st.just("items"), TEXTS, max_size=4))
-def test_a_map_of_texts_comes_back_from_what_json_can_carry(mapping: dict[str, str]) -> None:
-    spelled = recipe.spelled_map(mapping)
-    assert recipe.map_of(json.loads(json.dumps(spelled))) == mapping
-    assert list(recipe.map_of(spelled)) == list(mapping)
-    json.dumps(spelled, ensure_ascii=False).encode()
+    json.dumps([spelled, spelled_map], ensure_ascii=False).encode()  # no half is left
+    assert recipe.text_of(json.loads(json.dumps(spelled))) == text
+    assert list(recipe.map_of(json.loads(json.dumps(spelled_map))).items()) == list(mapping.items())

@@ -155,22 +155,20 @@ def test_what_was_sent_is_counted_and_a_head_is_no_content() -> None:
 @pytest.mark.parametrize(
     ("action", "why"),
     [
-        ({"do": "remote", "server": "ftp"}, "has action.server 'ftp'"),
-        ({"do": "remote"}, "has no action.server"),
-        ({"do": "remote", "server": "short", "after": -1}, "has action.after -1"),
-        ({"do": "remote", "server": "short", "after": True}, "has action.after true"),
-        (
-            {"do": "remote", "server": "changed", "bytes": [{"zeros": 1 << 70}]},
-            "has action.bytes that cannot",
-        ),
+        ({"server": "ftp"}, "has action.server 'ftp'"),
+        ({}, "has no action.server"),
+        ({"server": "short", "after": -1}, "has action.after -1"),
+        ({"server": "short", "after": True}, "has action.after true"),
+        ({"server": "changed", "bytes": [{"zeros": 1 << 70}]}, "has action.bytes that cannot"),
         ({"do": "slice", "tensor": "w", "index": []}, "has an action that is not remote"),
         (None, "has no action"),
+        ({"server": "cut", "after": 2}, ""),
     ],
 )
 def test_an_action_of_another_form_is_one_clear_error(action: Any, why: str) -> None:
-    (found,) = action_faults("remote", action)
+    found = "".join(action_faults("remote", None if action is None else {"do": "remote", **action}))
     assert found.startswith(why)
-    assert list(action_faults("remote", {"do": "remote", "server": "cut", "after": 2})) == []
+    assert bool(found) == bool(why)
 
 
 def test_an_action_is_told_in_words() -> None:

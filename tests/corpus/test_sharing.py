@@ -21,13 +21,6 @@ def children() -> list[psutil.Process]:
     return psutil.Process().children()
 
 
-class Handle:
-    """A file of the tensors ``a`` to ``d``; what a thread or process does to it is up to the test."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-
-
 def plain(name: str) -> str:
     if name not in "abcd":
         raise KeyError(name)
@@ -50,20 +43,20 @@ class Subject:
         self.log: list[str] = []
         self._take, self._opening, self._closing = take, opening, closing
 
-    def open(self) -> Handle:
+    def open(self) -> object:
         if self._opening:
             raise self._opening
         self.log.append("open")
-        return Handle(self)
+        return object()
 
-    def take(self, handle: Handle, name: str) -> str:
+    def take(self, handle: object, name: str) -> str:
         self.log.append(f"take {name}")
         return self._take(name)
 
     def look(self, name: str, taken: Any) -> dict[str, Any]:
         return {"name": name, "sha256": taken}
 
-    def close(self, handle: Handle) -> None:
+    def close(self, handle: object) -> None:
         if self._closing:
             raise self._closing
         self.log.append("close")
@@ -84,8 +77,12 @@ def failing(name: str, fail: Callable[[], object]) -> Callable[[str], str]:
     return take
 
 
-def no_b() -> None:
+def no_b() -> Any:
     raise OSError("no b today")
+
+
+def late(*_: object) -> Any:
+    raise TimeoutError("late")
 
 
 def action(*readers: str, by: str = "threads", **more: Any) -> dict[str, Any]:
@@ -104,9 +101,21 @@ both = pytest.mark.parametrize("by", ["threads", pytest.param("processes", marks
 
 
 @both
-def test_every_row_that_somebody_is_told_comes_once(by: str) -> None:
-    answer = run_concurrent(action("ab", "ba", "c", by=by, before=["d"], after=["a"]), Subject())
-    assert rows(answer) == [(name, name) for name in "dabc"]
+@pytest.mark.parametrize(
+    ("asked", "take", "told"),
+    [
+        (action("ab", "ba", "c", before=["d"], after=["a"]), plain, "dabc"),
+        # The refusal of an unknown name is passed over, and an answer to it is not.
+        (action("a", "Z"), plain, "a"),
+        (action("a", "Z"), lambda name: name.replace("Z", "a"), "aZ"),
+        (action("a", "b", "c", opened="each"), plain, "abc"),
+    ],
+)
+def test_every_row_that_somebody_is_told_comes_once(
+    by: str, asked: dict[str, Any], take: Callable[[str], str], told: str
+) -> None:
+    found = rows(run_concurrent(asked | {"by": by}, Subject(take)))
+    assert sorted(found) == sorted((name, take(name)) for name in told)
 
 
 @both
@@ -142,24 +151,17 @@ def test_rows_that_contradict_each_other_outweigh_a_refusal(by: str) -> None:
         assert answer["outcome"] == "reject"
 
 
-@both
-def test_the_refusal_of_an_unknown_name_is_passed_over_and_its_answer_is_not(by: str) -> None:
-    assert rows(run_concurrent(action("a", "Z", by=by), Subject())) == [("a", "a")]
-    knowing = Subject(lambda name: name.replace("Z", "a"))
-    assert ("Z", "a") in rows(run_concurrent(action("a", "Z", by=by), knowing))
-
-
 class Closed(Subject):
     """Refuses everything from a closed file."""
 
     done = False
 
-    def take(self, handle: Handle, name: str) -> str:
+    def take(self, handle: object, name: str) -> str:
         if self.done:
             raise ValueError("closed")
         return super().take(handle, name)
 
-    def close(self, handle: Handle) -> None:
+    def close(self, handle: object) -> None:
         self.done = True
         super().close(handle)
 
@@ -174,27 +176,21 @@ def test_closing_meanwhile_takes_nothing_away_that_was_told_before(by: str) -> N
     assert subject.log.count("close") == 1
 
 
-def test_a_thread_that_is_refused_before_the_file_is_closed_is_not_passed_over() -> None:
+def test_what_happens_besides_closing_is_not_passed_over() -> None:
     early = Subject(failing("a", no_b))
     assert run_concurrent(action("a", "b", times=3, closed=2), early)["outcome"] == "reject"
-
-
-def test_a_file_may_refuse_to_be_closed_while_it_is_read() -> None:
     busy = Subject(closing=RuntimeError("busy"))
     assert rows(run_concurrent(action("a", "b", closed=2), busy)) == [("a", "a"), ("b", "b")]
     assert run_concurrent(action("a", "b"), busy)["outcome"] == "reject"
-
-
-def test_a_file_that_cannot_be_closed_at_all_is_read_all_the_same() -> None:
-    subject = Subject(closing=NotImplementedError("nothing to close"))
+    never = Subject(closing=NotImplementedError("nothing to close"))
     for opened in ("once", "each"):
-        assert rows(run_concurrent(action("a", "b", opened=opened), subject)) == [("a", "a"), ("b", "b")]
-    assert run_concurrent(action("a", "b", closed=1), subject)["outcome"] == "unsupported"
+        assert rows(run_concurrent(action("a", "b", opened=opened), never)) == [("a", "a"), ("b", "b")]
+    assert run_concurrent(action("a", "b", closed=1), never)["outcome"] == "unsupported"
 
 
 def test_every_reader_opens_the_file_for_itself_where_it_should() -> None:
     subject = Subject()
-    assert rows(run_concurrent(action("a", "b", "c", opened="each"), subject)) == [(n, n) for n in "abc"]
+    run_concurrent(action("a", "b", "c", opened="each"), subject)
     assert subject.log[:3] == ["open"] * 3
     assert subject.log.count("open") == subject.log.count("close") == 3
 
@@ -203,7 +199,7 @@ def test_a_round_is_looked_at_when_all_have_taken_theirs() -> None:
     class Shared(Subject):
         last = ""
 
-        def take(self, handle: Handle, name: str) -> str:
+        def take(self, handle: object, name: str) -> str:
             self.last = super().take(handle, name)
             return name
 
@@ -228,32 +224,23 @@ def test_a_file_that_cannot_be_opened_is_asked_nothing_more(by: str) -> None:
     [
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "a process was killed by SIGKILL"),
         (lambda: os._exit(3), "a process ended with exit status 3"),
+        (late, "in a process: late"),
     ],
 )
-def test_a_process_that_dies_is_a_crash_and_the_others_end(how: Any, message: str) -> None:
-    before = children()
-    answer = run_concurrent(action("a", "b", "c", by="processes"), Subject(failing("b", how)))
-    assert answer == {"outcome": "crash", "message": message}
-    assert children() == before
-
-
-@forking
-def test_a_hang_in_a_process_outweighs_a_refusal() -> None:
+def test_the_end_or_hang_of_a_process_outweighs_a_refusal(how: Any, message: str) -> None:
     def take(name: str) -> str:
-        raise TimeoutError("waits") if name == "b" else OSError("no")
+        return how() if name == "b" else no_b() if name == "a" else name
 
-    answer = run_concurrent(action("a", "b", by="processes"), Subject(take))
-    assert answer == {"outcome": "hang", "message": "in a process: waits"}
+    before = children()
+    answer = run_concurrent(action("a", "b", "c", by="processes"), Subject(take))
+    assert answer == {"outcome": "hang" if how is late else "crash", "message": message}
+    assert children() == before
 
 
 @both
 def test_whoever_is_stopped_from_outside_leaves_nobody_behind(by: str) -> None:
     """As the time limit of the matrix does: an exception in the middle of a wait."""
     stuck = threading.Event()
-
-    def late(*_: object) -> None:
-        raise TimeoutError("late")
-
     own = children()
     before = signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, 0.2)

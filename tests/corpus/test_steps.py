@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from safetensors_corpus import in_process
+from safetensors_corpus.actions import ACTIONS
 from safetensors_corpus.author.case import AREAS
-from safetensors_corpus.model import ACTIONS
 from safetensors_corpus.publish.build import BUILDERS
 from safetensors_corpus.steps import CASE_STEPS, KINDS, ONE_STEP_KINDS, STEPS
 

@@ -6,11 +6,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from safetensors_corpus import load_manifest
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.in_process import (
     given_metadata,
@@ -39,6 +41,8 @@ ACTION: dict[str, Any] = {
     "metadata": None,
     "target": "new",
 }
+SOUND = load_manifest().by_id["writer/two-tensors-and-metadata"]
+Change = Callable[[Path], object]
 
 
 def case(tmp_path: Path, wanted: str, outcome: str = "accept", **action: Any) -> Case:
@@ -46,32 +50,16 @@ def case(tmp_path: Path, wanted: str, outcome: str = "accept", **action: Any) ->
     old = tmp_path / "corpus" / "old.safetensors"
     old.parent.mkdir()
     old.write_bytes(file({"old": b"x"}))
-    content = {"tensor_count": 1} if outcome == "accept" else None
-    codes = () if outcome == "accept" else ("IO_ERROR",)
-    expect = Expectation(outcome, content, codes, (wanted,))
+    accepts = outcome == "accept"
+    content, codes = ({"tensor_count": 1}, ()) if accepts else (None, ("IO_ERROR",))
     source = Input()
     if action.get("target", "new") in ("file", "link", "input"):
         source = Input(file=old, sha256=hashlib.sha256(old.read_bytes()).hexdigest(), size=old.stat().st_size)
-    return Case(
-        id="writer/x",
-        kind="write",
-        title="x",
-        description="",
-        rules=("WRT-01",),
-        level="must",
-        importance="medium",
-        features=(),
-        steps=("write",),
+    return replace(
+        SOUND,
         input=source,
         action={**ACTION, "tensors": [ROW], **action},
-        budget=None,
-        heavy=False,
-        choice=None,
-        expect=expect,
-        options={},
-        smoke=False,
-        affects=(),
-        source={},
+        expect=Expectation(outcome, content, codes, (wanted,)),
     )
 
 
@@ -90,9 +78,7 @@ def file(tensors: dict[str, bytes], *, pad: bool = True, text: Callable[[Any], s
 class Writer:
     """Calls a function with the target, and another for saving again."""
 
-    def __init__(
-        self, write: Callable[[Path], object], resave: Callable[[Path], object] | None = None
-    ) -> None:
+    def __init__(self, write: Change, resave: Change | None = None) -> None:
         self._write = write
         if resave is not None:
             self.resave = resave
@@ -109,9 +95,6 @@ def result(tmp_path: Path, the_case: Case, writer: Writer) -> tuple[str, bool]:
     return done.outcome, mismatch(the_case, done) is None
 
 
-GOOD = file({"t": b"\1\2"})
-
-
 def test_the_content_of_a_written_file_has_the_form_of_an_expected_one(tmp_path: Path) -> None:
     told = FileBuilder()
     told.tensor("a", "F32", [2, 1])
@@ -120,7 +103,7 @@ def test_the_content_of_a_written_file_has_the_form_of_an_expected_one(tmp_path:
     path = tmp_path / "file.safetensors"
     path.write_bytes(told.render())
     found = written_file(path)
-    assert (found.content, found.flaws) == (told.content(), ())
+    assert ({"tensors": found.tensors, "metadata": found.metadata}, found.flaws) == (told.content(), ())
 
 
 def test_tensors_are_views_and_share_their_storage() -> None:
@@ -131,16 +114,23 @@ def test_tensors_are_views_and_share_their_storage() -> None:
     assert first.storage == b"\0\1\2\3"
 
 
-def test_texts_and_metadata_are_spelled_out() -> None:
-    assert given_text("a") == "a"
-    assert given_text({"parts": [{"repeat": {"text": "é"}, "count": 2}]}) == "éé"
-    assert given_text(7) == 7
-    assert given_text({"a": "b"}) == {"a": "b"}
-    assert given_metadata(None) is None
-    assert given_metadata(["a"]) == ["a"]
-    assert given_metadata({"items": "text"}) == {"items": "text"}
-    assert given_metadata({"a": {"parts": [{"hex": "eda080"}]}}) == {"a": "\ud800"}
-    assert given_metadata({"items": [[7, "a"], [{"parts": [{"text": "k"}]}, 1]]}) == {7: "a", "k": 1}
+@pytest.mark.parametrize(
+    ("value", "text", "metadata"),
+    [
+        (None, None, None),
+        (7, 7, 7),
+        (["a"], ["a"], ["a"]),
+        ({"parts": [{"repeat": {"text": "é"}, "count": 2}]}, "éé", None),
+        ({"items": "text"}, {"items": "text"}, {"items": "text"}),
+        ({"a": {"parts": [{"hex": "eda080"}]}}, None, {"a": "\ud800"}),
+        ({"items": [[7, "a"], [{"parts": [{"text": "k"}]}, 1]]}, None, {7: "a", "k": 1}),
+    ],
+)
+def test_texts_and_metadata_are_spelled_out(value: Any, text: object, metadata: object) -> None:
+    if text is not None:
+        assert given_text(value) == text
+    if text is None or metadata is not None:
+        assert given_metadata(value) == metadata
 
 
 def test_foreign_bytes_are_those_outside_all_tensors() -> None:
@@ -148,29 +138,18 @@ def test_foreign_bytes_are_those_outside_all_tensors() -> None:
     assert foreign_windows(action) == {b"01234567", b"12345678", b"bcdefghi", b"cdefghij"}
 
 
-PASSING: list[tuple[str, str, Callable[[Path], object]]] = [
-    ("header-padded", "new", lambda path: path.write_bytes(GOOD)),
-    ("aligned", "new", lambda path: path.write_bytes(GOOD)),
-    ("compact-json", "new", lambda path: path.write_bytes(GOOD)),
-    ("deterministic", "new", lambda path: path.write_bytes(GOOD)),
-    ("keeps-mode", "new", lambda path: path.write_bytes(GOOD)),
-    ("keeps-mode", "file", lambda path: path.write_bytes(GOOD)),
-    ("keeps-link", "link", lambda path: path.write_bytes(GOOD)),
-    ("one-file", "new", lambda path: path.write_bytes(GOOD)),
-    ("one-file", "link", lambda path: path.write_bytes(GOOD)),
-    ("no-foreign-bytes", "file", lambda path: path.write_bytes(GOOD)),
-    ("target-unchanged", "file", lambda path: path.write_bytes(GOOD)),
-]
+GOOD = file({"t": b"\1\2"})
 
 
-@pytest.mark.parametrize(("wanted", "target", "write"), PASSING)
-def test_a_property_that_holds(
-    tmp_path: Path, wanted: str, target: str, write: Callable[[Path], object]
-) -> None:
-    assert result(tmp_path, case(tmp_path, wanted, target=target), Writer(write)) == ("accept", True)
+def good(path: Path) -> None:
+    path.write_bytes(GOOD)
 
 
-def another_each_time() -> Callable[[Path], object]:
+def writes(data: bytes) -> Change:
+    return lambda path: path.write_bytes(data)
+
+
+def another_each_time() -> Change:
     counter = iter(range(100))
     return lambda path: path.write_bytes(file({f"t{next(counter)}": b"\1\2"}))
 
@@ -185,32 +164,85 @@ def link_replaced(path: Path) -> None:
     path.write_bytes(GOOD)
 
 
-def with_leftover(path: Path) -> None:
-    path.write_bytes(GOOD)
-    path.with_name("left.tmp").write_bytes(b"")
+def nothing(path: Path) -> None:
+    pass
 
 
-FOREIGN: dict[str, Any] = {"storages": {"m": [{"text": "0123456789abcdefghij"}]}}
-LACKING: list[tuple[str, str, Callable[[Path], object]]] = [
-    ("header-padded", "new", lambda path: path.write_bytes(file({"t": b"\1\2"}, pad=False))),
-    ("compact-json", "new", lambda path: path.write_bytes(file({"t": b"\1"}, text=json.dumps))),
-    ("compact-json", "new", lambda path: path.write_bytes(b"\2\0\0\0\0\0\0\0{{")),
-    ("deterministic", "new", another_each_time()),
-    ("keeps-mode", "new", private),
-    ("keeps-mode", "file", private),
-    ("keeps-link", "link", link_replaced),
-    ("one-file", "new", with_leftover),
-    ("no-foreign-bytes", "new", lambda path: path.write_bytes(file({"t": b"56789abcdefg"}))),
-    ("header-padded", "new", lambda path: None),
+def beside(name: str, data: bytes = b"") -> Change:
+    return lambda path: path.with_name(name).write_bytes(data)
+
+
+def compact(spelling: str) -> Change:
+    """Write a file that is compact but for the spelling of its only name."""
+
+    def spell(members: Any) -> str:
+        return json.dumps(members, separators=(",", ":")).replace('"t"', f'"{spelling}"')
+
+    return writes(file({"t": b"\1"}, text=spell))
+
+
+def after(step: Change, *others: Change, fail: bool = False) -> Change:
+    def write(path: Path) -> None:
+        for one in (step, *others):
+            one(path)
+        if fail:
+            raise OSError("disk full")
+
+    return write
+
+
+HOLDS: list[tuple[str, str, Change]] = [
+    *((wanted, "new", good) for wanted in ("header-padded", "aligned", "compact-json", "deterministic")),
+    *(("keeps-mode", target, good) for target in ("new", "file")),
+    *(("one-file", target, good) for target in ("new", "link")),
+    ("keeps-link", "link", good),
+    ("no-foreign-bytes", "file", good),
+    ("target-unchanged", "file", good),
+    *(("compact-json", "new", compact(s)) for s in ("\\u0001", "\\n", "\\u000A", "\\u007f", "\\\\u0001")),
 ]
+LACKS: list[tuple[str, str, Change]] = [
+    ("header-padded", "new", writes(file({"t": b"\1\2"}, pad=False))),
+    ("compact-json", "new", writes(file({"t": b"\1"}, text=json.dumps))),
+    ("compact-json", "new", writes(b"\2\0\0\0\0\0\0\0{{")),
+    *(("compact-json", "new", compact(s)) for s in ("\\u00e9", "\\/", "\\u0041")),
+    ("deterministic", "new", another_each_time()),
+    *(("keeps-mode", target, private) for target in ("new", "file")),
+    ("keeps-link", "link", link_replaced),
+    ("one-file", "new", after(good, beside("left.tmp"))),
+    ("no-foreign-bytes", "new", writes(file({"t": b"456789ab"}))),
+    ("header-padded", "new", nothing),
+]
+HOLDS_AFTER_A_REFUSAL: list[tuple[str, str, Change]] = [
+    *(("target-unchanged", target, nothing) for target in ("new", "file", "missing-folder")),
+    ("target-unchanged", "file", lambda path: path.write_bytes(path.read_bytes())),
+    ("target-unchanged", "new", beside("x.tmp")),
+    ("target-unchanged", "missing-folder", lambda path: path.parent.mkdir()),
+    *(("one-file", target, nothing) for target in ("new", "file")),
+    ("header-padded", "new", nothing),
+]
+LACKS_AFTER_A_REFUSAL: list[tuple[str, str, Change]] = [
+    *(("target-unchanged", target, writes(b"")) for target in ("new", "file")),
+    ("target-unchanged", "file", Path.unlink),
+    ("one-file", "new", beside("x.tmp")),
+    ("no-foreign-bytes", "new", beside("x", b"0123456789")),
+]
+FOREIGN = {"storages": {"m": [{"text": "0123456789abcdefghij"}]}, "tensors": [{**ROW, "offset": 12}]}
 
 
-@pytest.mark.parametrize(("wanted", "target", "write"), LACKING)
-def test_a_property_that_does_not_hold(
-    tmp_path: Path, wanted: str, target: str, write: Callable[[Path], object]
-) -> None:
-    the_case = case(tmp_path, wanted, target=target, **(FOREIGN if wanted == "no-foreign-bytes" else {}))
-    assert result(tmp_path, the_case, Writer(write)) == ("accept", False)
+@pytest.mark.parametrize(
+    ("row", "outcome", "passes"),
+    [
+        *((row, "accept", True) for row in HOLDS),
+        *((row, "accept", False) for row in LACKS),
+        *((row, "reject", True) for row in HOLDS_AFTER_A_REFUSAL),
+        *((row, "reject", False) for row in LACKS_AFTER_A_REFUSAL),
+    ],
+)
+def test_properties(tmp_path: Path, row: tuple[str, str, Change], outcome: str, passes: bool) -> None:
+    wanted, target, write = row
+    more = FOREIGN if wanted == "no-foreign-bytes" and not (passes and outcome == "accept") else {}
+    the_case = case(tmp_path, wanted, outcome, target=target, **more)
+    assert result(tmp_path, the_case, Writer(after(write, fail=outcome == "reject"))) == (outcome, passes)
 
 
 def test_alignment_counts_elements_only(tmp_path: Path) -> None:
@@ -221,100 +253,37 @@ def test_alignment_counts_elements_only(tmp_path: Path) -> None:
         folder.mkdir()
         header = (entry % (shape, end)).encode()
         header += b" " * (-len(header) % 8)
-        data = len(header).to_bytes(8, "little") + header + bytes(end)
-        the_case = case(folder, "aligned")
-        found = run_case(the_case, Writer(lambda path, data=data: path.write_bytes(data)), folder)  # type: ignore[misc]
+        write = writes(len(header).to_bytes(8, "little") + header + bytes(end))
+        found = run_case(case(folder, "aligned"), Writer(write), folder)
         assert ("aligned" not in {flaw.property for flaw in found.flaws}) == passes
 
 
-@pytest.mark.parametrize(
-    ("text", "same"),
-    [
-        ("\\u0001", True),
-        ("\\n", True),
-        ("\\u000A", True),
-        ("\\u007f", True),
-        ("\\\\u0001", True),
-        ("\\u00e9", False),
-        ("\\/", False),
-        ("\\u0041", False),
-    ],
-)
-def test_one_character_may_have_one_spelling_or_several(tmp_path: Path, text: str, same: bool) -> None:
-    def spell(members: Any) -> str:
-        return json.dumps(members, separators=(",", ":")).replace('"t"', f'"{text}"')
-
-    write = Writer(lambda path: path.write_bytes(file({"t": b"\1"}, text=spell)))
-    assert result(tmp_path, case(tmp_path, "compact-json"), write) == ("accept", same)
-
-
-def test_saving_again(tmp_path: Path) -> None:
-    def refuse(path: Path) -> None:
-        raise ValueError
-
-    def write(path: Path) -> None:
-        path.write_bytes(GOOD)
-
-    seen = []
-    for name, resave in (
-        ("a", lambda p: None),
-        ("b", lambda p: p.write_bytes(GOOD + b"x")),
-        ("c", refuse),
-        ("d", None),
-    ):
-        folder = tmp_path / name
-        folder.mkdir()
-        seen.append(result(folder, case(folder, "idempotent"), Writer(write, resave)))
-    assert seen == [("accept", True), ("accept", False), ("accept", False), ("unsupported", True)]
-
-
-def fail_after(change: Callable[[Path], object]) -> Callable[[Path], object]:
-    def write(path: Path) -> None:
-        change(path)
-        raise OSError("disk full")
-
-    return write
+def refuse(path: Path) -> None:
+    raise ValueError
 
 
 @pytest.mark.parametrize(
-    ("wanted", "target", "change", "passes"),
+    ("resave", "expected"),
     [
-        ("target-unchanged", "new", lambda path: None, True),
-        ("target-unchanged", "file", lambda path: None, True),
-        ("target-unchanged", "file", lambda path: path.write_bytes(path.read_bytes()), True),
-        ("target-unchanged", "new", lambda path: path.with_name("x.tmp").write_bytes(b""), True),
-        ("target-unchanged", "missing-folder", lambda path: None, True),
-        ("target-unchanged", "missing-folder", lambda path: path.parent.mkdir(), True),
-        ("target-unchanged", "new", lambda path: path.write_bytes(b""), False),
-        ("target-unchanged", "file", lambda path: path.unlink(), False),
-        ("target-unchanged", "file", lambda path: path.write_bytes(b""), False),
-        ("one-file", "new", lambda path: None, True),
-        ("one-file", "file", lambda path: None, True),
-        ("one-file", "new", lambda path: path.with_name("x.tmp").write_bytes(b""), False),
-        ("no-foreign-bytes", "new", lambda path: path.with_name("x").write_bytes(b"0123456789"), False),
-        ("header-padded", "new", lambda path: None, True),
+        (nothing, ("accept", True)),
+        (writes(GOOD + b"x"), ("accept", False)),
+        (refuse, ("accept", False)),
+        (None, ("unsupported", True)),
     ],
 )
-def test_properties_after_a_refusal(
-    tmp_path: Path, wanted: str, target: str, change: Callable[[Path], object], passes: bool
-) -> None:
-    more = FOREIGN | {"tensors": [{**ROW, "offset": 12}]} if wanted == "no-foreign-bytes" else {}
-    the_case = case(tmp_path, wanted, "reject", target=target, **more)
-    assert result(tmp_path, the_case, Writer(fail_after(change))) == ("reject", passes)
+def test_saving_again(tmp_path: Path, resave: Change | None, expected: tuple[str, bool]) -> None:
+    assert result(tmp_path, case(tmp_path, "idempotent"), Writer(good, resave)) == expected
 
 
-def test_the_old_file_has_its_mode_and_the_link_leads_to_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["file", "link"])
+def test_the_old_file_has_its_mode_and_the_link_leads_to_it(tmp_path: Path, target: str) -> None:
     seen = []
 
     def write(path: Path) -> None:
         seen.append((path.is_symlink(), path.resolve().stat().st_mode & 0o777, path.exists()))
 
-    for target in ("file", "link", "new"):
-        folder = tmp_path / target
-        folder.mkdir()
-        if target != "new":
-            result(folder, case(folder, "one-file", target=target), Writer(write))
-    assert seen == [(False, MODE, True), (True, MODE, True)]
+    result(tmp_path, case(tmp_path, "one-file", target=target), Writer(write))
+    assert seen == [(target == "link", MODE, True)]
 
 
 def test_the_limit_on_file_size_is_that_of_a_full_disk(tmp_path: Path) -> None:
@@ -341,7 +310,6 @@ def test_memory_that_runs_out_is_no_refusal(tmp_path: Path) -> None:
         raise MemoryError
 
     assert result(tmp_path, case(tmp_path, "one-file", "reject"), Writer(write)) == ("exhausted", False)
-    assert os.path.exists(tmp_path)
 
 
 @pytest.mark.parametrize("thing", ["fifo", "zeros", "huge"])

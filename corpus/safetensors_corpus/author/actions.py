@@ -10,7 +10,7 @@ from typing import Any, Literal
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
-from ..document import contradiction
+from ..actions import contradiction
 from ..placing import PLACES, SUFFIX
 from ..server import Behaviour
 from .file import FileBuilder, dtype_features, size_of, stored_recipe, tensor_row

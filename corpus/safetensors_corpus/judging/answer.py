@@ -75,15 +75,3 @@ class Answer:
     over_budget: tuple[Excess, ...] = ()
     exception: str | None = None
     documented: bool | None = None
-
-    @property
-    def content(self) -> dict[str, Any] | None:
-        """The reported content in the form of the manifest, or None if no tensors were reported."""
-        if self.outcome != "accept" or self.tensors is None:
-            return None
-        metadata = {"metadata": self.metadata} if self.has_metadata else {}
-        return {"tensors": self.tensors, **metadata}
-
-    @property
-    def unsupported_tensors(self) -> list[str]:
-        return [row["name"] for row in self.tensors or () if row.get("unsupported")]

@@ -226,7 +226,8 @@ def _against(
         failures += [_content(demand, d) for d in differences(expectation.content, judged)]
     if failures:
         return failed(answer, failures)
-    missing = answer.unsupported_tensors if answer.outcome == "accept" else []
+    rows = answer.tensors if answer.outcome == "accept" else None
+    missing = [row["name"] for row in rows or () if row.get("unsupported")]
     if missing:
         detail = f"cannot return {plural(len(missing), 'tensor')}, e.g. {missing[0][:40]!r}"
         return Judgement("unsupported", detail, (), answer)
@@ -375,6 +376,8 @@ def _at_most(level: str) -> str:
 
 
 def _cost(demand: Case | Demand, answer: Answer) -> list[Failure]:
+    if not answer.over_budget:
+        return []
     # If the written format requires time and memory to be proportional to the input size, costs far above the
     # budget are unsafe.
     limit = next((r for r in demand.rules if r.startswith("LIM")), first_rule(demand))

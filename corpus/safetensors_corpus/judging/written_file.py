@@ -31,16 +31,16 @@ Save = Callable[[Any, Mapping[str, Any], Path], None]
 
 
 class Property(NamedTuple):
-    """A property that a case can require of a written file.
+    """A property that a case can require of a written file or folder after a save with these ``outcomes``.
 
-    ``find_flaw`` returns a description, or None if the file has the property or is too broken to check. If
-    ``of_folder`` is true, the property is also checked after a rejected save.
+    ``find_flaw`` receives the SavedFile or SavedFolder. It returns a description, or None if the property
+    holds or cannot be checked because too much is broken.
     """
 
     meaning: str
     rules: tuple[str, ...]
-    find_flaw: Callable[[SavedFile], str | None]
-    of_folder: bool = False
+    find_flaw: Callable[[Any], str | None]
+    outcomes: tuple[str, ...] = ("accept",)
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,12 @@ def flaws_of_file(wanted: Sequence[str], saved: SavedFile) -> tuple[Flaw, ...]:
             readable = False  # reported as a missing file
     # The checks that save again come last, because they change the folder.
     order = sorted(wanted, key=lambda name: name in ("deterministic", "idempotent"))
-    checks = (name for name in order if readable or PROPERTIES[name].of_folder)
-    flaws = ((name, PROPERTIES[name].find_flaw(saved)) for name in checks)
-    return tuple(Flaw(name, "", text) for name, text in flaws if text is not None)
+    return flaws_in({name: PROPERTIES[name] for name in order}, "accept" if readable else "reject", saved)
+
+
+def flaws_in(properties: Mapping[str, Property], outcome: str, saved: Any) -> tuple[Flaw, ...]:
+    checks = ((name, p.find_flaw(saved)) for name, p in properties.items() if outcome in p.outcomes)
+    return tuple(Flaw(name, "", text) for name, text in checks if text is not None)
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -242,7 +245,7 @@ def _one_spelling(text: str) -> str:
     return re.sub(r"\\(u[0-9A-Fa-f]{4}|.)", spelled, text)
 
 
-PROPERTIES: Mapping[str, Property] = {
+PROPERTIES: dict[str, Property] = {
     "header-padded": Property("the header is padded to a multiple of 8 bytes", ("WRT-02",), _padded),
     "aligned": Property("every tensor begins at a multiple of its element size", ("WRT-04",), _aligned),
     "compact-json": Property("the header has no spaces between its tokens", ("WRT-18",), _compact),
@@ -262,19 +265,19 @@ PROPERTIES: Mapping[str, Property] = {
         "the file contains only bytes of the given tensors and metadata",
         ("WRT-07", "WRT-08"),
         _no_foreign_bytes,
-        of_folder=True,
+        outcomes=("accept", "reject"),
     ),
     "one-file": Property(
         "the save leaves no other files in the folder",
         ("WRT-19", "WRT-14", "WRT-21"),
         _one_file,
-        of_folder=True,
+        outcomes=("accept", "reject"),
     ),
     "one-save": Property(
         "the file is complete and comes from one of the processes that save to it", ("WRT-21",), _one_save
     ),
     "target-unchanged": Property(
-        "the existing file is unchanged", ("WRT-19",), _target_unchanged, of_folder=True
+        "the existing file is unchanged", ("WRT-19",), _target_unchanged, outcomes=("accept", "reject")
     ),
 }
 """Maps names to properties of a written file or its folder."""

@@ -21,7 +21,7 @@ from safetensors_reference.rules.faults import quote, shorten
 from ..author.index import INDEX_NAME, MODEL, numbered
 from .answer import Answer, Flaw
 from .exported_folder import EXPORT_PROPERTIES
-from .written_file import PROPERTIES, read_files
+from .written_file import PROPERTIES, Property, flaws_in, read_files
 
 SINGLE = "model.safetensors"
 SUFFIX = ".safetensors"
@@ -32,15 +32,6 @@ MAX_FLAWS = 5
 
 Reader = Callable[[Path], Answer]
 """Function that reads one written file and returns its content and the rules that it breaks."""
-
-
-class FolderProperty(NamedTuple):
-    """A property of the folder after an accepted save, or after a rejected save if ``rejected`` is true."""
-
-    meaning: str
-    rules: tuple[str, ...]
-    find_flaw: Callable[[SavedFolder], str | None]
-    rejected: bool = False
 
 
 class _File(NamedTuple):
@@ -245,10 +236,7 @@ def is_of_model(name: str) -> bool:
 
 def flaws_of_folder(wanted: Sequence[str], saved: SavedFolder) -> tuple[Flaw, ...]:
     """Return the flaws in the ``wanted`` properties that apply to the outcome of the save."""
-    rejected = saved.outcome != "accept"
-    applicable = {name: FOLDER_PROPERTIES[name] for name in wanted}
-    flaws = ((name, p.find_flaw(saved)) for name, p in applicable.items() if p.rejected == rejected)
-    return tuple(Flaw(name, "", text) for name, text in flaws if text is not None)
+    return flaws_in({name: FOLDER_PROPERTIES[name] for name in wanted}, saved.outcome, saved)
 
 
 def _within_limit(saved: SavedFolder) -> str | None:
@@ -297,27 +285,27 @@ def _no_mixture(saved: SavedFolder) -> str | None:
     return None
 
 
-FOLDER_PROPERTIES: Mapping[str, FolderProperty] = {
-    "within-limit": FolderProperty("no shard exceeds the size limit", ("IDX-18",), _within_limit),
-    "conventional-names": FolderProperty("the files have the usual names", ("IDX-15",), _conventional),
-    "earlier-removed": FolderProperty("no files of an earlier model remain", ("IDX-19",), _removed),
-    "earlier-kept": FolderProperty("an earlier model is unchanged", ("IDX-19",), _kept),
-    "no-mixture": FolderProperty(
-        "no index describes a mixture of two saves", ("IDX-21",), _no_mixture, rejected=True
+FOLDER_PROPERTIES: dict[str, Property] = {
+    "within-limit": Property("no shard exceeds the size limit", ("IDX-18",), _within_limit),
+    "conventional-names": Property("the files have the usual names", ("IDX-15",), _conventional),
+    "earlier-removed": Property("no files of an earlier model remain", ("IDX-19",), _removed),
+    "earlier-kept": Property("an earlier model is unchanged", ("IDX-19",), _kept),
+    "no-mixture": Property(
+        "no index describes a mixture of two saves", ("IDX-21",), _no_mixture, outcomes=("reject",)
     ),
 }
 """Maps names to properties of a folder after a sharded save."""
 NOTHING_LEFT = "nothing-left"
 """Property of a process that repeats a request."""
-RULES_OF = {
-    **{name: p.rules for named in (PROPERTIES, FOLDER_PROPERTIES) for name, p in named.items()},
-    **{name: (rule,) for name, (rule, _) in EXPORT_PROPERTIES.items()},
-    NOTHING_LEFT: ("API-22",),
+_ALL: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    **{name: (p.meaning, p.rules) for name, p in (PROPERTIES | FOLDER_PROPERTIES).items()},
+    **{name: (meaning, (rule,)) for name, (rule, meaning) in EXPORT_PROPERTIES.items()},
+    NOTHING_LEFT: (
+        "the process holds no more descriptors, mappings, threads or memory for each request",
+        ("API-22",),
+    ),
 }
+RULES_OF = {name: rules for name, (_, rules) in _ALL.items()}
 """Maps each property of a written file, of a folder or of a process to the rules that require it."""
-MEANINGS = {
-    **{name: p.meaning for named in (PROPERTIES, FOLDER_PROPERTIES) for name, p in named.items()},
-    **{name: meaning for name, (_, meaning) in EXPORT_PROPERTIES.items()},
-    NOTHING_LEFT: "the process holds no more descriptors, mappings, threads or memory for each request",
-}
+MEANINGS = {name: meaning for name, (meaning, _) in _ALL.items()}
 """Maps each property of a written file, of a folder or of a process to its description."""

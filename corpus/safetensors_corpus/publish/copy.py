@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import jsonschema
 
@@ -172,17 +172,18 @@ def _same(path: Path, data: bytes) -> bool:
 
 def _store(path: Path, data: bytes) -> None:
     if not _same(path, data):
-        with _replacement(path) as temporary, temporary.open("xb") as file:
+        with _replacement(path) as file:
             file.write(data)
 
 
 @contextmanager
-def _replacement(path: Path) -> Iterator[Path]:
+def _replacement(path: Path) -> Iterator[BinaryIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".part")
     temporary.unlink(missing_ok=True)  # never write through an existing link
     try:
-        yield temporary
+        with temporary.open("xb") as file:
+            yield file
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -192,8 +193,8 @@ def _make(case: dict[str, Any], path: Path) -> None:
     given = case["input"]
     if path.is_file() and matches_recipe(path, given):
         return
-    with _replacement(path) as temporary:
-        if recipe.write(given["recipe"], temporary) != (given["size"], given["sha256"]):
+    with _replacement(path) as file:
+        if recipe.write(given["recipe"], file) != (given["size"], given["sha256"]):
             raise CopyError(f"the recipe of {case['id']} does not produce the file of the manifest")
 
 

@@ -6,7 +6,6 @@ something else besides, which a reader may refuse or read otherwise, makes its a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -188,67 +187,3 @@ def test_what_stands_besides_is_really_there(manifest: Manifest) -> None:
         assert why
         assert not besides & ABOUT[case.choice or ""], name
         assert besides <= features(case), name
-
-
-DEEP = "[" * 200 + "]" * 200
-
-
-def make(header: str, data: bytes = b"", *, pad: bool = True) -> bytes:
-    raw = header.encode()
-    raw += b" " * (-len(raw) % 8 if pad else 0)
-    return len(raw).to_bytes(8, "little") + raw + data
-
-
-def one(**fields: object) -> str:
-    entry = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]} | fields
-    return json.dumps({"w": entry}, separators=(",", ":"), ensure_ascii=False)
-
-
-@pytest.mark.parametrize(
-    ("data", "found"),
-    [
-        (make(one(), b"ab"), set()),
-        (make('{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', bytes(4)), set()),
-        (b"", {"framing"}),
-        (make(one(), b"ab", pad=False), {"header-length"}),
-        (make(" " + one(), b"ab"), {"before-brace"}),
-        (make(one() + "\t" * (-len(one()) % 8 + 8), b"ab"), {"behind-brace"}),
-        (make(json.dumps(json.loads(one())), b"ab"), {"space-between-tokens"}),
-        (make(one().replace('"w"', '"\xe9"'), b"ab"), {"non-ascii", "name"}),
-        (make(one().replace('"w"', r'"\u0077"'), b"ab"), {"escape"}),
-        (make(one().replace('"w"', '"a\tb"'), b"ab"), {"raw-control", "no-json"}),
-        (make("{}"), {"no-tensors"}),
-        (make("[]"), {"before-brace", "behind-brace", "no-json"}),
-        (make(one(shape=[0], data_offsets=[0, 0])), {"empty"}),
-        (make(one(shape=[], data_offsets=[0, 1]), b"a"), {"scalar"}),
-        (make(one(shape=[1] * 7, data_offsets=[0, 1]), b"a"), {"rank"}),
-        (make(one(shape=[0, 2**31], data_offsets=[0, 0])), {"empty", "dimension-large"}),
-        (make(one(shape=[0, 2**63, 2], data_offsets=[0, 0])), {"empty", "dimension-large", "product-large"}),
-        (make(one(shape=[-2]), b"ab"), {"dimension-form"}),
-        (make(one(shape=2), b"ab"), {"shape-form"}),
-        (make(one(dtype="BOOL"), b"ab"), {"dtype-bool"}),
-        (make(one(dtype="F8_E4M3"), b"ab"), {"dtype-rare"}),
-        (make(one(dtype=None), b"ab"), {"dtype-form"}),
-        (make(one(data_offsets=[0]), b"ab"), {"offsets-form"}),
-        (make(one(x=1), b"ab"), {"unknown-field"}),
-        (make(one(x=-1.5), b"ab"), {"unknown-field", "unknown-number-form"}),
-        (make(one(x=2**40), b"ab"), {"unknown-field", "unknown-number-large"}),
-        (make(one(x=[]), b"ab"), {"unknown-field", "unknown-nested"}),
-        (make(one(x="y" * 65), b"ab"), {"unknown-field", "unknown-long"}),
-        (make(one(x=0).replace(":0}", f":{DEEP}}}"), b"ab"), {"unknown-field", "unknown-nested", "deep"}),
-        (make('{"w":[]}'), {"entry-form"}),
-        (make('{"w":{"dtype":"U8","data_offsets":[0,2]}}', b"ab"), {"field-missing"}),
-        (make('{"w":{"shape":[2],"dtype":"U8","data_offsets":[0,2]}}', b"ab"), {"field-order"}),
-        (make(one()[:-1].replace("}", ',"shape":[2]}}'), b"ab"), {"field-twice"}),
-        (make(one()[:-1] + "," + one()[1:], b"ab"), {"name-twice", "coverage"}),
-        (make(one(), b"abc"), {"coverage"}),
-        (make(one(dtype="F32", shape=[1], data_offsets=[2, 6]), b"abcdef"), {"misaligned", "coverage"}),
-        (make('{"__metadata__":{"a":"b"},' + one()[1:], b"ab"), {"metadata"}),
-        (make('{"__metadata__":{},' + one()[1:], b"ab"), {"metadata", "metadata-empty"}),
-        (make('{"__metadata__":null,' + one()[1:], b"ab"), {"metadata", "metadata-form"}),
-        (make('{"__metadata__":{"a":"b","a":"b"},' + one()[1:], b"ab"), {"metadata", "metadata-key-twice"}),
-        (make('{"__metadata__":{"a":"b c"},' + one()[1:], b"ab"), {"metadata", "metadata-text"}),
-    ],
-)  # fmt: skip
-def test_what_is_unusual_about_a_file_is_seen(data: bytes, found: set[str]) -> None:
-    assert unusual(data) == found

@@ -40,15 +40,10 @@ def test_there_are_cases_of_threads_and_of_processes(cases: list[Case]) -> None:
     assert set(ways) == {(by, opened) for by in ("threads", "processes") for opened in ("once", "each")}
 
 
-def test_a_correct_handle_passes_fifty_times(cases: list[Case]) -> None:
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_a_correct_handle_passes_fifty_times(cases: list[Case], every: bool) -> None:
     for _ in range(50):
-        assert failures(sample(cases)[3:4], SmallHolder) == {}
-
-
-@pytest.mark.nightly
-def test_a_correct_handle_passes_everything_fifty_times(cases: list[Case]) -> None:
-    for _ in range(50):
-        assert failures(cases, SmallHolder) == {}
+        assert failures(cases if every else sample(cases)[3:4], SmallHolder) == {}
 
 
 def test_a_file_that_is_closed_under_a_reader_gives_other_bytes(cases: list[Case]) -> None:
@@ -74,14 +69,8 @@ def test_a_fault_shows_in_every_case_every_time_or_never(variant: Planted, cases
     assert others == [first] * 9
 
 
+@pytest.mark.by_day(2)
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
 def test_no_other_case_of_an_open_file_notices(variant: Planted, manifest: Manifest) -> None:
     """One reader in one process is told what is right: only the cases of several readers show the fault."""
-    alone = of_kind(manifest, "lifecycle")
-    assert failures(alone[::7], variant.make) == {}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
-def test_no_other_case_of_an_open_file_notices_at_all(variant: Planted, manifest: Manifest) -> None:
     assert failures(of_kind(manifest, "lifecycle"), variant.make) == {}

@@ -100,11 +100,16 @@ def test_the_first_rule_of_a_refusal_fits_what_is_reported(manifest: Manifest) -
         assert case.expect.codes[0] in reported, case.id
 
 
-@pytest.fixture(scope="module")
-def broken(manifest: Manifest) -> list[tuple[Case, set[str]]]:
-    """Cases of one file that must be refused as a file, and the rules that the explaining reader names."""
+@pytest.fixture(scope="module", params=[6, pytest.param(1, marks=pytest.mark.nightly)], ids=["some", "all"])
+def broken(manifest: Manifest, request: pytest.FixtureRequest) -> list[tuple[Case, set[str]]]:
+    """Cases of one file that must be refused as a file, and the rules that the explaining reader names.
+
+    By day, every sixth case of the covering sets stands for all of them.
+    """
+    cases = refused(manifest)
+    combined = [case for case in cases if case.area == COMBINED]
     found = []
-    for case in refused(manifest):
+    for case in [case for case in cases if case.area != COMBINED] + combined[:: request.param]:
         if case.kind in ("read", "resource", "slice") and case.size <= LARGEST:
             rules = {fault.rule for fault in explain(case.read_input()).faults}
             case.discard()
@@ -172,7 +177,7 @@ def test_the_rules_on_ranges_are_charged_only_where_a_range_with_bytes_breaks_th
         ends = [0, *(end for _, end in filled)]
         assert [begin for begin, _ in filled] != ends[:-1] or ends[-1] != len(data) - start, case.id
         checked += 1
-    assert checked > 300
+    assert checked > 150
 
 
 @pytest.fixture(scope="module")
@@ -218,23 +223,3 @@ def test_every_permission_is_used(plain_but_for: list[tuple[Case, str]]) -> None
         thing: set() for thing in PERMITTED
     }
     assert set(OTHERWISE) <= {case.id for case, _ in plain_but_for}
-
-
-@pytest.mark.parametrize(
-    ("case", "first"),
-    [
-        ("data/known-values-c64", "DTY-01"),
-        ("data/known-values-f32", "DAT-01"),
-        ("shape/zero-dimension-0", "SHP-04"),
-        ("shape/scalar-u8", "SHP-03"),
-        ("shape/scalar-c64", "DTY-01"),
-        ("shape/negative-1", "SHP-01"),
-        ("shape/number-spelled-point-zero", "SHP-02"),
-        ("shape/number-outside-json-leading-zero", "HDR-07"),
-        ("layout/offset-negative", "OFF-01"),
-        ("layout/offset-spelled-2p64", "OFF-04"),
-        ("header/ignored-text-leading-zero", "HDR-07"),
-    ],
-)
-def test_what_some_cases_are_about(manifest: Manifest, case: str, first: str) -> None:
-    assert manifest.by_id[case].rules[0] == first

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
-
 import pytest
 
 from safetensors_cases import from_fuzzing as found
 from safetensors_corpus.author import case as registry
-from safetensors_corpus.author.case import ACCEPT, CaseFunction, Reject, all_cases
+from safetensors_corpus.author.case import ACCEPT, CaseFunction, Reject
 from safetensors_corpus.author.file import FileBuilder
 
 HOLE = """
@@ -86,11 +84,6 @@ def test_a_case_of_a_choice_has_its_options() -> None:
     assert case.options == {"accept": ACCEPT, "reject": Reject(("OFF_HOLE", "ENT_NOT_OBJECT"))}
 
 
-@pytest.mark.parametrize("text", ["", "# only a comment\n", "case = []\n"])
-def test_an_empty_file_has_no_cases(text: str) -> None:
-    assert found.found_cases(text) == []
-
-
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -114,14 +107,6 @@ def test_mistakes_are_named_with_the_case(old: str, new: str, words: str) -> Non
     with pytest.raises(ValueError, match=r"found\.toml: case") as caught:
         found.found_cases(HOLE.replace(old, new, 1))
     assert words in str(caught.value)
-
-
-def test_the_committed_file_is_registered() -> None:
-    text = found.FILE.read_text(encoding="utf-8")
-    ids = [row["id"] for row in tomllib.loads(text).get("case", [])]
-    registered = {case.id for case in all_cases() if case.source["kind"] == "fuzz"}
-    assert registered == set(ids)
-    assert [case.id for case in found.found_cases(text)] == ids
 
 
 def test_ids_that_are_taken_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from pathlib import Path
@@ -12,33 +11,12 @@ import pytest
 
 from proof.broken.correct.loader import LOADER
 from proof.broken.loaders import VARIANTS
-from safetensors_corpus import Case, Manifest
+from safetensors_conformance.implementations.reference.adapter import Reference
+from safetensors_corpus import Manifest
 from safetensors_corpus.in_process import mismatch, run_case
 from safetensors_corpus.judging.answer import Refused
-from safetensors_reference import safe_open
-from safetensors_reference.model.read import open_index
 
 from .kinds import of_kind
-
-LIGHT = [v for v in VARIANTS if not v.heavy]
-
-
-class Reference:
-    """The reference: the index with its shards checked, then each tensor out of its shard."""
-
-    def index(self, path: Path) -> dict[str, Any]:
-        rows = []
-        for name, found in open_index(path).tensors.items():
-            with safe_open(str(path.parent / found.shard), "raw") as file:
-                rows.append((name, found.info.dtype, found.info.shape, bytes(file.get_tensor(name))))
-        return {"tensors": rows}
-
-
-@pytest.fixture(scope="module")
-def cases(manifest: Manifest) -> list[Case]:
-    """The index cases, without the heavy ones."""
-    return [case for case in of_kind(manifest, "index") if not case.heavy]
-
 
 HEAVY = {
     "index/as-large-as-real-ones-13-5-mb": {"loader/small-indexes"},
@@ -66,29 +44,6 @@ def test_a_large_index_is_read_whole(manifest: Manifest, case_id: str, tmp_path:
         if mismatch(case, run_case(case, loader, tmp_path / str(number))) is not None:
             failing.add(name)
     assert failing == HEAVY[case_id]
-
-
-def test_no_file_of_a_case_has_a_name_that_some_system_cannot_store(cases: list[Case]) -> None:
-    for case in cases:
-        for file in case.input.files:
-            assert file.path.isascii()
-            assert not set(file.path) & set('\\:*?"<>|'), file.path
-            assert not any(part.endswith((".", " ")) for part in file.path.split("/"))
-
-
-def test_a_template_leads_into_the_folder_of_the_run(cases: list[Case], tmp_path: Path) -> None:
-    case = next(c for c in cases if c.id == "index/shard-path-absolute")
-    index = json.loads(case.set_up(tmp_path).read_bytes())
-    named = Path(index["weight_map"]["b"])
-    assert named.is_absolute()
-    assert named.resolve() == (tmp_path / "outside" / "x.safetensors").resolve()
-    assert named.is_file()
-
-
-def test_failures_are_told(cases: list[Case], tmp_path: Path) -> None:
-    case = next(c for c in cases if c.id == "index/shard-path-parent")
-    broken = next(v for v in VARIANTS if v.name == "loader/joins-paths").make()
-    assert mismatch(case, run_case(case, broken, tmp_path)) == "accept, 2 tensors"
 
 
 class _Run:

@@ -26,21 +26,6 @@ def test_what_runs_every_time_is_small_and_not_much(manifest: Manifest) -> None:
     assert len([case for case in light if case.size > 1000]) <= 25
 
 
-def test_each_way_of_filling_a_header_comes_in_four_sizes(manifest: Manifest) -> None:
-    ids = {case.id for case in manifest.cases}
-    for shape in (
-        "one-long-shape",
-        "ignored-array",
-        "one-name-again-and-again",
-        "entries-as-arrays",
-        "long-name",
-    ):
-        assert {f"resource/{shape}-{size}mb" for size in (1, 5, 25, 100)} <= ids
-    for filling in ("spaces", "metadata-string", "tensors", "metadata-keys"):
-        assert {f"resource/filled-with-{filling}-{size}mb" for size in (1, 5, 25)} <= ids
-        assert f"resource/filled-with-more-{filling}-100mb" in ids
-
-
 def test_headers_are_as_long_as_their_names_say(manifest: Manifest) -> None:
     sizes = {"1mb": 1_000_000, "5mb": 5_000_000, "25mb": 25_000_000, "100mb": CAP}
     checked = 0

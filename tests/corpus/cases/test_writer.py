@@ -1,8 +1,7 @@
-"""The write cases: each can fail, and what real writers do with them is what is known of them."""
+"""The heavy cases of writers catch their variants, and the reference passes the cases of its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,28 +9,11 @@ import pytest
 
 from proof.broken.correct.writer import SmallWriter
 from proof.broken.variant import all_variants
-from safetensors_corpus import Case, Manifest
+from safetensors_conformance.implementations.reference.adapter import Reference
+from safetensors_corpus import Manifest
 from safetensors_reference.rules.errors import SafetensorsError
 
-from . import write_adapters as adapters
 from .kinds import done, failures, of_kind
-
-pytestmark = pytest.mark.filterwarnings("ignore:The given buffer is not writable")
-
-VARIANTS = [v for v in all_variants() if v.kind == "write"]
-
-
-@pytest.fixture(scope="session")
-def cases(manifest: Manifest) -> list[Case]:
-    """The write cases, without the heavy ones."""
-    return [case for case in of_kind(manifest, "write") if not case.heavy]
-
-
-@pytest.fixture(scope="session")
-def heavy(manifest: Manifest) -> list[Case]:
-    """The heavy write cases."""
-    return [case for case in of_kind(manifest, "write") if case.heavy]
-
 
 CAPS = {
     "writer/header-of-24-million-bytes": "writer/small-cap",
@@ -40,71 +22,51 @@ CAPS = {
 """Heavy case -> the variant that it catches."""
 
 
-def test_each_of_the_heavy_cases_has_its_variant(heavy: list[Case]) -> None:
-    assert {case.id for case in heavy} == set(CAPS)
+def test_each_of_the_heavy_cases_has_its_variant(manifest: Manifest) -> None:
+    assert {case.id for case in of_kind(manifest, "write") if case.heavy} == set(CAPS)
 
 
-@pytest.mark.parametrize(
-    "case_id",
-    [
-        "writer/header-of-24-million-bytes",
-        pytest.param("writer/header-over-the-cap", marks=pytest.mark.nightly),
-    ],
-)
-def test_the_header_cap_is_caught_by_the_heavy_cases(heavy: list[Case], case_id: str) -> None:
-    (case,) = (case for case in heavy if case.id == case_id)
-    (variant,) = (v for v in VARIANTS if v.name == CAPS[case_id])
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("case_id", CAPS)
+def test_the_header_cap_is_caught_by_the_heavy_cases(manifest: Manifest, case_id: str) -> None:
+    case = manifest.by_id[case_id]
+    (variant,) = (v for v in all_variants() if v.name == CAPS[case_id])
     assert failures([case], SmallWriter) == {}
     assert set(failures([case], variant.make)) == {case_id}
 
 
-@pytest.mark.by_day(2)
-@pytest.mark.parametrize(
-    "make",
-    [
-        adapters.ReferenceNumpy,
-        adapters.ReferenceNumpyMapped,
-        adapters.ReferenceTorch,
-        adapters.ReferenceRaw,
-    ],
-)
-def test_the_reference_passes_everything(cases: list[Case], make: Any) -> None:
-    assert failures(cases, make) == {}
+class Recording(Reference):
+    """Notes the code of what the reference raises."""
 
-
-def test_the_reference_refuses_for_the_reasons_declared(cases: list[Case]) -> None:
-    refusable = [case for case in cases if any(e.outcome == "reject" for e in _expectations(case))]
-    assert len(refusable) > 20
-    for case in refusable:
-        for make in (adapters.ReferenceNumpy, adapters.ReferenceRaw):
-            writer = _Recording(make())
-            if done(case, writer)[0].outcome == "reject":
-                codes = [code for e in _expectations(case) for code in e.codes]
-                assert writer.code in codes, f"{case.id}: {writer.code} {writer.error!r}"
-
-
-class _Recording:
-    """Notes the code of the error that a writer raises."""
-
-    def __init__(self, writer: Any) -> None:
-        self.writer = writer
+    def __init__(self) -> None:
+        super().__init__()
         self.code = ""
-        self.error: Exception | None = None
 
-    def write(self, path: Path, tensors: Any, metadata: Any) -> None:
+    def write(self, path: str | Path, tensors: list[Any], metadata: Any) -> None:
         try:
-            self.writer.write(path, tensors, metadata)
+            super().write(str(path), tensors, metadata)
         except SafetensorsError as err:
-            self.code, self.error = err.code, err
+            self.code = err.code
             raise
-        except NotImplementedError:
-            raise
-        except Exception as err:
-            self.error = err
+
+    def save_sharded(self, folder: str | Path, *given: Any) -> None:
+        try:
+            super().save_sharded(str(folder), *given)
+        except SafetensorsError as err:
+            self.code = err.code
             raise
 
 
-def _expectations(case: Case) -> Iterator[Any]:
-    yield from case.options.values()
-    if case.expect is not None:
-        yield case.expect
+@pytest.mark.parametrize("kind", ["slice", "index", "write", "sharded"])
+def test_the_reference_passes_and_refuses_for_the_reasons_declared(manifest: Manifest, kind: str) -> None:
+    refused = 0
+    for case in of_kind(manifest, kind):
+        if not case.heavy:
+            writer = Recording()
+            answer, why = done(case, writer)
+            assert why is None, (case.id, why)
+            if answer.outcome == "reject" and kind in ("write", "sharded"):
+                codes = [code for demand in case.demands for code in demand.codes]
+                assert writer.code in codes, (case.id, writer.code)
+                refused += 1
+    assert (refused > 10) == (kind in ("write", "sharded"))

@@ -17,10 +17,14 @@ from ..small import run
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> Iterator[BuiltCorpus]:
-    """A corpus of every fiftieth case, built once for all of these tests."""
-    some = all_cases()[::50]
+    """A corpus of some cases of every kind, built once for all of these tests."""
+    saved = [case for case in all_cases() if case.kind in ("index", "write")]
+    topics = {
+        case.title.partition(" (")[0]: case for case in all_cases() if case.source["kind"] == "covering"
+    }
+    some = {case.id: case for case in (*all_cases()[::50], *saved[::4], *topics.values())}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build_module, "all_cases", lambda: some)
+        patch.setattr(build_module, "all_cases", lambda: list(some.values()))
         once = build_module.build()
         patch.setattr(build_module, "build", lambda: once)
         yield once

@@ -37,22 +37,16 @@ def test_the_help_lists_every_command_and_imports_none_of_them() -> None:
     assert result.stdout.startswith("[]\n")
     for name in COMMANDS:
         assert f"  {name} " in result.stdout
+    assert list(COMMANDS) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_its_line_and_its_help(name: str) -> None:
-    command = corpus.get_command(click.Context(corpus), name)
-    assert command is not None
-    assert command.name == name
-    assert COMMANDS[name][1].endswith(".")
-    assert "Usage:" in run(name, "-h").stdout
-
-
-@pytest.mark.parametrize("name", ["build", "copy", "diff", "list", "release", "show", "stats", "verify"])
 def test_the_line_in_the_list_is_the_first_of_the_help(name: str) -> None:
     command = corpus.get_command(click.Context(corpus), name)
     assert command is not None
+    assert command.name == name
     assert (command.help or "").split("\n\n")[0].replace("\n", " ").strip() == COMMANDS[name][1]
+    assert "Usage:" in run(name, "-h").stdout
 
 
 def test_a_missing_module_breaks_only_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +65,3 @@ def test_an_unknown_command_is_a_usage_error() -> None:
     result = run("biuld")
     assert result.exit_code == 2
     assert "No such command 'biuld'" in result.stderr
-
-
-def test_commands_are_listed_in_order() -> None:
-    assert list(COMMANDS) == sorted(COMMANDS)

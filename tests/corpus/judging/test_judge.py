@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from safetensors_corpus import load_manifest
@@ -15,6 +17,7 @@ ROW = {"name": "w", "dtype": "U8", "shape": [2], "nbytes": 2, "sha256": "a"}
 RIGHT = Expectation("accept", {"tensors": [ROW], "metadata": None}, ())
 REFUSED = Expectation("reject", None, ("IO_ERROR",))
 OTHER = Answer("accept", tensors=[{**ROW, "sha256": "b"}])
+NOTHING = Answer("accept", flaws=(Flaw("missing", "", "no file was written"),))
 
 
 def verdict(demand: Demand, answer: Answer) -> tuple[str, str]:
@@ -70,111 +73,97 @@ def test_names_and_metadata_with_their_escapes_break_the_rule_on_escapes(
     assert bool(judged.failures) == bool(rule)
 
 
-def test_what_a_rule_permits_nobody_must_have() -> None:
-    demand = Demand(("ENT-10",), RIGHT, "may")
-    assert verdict(demand, Answer("reject", "too long")) == ("unsupported", "")
-    assert verdict(demand, OTHER) == ("wrong-content", "DAT-06")
-    assert verdict(Demand(("ENT-01",), RIGHT), Answer("reject")) == ("wrong-reject", "ENT-01")
+ACCEPTED, REJECTED, CRASHED = Answer("accept"), Answer("reject"), Answer("crash")
 
 
-def test_an_input_without_a_rule_is_judged() -> None:
-    demand = Demand((), RIGHT, kind="slice")
-    assert verdict(demand, Answer("reject")) == ("deviation:reject", "API-05")
-    assert verdict(demand, OTHER) == ("deviation:content", "API-05")
-    assert verdict(Demand((), RIGHT), Answer("reject")) == ("wrong-reject", "")
+def changed(**fields: object) -> Answer:
+    return Answer("accept", tensors=[{**ROW, **fields}])
 
 
-@pytest.mark.parametrize(
-    ("rules", "codes", "charged"),
-    [
-        # A trap that leads to a fault: nobody knows that the reader fell into it.
-        (("FRM-02",), ("FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"), "FRM-06"),
-        (("OFF-13", "OFF-04"), ("OFF_OUT_OF_BOUNDS", "OFF_HOLE"), "OFF-04"),
-        # The fault itself, and a valid file.
-        (("OFF-03",), ("OFF_REVERSED", "OFF_OUT_OF_BOUNDS"), "OFF-03"),
-        (("SHP-10",), (), "SHP-10"),
-    ],
-)
-def test_a_crash_is_charged_to_the_fault_for_which_the_file_is_refused(
-    rules: tuple[str, ...], codes: tuple[str, ...], charged: str
-) -> None:
-    demand = Demand(rules, Expectation("reject", None, codes) if codes else RIGHT)
-    assert verdict(demand, Answer("crash")) == ("unsafe", charged)
+def valid(
+    *rules: str, metadata: dict[str, str] | None = None, shape: list[int] | None = None, **more: Any
+) -> Demand:
+    row = ROW if shape is None else {**ROW, "shape": shape}
+    return Demand(rules, Expectation("accept", {"tensors": [row], "metadata": metadata}, ()), **more)
+
+
+def broken(rules: str, *codes: str) -> Demand:
+    return Demand(tuple(rules.split()), Expectation("reject", None, codes))
 
 
 @pytest.mark.parametrize(
-    ("trap", "code", "said"),
+    ("demand", "answer", "said"),
     [
-        ("FRM-02", "FRM_HEADER_PAST_EOF", ("wrong-accept", "FRM-04")),
-        ("FRM-05", "FRM_HEADER_PAST_EOF", ("wrong-accept", "FRM-04")),
-        ("FRM-06", "FRM_HEADER_PAST_EOF", ("wrong-accept", "FRM-04")),
+        # Nobody must have what a rule only permits.
+        (valid("ENT-10", level="may"), Answer("reject", "too long"), ("unsupported", "")),
+        (valid("ENT-10", level="may"), OTHER, ("wrong-content", "DAT-06")),
+        (valid("ENT-01"), REJECTED, ("wrong-reject", "ENT-01")),
+        # An input without a rule is judged.
+        (valid(kind="slice"), REJECTED, ("deviation:reject", "API-05")),
+        (valid(kind="slice"), OTHER, ("deviation:content", "API-05")),
+        (valid(), REJECTED, ("wrong-reject", "")),
+        # A crash is charged to the fault for which the file is rejected: nobody knows that the reader fell
+        # into the trap that leads to it.
+        (broken("FRM-02", "FRM_HEADER_OVER_LIMIT", "FRM_HEADER_PAST_EOF"), CRASHED, ("unsafe", "FRM-06")),
+        (broken("OFF-13 OFF-04", "OFF_OUT_OF_BOUNDS", "OFF_HOLE"), CRASHED, ("unsafe", "OFF-04")),
+        (broken("OFF-03", "OFF_REVERSED", "OFF_OUT_OF_BOUNDS"), CRASHED, ("unsafe", "OFF-03")),
+        (valid("SHP-10"), CRASHED, ("unsafe", "SHP-10")),
+        # A reader that decodes every bit rightly, and then compares nothing, accepts a trap as well.
+        (broken("FRM-02", "FRM_HEADER_PAST_EOF"), ACCEPTED, ("wrong-accept", "FRM-04")),
+        (broken("FRM-05", "FRM_HEADER_PAST_EOF"), ACCEPTED, ("wrong-accept", "FRM-04")),
+        (broken("FRM-06", "FRM_HEADER_PAST_EOF"), ACCEPTED, ("wrong-accept", "FRM-04")),
         # A header of that length that is there breaks no other rule.
-        ("FRM-06", "FRM_HEADER_OVER_LIMIT", ("wrong-accept", "FRM-06")),
-        ("OFF-13", "OFF_OUT_OF_BOUNDS", ("wrong-accept", "OFF-04")),
-        ("SHP-05", "OFF_SIZE_MISMATCH", ("wrong-accept", "OFF-05")),
+        (broken("FRM-06", "FRM_HEADER_OVER_LIMIT"), ACCEPTED, ("wrong-accept", "FRM-06")),
+        (broken("OFF-13", "OFF_OUT_OF_BOUNDS"), ACCEPTED, ("wrong-accept", "OFF-04")),
+        (broken("SHP-05", "OFF_SIZE_MISMATCH"), ACCEPTED, ("wrong-accept", "OFF-05")),
         # Its size follows from the official list of dtypes alone.
-        ("DTY-05", "OFF_SIZE_MISMATCH", ("deviation:accept", "OFF-05")),
-        ("DTY-10", "OFF_SIZE_MISMATCH", ("deviation:accept", "OFF-05")),
-        ("SHP-03", "OFF_SIZE_MISMATCH", ("wrong-accept", "OFF-05")),
-        ("LIM-05", "OFF_OVERLAP", ("wrong-accept", "OFF-06")),
-        ("ENT-05", "ENT_MISSING_FIELD", ("wrong-accept", "ENT-03")),
-        ("OFF-07", "OFF_HOLE", ("wrong-accept", "OFF-07")),
-    ],
-)
-def test_who_accepts_a_trap_surely_compares_nothing(trap: str, code: str, said: tuple[str, str]) -> None:
-    # A reader that decodes every bit rightly, and then compares nothing, accepts it as well.
-    demand = Demand((trap,), Expectation("reject", None, (code,)))
-    assert verdict(demand, Answer("accept")) == said
-
-
-@pytest.mark.parametrize(
-    ("metadata", "said"),
-    [
-        (None, ("wrong-reject", "HDR-15")),
-        ({"format": "pt"}, ("wrong-reject", "HDR-15")),
-        # Loaders that want a format in every metadata map refuse this one for that.
-        ({"a": "b"}, ("wrong-reject", "FRM-11")),
-    ],
-)
-def test_a_refusal_is_charged_to_a_part_only_where_no_other_can_be_meant(
-    metadata: dict[str, str] | None, said: tuple[str, str]
-) -> None:
-    accepted = Expectation("accept", {"tensors": [ROW], "metadata": metadata}, ())
-    assert verdict(Demand(("HDR-15",), accepted), Answer("reject")) == said
-
-
-@pytest.mark.parametrize(
-    ("kind", "rules", "shape", "said"),
-    [
+        (broken("DTY-05", "OFF_SIZE_MISMATCH"), ACCEPTED, ("deviation:accept", "OFF-05")),
+        (broken("DTY-10", "OFF_SIZE_MISMATCH"), ACCEPTED, ("deviation:accept", "OFF-05")),
+        (broken("SHP-03", "OFF_SIZE_MISMATCH"), ACCEPTED, ("wrong-accept", "OFF-05")),
+        (broken("LIM-05", "OFF_OVERLAP"), ACCEPTED, ("wrong-accept", "OFF-06")),
+        (broken("ENT-05", "ENT_MISSING_FIELD"), ACCEPTED, ("wrong-accept", "ENT-03")),
+        (broken("OFF-07", "OFF_HOLE"), ACCEPTED, ("wrong-accept", "OFF-07")),
+        # Loaders that want a format in every metadata map reject any other for that.
+        (valid("HDR-15"), REJECTED, ("wrong-reject", "HDR-15")),
+        (valid("HDR-15", metadata={"format": "pt"}), REJECTED, ("wrong-reject", "HDR-15")),
+        (valid("HDR-15", metadata={"a": "b"}), REJECTED, ("wrong-reject", "FRM-11")),
         # The text says nothing about slices.
-        ("slice", ("SHP-03", "API-05"), [], ("deviation:reject", "API-05")),
-        ("slice", ("API-06",), [2], ("deviation:reject", "API-06")),
-        # Who does not know a dtype counts none of its elements wrongly.
-        ("read", ("DTY-09",), [2], ("deviation:reject", "DTY-01")),
-        ("read", ("DTY-04",), [2], ("wrong-reject", "DTY-04")),
-        # A rule that only forbids is not broken by refusing.
-        ("read", ("HDR-09",), [2], ("wrong-reject", "FRM-11")),
-        ("read", ("OFF-06", "HDR-17"), [2], ("wrong-reject", "FRM-11")),
-        # A dimension beyond 31 bits may be refused, whatever the file is about (SHP-08).
-        ("read", ("SHP-04",), [0, 2**31 - 1], ("wrong-reject", "SHP-04")),
-        ("read", ("SHP-04",), [0, 2**31], ("unsupported", "")),
-        ("resource", ("FRM-11", "SHP-04"), [0, 2**40], ("unsupported", "")),
-        # A writer may refuse tensors that share memory.
-        ("sharded", ("WRT-16", "IDX-17"), [2], ("unsupported", "")),
+        (valid("SHP-03", "API-05", kind="slice", shape=[]), REJECTED, ("deviation:reject", "API-05")),
+        (valid("API-06", kind="slice"), REJECTED, ("deviation:reject", "API-06")),
+        # A reader that does not know a dtype counts none of its elements wrongly.
+        (valid("DTY-09"), REJECTED, ("deviation:reject", "DTY-01")),
+        (valid("DTY-04"), REJECTED, ("wrong-reject", "DTY-04")),
+        # A rule that only forbids is not broken by rejecting.
+        (valid("HDR-09"), REJECTED, ("wrong-reject", "FRM-11")),
+        (valid("OFF-06", "HDR-17"), REJECTED, ("wrong-reject", "FRM-11")),
+        # A dimension beyond 31 bits may be rejected, whatever the file is about (SHP-08).
+        (valid("SHP-04", shape=[0, 2**31 - 1]), REJECTED, ("wrong-reject", "SHP-04")),
+        (valid("SHP-04", shape=[0, 2**31]), REJECTED, ("unsupported", "")),
+        (valid("FRM-11", "SHP-04", kind="resource", shape=[0, 2**40]), REJECTED, ("unsupported", "")),
+        # A writer may reject tensors that share memory.
+        (valid("WRT-16", "IDX-17", kind="sharded"), REJECTED, ("unsupported", "")),
+        # The shape of packed elements is a matter of counting them.
+        (valid("SHP-04", features=("dtype-f4",)), changed(shape=[1]), ("deviation:content", "DTY-10")),
+        # A program may be unable to return some tensors of a valid file.
+        (valid("DTY-09"), changed(sha256=None, unsupported=True), ("unsupported", "")),
+        # A save that leaves no file does not write what was given.
+        (valid("WRT-13", level="should", kind="write"), NOTHING, ("deviation:content", "WRT-01")),
+        (valid("WRT-01", kind="write"), NOTHING, ("deviation:content", "WRT-01")),
+        # A model without one of its tensors is not complete.
+        (valid("IDX-18", kind="sharded"), changed(name="x"), ("deviation:content", "IDX-17")),
+        # A reader that is rejected beside others breaks the rule on threads.
+        (valid("API-16", "DAT-06", kind="concurrent"), REJECTED, ("deviation:reject", "API-16")),
+        (valid("API-16", "DAT-06", kind="concurrent"), Answer("hang"), ("unsafe", "API-16")),
     ],
 )
-def test_a_refusal_is_charged_to_what_is_surely_broken(
-    kind: str, rules: tuple[str, ...], shape: list[int], said: tuple[str, str]
-) -> None:
-    accepted = Expectation("accept", {"tensors": [{**ROW, "shape": shape}], "metadata": None}, ())
-    assert verdict(Demand(rules, accepted, kind=kind), Answer("reject")) == said
+def test_verdicts(demand: Demand, answer: Answer, said: tuple[str, str]) -> None:
+    assert verdict(demand, answer) == said
 
 
 @pytest.mark.parametrize("first", ["LIM-01", "MET-01"])
 def test_what_a_header_costs_breaks_a_rule_on_costs(first: str) -> None:
-    accepted = Expectation("accept", {"tensors": [ROW], "metadata": None}, ())
-    demand = Demand((first,), accepted, "should", kind="resource")
-    assert verdict(demand, Answer("reject")) == ("not-strict", "FRM-11")
+    demand = valid(first, level="should", kind="resource")
+    assert verdict(demand, REJECTED) == ("not-strict", "FRM-11")
     for name, rule in (("peak_bytes", "LIM-03"), ("seconds", "LIM-04")):
         answer = Answer("accept", tensors=[ROW], over_budget=(Excess(name, 3.0, 2.0),))
         assert verdict(demand, answer) == ("not-strict", rule)
@@ -182,39 +171,31 @@ def test_what_a_header_costs_breaks_a_rule_on_costs(first: str) -> None:
 
 @pytest.mark.parametrize("rule", ["DAT-01", "DAT-02", "DAT-04", "SHP-04", "DTY-05", "FRM-11", "HDR-03"])
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("answer", "said"),
     [
-        ({"sha256": "b"}, ("wrong-content", "DAT-06")),
-        ({"nbytes": 4}, ("wrong-content", "DAT-06")),
+        (OTHER, ("wrong-content", "DAT-06")),
+        (changed(nbytes=4), ("wrong-content", "DAT-06")),
         # A dimension cut to fewer bits, whatever follows from it.
-        ({"shape": [3]}, ("wrong-content", "SHP-11")),
-        ({"shape": [0], "nbytes": 0, "sha256": "b"}, ("wrong-content", "SHP-11")),
+        (changed(shape=[3]), ("wrong-content", "SHP-11")),
+        (changed(shape=[0], nbytes=0, sha256="b"), ("wrong-content", "SHP-11")),
         # F64 handed out as F32 has half the bytes, and its byte order is nobody's fault.
-        ({"dtype": "I8"}, ("deviation:content", "DTY-14")),
-        ({"dtype": "F16", "nbytes": 4, "sha256": "b"}, ("deviation:content", "DTY-14")),
+        (changed(dtype="I8"), ("deviation:content", "DTY-14")),
+        (changed(dtype="F16", nbytes=4, sha256="b"), ("deviation:content", "DTY-14")),
     ],
 )
 def test_the_difference_decides_the_rule_whatever_the_case_is_about(
-    rule: str, changed: dict[str, object], said: tuple[str, str]
+    rule: str, answer: Answer, said: tuple[str, str]
 ) -> None:
-    assert verdict(Demand((rule,), RIGHT), Answer("accept", tensors=[{**ROW, **changed}])) == said
-
-
-def test_the_shape_of_packed_elements_is_a_matter_of_counting_them() -> None:
-    halved = Answer("accept", tensors=[{**ROW, "shape": [1]}])
-    packed = Demand(("SHP-04",), RIGHT, features=("dtype-f4",))
-    assert verdict(packed, halved) == ("deviation:content", "DTY-10")
+    assert verdict(valid(rule), answer) == said
 
 
 CASES = load_manifest().cases
 WRITTEN = [
-    Answer("accept", tensors=[{**ROW, **changed}])
-    for changed in ({"sha256": "b"}, {"nbytes": 4}, {"shape": [3]}, {"dtype": "I8"}, {"name": "x"})
-]
-WRITTEN += [
+    OTHER,
+    *(changed(**fields) for fields in ({"nbytes": 4}, {"shape": [3]}, {"dtype": "I8"}, {"name": "x"})),
     Answer("accept", tensors=[ROW, {**ROW, "name": "x"}]),
     Answer("accept", tensors=[ROW], metadata={"a": "b"}, has_metadata=True),
-    Answer("accept", flaws=(Flaw("missing", "", "no file was written"),)),
+    NOTHING,
 ]
 INVALID = sorted(rule for rule in rule_book().rules if rule[:3] in AREA_OF_RULES)
 
@@ -303,12 +284,6 @@ def test_reading_too_often_rests_on_no_text() -> None:
     assert verdict(Demand(("LIM-05",), refused), held) == ("unsafe", "LIM-05")
 
 
-def test_a_save_that_leaves_no_file_does_not_write_what_was_given() -> None:
-    nothing = Answer("accept", flaws=(Flaw("missing", "", "no file was written"),))
-    for rule, level in (("WRT-13", "should"), ("WRT-01", "must")):
-        assert verdict(Demand((rule,), RIGHT, level, (), "write"), nothing) == ("deviation:content", "WRT-01")
-
-
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
@@ -325,9 +300,3 @@ def test_a_save_that_leaves_no_file_does_not_write_what_was_given() -> None:
 def test_what_several_readers_are_told(rows: list[dict[str, object]], said: tuple[str, str]) -> None:
     demand = Demand(("API-16", "DAT-06"), RIGHT, kind="concurrent")
     assert verdict(demand, Answer("accept", tensors=rows)) == said
-
-
-def test_a_reader_that_is_refused_beside_others_breaks_the_rule_on_threads() -> None:
-    demand = Demand(("API-16", "DAT-06"), RIGHT, kind="concurrent")
-    assert verdict(demand, Answer("reject", "no")) == ("deviation:reject", "API-16")
-    assert verdict(demand, Answer("hang")) == ("unsafe", "API-16")

@@ -156,25 +156,23 @@ def properties(saved: SavedFolder) -> set[str]:
 OLD = {"model-00003-of-00003.safetensors": shard("c"), SINGLE: shard("d")}
 
 
-def test_earlier_files_are_all_removed_or_all_kept(save: Callable[..., SavedFolder]) -> None:
-    assert properties(save({**GOOD, **dict.fromkeys(OLD)}, OLD)) == {"earlier-kept"}
+ODD = {"x.safetensors": shard("a"), B: shard("b"), INDEX: index({"a": "x.safetensors", "b": B})}
 
 
-def test_earlier_files_that_stay(save: Callable[..., SavedFolder]) -> None:
-    assert properties(save(dict(GOOD), OLD)) == {"earlier-removed"}
-
-
-def test_earlier_files_of_which_some_stay(save: Callable[..., SavedFolder]) -> None:
-    assert properties(save({**GOOD, SINGLE: None}, OLD)) == {"earlier-removed", "earlier-kept"}
-
-
-def test_a_shard_above_the_limit(save: Callable[..., SavedFolder]) -> None:
-    assert properties(save({SINGLE: shard("a", "b")})) == {"within-limit"}
-
-
-def test_names_that_nobody_expects(save: Callable[..., SavedFolder]) -> None:
-    files = {"x.safetensors": shard("a"), B: shard("b"), INDEX: index({"a": "x.safetensors", "b": B})}
-    assert properties(save(files)) == {"conventional-names"}
+@pytest.mark.parametrize(
+    ("after", "before", "lacking"),
+    [
+        ({**GOOD, **dict.fromkeys(OLD)}, OLD, {"earlier-kept"}),
+        (GOOD, OLD, {"earlier-removed"}),
+        ({**GOOD, SINGLE: None}, OLD, {"earlier-removed", "earlier-kept"}),
+        ({SINGLE: shard("a", "b")}, {}, {"within-limit"}),
+        (ODD, {}, {"conventional-names"}),
+    ],
+)
+def test_properties_of_a_folder(
+    save: Callable[..., SavedFolder], after: Any, before: Any, lacking: set[str]
+) -> None:
+    assert properties(save(dict(after), before)) == lacking
 
 
 FAILED: dict[str, tuple[dict[str, bytes | None], set[str]]] = {

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from safetensors_corpus.packed import corpus_root
-from safetensors_corpus.publish.release import Changes, Version, compare, demand, release_files
+from safetensors_corpus.publish.release import Version, compare, release_files
 from safetensors_corpus.templates import render
 
 from ..small import case_of, run, save, small_corpus
@@ -28,45 +28,23 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Raw:
     return small_corpus(tmp_path_factory.mktemp("small"))
 
 
-def change_lines(changes: Changes) -> list[str]:
-    return render("changes.txt.jinja", changes=changes).split("\n")[:-1]
-
-
-def changed(old: Raw, how: Callable[[Raw], object]) -> Changes:
+def changed(old: Raw, how: Callable[[Raw], object]) -> tuple[dict[str, Any], str]:
+    """Return what changed, without empty tables and versions, and how it is told."""
     new = copy.deepcopy(old)
     how(new)
     changes = compare(Version(old, "0" * 64), Version(new, "1" * 64))
-    jsonschema.validate(changes.to_json(), SCHEMA)
-    return changes
+    found = changes.to_json()
+    jsonschema.validate(found, SCHEMA)
+    same = compare(Version(old, "0" * 64), Version(old, "1" * 64)).to_json()
+    found = {name: value for name, value in found.items() if name != "new" and value != same[name]}
+    assert changes.any == bool(found)
+    return found, render("changes.txt.jinja", changes=changes)
 
 
-def empty(changes: Changes, *but: str) -> None:
-    """Check that nothing changed but the named tables."""
-    none = compare(Version({**RAW, "cases": []}, "0" * 64), Version({**RAW, "cases": []}, "0" * 64)).to_json()
-    for name, value in changes.to_json().items():
-        if name not in ("old", "new", *but):
-            assert value == none[name], name
-
-
-RAW: Raw = {
-    "corpus_version": "2026.11",
-    "spec": {},
-    "rules": [],
-    "choices": [],
-    "codes": {},
-    "field_bugs": [],
-}
-
-
-def test_the_same_is_no_change(old: Raw) -> None:
-    changes = changed(old, lambda _: None)
-    assert not changes.any
-    empty(changes)
-    assert list(change_lines(changes))[1:] == ["no differences"]
-
-
-def test_order_of_cases_is_no_change(old: Raw) -> None:
-    assert not changed(old, lambda r: r["cases"].reverse()).any
+def test_the_same_in_another_order_is_no_change(old: Raw) -> None:
+    found, text = changed(old, lambda r: r["cases"].reverse())
+    assert found == {}
+    assert text.splitlines()[1:] == ["no differences"]
 
 
 def test_without_an_old_version_everything_is_added(old: Raw) -> None:
@@ -78,40 +56,41 @@ def test_without_an_old_version_everything_is_added(old: Raw) -> None:
     assert changes.about == []
 
 
-def test_added_and_removed_cases(old: Raw) -> None:
-    def how(raw: Raw) -> None:
-        raw["cases"].append({**raw["cases"][0], "id": "framing/new"})
-        raw["cases"].pop(1)
-
-    changes = changed(old, how)
-    assert (changes.added, changes.removed) == (["framing/new"], ["layout/hole"])
-    empty(changes, "added", "removed")
-    assert {"added       framing/new", "REMOVED     layout/hole"} <= set(change_lines(changes))
+CHOICE = {"choice": "x", "options": {"b": {"outcome": "reject"}, "a": {"outcome": "accept"}}}
 
 
-@pytest.mark.parametrize("status", ["withdrawn", "superseded"])
-def test_a_case_that_is_run_no_more(old: Raw, status: str) -> None:
-    changes = changed(old, lambda r: case_of(r, "layout/hole").update(status=status))
-    assert changes.status == {"layout/hole": {"old": "active", "new": status}}
-    empty(changes, "status")
-    assert f"{status:<11} layout/hole (was active)" in list(change_lines(changes))
-
-
-def test_another_verdict_is_shown_apart(old: Raw) -> None:
-    accept = old["cases"][0]["expect"]
-    changes = changed(old, lambda r: case_of(r, "layout/hole").update(expect=accept))
-    assert changes.verdict == {"layout/hole": {"old": "reject", "new": "accept"}}
-    assert changes.changed == {"layout/hole": ["expect.codes", "expect.content", "expect.outcome"]}
-    empty(changes, "verdict", "changed")
-    assert "verdict     layout/hole: reject -> accept" in list(change_lines(changes))
-
-
-def test_a_case_that_becomes_a_choice(old: Raw) -> None:
-    choice = case_of(old, "metadata/null")["expect"]
-    changes = changed(old, lambda r: case_of(r, "framing/plain").update(expect=choice))
-    new = "choice metadata-null (absent: accept, reject: reject)"
-    assert changes.verdict["framing/plain"] == {"old": "accept", "new": new}
-    assert demand(case_of(old, "metadata/null")) == new
+@pytest.mark.parametrize(
+    ("change", "found", "line"),
+    [
+        ({"status": "withdrawn"}, {"status": {"old": "active", "new": "withdrawn"}}, "withdrawn   ID (was"),
+        ({"status": "superseded"}, {"status": {"old": "active", "new": "superseded"}}, "superseded  ID"),
+        (
+            {"expect": {"outcome": "accept"}},
+            {
+                "verdict": {"old": "reject", "new": "accept"},
+                "changed": ["expect.codes", "expect.outcome"],
+            },
+            "verdict     ID: reject -> accept",
+        ),
+        (
+            {"expect": CHOICE},
+            {
+                "verdict": {"old": "reject", "new": "choice x (a: accept, b: reject)"},
+                "changed": ["expect.choice", "expect.codes", "expect.options", "expect.outcome"],
+            },
+            "verdict     ID: reject -> choice x (a: accept, b: reject)",
+        ),
+        ({"title": "x"}, {"changed": ["title"]}, "ID"),
+        ({"rules": ["OFF-08"], "level": "should"}, {"changed": ["level", "rules"]}, "ID"),
+        ({"expect": {"outcome": "reject", "codes": []}}, {"changed": ["expect.codes"]}, "ID"),
+        ({"budget": {"seconds": 1}}, {"changed": ["budget"]}, "ID"),
+        ({"source": {"kind": "report"}}, {"changed": ["source.issue"]}, "ID"),
+    ],
+)
+def test_each_kind_of_change_is_shown_apart(old: Raw, change: Raw, found: Raw, line: str) -> None:
+    fields, text = changed(old, lambda r: case_of(r, "layout/hole").update(change))
+    assert fields == {name: {"layout/hole": value} for name, value in found.items()}
+    assert line.replace("ID", "layout/hole") in text
 
 
 @pytest.mark.parametrize(
@@ -128,10 +107,11 @@ def test_a_case_that_becomes_a_choice(old: Raw) -> None:
     ],
 )
 def test_other_bytes_are_shown_apart(old: Raw, case_id: str, how: Callable[[Raw], object]) -> None:
-    changes = changed(old, lambda r: how(case_of(r, case_id)))
-    assert changes.input == [case_id]
-    assert f"bytes       {case_id}" in list(change_lines(changes))
-    assert all(f.startswith("input") for f in changes.changed.get(case_id, []))
+    found, text = changed(old, lambda r: how(case_of(r, case_id)))
+    assert found.pop("input") == [case_id]
+    assert f"bytes       {case_id}" in text.splitlines()
+    assert all(f.startswith("input") for f in found.pop("changed", {}).get(case_id, []))
+    assert found == {}
 
 
 def test_another_spelling_of_the_same_bytes_is_no_change_of_bytes(old: Raw) -> None:
@@ -140,59 +120,40 @@ def test_another_spelling_of_the_same_bytes_is_no_change_of_bytes(old: Raw) -> N
         recipe[0] = {"text": bytes.fromhex(recipe[0]["hex"]).decode()}
         case_of(raw, "framing/plain")["input"]["file"] = "files/elsewhere"
 
-    changes = changed(old, how)
-    assert changes.input == []
-    assert changes.changed == {"framing/plain": ["input.file"], "resource/header": ["input.recipe"]}
-
-
-@pytest.mark.parametrize(
-    ("how", "fields"),
-    [
-        (lambda c: c.update(title="x"), ["title"]),
-        (lambda c: c.update(rules=["OFF-08"], level="should"), ["level", "rules"]),
-        (lambda c: c["expect"].update(codes=["OFF_OVERLAP"]), ["expect.codes"]),
-        (lambda c: c.update(budget={"seconds": 1}), ["budget"]),
-        (lambda c: c["source"].pop("issue"), ["source.issue"]),
-    ],
-)
-def test_changed_fields_are_named(old: Raw, how: Callable[[Raw], object], fields: list[str]) -> None:
-    changes = changed(old, lambda r: how(case_of(r, "layout/hole")))
-    assert changes.changed == {"layout/hole": fields}
-    empty(changes, "changed")
+    fields = {"framing/plain": ["input.file"], "resource/header": ["input.recipe"]}
+    assert changed(old, how)[0] == {"changed": fields}
 
 
 def test_rules_choices_codes_and_bugs(old: Raw) -> None:
     def how(raw: Raw) -> None:
+        raw["cases"].append({**raw["cases"][0], "id": "framing/new"})
+        raw["cases"].pop(1)
         raw["rules"][0]["statement"] = "Other."
         raw["rules"].pop(1)
         raw["choices"][0]["positions"]["official"] = None
         raw["choices"].append({**raw["choices"][0], "id": "new-choice"})
-        raw["codes"]["OFF_HOLE"] = "Another text."
-        raw["codes"]["NEW_CODE"] = "New."
+        raw["codes"] |= {"OFF_HOLE": "Another text.", "NEW_CODE": "New."}
         raw["field_bugs"] = []
         raw["spec"] = {**raw["spec"], "revision": "x"}
         raw["corpus_version"] = "2027.01"
 
-    changes = changed(old, how)
-    assert changes.rules.changed == {old["rules"][0]["id"]: ["statement"]}
-    assert changes.rules.removed == [old["rules"][1]["id"]]
-    assert changes.choices.changed == {old["choices"][0]["id"]: ["positions.official"]}
-    assert changes.choices.added == ["new-choice"]
-    assert (changes.codes.changed, changes.codes.added) == ({"OFF_HOLE": ["text"]}, ["NEW_CODE"])
-    assert changes.field_bugs.removed == ["FB-01"]
-    assert changes.about == ["corpus_version", "spec"]
-    empty(changes, "rules", "choices", "codes", "field_bugs", "about")
-    text = "\n".join(change_lines(changes))
-    for part in (
-        "rule changed ",
-        "rule removed ",
-        "choice added ",
-        "code added ",
-        "field bug removed",
-        "2027.01",
-    ):
+    def table(added: list[str], removed: list[str], **names: list[str]) -> Raw:
+        return {"added": added, "removed": removed, "changed": names}
+
+    (first, second), choice = (rule["id"] for rule in old["rules"][:2]), old["choices"][0]["id"]
+    found, text = changed(old, how)
+    assert found == {
+        "about": ["corpus_version", "spec"],
+        "added": ["framing/new"],
+        "removed": ["layout/hole"],
+        "rules": table([], [second], **{first: ["statement"]}),
+        "choices": table(["new-choice"], [], **{choice: ["positions.official"]}),
+        "codes": table(["NEW_CODE"], [], OFF_HOLE=["text"]),
+        "field_bugs": table([], ["FB-01"]),
+    }
+    words = ("rule changed ", "rule removed ", "choice added ", "code added ", "field bug removed", "2027.01")
+    for part in (*words, "specification changed", "added       framing/new", "REMOVED     layout/hole"):
         assert part in text
-    assert "specification changed" in text
 
 
 # --- the command -----------------------------------------------------------------------------------------
@@ -229,20 +190,13 @@ def test_as_json_it_is_what_a_release_publishes(folders: tuple[Path, Path]) -> N
     found = json.loads(result.stdout)
     jsonschema.validate(found, SCHEMA)
     assert found["added"] == ["framing/new"]
-
-
-def test_a_removed_id_is_an_error(folders: tuple[Path, Path]) -> None:
-    old, new = folders
-    result = run("diff", new, old)
-    assert result.exit_code == 1
-    assert "1 case ids were removed; ids are permanent" in result.stderr
-    assert "REMOVED     framing/new" in result.stdout
+    removed = run("diff", *reversed(folders))
+    assert removed.exit_code == 1
+    assert "1 case ids were removed; ids are permanent" in removed.stderr
 
 
 def broken(tmp_path: Path, what: str) -> Path:
     path = tmp_path / "broken"
-    if what == "missing":
-        return path
     if what == "empty-folder":
         path.mkdir()
     elif what == "archive-without":
@@ -259,7 +213,7 @@ def broken(tmp_path: Path, what: str) -> Path:
             info = tarfile.TarInfo("corpus.json")
             info.size = 1 << 32
             tar.fileobj.write(info.tobuf(tarfile.USTAR_FORMAT))
-    else:
+    elif what != "missing":
         path.write_text(what)
     return path
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from safetensors_corpus import recipe
-from safetensors_corpus.cli import maintain
 from safetensors_corpus.manifest import load_manifest
 from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import copy as copying
@@ -55,39 +54,6 @@ def test_a_pattern_takes_only_its_cases_and_their_files(folder: Path, target: Pa
     assert {**whole, "cases": None} == {**part, "cases": None}
 
 
-def test_a_pattern_without_cases_is_refused(folder: Path, target: Path) -> None:
-    result = run("copy", "-c", folder, target, "no-such")
-    assert result.exit_code == 2
-    assert "no case matches 'no-such'" in result.stderr
-    assert not target.exists()
-
-
-def test_recipes_are_made_except_the_large_ones(folder: Path, target: Path) -> None:
-    result = run("copy", "-c", folder, target, "--recipes")
-    assert result.exit_code == 0
-    assert "1 recipe file of 108 bytes" in result.stdout
-    assert "skipped because they are above 256 MiB (use --large): resource/sparse" in result.stdout
-    case = load_manifest(folder).by_id["resource/header"]
-    assert (target / "recipes/resource/header.safetensors").read_bytes() == recipe.expand(case.input.recipe)
-    assert not (target / "recipes/resource/sparse.safetensors").exists()
-
-
-def test_large_recipes_are_made_when_asked_for_and_stay_sparse(folder: Path, target: Path) -> None:
-    result = run("copy", "-c", folder, target, "sparse", "--recipes", "--large")
-    assert result.exit_code == 0
-    made = target / "recipes/resource/sparse.safetensors"
-    assert made.stat().st_size > 1 << 33
-    assert made.stat().st_blocks * 512 < 1 << 20
-    assert run("verify", target).exit_code == 0
-    with made.open("r+b") as file:
-        file.truncate(made.stat().st_size - 1)
-    assert "different  recipes/resource/sparse.safetensors" in run("verify", target).stdout
-
-
-def test_large_without_recipes_is_a_usage_error(folder: Path, target: Path) -> None:
-    assert run("copy", "-c", folder, target, "--large").exit_code == 2
-
-
 def test_a_folder_that_is_not_empty_is_refused_and_left_alone(folder: Path, target: Path) -> None:
     target.mkdir(parents=True)
     (target / "mine.txt").write_text("mine")
@@ -99,75 +65,93 @@ def test_a_folder_that_is_not_empty_is_refused_and_left_alone(folder: Path, targ
     assert tree(target)["mine.txt"] == b"mine"
 
 
+def test_recipes_are_made_and_the_large_ones_when_asked_for(folder: Path, target: Path) -> None:
+    result = run("copy", "-c", folder, target, "--recipes")
+    assert "1 recipe file of 108 bytes" in result.stdout
+    assert "skipped because they are above 256 MiB (use --large): resource/sparse" in result.stdout
+    case = load_manifest(folder).by_id["resource/header"]
+    assert (target / "recipes/resource/header.safetensors").read_bytes() == recipe.expand(case.input.recipe)
+    made = target / "recipes/resource/sparse.safetensors"
+    assert not made.exists()
+    assert run("copy", "-c", folder, target, "sparse", "--recipes", "--large", "--force").exit_code == 0
+    assert made.stat().st_size > 1 << 33
+    assert made.stat().st_blocks * 512 < 1 << 20
+    assert run("verify", target).exit_code == 0
+    with made.open("r+b") as file:
+        file.truncate(made.stat().st_size - 1)
+    assert "different  recipes/resource/sparse.safetensors" in run("verify", target).stdout
+
+
 def test_a_newer_copy_replaces_the_older_one_whole(folder: Path, target: Path) -> None:
-    run("copy", "-c", folder, target, "--recipes")
-    (target / "files" / "mine.bin").write_bytes(b"mine")
-    raw = json.loads((folder / "corpus.json").read_text())
-    raw["cases"] = [c for c in raw["cases"] if c["id"] not in ("layout/hole", "resource/header")]
-    save(folder, raw)
-    assert run("copy", "-c", folder, target, "--force").exit_code == 0
-    names = set(tree(target))
-    assert "files/layout/hole.safetensors" not in names
-    assert "recipes/resource/header.safetensors" not in names
-    assert "files/mine.bin" in names, "what the older copy did not name is not ours to remove"
-
-
-def test_files_of_recipes_stay_as_long_as_their_recipe_does(folder: Path, target: Path) -> None:
-    run("copy", "-c", folder, target, "--recipes")
+    plan, ticked = plan_copy(folder, recipes=True), list[str]()
+    execute(plan, target, ticked.append)
+    assert len(ticked) == len(set(ticked)) == plan.steps
+    assert set(ticked) == set(tree(target))
+    before = {p: p.stat().st_mtime_ns for p in target.rglob("*") if p.is_file()}
+    assert run("copy", "-c", folder, target, "--recipes", "--force").exit_code == 0
+    assert {p: p.stat().st_mtime_ns for p in target.rglob("*") if p.is_file()} == before
     made = target / "recipes/resource/header.safetensors"
     run("copy", "-c", folder, target, "--force")
-    assert made.exists()
-    raw = json.loads((folder / "corpus.json").read_text())
-    case = next(c for c in raw["cases"] if c["id"] == "resource/header")
-    case["input"]["recipe"].append({"text": "more"})
-    case["input"] |= {"sha256": recipe.digest(case["input"]["recipe"]), "size": case["input"]["size"] + 4}
-    save(folder, raw)
-    run("copy", "-c", folder, target, "--force")
+    assert made.exists(), "its recipe is still the same"
+    (target / "files" / "mine.bin").write_bytes(b"mine")
+    (target / "README.txt.part").symlink_to(folder / "LICENSE")  # left by another program
+
+    def change(raw: Raw) -> None:
+        raw["cases"] = [c for c in raw["cases"] if c["id"] != "layout/hole"]
+        given = case_of(raw, "resource/header")["input"]
+        given["recipe"].append({"text": "more"})
+        given |= {"sha256": recipe.digest(given["recipe"]), "size": given["size"] + 4}
+
+    edit(folder, change)
+    assert run("copy", "-c", folder, target, "--force").exit_code == 0
+    assert "10 cases, complete" in (target / "README.txt").read_text()
+    assert "10 cases" not in (folder / "LICENSE").read_text()
     assert not made.exists()
-    assert run("verify", target).exit_code == 0
+    assert not (target / "files/layout/hole.safetensors").exists()
+    assert (target / "files/mine.bin").exists(), "what the older copy did not name is not ours to remove"
 
 
-@pytest.mark.parametrize("place", [".", ".."])
-def test_the_corpus_is_not_copied_over_itself(folder: Path, place: str) -> None:
-    before = tree(folder)
-    result = run("copy", "-c", folder, folder / place, "--force")
-    assert result.exit_code == 2
-    assert tree(folder) == before
+def no_change(folder: Path) -> None:
+    pass
 
 
-def test_a_damaged_source_is_refused_before_the_manifest_is_written(folder: Path, target: Path) -> None:
+def damaged(folder: Path) -> None:
     (folder / "files/layout/hole.safetensors").write_bytes(b"x")
-    result = run("copy", "-c", folder, target)
-    assert result.exit_code == 2
-    assert "hole.safetensors differs from the manifest" in result.stderr
-    assert not (target / "corpus.json").exists()
-    assert not list(target.rglob("*.part"))
 
 
-def test_a_missing_source_file_is_an_error_message(folder: Path, target: Path) -> None:
+def missing(folder: Path) -> None:
     (folder / "files/layout/hole.safetensors").unlink()
-    result = run("copy", "-c", folder, target)
-    assert result.exit_code == 2
-    assert "hole.safetensors: No such file" in result.stderr
 
 
-def test_a_wrong_recipe_is_refused(folder: Path, target: Path) -> None:
-    raw = json.loads((folder / "corpus.json").read_text())
-    case = next(c for c in raw["cases"] if c["id"] == "resource/header")
-    case["input"]["recipe"].append({"text": "more"})
-    save(folder, raw)
-    result = run("copy", "-c", folder, target, "--recipes")
-    assert result.exit_code == 2
-    assert "the recipe of resource/header does not produce the file of the manifest" in result.stderr
+def longer(folder: Path) -> None:
+    edit(folder, lambda raw: case_of(raw, "resource/header")["input"]["recipe"].append({"text": "more"}))
+
+
+@pytest.mark.parametrize(
+    ("change", "args", "words"),
+    [
+        (no_change, ["TARGET", "no-such"], "no case matches 'no-such'"),
+        (no_change, ["TARGET", "--large"], "--large requires --recipes"),
+        (no_change, [".", "--force"], "contains the corpus that would be copied"),
+        (no_change, ["..", "--force"], "contains the corpus that would be copied"),
+        (no_change, ["LICENSE"], "is a file"),
+        (no_change, ["LICENSE/below"], "Not a directory"),
+        (damaged, ["TARGET"], "hole.safetensors differs from the manifest"),
+        (missing, ["TARGET"], "hole.safetensors: No such file"),
+        (longer, ["TARGET", "--recipes"], "the recipe of resource/header does not produce the file"),
+    ],
+)
+def test_what_cannot_be_copied_is_exit_status_2(
+    folder: Path, target: Path, change: Callable[[Path], None], args: list[str], words: str
+) -> None:
+    change(folder)
+    before = tree(folder)
+    place, *options = args
+    result = run("copy", "-c", folder, target if place == "TARGET" else folder / place, *options)
+    assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
+    assert tree(folder) == before
     assert not list(target.rglob("*.part"))
-
-
-def test_a_target_that_is_a_file_is_a_usage_error(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert run("copy", "-c", folder, tmp_path / "file").exit_code == 2
-    result = run("copy", "-c", folder, tmp_path / "file" / "below")
-    assert result.exit_code == 2
-    assert "Not a directory" in result.stderr
+    assert change is longer or not (target / "corpus.json").exists()
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -211,13 +195,6 @@ def test_a_stop_says_what_is_missing_and_force_goes_on(
     assert (target / "recipes/resource/header.safetensors").exists()
 
 
-def test_what_is_there_already_is_not_written_again(folder: Path, target: Path) -> None:
-    run("copy", "-c", folder, target, "--recipes")
-    before = {p: p.stat().st_mtime_ns for p in target.rglob("*") if p.is_file()}
-    assert run("copy", "-c", folder, target, "--recipes", "--force").exit_code == 0
-    assert {p: p.stat().st_mtime_ns for p in target.rglob("*") if p.is_file()} == before
-
-
 def test_a_copy_over_another_version_has_no_manifest_until_it_is_done(
     folder: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,20 +207,11 @@ def test_a_copy_over_another_version_has_no_manifest_until_it_is_done(
     assert not (target / "corpus.json").exists()
 
 
-def test_every_file_is_ticked_once(folder: Path, target: Path) -> None:
-    plan = plan_copy(folder, recipes=True)
-    ticked: list[str] = []
-    execute(plan, target, ticked.append)
-    assert len(ticked) == len(set(ticked)) == plan.steps
-    assert set(ticked) == set(tree(target))
-
-
 def test_a_garbled_older_manifest_does_not_stop_a_copy(folder: Path, target: Path) -> None:
     shutil.copytree(folder, target)
     (target / "corpus.json").write_text('{"cases": [7]}')
     assert run("copy", "-c", folder, target, "--force").exit_code == 0
     assert run("verify", target).exit_code == 0
-    assert maintain.copy.help
 
 
 def lines(folder: Path, *args: str) -> list[str]:
@@ -261,6 +229,9 @@ def test_an_intact_corpus_has_no_problems(folder: Path) -> None:
     assert "1 heavy recipe not checked (use --heavy)" in run("verify", folder).stdout
     assert lines(folder, "--heavy") == []
     assert "heavy recipes" not in run("verify", folder, "--heavy").stdout
+    edit(folder, lambda r: case_of(r, "resource/sparse")["input"].update(sha256="0" * 64))
+    assert lines(folder) == []
+    assert lines(folder, "--heavy") == ["recipe resource/sparse: SHA-256 differs from the manifest"]
 
 
 def test_each_damage_is_one_line(folder: Path) -> None:
@@ -269,37 +240,34 @@ def test_each_damage_is_one_line(folder: Path) -> None:
     hole = folder / "files/layout/hole.safetensors"
     hole.write_bytes(b"")
     (folder / "files/slice/part.safetensors").unlink()
+    (folder / "files/metadata/withdrawn.safetensors").unlink()
     (folder / "files/index/absolute/model/one.safetensors").unlink()
     (folder / "files/extra.bin").write_bytes(b"")
     (folder / "files/layout/hole.safetensors.part").write_bytes(b"")
     (folder / "recipes").mkdir()
     (folder / "recipes/extra").write_bytes(b"")
     (folder / "schema/corpus.schema.json").unlink()
-    assert lines(folder) == [
-        "missing schema/corpus.schema.json: the schema of the manifest does not exist",
+    assert lines(folder) == ["missing schema/corpus.schema.json: the schema of the manifest does not exist"]
+    schema = corpus_root() / "schema/corpus.schema.json"
+    (folder / "schema/corpus.schema.json").write_bytes(schema.read_bytes())
+    size = load_manifest(folder).by_id["layout/hole"].size
+    assert sorted(lines(folder)) == [
+        "different files/framing/plain.safetensors: SHA-256 differs from the manifest",
+        f"different files/layout/hole.safetensors: it has 0 bytes, but the manifest says {size}",
+        "extra files/extra.bin: it is not listed in the manifest",
+        "extra files/layout/hole.safetensors.part: it is not listed in the manifest",
+        "extra recipes/extra: it is not listed in the manifest",
+        "missing files/index/absolute/model/one.safetensors: does not exist",
+        "missing files/slice/part.safetensors: does not exist",
     ]
-    (folder / "schema/corpus.schema.json").write_bytes(
-        (corpus_root() / "schema/corpus.schema.json").read_bytes()
-    )
-    size = len(json.loads((folder / "corpus.json").read_text())["cases"][1]["input"]["sha256"])
-    assert size == 64
-    found = lines(folder)
-    assert "different files/framing/plain.safetensors: SHA-256 differs from the manifest" in found
-    assert any(
-        line.startswith("different files/layout/hole.safetensors: it has 0 bytes, but the manifest says ")
-        for line in found
-    )
-    assert "missing files/slice/part.safetensors: does not exist" in found
-    assert "missing files/index/absolute/model/one.safetensors: does not exist" in found
-    assert "extra files/extra.bin: it is not listed in the manifest" in found
-    assert "extra files/layout/hole.safetensors.part: it is not listed in the manifest" in found
-    assert "extra recipes/extra: it is not listed in the manifest" in found
-    assert len(found) == 7
 
 
-def test_files_of_withdrawn_cases_may_be_gone_but_are_not_extra(folder: Path) -> None:
-    (folder / "files/metadata/withdrawn.safetensors").unlink()
-    assert lines(folder) == []
+def twin(raw: Raw) -> None:
+    """Add a case whose file differs from that of another case only in the case of its name."""
+    case = json.loads(json.dumps(raw["cases"][0]))
+    case["id"] = "framing/twin"
+    case["input"]["file"] = "files/framing/Plain.safetensors"
+    raw["cases"].append(case)
 
 
 @pytest.mark.parametrize(
@@ -328,28 +296,12 @@ def test_files_of_withdrawn_cases_may_be_gone_but_are_not_extra(folder: Path) ->
             lambda r: case_of(r, "resource/header")["input"].update(sha256="0" * 64),
             "recipe resource/header: SHA-256 differs from the manifest",
         ),
+        (twin, "schema corpus.json: files/framing/Plain.safetensors and "),
     ],
 )
 def test_a_manifest_that_is_wrong_in_itself(folder: Path, how: Callable[[Raw], object], line: str) -> None:
     edit(folder, how)
     assert any(found.startswith(line) for found in lines(folder)), lines(folder)
-
-
-def test_a_heavy_recipe_is_checked_when_asked_for(folder: Path) -> None:
-    edit(folder, lambda r: case_of(r, "resource/sparse")["input"].update(sha256="0" * 64))
-    assert lines(folder) == []
-    assert lines(folder, "--heavy") == ["recipe resource/sparse: SHA-256 differs from the manifest"]
-
-
-def test_names_that_differ_in_case_alone_are_reported(folder: Path) -> None:
-    def how(raw: Raw) -> None:
-        twin = json.loads(json.dumps(raw["cases"][0]))
-        twin["id"] = "framing/twin"
-        twin["input"]["file"] = "files/framing/Plain.safetensors"
-        raw["cases"].append(twin)
-
-    edit(folder, how)
-    assert any("differ only in case" in line for line in lines(folder))
 
 
 def test_many_schema_errors_are_cut(folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_corpus import Case, Manifest
+from safetensors_corpus import Case, Manifest, recipe
 from safetensors_corpus.document import read_document
 from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish.build import BUILDERS
@@ -87,55 +87,49 @@ def test_the_example_reader_passes_every_case(
 
 
 @needs_node
-def test_a_reader_that_refuses_everything_fails_what_must_be_accepted(
+def test_a_reader_that_gives_one_answer_fails_the_other_cases(
     some: Path, reading: list[Case], tmp_path: Path
 ) -> None:
-    reader = 'export function open() { throw new Error("no"); }'
-    status, lines, totals = node(some / "corpus.json", reader, tmp_path)
-    accepted = [c for c in reading if c.expect is not None and c.expect.outcome == "accept"]
+    demands = [(case, case.expect) for case in reading if case.expect is not None]
+    refusing = 'export function open() { throw new Error("no"); }'
+    status, lines, totals = node(some / "corpus.json", refusing, tmp_path)
+    accepted = [case.id for case, expect in demands if expect.outcome == "accept"]
     assert status == 1
     assert totals["fail"] + totals["not strict"] >= len(accepted)
     text = "\n".join(lines)
-    assert all(f"  {case.id}  " in text for case in accepted)
+    assert all(f"  {case}  " in text for case in accepted)
     assert "refused (no), must be accepted" in text
-
-
-@needs_node
-def test_a_reader_that_accepts_everything_fails_what_must_be_refused(
-    some: Path, reading: list[Case], tmp_path: Path
-) -> None:
     status, lines, totals = node(some / "corpus.json", "export const open = () => [];", tmp_path)
     text = "\n".join(lines)
     assert status == 1
-    for case in reading:
-        if case.expect is None:
-            continue
-        if case.expect.outcome == "reject":
-            assert f"  {case.id}  {case.rules[0]}  accepted, must be refused ({case.expect.codes[0]})" in text
-        elif case.expect.content and case.expect.content.get("tensors"):
+    for case, expect in demands:
+        if expect.outcome == "reject":
+            assert f"  {case.id}  {case.rules[0]}  accepted, must be refused ({expect.codes[0]})" in text
+        elif expect.content and expect.content.get("tensors"):
             assert f"  {case.id}  {case.rules[0]}  got , expected" in text
     assert totals["pass"] + len(lines) == len(reading)
 
 
-@needs_node
-@pytest.mark.parametrize(
-    ("change", "case"),
-    [
-        ("t.name = t.name.normalize()", "entry/two-names-composed-and-decomposed"),
-        ("t.shape = t.shape.filter((d) => d !== 1n)", "shape/"),
-        ("t.dtype = t.dtype.replace('BF16', 'F16')", "dtype/"),
-    ],
-)
-def test_wrong_tensors_are_noticed(some: Path, tmp_path: Path, change: str, case: str) -> None:
-    reader = (
-        f'import {{ open as good }} from "{READER.as_uri()}";\n'
+def changing(change: str, head: str = "") -> str:
+    """Return a reader that changes what the example reader returns."""
+    return (
+        f'import {{ open as good }} from "{READER.as_uri()}";\n{head}'
         f"export const open = (bytes) => good(bytes).map((t) => {{ {change}; return t; }});"
     )
-    status, lines, totals = node(some / "corpus.json", reader, tmp_path)
+
+
+@needs_node
+def test_wrong_tensors_are_noticed(some: Path, tmp_path: Path) -> None:
+    change = (
+        "t.name = t.name.normalize(); t.shape = t.shape.filter((d) => d !== 1n); "
+        "t.dtype = t.dtype.replace('BF16', 'F16')"
+    )
+    status, lines, totals = node(some / "corpus.json", changing(change), tmp_path)
     assert status == 1
     assert totals["fail"] > 0
     assert all("got " in line and ", expected " in line for line in lines)
-    assert any(case.split("/", maxsplit=1)[0] + "/" in line for line in lines)
+    for case in ("entry/two-names-composed-and-decomposed ", "shape/", "dtype/"):
+        assert any(f"  {case}" in line for line in lines), case
 
 
 @needs_node
@@ -189,39 +183,30 @@ def test_a_name_with_half_a_surrogate_pair_is_kept_replaced_or_wrong(
 
 @needs_node
 def test_what_a_reader_lacks_is_unsupported(some: Path, tmp_path: Path) -> None:
-    reader = (
-        f'import {{ open as good }} from "{READER.as_uri()}";\n'
-        'export const lacks = ["dtype-c64"];\n'
-        "export const open = (bytes) => good(bytes).map((t) => {"
-        ' if (t.dtype === "C64") throw new Error("no C64"); return t; });'
-    )
+    lacks = 'export const lacks = ["dtype-c64"];\n'
+    reader = changing('if (t.dtype === "C64") throw new Error("no C64")', lacks)
     status, lines, totals = node(some / "corpus.json", reader, tmp_path)
     assert (status, lines) == (0, [])
     assert totals["unsupported"] > 5
 
 
 @needs_node
-@pytest.mark.parametrize("damage", [lambda b: b + b"!", lambda b: bytes([b[0] ^ 1]) + b[1:], None])
-def test_a_corrupted_file_is_no_case(
-    written: Path, raw: dict[str, Any], tmp_path: Path, damage: object
-) -> None:
-    root = tmp_path / "corpus"
-    (root / "files/framing").mkdir(parents=True)
+def test_a_corrupted_or_missing_file_is_no_case(written: Path, raw: dict[str, Any], tmp_path: Path) -> None:
     case = next(c for c in raw["cases"] if c["id"] == "framing/one-tensor")
-    (root / "corpus.json").write_text(json.dumps({**raw, "cases": [case]}))
-    file = root / case["input"]["file"]
-    if damage is not None:
-        file.write_bytes(damage((written / case["input"]["file"]).read_bytes()))  # type: ignore[operator]
-    status, lines, totals = node(root / "corpus.json", READER, tmp_path)
-    assert status == 1
-    assert totals["damaged"] == 1
-    assert lines[0].startswith("damaged     framing/one-tensor  FRM-01  ")
+    data = (written / case["input"]["file"]).read_bytes()
+    rows = []
+    for name, damaged in (("longer", data + b"!"), ("changed", b"\xff" + data[1:]), ("missing", None)):
+        rows.append({**case, "id": f"framing/{name}", "input": {**case["input"], "file": name}})
+        if damaged is not None:
+            (tmp_path / name).write_bytes(damaged)
+    (tmp_path / "corpus.json").write_text(json.dumps({**raw, "cases": rows}))
+    status, lines, totals = node(tmp_path / "corpus.json", READER, tmp_path)
+    assert (status, totals["damaged"]) == (1, 3)
+    assert [line.split()[:2] for line in lines] == [["damaged", row["id"]] for row in rows]
 
 
 @needs_node
 def test_every_kind_of_recipe_part_is_expanded_as_in_python(tmp_path: Path) -> None:
-    from safetensors_corpus import recipe
-
     entries: dict[str, object] = {
         "each": '"k{i}-{next}":"\u00e9 $& %d"',
         "count": 3,
@@ -265,13 +250,9 @@ def test_the_program_is_short_and_needs_no_packages() -> None:
     assert "import" not in READER.read_text(encoding="utf-8").replace("important", "")
 
 
-def test_the_page_shows_how_to_run_it() -> None:
-    page = (EXAMPLES.parent / "corpus.md").read_text(encoding="utf-8")
-    assert "node docs/examples/corpus.mjs corpus/corpus.json docs/examples/corpus_reader.mjs" in page
-
-
 def test_the_page_shows_a_case_as_it_is(raw: dict[str, Any]) -> None:
     page = (EXAMPLES.parent / "corpus.md").read_text(encoding="utf-8")
+    assert "node docs/examples/corpus.mjs corpus/corpus.json docs/examples/corpus_reader.mjs" in page
     shown = json.loads(page.split("```json\n", 1)[1].split("```", 1)[0])
     case = next(c for c in raw["cases"] if c["id"] == shown["id"])
     shown["input"]["sha256"] = case["input"]["sha256"]
@@ -280,31 +261,23 @@ def test_the_page_shows_a_case_as_it_is(raw: dict[str, Any]) -> None:
         assert f"| `{kind}` |" in page
 
 
-class Registered:
-    """Stands for ``accepts`` and ``rejects``: keeps the case function and its first variant."""
-
-    body: Any = None
-    arguments: tuple[Any, ...] = ()
-
-    def __call__(self, *_: object, over: Any = (), **__: object) -> Any:
-        self.arguments = tuple(over.values() if isinstance(over, dict) else over)[:1]
-        return self.keep
-
-    def keep(self, body: Any) -> None:
-        self.body = body
-
-
 def test_the_examples_of_the_page_about_cases_build() -> None:
     page = (EXAMPLES.parent / "add-a-case.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(examples) == len(BUILDERS)
+    bodies: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def register(*_: object, over: Any = (), **__: object) -> Any:
+        first = tuple(over.values() if isinstance(over, dict) else over)[:1]
+        return lambda body: bodies.append((body, first))
+
     for example in examples:
         builder = example.split("(f: ")[1].split(",")[0].split(")")[0]
         kind = next(kind for kind, cls in BUILDERS.items() if getattr(cls, "__name__", "") == builder)
-        registered = Registered()
-        exec(example, {"accepts": registered, "rejects": registered, builder: BUILDERS[kind]})
+        exec(example, {"accepts": register, "rejects": register, builder: BUILDERS[kind]})
         filled = BUILDERS[kind]()
-        registered.body(filled, *registered.arguments)
+        body, arguments = bodies.pop()
+        body(filled, *arguments)
         stored, files = filled.stored("area/name")
         assert stored is not None
         assert files or "recipe" in stored
