@@ -57,7 +57,9 @@ def test_an_image_is_asked_about_files_that_it_is_shown_and_has_no_more(log: Pat
         assert session.start().steps == ("open", "read")
         result = session.judge(cases(TRIGGER)[0]).steps["read"].result
         assert result.outcome == "accept", result.message
-    first = log.read_text(encoding="utf-8").splitlines()[0]
+    first, *_, last = log.read_text(encoding="utf-8").splitlines()
+    (name,) = {word for word in first.split('"') if word.startswith("--name=")}
+    assert last == f'["rm", "--force", "{name.removeprefix("--name=")}"]'
     for option in ("--network=none", "--read-only", "--cap-drop=ALL", "--rm", "--interactive", "--memory="):
         assert option in first
     assert f"source={tempfile.gettempdir()},target={tempfile.gettempdir()},readonly" in first
@@ -72,15 +74,6 @@ def test_files_of_the_corpus_are_shown_where_they_are_asked_about(log: Path) -> 
         assert worker.ask("read", str(HERE / "support.py")).outcome == "crash"  # the stand-in's way of no
     finally:
         worker.close()
-
-
-def test_the_container_is_ended_with_its_program(log: Path) -> None:
-    worker = make_worker(resolve("oci:reader"), Limits())
-    worker.start()
-    worker.close()
-    lines = log.read_text(encoding="utf-8").splitlines()
-    (name,) = {word for word in lines[0].split('"') if word.startswith("--name=")}
-    assert lines[-1] == f'["rm", "--force", "{name.removeprefix("--name=")}"]'
 
 
 def test_a_container_is_asked_for_nothing_that_it_would_have_to_write() -> None:
