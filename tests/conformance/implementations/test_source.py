@@ -322,13 +322,17 @@ def test_a_revision_is_a_full_commit(describe: Callable[..., Path], revision: st
 
 @pytest.mark.parametrize(
     ("to", "local"),
-    [*((to, local) for to in ("/etc", "../../elsewhere", "loop") for local in (False, True)), ("", True)],
+    [
+        *((to, local) for to in ("/etc", "../../elsewhere", "loop") for local in (False, True)),
+        ("{repository}/reader.py", True),  # the copy would contain a link to the original
+        ("", True),
+    ],
 )
 def test_links_that_leave_the_source_and_pipes_are_refused(
     describe: Callable[..., Path], repository: Path, tmp_path: Path, to: str, local: bool
 ) -> None:
     if to:
-        (repository / "loop").symlink_to(to)
+        (repository / "loop").symlink_to(to.format(repository=repository))
         committed_as(repository)
     else:
         os.mkfifo(repository / "loop")

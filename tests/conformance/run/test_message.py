@@ -11,10 +11,14 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.run.baseline import Baseline
 from safetensors_conformance.run.session import MAX_SHOWN, Assessment, ImplementationRun, RunOptions
+from safetensors_conformance.verdict import judge
+from safetensors_reports.known import ExpectedFailure
 
 from ..suite_runs import corpus_of, load_once, suite_here
-from ..support import committed, fake
+from ..support import TRIGGER, cases, committed, fake
 
 FULL = re.compile(r"^\S.* · (\S+) · \S+  +WRONG-ACCEPT$", re.MULTILINE)
 LINE = re.compile(r" · (\S+) · \S+: WRONG-ACCEPT, as (\S+) \(same cause: (.+)\)")
@@ -104,3 +108,26 @@ def test_what_disagrees_with_the_baseline_is_told_as_it_is(full: bool) -> None:
     assert shortened == (
         [False] * len(cases) if full else [False] * MAX_SHOWN + [True] * (MAX_SHOWN - 1) + [False]
     )
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "expected", "says"),
+    [
+        (StepResult("reject", "no"), "expected", True, "known failure, wrong-reject: slow, unreported"),
+        (StepResult("accept"), "failed", False, "the baseline lists wrong-reject, but it passes now\n"),
+        (StepResult("crash", "gone"), "failed", False, "lists wrong-reject, but it is unsafe now\n"),
+    ],
+)
+def test_a_verdict_is_held_against_the_baseline(
+    result: StepResult, status: str, expected: bool, says: str
+) -> None:
+    with closing(ImplementationRun(resolve("reference"), RunOptions(committed(), smoke=False))) as subject:
+        assert subject.implementation is not None
+        entry = ExpectedFailure(TRIGGER, {"read": "wrong-reject"}, why="slow", issue="unreported")
+        subject.baseline = Baseline(Path("b.toml"), (entry,))
+        found = subject.assess(
+            judge(cases(TRIGGER)[0], {"read": result}, subject.implementation, None), "read"
+        )
+    assert (found.status, found.row["expected_failure"]) == (status, expected)
+    assert found.contradicts_baseline is (status == "failed")
+    assert says in found.text

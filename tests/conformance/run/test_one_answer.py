@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -90,7 +89,7 @@ def say_one_thing(cases: Sequence[Case]) -> None:
                 assert not judged.failures
                 continue
             assert row["verdict"] == min((f["verdict"] for f in row["failures"]), key=badness)
-            kind = json.dumps([[f["verdict"], f["rule"], f["property"]] for f in row["failures"]])
+            kind = tuple((f["verdict"], f["rule"], f["property"]) for f in row["failures"])
             if kind not in told:
                 told.add(kind)
                 check(case, row)
