@@ -22,8 +22,9 @@ from safetensors_corpus.manifest import Case
 from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.files.names import FileInput
+from safetensors_reference.header.explain import read_raw
 from safetensors_reference.header.model import Header
-from safetensors_reference.header.read import prove, raw_header
+from safetensors_reference.header.read import prove
 from safetensors_reference.source import MemorySource
 
 FILE_STEPS = ("open", "read")
@@ -223,8 +224,8 @@ def content(data: bytes, header: Header) -> dict[str, Any]:
 
 def quick_header(data: bytes) -> Header | None:
     """Return the header of a file if the proving path proves that the file is valid, otherwise None."""
-    raw = raw_header(MemorySource(data))
-    return None if raw is None else prove(raw, len(data) - 8 - len(raw))
+    raw = read_raw(MemorySource(data))
+    return prove(raw, len(data) - 8 - len(raw)) if isinstance(raw, bytes) else None
 
 
 class ProveSubject(Subject):

@@ -336,7 +336,7 @@ class JsonlResults:
                 except (msgspec.DecodeError, ValueError, RecursionError) as err:
                     name = shown_name(self.path)
                     raise ResultsError(
-                        f"{name}: line {number:,} is not an audit row: {_error_text(err)}"
+                        f"{name}: line {number:,} is not an audit row: {error_text(err)}"
                     ) from err
 
     def add(self, rows: bytes) -> None:
@@ -408,7 +408,7 @@ class ParquetResults:
             # pyarrow raises ValueError if the text is not valid UTF-8.
             except (pa.ArrowException, OSError, TypeError, ValueError) as err:
                 raise ResultsError(
-                    f"{shown_name(part)}: this is not an audit result: {_error_text(err)}"
+                    f"{shown_name(part)}: this is not an audit result: {error_text(err)}"
                 ) from err
 
     def add(self, rows: bytes) -> None:
@@ -490,7 +490,7 @@ def _lock(fd: int, path: Path) -> None:
         raise ResultsError(f"{shown_name(path)}: another audit is writing to this folder") from err
 
 
-def _error_text(err: Exception) -> str:
+def error_text(err: Exception) -> str:
     return shown_name(" ".join(str(err).split()), 300)
 
 

@@ -17,7 +17,7 @@ from ..rules.faults import shown_name
 from ..text import plural
 from ..writing.atomic import NotSavedError
 from ..writing.report import write_report
-from .results import ResultsError
+from .results import ResultsError, error_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -205,8 +205,7 @@ def _summarize_counts(path: Path) -> Summary:
 
 
 def _not_a_result(path: Path, err: Exception) -> ResultsError:
-    reason = shown_name(" ".join(str(err).split()), 300)
-    return ResultsError(f"{shown_name(path)}: this is not an audit result: {reason}")
+    return ResultsError(f"{shown_name(path)}: this is not an audit result: {error_text(err)}")
 
 
 def _check_regular(path: Path) -> None:

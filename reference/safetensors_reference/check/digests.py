@@ -134,15 +134,26 @@ def read_list(path: Path) -> dict[str, str]:
     return out
 
 
-class HubDigests:
-    """Compares files in a Hub cache with their digests.
+class Digests:
+    """Counts the answers for the checked files."""
+
+    def __init__(self) -> None:
+        self.answers: Counter[Answer] = Counter()
+
+    def rest(self) -> Iterable[DigestResult]:
+        """Return results for listed files that were not checked."""
+        return ()
+
+    def final_line(self) -> str:
+        return "digests: " + ", ".join(f"{self.answers[word]:,} {word}" for word in get_args(Answer))
+
+
+class HubDigests(Digests):
+    """Compares files in a Hub cache with their digests. A cache does not list which files must exist.
 
     Each file in a cache is a link to a blob that is named after its digest, which is the SHA-256 or, for
     small files, the Git object id. Files outside a cache have no digest.
     """
-
-    def __init__(self) -> None:
-        self.answers: Counter[Answer] = Counter()
 
     def compare(self, name: str, found: str | None, why: str | None) -> DigestResult:
         blob = os.path.basename(os.path.realpath(name))  # noqa: PTH119 - a name stays as it is spelled
@@ -158,15 +169,8 @@ class HubDigests:
         self.answers[answer] += 1
         return DigestResult(name, answer, None if answer == "not listed" else blob, found, why, HUB_CACHE)
 
-    def rest(self) -> Iterator[DigestResult]:
-        """Yield nothing, because a cache does not list which files must exist."""
-        return iter(())
 
-    def final_line(self) -> str:
-        return _final_line(self.answers)
-
-
-class DigestList:
+class DigestList(Digests):
     """Compares files with a list of digests.
 
     Names in the list may be relative to the current folder, to the folder of the list or to one of
@@ -174,12 +178,12 @@ class DigestList:
     """
 
     def __init__(self, path: Path, folders: Iterable[str]) -> None:
+        super().__init__()
         listed = read_list(path)
         bases = [os.curdir, str(path.parent), *folders]
         base = max(bases, key=lambda base: sum(os.path.lexists(os.path.join(base, n)) for n in listed))  # noqa: PTH118
         self._listed = {os.path.abspath(os.path.join(base, n)): (n, d) for n, d in listed.items()}  # noqa: PTH100, PTH118
         self._seen: set[str] = set()
-        self.answers: Counter[Answer] = Counter()
 
     def compare(self, name: str, found: str | None, why: str | None) -> DigestResult:
         key = os.path.abspath(name)  # noqa: PTH100 - resolve() would follow links
@@ -214,10 +218,3 @@ class DigestList:
                 except UnreadableError as err:
                     found, why = None, without_name(str(err), key)
                 yield self._result(name, listed, found, why)
-
-    def final_line(self) -> str:
-        return _final_line(self.answers)
-
-
-def _final_line(answers: Counter[Answer]) -> str:
-    return "digests: " + ", ".join(f"{answers[word]:,} {word}" for word in get_args(Answer))

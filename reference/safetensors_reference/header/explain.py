@@ -107,12 +107,13 @@ def explain(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
 
 
 def explain_source(
-    source: Source, profile: ProfileName = "hardened", header: bytes | None = None
+    source: Source, profile: ProfileName = "hardened", raw: bytes | Fault | None = None
 ) -> Explanation:
-    """Explain an open source. If its header has already been read, pass it as ``header``."""
+    """Explain an open source. If ``read_raw`` has already read its header, pass the result as ``raw``."""
     check_profile(profile)
     try:
-        return _with_likeness(_Explainer(source, profile).run(header), source)
+        raw = read_raw(source) if raw is None else raw
+        return _with_likeness(_Explainer(source, profile).run(raw), source)
     except MemoryError:
         # The faults found so far were lost when memory ran out. This is a limit of this reader, not a fault
         # of the file.
@@ -135,7 +136,7 @@ def framing_fault(prefix: bytes, size: int) -> Fault | None:
     Return the fault in these bytes, or None if a header can follow.
 
     Every reader calls this function before it reads a header, so a hostile length cannot cause a large
-    allocation.
+    allocation. The limit of a header is enforced nowhere else.
     """
     if size < 8:
         text = f"the file has {size} bytes, but the length prefix needs 8 bytes"
@@ -151,6 +152,12 @@ def framing_fault(prefix: bytes, size: int) -> Fault | None:
         text = f"the header length is {length:,}, but only {rest}"
         return Fault("FRM_HEADER_PAST_EOF", "FRM-04", text, 0, 8)
     return None
+
+
+def read_raw(source: Source) -> bytes | Fault:
+    """Return the bytes of the header, or the fault that makes them impossible to find."""
+    prefix = source.read(0, min(8, source.size))
+    return framing_fault(prefix, source.size) or source.read(8, int.from_bytes(prefix, "little"))
 
 
 class _TooManyError(Exception):
@@ -173,10 +180,9 @@ class _Explainer:
     def options(self) -> dict[str, str]:
         return profile_options(self.out.profile)
 
-    def run(self, header: bytes | None) -> Explanation:
-        if header is None:
-            header = self._read()
-        if header is None:
+    def run(self, header: bytes | Fault) -> Explanation:
+        if isinstance(header, Fault):
+            self._sink(header)
             return self.out
         self._utf8(header)
         try:
@@ -189,15 +195,6 @@ class _Explainer:
         if self.out.valid:
             self.out.header = self._header(len(header))
         return self.out
-
-    def _read(self) -> bytes | None:
-        size = self.source.size
-        prefix = self.source.read(0, min(8, size))
-        fault = framing_fault(prefix, size)
-        if fault is not None:
-            self._sink(fault)
-            return None
-        return self.source.read(8, int.from_bytes(prefix, "little"))
 
     def _sink(self, fault: Fault, tolerated: bool = False) -> None:
         kept = self.out.tolerated if tolerated else self.out.faults

@@ -28,7 +28,7 @@ from ..rules.book import ProfileName
 from ..rules.dtypes import DTYPE_BITS
 from ..source import Source, SourceLike, open_source
 from .entries import U64_MAX
-from .explain import Explanation, InvalidFileError, check_profile, explain_source, framing_fault
+from .explain import Explanation, InvalidFileError, check_profile, explain_source, read_raw
 from .model import Header, Rows, TensorInfo, TensorRow
 
 PIECE = 128 << 10
@@ -123,23 +123,15 @@ def examine(what: SourceLike, profile: ProfileName = "hardened") -> Explanation:
 
 def examine_source(source: Source, profile: ProfileName = "hardened") -> Explanation:
     check_profile(profile)
-    raw = raw_header(source)
-    header = None if raw is None else prove(raw, source.size - 8 - len(raw))
+    try:
+        raw = read_raw(source)
+    except MemoryError:
+        raw = None  # the explaining path reports it
+    header = prove(raw, source.size - 8 - len(raw)) if isinstance(raw, bytes) else None
     if header is None:
         return explain_source(source, profile, raw)
     # A proof is valid under every profile, so there are no tolerated faults.
     return Explanation(source.name, source.size, profile, header=header, data_start=header.data_start)
-
-
-def raw_header(source: Source) -> bytes | None:
-    """Return the header as bytes, or None if the framing is broken or the header does not fit into memory."""
-    prefix = source.read(0, min(8, source.size))
-    if framing_fault(prefix, source.size) is not None:
-        return None
-    try:
-        return source.read(8, int.from_bytes(prefix, "little"))
-    except MemoryError:
-        return None
 
 
 def prove(raw: bytes, data_size: int) -> Header | None:
