@@ -164,6 +164,14 @@ def test_a_baseline_tells_with_a_report_about_safety_only(issue: str, verdict: s
         assert HOLE in texts(record, known=known)
 
 
+def test_a_choice_that_only_unsafe_cases_are_about_is_not_told() -> None:
+    case = next(c for c in corpus().cases if c.choice == "leading-whitespace")
+    died = failing(case.id, "unsafe", outcome="crash", choice=case.choice)
+    said = {"choice": case.choice, "verdict": "pass", "detail": "no case of this choice gave an answer"}
+    document = report(run(died, failing(TWICE), name="lib", version="1", choices=[said]), public=True)
+    assert (document.choices, document.implementations[0].choices) == ({}, [])
+
+
 @pytest.mark.parametrize("verdict", ["pass", "unsafe"])
 def test_a_listed_failure_that_fails_no_longer_is_not_told_to_pass(verdict: str) -> None:
     """It may have ended in a way that is held back, and *passes now* would be wrong then."""

@@ -313,3 +313,10 @@ def test_many_implementations_get_letters_and_few_get_words() -> None:
     assert 'table class="sticky cells narrow"' in letters
     assert "narrow" not in words
     assert "accepts wrongly" in texts(words)
+
+
+def test_only_several_implementations_agree_in_a_tree() -> None:
+    assert "Agreement tree" in part(report_html(several()), "agreement")
+    assert "There is only one implementation." in part(report_html(one()), "agreement")
+    apart = report(*(run(failing(case), name=case, version="1") for case in (HOLE, TWICE)))
+    assert "No case was answered by two implementations." in part(report_html(apart), "agreement")
