@@ -60,7 +60,9 @@ def fakes(accelerator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield process
 
 
-@pytest.mark.parametrize("selector", ["reference", "safetensors:torch"])
+@pytest.mark.parametrize(
+    "selector", ["reference", pytest.param("safetensors:torch", marks=pytest.mark.nightly)]
+)
 def test_readers_pass_every_check(selector: str, accelerator: str) -> None:
     with session_of(selector, accelerator) as session:
         for case, expected in CASES.items():
@@ -98,6 +100,7 @@ def test_copies_that_nothing_waits_for_are_wrong_content(fakes: OneProcess) -> N
     assert fakes.judged("LateCopies", CASE).verdict == "wrong-content"
 
 
+@pytest.mark.nightly
 def test_memory_for_a_rejected_file_is_noticed(accelerator: str) -> None:
     with session_of(fake("AllocatesFirst"), accelerator) as session:
         session.judge(committed().by_id["layout/two-dtypes"])
