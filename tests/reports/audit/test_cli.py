@@ -176,6 +176,7 @@ NO_REPLAY = "reproduce is not an stc fuzz command that replays"
                 f"{REPLAY} $(touch MARK)",
                 f"{REPLAY} 'cmd:touch MARK'",
                 "stc fuzz replay other-0011aabb --impl lib",
+                "stc fuzz replay frm-too-short-0011aabb --output lib",
                 REPLAY,
                 "touch MARK",
                 "stc fuzz replay 'frm",

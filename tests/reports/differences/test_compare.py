@@ -91,10 +91,16 @@ def accepting(*names: str) -> dict[str, Any]:
         ),
         # Unsupported is in the vector but has no vote, and a lost answer is not.
         (
-            {"x": accepting("w"), "y": "unsupported", "z": "reject", "h": "harness-error"},
-            ["accept:A", "unsupported", "reject"],
+            {
+                "x": accepting("w"),
+                "y": "unsupported",
+                "z": "reject",
+                "v": accepting("w"),
+                "h": "harness-error",
+            },
+            ["accept:A", "unsupported", "reject", "accept:A"],
             "verdict",
-            None,
+            "z 1",
             {"xz": (0, 1), "xy": (0, 0)},
         ),
         # A reader that tells too little joins no side.
@@ -116,7 +122,7 @@ def test_splits(
     assert (split.vector, split.kind) == (dict(zip(named, vector, strict=True)), kind)
     assert split.dissenter == dissenter
     assert {pair: found.pairs[f"{pair[0]} 1", f"{pair[1]} 1"] for pair in pairs} == pairs
-    if dissenter:
+    if dissenter == "y 1":
         text = 'tensor "w": other bytes than the file contains (sha256 bb…, not aa…) (as x 1 reads it)'
         assert (split.difference, split.between) == (f"y 1: {text}", ("x 1", "y 1"))
 
