@@ -56,6 +56,7 @@ def row(verdict: str, outcome: str = "accept", message: str = "") -> dict[str, A
         (row("late-reject"), "read", (436,), "low"),
         (row("wrong-reject", "reject"), "read", (436,), "low"),
         (row("not-strict"), "read", (436,), "informational"),
+        (row("unsafe", "accept") | {"step": "export"}, "export", (), "high"),
     ],
 )
 def test_severity_goes_by_outcome(
@@ -74,44 +75,29 @@ def test_one_crash_outranks_any_number_of_wrong_accepts() -> None:
 
 
 def test_difficulty_is_another_scale() -> None:
-    assert [difficulty(s) for s in ("read", "index", "slice", "write", "remote", "lifecycle")] == [
-        "low",
-        "low",
-        "medium",
-        "medium",
-        "medium",
-        "high",
-    ]
+    steps = ("read", "index", "slice", "write", "remote", "lifecycle", "concurrent")
+    assert list(map(difficulty, steps)) == [*["low"] * 2, *["medium"] * 3, *["high"] * 2]
 
 
-def test_resources_have_their_own_weaknesses() -> None:
-    assert weaknesses_of("resources", row("unsafe", "hang"), ()) == (400,)
-    assert weaknesses_of("resources", row("unsafe", "exhausted"), (400, 789)) == (770, 400, 789)
-
-
-def test_an_export_that_leaves_its_folder_is_a_path_traversal() -> None:
-    escaped = row("unsafe", "accept") | {"step": "export"}
-    assert outcome_class(escaped) == "escape"
-    assert weaknesses_of("escape", escaped, ()) == (22,)
-    assert severity("escape", "export", ()) == "high"
-
-
-def test_a_crash_has_only_weaknesses_by_which_a_process_can_die() -> None:
-    assert weaknesses_of("crash", row("unsafe", "crash"), (436, 125)) == (125,)
-    assert weaknesses_of("crash", row("unsafe", "crash"), (436,)) == (248,)
-
-
-def test_what_a_changing_file_does_is_a_race() -> None:
-    assert weaknesses_of("crash", row("unsafe", "crash") | {"step": "lifecycle"}, ()) == (367,)
-
-
-def test_what_readers_do_to_each_other_is_a_race_too() -> None:
-    assert weaknesses_of("content", row("wrong-content", "accept") | {"step": "concurrent"}, ()) == (362,)
-    assert difficulty("concurrent") == "high"
-
-
-def test_what_harms_nobody_is_told_apart() -> None:
-    assert weaknesses_of("reject", row("wrong-reject", "reject"), (125,)) == (CONFORMANCE_ONLY,)
+@pytest.mark.parametrize(
+    ("result", "of_fault", "expected"),
+    [
+        (row("unsafe", "hang"), (), (400,)),
+        (row("unsafe", "exhausted"), (400, 789), (770, 400, 789)),
+        # A process dies only from some weaknesses.
+        (row("unsafe", "crash"), (436, 125), (125,)),
+        (row("unsafe", "crash"), (436,), (248,)),
+        # Changing files and concurrent readers are races.
+        (row("unsafe", "crash") | {"step": "lifecycle"}, (), (367,)),
+        (row("wrong-content") | {"step": "concurrent"}, (), (362,)),
+        (row("unsafe", "accept") | {"step": "export"}, (), (22,)),
+        (row("wrong-reject", "reject"), (125,), (CONFORMANCE_ONLY,)),
+    ],
+)
+def test_weaknesses_follow_from_the_outcome_and_the_step(
+    result: dict[str, Any], of_fault: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    assert weaknesses_of(outcome_class(result), result, of_fault) == expected
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)

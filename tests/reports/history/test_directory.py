@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.history.directory import directory
 from safetensors_reports.history.ledger import append_lines
@@ -61,18 +63,23 @@ def test_a_crash_that_is_public_stands_on_the_pages_of_its_program_alone() -> No
     assert "unsafe" not in json.dumps(document)
 
 
-def test_a_pre_release_is_newest_only_where_there_is_nothing_else() -> None:
-    before = append_lines({}, [line("0.9.0rc1", date="2026-02-01"), line("0.10.0a1", date="2026-02-02")])
-    for version, newest in (("0.8.0", "0.8.0"), ("0.9.0rc2", "0.10.0a1")):
-        document, _ = listed(run(failing(HOLE), name="lib", version=version), ledgers=before)
-        assert document["programs"][0]["newest"] == newest
-
-
-def test_versions_that_are_no_numbers_stand_by_the_day_of_their_run() -> None:
-    before = append_lines({}, [line("zz", date="2026-01-01"), line("aa", date="2026-02-01")])
-    document, _ = listed(run(failing(HOLE), name="lib", version="mm"), ledgers=before)
-    assert [row["version"] for row in document["programs"][0]["versions"]] == ["zz", "aa", "mm"]
-    assert document["programs"][0]["newest"] == "mm"
+@pytest.mark.parametrize(
+    ("before", "version", "listed", "newest"),
+    [
+        # A pre-release is the newest version only if there are no releases.
+        (("0.9.0rc1", "0.10.0a1"), "0.8.0", ["0.8.0", "0.9.0rc1", "0.10.0a1"], "0.8.0"),
+        (("0.9.0rc1", "0.10.0a1"), "0.9.0rc2", ["0.9.0rc1", "0.9.0rc2", "0.10.0a1"], "0.10.0a1"),
+        # Versions that are not numbers are sorted by day.
+        (("zz", "aa"), "mm", ["zz", "aa", "mm"], "mm"),
+    ],
+)
+def test_versions_and_the_newest(
+    before: tuple[str, str], version: str, listed: list[str], newest: str
+) -> None:
+    ledgers = append_lines({}, [line(v, date=f"2026-0{n}-01") for n, v in enumerate(before, 1)])
+    made = report(run(failing(HOLE), name="lib", version=version), public=True)
+    (program,) = directory({"report.json": made, "lib/report.json": made}, ledgers, "report.html").programs
+    assert ([row.version for row in program.versions], program.newest) == (listed, newest)
 
 
 def test_reports_from_before_that_count_more_pass_on_no_more() -> None:

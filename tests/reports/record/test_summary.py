@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -40,48 +40,39 @@ def test_a_complete_run(make: type[Make]) -> None:
 def test_rare_counts_show_up_when_they_occur(make: type[Make]) -> None:
     record = make.run(
         make.result("a/b", "harness-error"),
-        make.result("a/c", "choice:accept", choice="c"),
+        *(make.result(f"a/{i}", "choice-inconsistent", choice="c") for i in range(3)),
+        make.result("a/known", "wrong-accept", expected_failure=True),
+        make.result("a/new", "wrong-accept"),
         choices=[{"choice": "c", "verdict": "choice-inconsistent", "detail": "both"}],
         profile="hardened",
     )
     lines = summary_lines(record)
     assert lines[0].endswith("profile: hardened")
     assert lines[1].endswith("late-reject 0   choice-inconsistent 1   harness-error 1")
-    assert lines[2].startswith("  pass 0 · choices 1 · ")
-
-
-def test_an_inconsistent_choice_counts_once_and_its_cases_stay_choices(make: type[Make]) -> None:
-    rows = [make.result(f"a/{i}", "choice-inconsistent", choice="c") for i in range(3)]
-    lines = summary_lines(make.run(*rows, choices=[{"choice": "c", "verdict": "choice-inconsistent"}]))
-    assert lines[1].endswith("choice-inconsistent 1")
-    assert "choices 3" in lines[2]
-
-
-def test_expected_failures_stay_in_their_verdicts_count(make: type[Make]) -> None:
-    rows = [make.result("a/b", "wrong-accept", expected_failure=True), make.result("a/c", "wrong-accept")]
-    lines = summary_lines(make.run(*rows))
     assert "wrong-accept 2 (1 expected) " in lines[1]
+    assert lines[2].startswith("  pass 0 · choices 3 · ")
     assert lines[2].endswith("expected failures 1")
 
 
-def test_a_truncated_run_says_so_and_passes_nothing_it_has_not_run(make: type[Make]) -> None:
-    lines = summary_lines(make.run(make.result("a/b"), cases=1264, footer=None))
-    assert lines[0] == (
-        "safetensors 0.8.0 (Rust) · corpus 2026.11 · 1 of 1,264 cases · profile: none · TRUNCATED RUN"
-    )
+@pytest.mark.parametrize(
+    ("footer", "head", "caveat"),
+    [
+        (None, "1 of 1,264 cases · profile: none · TRUNCATED RUN", "truncated run: the record has no footer"),
+        (
+            {"type": "footer", "complete": False, "duration_s": 0.0, "not_run": 1263},
+            "1 of 1,264 cases in 0.0 s · profile: none · PARTIAL RUN",
+            "partial run: filtered or interrupted",
+        ),
+    ],
+)
+def test_an_incomplete_run_says_so_and_passes_nothing_it_has_not_run(
+    make: type[Make], footer: dict[str, Any] | None, head: str, caveat: str
+) -> None:
+    lines = summary_lines(make.run(make.result("a/b"), cases=1264, footer=footer))
+    assert lines[0] == f"safetensors 0.8.0 (Rust) · corpus 2026.11 · {head}"
     assert "pass 1 · " in lines[2]
     assert "not run 1,263" in lines[2]
-    assert lines[3] == (
-        "  truncated run: the record has no footer; 1 of 1,264 cases have a verdict; the others are unknown"
-    )
-
-
-def test_a_partial_run_says_so(make: type[Make]) -> None:
-    footer = {"type": "footer", "complete": False, "duration_s": 0.0, "not_run": 7}
-    lines = summary_lines(make.run(make.result("a/b"), cases=8, footer=footer))
-    assert lines[0].endswith("1 of 8 cases in 0.0 s · profile: none · PARTIAL RUN")
-    assert "not run 7" in lines[2]
-    assert lines[3].startswith("  partial run: ")
+    assert lines[3] == f"  {caveat}; 1 of 1,264 cases have a verdict; the others are unknown"
 
 
 def test_problems_are_told_and_bounded(make: type[Make]) -> None:
