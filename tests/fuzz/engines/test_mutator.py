@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import zipfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from safetensors_fuzz.engines.atheris.files import (
     LARGEST_SEED,
     LONGEST_WORD,
     dictionary,
+    main,
     quoted,
     seeds,
     write_all,
@@ -110,6 +112,13 @@ def test_the_dictionary_is_in_the_syntax_of_libfuzzer(tmp_path: Path) -> None:
     lines = (tmp_path / "a" / "b" / "t.dict").read_text("ascii").splitlines()[1:]
     read = [line[1:-1].encode("ascii").decode("unicode_escape").encode("latin-1") for line in lines]
     assert read == list(words)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setattr(sys, "argv", ["files", str(tmp_path / "file"), "t"])
+    with pytest.raises(SystemExit, match=r"file'$"):
+        main()
 
 
 def test_seeds_are_small_of_every_kind_and_none_twice() -> None:
