@@ -23,7 +23,6 @@ from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 from safetensors_reports.output import write_text
-from safetensors_reports.record.charges import recharge
 from safetensors_reports.record.device_checks import CHECKS, STATUSES
 from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of
 from safetensors_reports.record.summary import summary_lines
@@ -126,7 +125,9 @@ class ImplementationResults:
                 raise ReportError(f"{self.path}: another program removed, replaced or changed this file")
 
     def record(self) -> RunRecord:
-        return RunRecord(self.header, recharge(self.results), self.choices, self.problems, self.footer)
+        record = RunRecord(self.header, list(self.results), self.choices, self.problems, self.footer)
+        record.charge()
+        return record
 
 
 class Run:
@@ -228,7 +229,8 @@ class Run:
     def _evaluated(self) -> list[tuple[RunRecord, list[Cause]]]:
         """The records of the implementations that started, with the likely causes of their failures."""
         records = [one.record() for one in self.results.values() if one.header]
-        return [(record, causes(record, self.options.manifest)) for record in records]
+        manifest = self.options.manifest
+        return [(record, causes(record, manifest) if record.has_failures else []) for record in records]
 
     @cached_property
     def explained(self) -> dict[str, set[tuple[str, str]]]:
@@ -263,9 +265,9 @@ class Run:
             lines += [*diff_lines(compare([record for record, _ in self._evaluated])), ""]
         limit = None if self.options.full_failures else MAX_CAUSES // 2 if several else MAX_CAUSES
         for record, found in self._evaluated:
-            mine = cause_lines(found, record.header, strict=self.options.strict, limit=limit)
-            label = [f"{visible(record.label, 80)}:"] if mine and several else []
-            lines += [*label, *mine, *([""] if mine else [])]
+            if found and (mine := cause_lines(found, record.header, strict=self.options.strict, limit=limit)):
+                label = [f"{visible(record.label, 80)}:"] if several else []
+                lines += [*label, *mine, ""]
         if self.options.report is not None and self._written:
             lines.append(f"records and summary.md were written to {self.options.report}")
         return lines

@@ -30,8 +30,6 @@ def recharge(rows: Sequence[Row]) -> list[Row]:
 
     If no rule stands out, failures are attributed to FRM-11.
     """
-    if not any(map(_failures, rows)):
-        return list(rows)
     shares = {kind: _shares(kind, rows) for kind in KINDS}
     out = []
     for row in rows:

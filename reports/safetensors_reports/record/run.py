@@ -134,6 +134,11 @@ class RunRecord:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
+    def charge(self) -> None:
+        """Attribute the failures to the rules that the whole run shows to be broken."""
+        if any(row.get("failures") for row in self.results):
+            self.results = recharge(self.results)
+
     @property
     def implementation(self) -> Row:
         row: Row = self.header["implementation"]
@@ -184,6 +189,11 @@ class RunRecord:
     @cached_property
     def blamed(self) -> list[Row]:
         return [row for row in self.results if kind_of(row["verdict"]) in STRICT_FAILING]
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether a step failed, or the answers to a choice contradict each other."""
+        return bool(self.blamed or self.inconsistent_choices())
 
     @cached_property
     def failing(self) -> list[tuple[Row, list[Row]]]:
@@ -292,7 +302,7 @@ def read_record(path: str | Path, contents: dict[bytes, Any] | None = None) -> R
     if more := record.left_out - len(skipped):
         skipped.append(f"{name}: skipped {plural(more, 'more line')}")
     record.problems[:0] = skipped
-    record.results = recharge(record.results)
+    record.charge()
     return record
 
 
