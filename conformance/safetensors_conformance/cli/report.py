@@ -30,7 +30,8 @@ from safetensors_reports.comment import summary_markdown
 from safetensors_reports.known import KnownError
 from safetensors_reports.output import write_text
 from safetensors_reports.page.html import report_html
-from safetensors_reports.record.run import LEFT_OUT_NAMED, RecordError, RunRecord, read_record
+from safetensors_reports.record.file import LEFT_OUT_NAMED, RecordError, read_record
+from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import file_slug, plural, unused, visible
 
 from ..implementations.descriptor import described

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -23,10 +22,9 @@ from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 from safetensors_reports.output import write_text
-from safetensors_reports.record.device_checks import CHECKS, STATUSES
-from safetensors_reports.record.run import RecordWriter, RunRecord, selector_of
-from safetensors_reports.record.summary import summary_lines
-from safetensors_reports.text import plural, visible
+from safetensors_reports.record.file import RecordWriter, selector_of
+from safetensors_reports.record.run import RunRecord, summary_lines
+from safetensors_reports.text import visible
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation
@@ -256,7 +254,6 @@ class Run:
             if one.header:
                 record, _ = next(evaluated)
                 lines.extend(summary_lines(record))
-                lines.extend(device_lines(one.header, one.results))
             else:
                 lines.extend(f"problem: {line}" for problem in one.problems for line in problem.splitlines())
             lines.append("")
@@ -309,22 +306,3 @@ class Run:
                     f"before the baseline is accepted; the first one is {visible(open_entries[0])}"
                 )
         return lines
-
-
-def device_lines(header: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    name = header.get("device")
-    if name is None:
-        return []
-    if "device" not in header["implementation"]["steps"]:
-        return [f"  device {name}: not tested, because the implementation does not load onto devices"]
-    mine = [row for row in rows if row["step"] == "device"]
-    lines = [f"  device {name}: {plural(len(mine), 'file')}"]
-    for check in CHECKS:
-        seen = [found for row in mine for found in row.get("checks", ()) if found["name"] == check]
-        counts = Counter(found["status"] for found in seen)
-        words = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
-        why = Counter(found["message"] for found in seen if found["status"] == "unknown").most_common(1)
-        if why and why[0][0]:
-            words[-1] += f" ({why[0][0]})"
-        lines.append(f"    {check:<10} {' · '.join(words) or 'not reported'}")
-    return lines

@@ -20,7 +20,7 @@ from safetensors_conformance.run.session import ImplementationRun, RunOptions
 from safetensors_corpus import load_manifest
 from safetensors_reports.known import KnownError
 from safetensors_reports.record.device_checks import CHECKS
-from safetensors_reports.record.run import read_record
+from safetensors_reports.record.file import read_record
 
 from ...published_schemas import schema
 from ..suite_runs import corpus_of, load_once, suite_here

@@ -23,7 +23,7 @@ from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
 from safetensors_conformance.run import cases as runner
 from safetensors_conformance.run.driver import ReportError, Run
 from safetensors_conformance.run.session import RunOptions
-from safetensors_reports.record.run import RecordWriter, read_record
+from safetensors_reports.record.file import RecordWriter, read_record
 
 from ..support import QUICK, REPOSITORY, STC, TRIGGER, all_end, committed, fake
 

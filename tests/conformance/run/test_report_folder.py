@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.run import run
-from safetensors_reports.record.run import RecordWriter
+from safetensors_reports.record.file import RecordWriter
 
 from ..suite_runs import suite_here
 from ..support import TRIGGER, fake

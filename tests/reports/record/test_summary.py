@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.record.summary import lacking, summary_lines
+from safetensors_reports.record.run import lacking, summary_lines
 
 if TYPE_CHECKING:
     from ..conftest import Make
