@@ -14,8 +14,7 @@ from rich.progress import track
 from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.host import python_host as host
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.cases import MAX_IN_FLIGHT, CaseRunner
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import MAX_IN_FLIGHT, CaseRunner, Session
 from safetensors_conformance.worker.worker import Limits, Request, make_worker
 
 

@@ -19,8 +19,7 @@ import msgspec
 
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import Case, load_manifest

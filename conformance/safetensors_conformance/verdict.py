@@ -1,9 +1,9 @@
-"""Verdicts on the answers of one implementation, with device checks, and messages that explain them."""
+"""Verdicts on the answers of one implementation, with device checks, as rows of records and as messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 from safetensors_corpus import Case
@@ -116,6 +116,42 @@ def judge_choice(
 
 def wrongly_refused(verdicts: Iterable[CaseVerdict]) -> frozenset[str]:
     return frozenset(v.case.rules[0] for v in verdicts if effect_of(v.final.verdict) == "reject")
+
+
+def result_rows(verdict: CaseVerdict) -> list[dict[str, Any]]:
+    return [result_row(verdict, step, expected_failure=False) for step in verdict.steps]
+
+
+def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[str, Any]:
+    judged = verdict.steps[step]
+    result, case = judged.result, verdict.case
+    checks = {"checks": [check._asdict() for check in result.checks]} if step == "device" else {}
+    worst = judged.failures[0] if judged.failures else None
+    return {
+        "case": case.id,
+        "step": step,
+        "outcome": result.outcome,
+        "verdict": judged.verdict,
+        "level": case.level,
+        "importance": case.importance,
+        "rules": list(case.rules),
+        "rule": (worst.rule or None) if worst is not None else None,
+        "basis": worst.basis if worst is not None else None,
+        "failures": [asdict(failure) for failure in judged.failures],
+        "choice": case.choice,
+        "options": list(judged.options),
+        "expected_failure": expected_failure,
+        "detail": judged.detail,
+        "message": result.message,
+        "exception": result.exception,
+        "documented": result.documented,
+        "wall_ms": result.wall_ms,
+        "cpu_ms": result.cpu_ms,
+        "peak_bytes": result.peak_bytes,
+        "noise": result.noise,
+        "content": result.content,
+        **checks,
+    }
 
 
 # Messages: the rule, the expectation, the result, the relevant bytes, and a way to reproduce it

@@ -22,8 +22,7 @@ from zlib import crc32
 import numpy as np
 
 from safetensors_conformance.outcome import Implementation
-from safetensors_conformance.run.session import result_row
-from safetensors_conformance.verdict import judge
+from safetensors_conformance.verdict import judge, result_row
 from safetensors_conformance.worker import protocol
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_reference import safe_open

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session, result_row
-from safetensors_conformance.verdict import CaseVerdict
+from safetensors_conformance.run.session import CaseRunner, Session
+from safetensors_conformance.verdict import CaseVerdict, result_row
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case

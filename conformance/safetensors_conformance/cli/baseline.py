@@ -15,9 +15,8 @@ from safetensors_reports.known import KnownError
 from safetensors_reports.text import plural
 
 from ..run.baseline import Baseline, load_baseline
-from ..run.driver import Run
-from ..run.session import ImplementationRun, RunOptions, result_row, result_rows
-from ..verdict import explain_failure
+from ..run.driver import ImplementationRun, Run, RunOptions
+from ..verdict import explain_failure, result_row, result_rows
 from .common import corpus, shared_option, targets, tracked
 
 FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Use this baseline file.")

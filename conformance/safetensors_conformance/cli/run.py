@@ -17,10 +17,9 @@ from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference.text import visible_lines
 from safetensors_reports.known import KnownError
 
-from ..run.cases import GivenUpError, StoppedError
-from ..run.driver import ReportError, Run
+from ..run.driver import Assessment, ImplementationRun, ReportError, Run, RunOptions
 from ..run.interruption import Interruption
-from ..run.session import Assessment, ImplementationRun, RunOptions
+from ..run.session import GivenUpError, StoppedError
 from ..verdict import CaseVerdict, explain_answer
 from ..worker.worker import Limits
 from .common import (

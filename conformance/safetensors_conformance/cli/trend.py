@@ -23,10 +23,10 @@ from ..implementations.commands import InstallError
 from ..implementations.descriptor import is_commit
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..outcome import Implementation
-from ..run.cases import CaseRunner, GivenUpError
-from ..run.driver import ImplementationResults, ReportError
+from ..run.driver import ImplementationResults, ReportError, RunOptions, header_row
 from ..run.interruption import ending_as_interrupted
-from ..run.session import RunOptions, Session, header_row, result_rows
+from ..run.session import CaseRunner, GivenUpError, Session
+from ..verdict import result_rows
 from ..worker.worker import Limits, StartError
 from .common import (
     cases_option,

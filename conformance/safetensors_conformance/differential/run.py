@@ -27,8 +27,8 @@ from safetensors_reports.record.run import RunRecord
 from ..implementations.commands import InstallError
 from ..implementations.selectors import Target
 from ..outcome import KeptContent, StepResult
-from ..run.cases import CaseRunner, GivenFile, Input, is_single_question
 from ..run.interruption import end_children
+from ..run.session import CaseRunner, GivenFile, Input, is_single_question
 from ..worker.worker import Limits, StartError
 
 KINDS = ("read", "slice", "index")

@@ -21,7 +21,7 @@ from safetensors_reports.text import plural
 from ..implementations.selectors import Target
 from ..outcome import Implementation, StepResult
 from ..programs.files import Copies
-from ..run.cases import run_multistep
+from ..run.multistep import run_multistep
 from ..worker.confinement import Confinement
 from ..worker.protocol import PROTOCOL, STOP_REQUEST
 from ..worker.worker import Limits, PipeWorker, StartError, Worker

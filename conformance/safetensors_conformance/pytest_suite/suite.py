@@ -20,9 +20,8 @@ from safetensors_reports.text import plural
 from ..implementations.selectors import SelectorError, resolve
 from ..options import DEVICE_NAMES, OPTIONS, is_device
 from ..programs.sandbox import SandboxError
-from ..run.cases import GivenUpError
-from ..run.driver import ReportError, Run
-from ..run.session import ImplementationRun, RunOptions
+from ..run.driver import ImplementationRun, ReportError, Run, RunOptions
+from ..run.session import GivenUpError
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits, StartError
 from .items import SuiteItem, fit

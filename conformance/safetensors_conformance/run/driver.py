@@ -1,35 +1,314 @@
-"""The driver of a run, which both the pytest plugin and ``stc run`` use."""
+"""The driver of a run, for the pytest plugin and ``stc run``: implementations, baselines, results and report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import datetime as dt
+import platform
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from filelock import FileLock, Timeout
 
 from safetensors_corpus import Case, Manifest
+from safetensors_corpus.judging.verdicts import fails
+from safetensors_reference.rules.book import rule_book
 from safetensors_reports.causes.cause import MAX_SHOWN as MAX_CAUSES
 from safetensors_reports.causes.cause import (
     Cause,
     cause_lines,
     causes,
+    describe_failures,
     described,
+    mistakes_of,
 )
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
+from safetensors_reports.known import KnownError
 from safetensors_reports.output import write_text
 from safetensors_reports.record.file import RecordWriter, selector_of
 from safetensors_reports.record.run import RunRecord, summary_lines
-from safetensors_reports.text import visible
+from safetensors_reports.text import plural, visible
 
+from ..implementations.commands import InstallError
 from ..implementations.selectors import Target
 from ..outcome import Implementation
-from .baseline import check_baseline_option, due_by, failing_steps, unexplained, update
-from .session import ImplementationRun, RunOptions
+from ..verdict import CaseVerdict, explain_failure, judge_choice, result_row, wrongly_refused
+from ..worker.worker import Limits, StartError
+from .baseline import (
+    Baseline,
+    check_baseline_option,
+    due_by,
+    failing_steps,
+    load_baseline,
+    name_in_records,
+    overdue_entries,
+    unexplained,
+    update,
+)
+from .session import CaseRunner, GivenUpError, Session, smoke
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Settings of a run.
+
+    The run ends after ``max_hangs`` hangs in a row, or ten times as many deaths; 0 means no limit.
+    """
+
+    manifest: Manifest
+    profile: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    baseline: Path | None = None
+    use_baseline: bool = True
+    smoke: bool = True
+    strict: bool = False
+    heavy: bool = False
+    device: str | None = None
+    max_hangs: int = 0
+    report: Path | None = None
+    full_failures: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+def scope(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> tuple[int, dict[str, int]]:
+    """Return the number of cases to run, and a count of the omitted cases by area, kind or "heavy"."""
+    chosen, left_out = 0, Counter[str]()
+    for case in manifest.cases:
+        if not implementation.steps_of(case):
+            left_out[case.kind if case.kind != "read" else case.area] += 1
+        elif case.heavy and not heavy:
+            left_out["heavy"] += 1
+        else:
+            chosen += 1
+    return chosen, dict(sorted(left_out.items()))
+
+
+def header_row(implementation: Implementation, options: RunOptions, baseline: str | None) -> dict[str, Any]:
+    manifest, limits = options.manifest, options.limits
+    cases, left_out = scope(implementation, manifest, heavy=options.heavy)
+    return {
+        "type": "header",
+        "record": 1,
+        "suite": version("safetensors-conformance"),
+        "implementation": {
+            "selector": implementation.selector,
+            "name": implementation.name,
+            "version": implementation.version,
+            "language": implementation.language,
+            "steps": list(implementation.steps),
+            "areas": sorted(implementation.areas),
+            "lacks": sorted(implementation.lacks),
+        },
+        "corpus": {
+            "version": manifest.version,
+            "digest": manifest.digest,
+            "cases": cases,
+            "left_out": left_out,
+        },
+        "profile": options.profile,
+        **({} if options.device is None else {"device": options.device}),
+        "limits": {"time_s": limits.seconds, "memory_bytes": limits.memory_bytes},
+        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "baseline": baseline,
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+MAX_SHOWN = 3
+"""How many cases with the same cause to show in full. Each further case gets one line."""
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What a step's verdict means for the run. ``row`` is the result in the format of run records."""
+
+    status: Literal["fine", "expected", "failed"]
+    row: dict[str, Any]
+    text: str = ""
+    contradicts_baseline: bool = False
+
+
+class ImplementationRun:
+    """A session with its smoke check and baseline. ``problem`` says why the implementation cannot run."""
+
+    def __init__(self, target: Target, options: RunOptions) -> None:
+        self.target = target
+        self.options = options
+        self.session = Session(
+            CaseRunner(
+                target,
+                options.limits,
+                options.profile,
+                options.device,
+                max_hangs=options.max_hangs,
+                stop=options.stop,
+            )
+        )
+        self.implementation: Implementation | None = None
+        self.problem: str | None = None
+        self.baseline: Baseline | None = None
+        self.baseline_error: str | None = None
+        self.header: dict[str, Any] | None = None
+        self._shown_causes: dict[tuple[str, ...], list[str]] = {}
+        try:
+            target.prepare()
+            self.implementation = self._start()
+            if options.use_baseline:
+                self._load_baseline(self.implementation)
+            baseline = None if self.baseline is None else name_in_records(self.baseline.path)
+            self.header = header_row(self.implementation, options, baseline)
+            if options.smoke:
+                self.problem = smoke(self.session, options.manifest.cases)
+        except (StartError, InstallError, GivenUpError) as err:
+            self.problem = str(err)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> Implementation:
+        implementation = self.session.start()
+        if not implementation.steps:
+            how = (
+                "only loads onto devices; specify one: --device cuda:0"
+                if implementation.loads
+                else "only fetches files from servers; a sandbox needs --sandbox-net for that"
+            )
+            raise StartError(f"{self.target.selector!r} {how}")
+        return implementation
+
+    def _load_baseline(self, implementation: Implementation) -> None:
+        path = self.options.baseline or self.target.baseline
+        if self.options.baseline is None and not path.exists():
+            return
+        try:
+            self.baseline = load_baseline(
+                path, implementation.version, self.options.profile, self.options.device
+            )
+        except KnownError as err:
+            self.baseline_error = str(err)
+
+    def baseline_complaint(self) -> str | None:
+        """Return why the baseline fails the run: it is unusable, stale, or overdue for review."""
+        if self.baseline is None:
+            return self.baseline_error
+        stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
+        if stale:
+            return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
+        late = overdue_entries(self.baseline, dt.datetime.now(dt.UTC).date())
+        if late:
+            return (
+                f"baseline {self.baseline.path}: review is overdue for {', '.join(e.case for e in late[:5])}"
+            )
+        return None
+
+    def choice_complaint(self, row: Mapping[str, str]) -> str:
+        known = self.baseline.inconsistent if self.baseline is not None else ()
+        if row["verdict"] == "choice-inconsistent" and row["choice"] not in known:
+            return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
+        if self.baseline is None or row["choice"] not in known or row["verdict"] == "choice-inconsistent":
+            return ""
+        return (
+            f"{row['choice']}: the answers no longer contradict each other; remove it from 'inconsistent' in "
+            f"{self.baseline.path}"
+        )
+
+    def verdict(self, case: Case) -> CaseVerdict:
+        """Run and judge a case once. Raises StartError, StoppedError and GivenUpError."""
+        try:
+            return self.session.judge(case)
+        except GivenUpError as err:
+            self.problem = str(err)
+            raise
+
+    def choices(self, cases: Iterable[Case]) -> dict[str, list[Case]]:
+        """Map each choice that the profile leaves open to those of its cases that can run."""
+        of_choice: dict[str, list[Case]] = {}
+        for case in cases:
+            if case.choice and self.session.runner.steps(case):
+                of_choice.setdefault(case.choice, []).append(case)
+        profile = self.options.profile
+        return {
+            choice.id: of_choice[choice.id]
+            for choice in rule_book().choices.values()
+            if choice.id in of_choice and choice.expected(profile) is None
+        }
+
+    def choice_row(self, choice: str, cases: Sequence[Case]) -> dict[str, str]:
+        """Judge a choice. ``cases`` must include the cases of other rules that may cause a rejection."""
+        verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
+        others = {rule for one in verdicts for rule in one.case.rules[1:]}
+        related = [case for case in cases if case.rules[0] in others and self.session.runner.steps(case)]
+        refused = wrongly_refused(map(self.verdict, related))
+        verdict, detail = judge_choice(choice, verdicts, refused)
+        return {"choice": choice, "verdict": verdict, "detail": detail}
+
+    def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
+        case, judged = verdict.case, verdict.steps[step]
+        entry = None if self.baseline is None else self.baseline.find(case.id)
+        listed = None if entry is None else entry.steps.get(step)
+        row = result_row(verdict, step, expected_failure=listed == judged.verdict)
+        if entry is not None and listed == judged.verdict:
+            about = ", ".join(text for text in (entry.why, entry.issue) if text)
+            return Assessment("expected", row, f"known failure, {listed}: {about or 'no reason given'}")
+        if self.baseline is not None and listed is not None:
+            what = "passes now" if judged.verdict == "pass" else f"is {judged.verdict} now"
+            text = (
+                f"{case.id} · {step}: the baseline lists {listed}, but it {what}\n"
+                f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
+            )
+            return Assessment("failed", row, text, contradicts_baseline=True)
+        if fails(judged.verdict, strict=self.options.strict):
+            profile, device = self.options.profile, self.options.device
+            implementation, stderr = self.session.start(), judged.result.stderr
+            text = explain_failure(implementation, case, row, profile, device, stderr=stderr)
+            return Assessment("failed", row, text)
+        return Assessment("fine", row)
+
+    def close(self) -> None:
+        self.session.close()
+
+    def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
+        verdicts: dict[str, set[str]] = {}
+        for one in wrong:
+            if one.contradicts_baseline:
+                verdicts.setdefault(one.row["case"], set()).add(one.row["verdict"])
+        passing = [case for case, found in verdicts.items() if found == {"pass"}]
+        others = [case for case in verdicts if case not in passing]
+        return [
+            f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now; the "
+            f"first one is {cases[0]}; {self.baseline.path if self.baseline else None}"
+            for cases, does in (
+                (passing, ("passes", "pass")),
+                (others, ("fails differently", "fail differently")),
+            )
+            if cases
+        ]
+
+    def failure_text(self, failure: Assessment) -> str:
+        """Return the message of a failure, or a single line if its causes have been shown often enough."""
+        row, manifest = failure.row, self.options.manifest
+        keys = mistakes_of(row, manifest)
+        if self.options.full_failures or not keys or failure.contradicts_baseline:
+            return failure.text
+        known = [self._shown_causes.setdefault(key, []) for key in keys]
+        if all(len(cases) >= MAX_SHOWN and row["case"] not in cases for cases in known):
+            label = self.target.selector if self.implementation is None else self.implementation.label
+            head = f"{visible(label, 80)} · {row['case']} · {row['step']}: {row['verdict'].upper()}"
+            why = visible(describe_failures(row, manifest), 200)
+            return f"{head}, as {known[0][0]} (same cause: {why})"
+        for cases in known:
+            if row["case"] not in cases and len(cases) < MAX_SHOWN:
+                cases.append(row["case"])
+        return failure.text
 
 
 class ReportError(Exception):

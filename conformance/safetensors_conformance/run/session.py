@@ -1,50 +1,365 @@
-"""One implementation in a run: start it, run its cases, judge the answers, and apply its baseline."""
+"""Run the cases of one implementation, in order, and judge its answers."""
 
 from __future__ import annotations
 
-import datetime as dt
-import platform
 import shlex
 import threading
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Self, TypeAlias, TypeVar
 
-from safetensors_corpus import Case, Manifest, ManifestError
-from safetensors_corpus.judging.verdicts import effect_of, fails
-from safetensors_reference.rules.book import rule_book
-from safetensors_reports.causes.cause import describe_failures, mistakes_of
-from safetensors_reports.known import KnownError
-from safetensors_reports.text import plural, visible
+from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.judging.answer import UNSAFE
+from safetensors_corpus.judging.verdicts import effect_of
+from safetensors_reports.text import visible
 
-from ..implementations.commands import InstallError
 from ..implementations.selectors import Target
-from ..outcome import Implementation, KeptContent
-from ..verdict import (
-    CaseVerdict,
-    Suspicion,
-    explain_failure,
-    judge,
-    judge_choice,
-    only_checks,
-    settle,
-    suspicion_of,
-    wrongly_refused,
-)
-from ..worker.worker import Limits, StartError
-from .baseline import Baseline, load_baseline, name_in_records, overdue_entries
-from .cases import TOO_LARGE, CaseRunner, GivenUpError
+from ..outcome import Implementation, KeptContent, RetryReason, StepResult
+from ..programs.files import Copies, small_files
+from ..verdict import CaseVerdict, Suspicion, judge, only_checks, settle, suspicion_of
+from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, make_worker, retry_alone
+from .budget import cheaper, excesses
 from .heap import content_depends_on_heap
+from .multistep import run_multistep
 
+MAX_IN_FLIGHT = 256
+"""Maximum number of requests in flight, which nearly fills a pipe."""
+BUNDLE_SIZE = 32
+"""Number of requests in a bundle. The process works on them while the harness copies the next inputs."""
+DEATHS_FOR_A_HANG = 10
+"""How many deaths in a row count as one hang, because some readers die on each of up to 92 broken files."""
 MAX_HEAP_CHECKS = 5
 """How many answers with wrong content to check for uninitialised memory in one run, in three processes each.
 """
 
 MAX_RETRIES = 32
 """How many answers to retry in one run because earlier requests may have caused them."""
+
+TOO_LARGE = StepResult("harness-error", "the answer does not fit into the memory of the harness")
+
+
+class StoppedError(Exception):
+    """The run was stopped, so the step in flight has no answer."""
+
+
+class GivenUpError(Exception):
+    """Too many cases in a row hung or died, so the run cannot continue."""
+
+
+@dataclass(frozen=True)
+class GivenFile:
+    """A file given by its path. Its ``kind`` is ``index`` or ``read``."""
+
+    id: str
+    kind: str
+    path: Path
+    size = 0
+    budget: None = None
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        return ("index",) if self.kind == "index" else ("open", "read")
+
+
+Input: TypeAlias = Case | GivenFile
+AnyInput = TypeVar("AnyInput", Case, Input)
+Result = TypeVar("Result")
+
+
+class CaseRunner:
+    """Runs one implementation on inputs. Hangs are retried inside the context manager ``waiting``."""
+
+    def __init__(
+        self,
+        target: Target,
+        limits: Limits | None = None,
+        profile: str | None = None,
+        device: str | None = None,
+        *,
+        max_hangs: int = 0,
+        last_step_only: bool = False,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self.target = target
+        self.limits = limits or Limits()
+        self.profile = profile
+        self.device = device
+        self.stop = stop or threading.Event()
+        self.waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+        self.implementation: Implementation | None = None
+        self._worker = make_worker(target, self.limits, profile, device=device)
+        self._unlimited: Worker | None = None
+        self._savers: list[Worker] = []
+        self._copies = Copies()
+        self._plan: list[Input] = []
+        self._plan_index: dict[str, int] = {}
+        self._steps: dict[str, list[str]] = {}
+        self._sent = 0
+        self._answered: set[str] = set()
+        self._max_hangs = max_hangs
+        self._last_step_only = last_step_only
+        self._consecutive_failures = 0
+        self._last_failed = ""
+        self._recheck_inputs = False
+        self._probe_limits = PROBE_LIMITS.capped_by(self.limits)
+
+    def start(self) -> Implementation:
+        if self.implementation is None:
+            self.implementation = self._worker.start()
+            self._steps.clear()
+        return self.implementation
+
+    def steps(self, item: Input) -> list[str]:
+        if self.implementation is None:
+            return []
+        known = self._steps.get(item.id)
+        if known is None:
+            if isinstance(item, Case):
+                steps = self.implementation.steps_of(item)
+            else:
+                steps = [step for step in item.steps if step in self.implementation.steps]
+            known = self._steps[item.id] = steps[-1:] if self._last_step_only else steps
+        return known
+
+    def plan(self, inputs: Iterable[Input]) -> None:
+        """Announce the order of the inputs, so that their requests can be sent ahead."""
+        self._plan = list(inputs)
+        self._plan_index = {item.id: place for place, item in enumerate(self._plan)}
+
+    def run(
+        self, inputs: Iterable[AnyInput], result: Callable[[AnyInput], Result]
+    ) -> Iterator[tuple[AnyInput, Result]]:
+        """Plan the inputs and yield each of them with its ``result(input)``, until the run ends."""
+        inputs = list(inputs)
+        self.plan(inputs)
+        for item in inputs:
+            try:
+                found = result(item)
+            except StoppedError:
+                return
+            yield item, found
+            if self.stop.is_set():
+                return
+
+    def answers(self, item: Input) -> dict[str, StepResult]:
+        """Run all steps of an input. Raises StartError, GivenUpError and StoppedError."""
+        if self.stop.is_set():
+            raise StoppedError
+        if self._max_hangs and self._consecutive_failures >= self._max_hangs * DEATHS_FOR_A_HANG:
+            raise GivenUpError(
+                f"stopped: too many cases in a row hung or died (the last one was {self._last_failed}); "
+                f"the limit is --max-hangs {self._max_hangs}, or {DEATHS_FOR_A_HANG} times as many "
+                "deaths"
+            )
+        self.start()
+        try:
+            results = self._answers(item)
+        except ManifestError as err:
+            results = dict.fromkeys(self.steps(item), StepResult("harness-error", str(err)))
+        except MemoryError:
+            results = dict.fromkeys(self.steps(item), TOO_LARGE)
+        finally:
+            if isinstance(item, Case):
+                self._copies.release(item)
+        self._answered.add(item.id)
+        ends = {result.outcome for result in results.values()} & UNSAFE
+        self._consecutive_failures = (
+            self._consecutive_failures + (DEATHS_FOR_A_HANG if "hang" in ends else 1) if ends else 0
+        )
+        self._last_failed = item.id
+        return results
+
+    def _answers(self, item: Input) -> dict[str, StepResult]:
+        steps, results = self.steps(item), {}
+        if (
+            self._worker.in_flight <= MAX_IN_FLIGHT // 2
+            and item.id in self._plan_index
+            and is_single_question(item)
+        ):
+            self._send_ahead(self._plan_index[item.id])
+        # An earlier request may have damaged this input, which the check after the steps detects, too. Once
+        # that has happened, also check before the steps, because a reader may hang on the file.
+        if not self._recheck_inputs or not self._input_change(item):
+            for step in steps:
+                result = self._run(item, step, probe_limits=self._probe_limits)
+                bad = result.outcome in UNSAFE or result.retry is not None
+                if bad and not self._input_change(item):
+                    result = self._retry(item, step, result)
+                results[step] = result if item.budget is None else self._within_budget(item, step, result)
+        change = self._input_change(item)
+        self._recheck_inputs = self._recheck_inputs or bool(change)
+        return {step: self._retry_on_new_copy(item, step, change) for step in steps} if change else results
+
+    def _send_ahead(self, place: int) -> None:
+        self._sent = max(self._sent, place) if self._worker.in_flight else place
+        requests: list[Request] = []
+        while self._sent < len(self._plan) and len(requests) + self._worker.in_flight < MAX_IN_FLIGHT:
+            if len(requests) >= BUNDLE_SIZE:
+                self._worker.send_ahead(requests)
+                requests.clear()
+            coming = self._plan[self._sent]
+            if coming.id in self._answered or not is_single_question(coming):
+                break
+            try:
+                path = self._path(coming)
+            except ManifestError:
+                break  # reported when this input is run
+            requests += [Request(step, path) for step in self.steps(coming)]
+            self._sent += 1
+        if requests:
+            self._worker.send_ahead(requests)
+
+    def _path(self, item: Input) -> str:
+        return self._copies.path(item) if isinstance(item, Case) else str(item.path)
+
+    def _input_change(self, item: Input) -> str:
+        return self._copies.change(item) if isinstance(item, Case) else ""
+
+    def _retry_on_new_copy(self, item: Input, step: str, change: str) -> StepResult:
+        """Retry a step on a new copy in a fresh process to see whether it changes that copy, too."""
+        assert isinstance(item, Case)
+        self._copies.discard(item)
+        self._path(item)  # before renewing the worker, because this raises if the file cannot be copied
+        self._worker_for(item).renew()
+        result = self._within_budget(item, step, self._run(item, step))
+        own = self._input_change(item)
+        if own:
+            return replace(result, changed=own)
+        note = f"{change} while the program worked on other files; repeated with a new copy"
+        return replace(result, message=f"{result.message}; {note}".lstrip("; "))
+
+    def _run(
+        self, item: Input, step: str, *, unlimited: bool = False, probe_limits: Limits | None = None
+    ) -> StepResult:
+        if self.stop.is_set():
+            raise StoppedError
+        worker = self._worker_for(item, unlimited=unlimited)
+        measure = item.budget is not None
+        if not isinstance(item, Case) or (item.action is None and step in ("open", "read", "device")):
+            more = {"summary": True} if counts_only(item) else None
+            result = worker.ask(step, self._path(item), more, measure=measure, limits=probe_limits)
+        else:
+            case = self._copies.shown(item)
+            if case.kind == "repeated":
+                worker.renew()  # what an earlier case has left behind must not reach a limit now
+            result = run_multistep(
+                worker, replace(case, steps=(step,)), probe_limits, measure=measure, rivals=self._rivals
+            )
+        result = result.reworded(self._copies.without_own_path)
+        if self.stop.is_set():  # the signal handler killed the process
+            raise StoppedError
+        return result
+
+    def _retry(self, item: Input, step: str, first: StepResult) -> StepResult:
+        second = self._retry_alone(item, step, first)
+        # Only the retry of a hang gets more time, and only the retry of a failed reservation gets more
+        # address space.
+        needs_time = second.outcome == "hang" and first.outcome != "hang"
+        needs_space = (
+            first.retry is not RetryReason.ADDRESS_SPACE and second.retry is RetryReason.ADDRESS_SPACE
+        )
+        if needs_time or needs_space:
+            second = self._retry_alone(item, step, second)
+        if (
+            self._probe_limits is None
+            or second.outcome in UNSAFE
+            or first.retry is not RetryReason.PROBE_LIMIT
+        ):
+            return second
+        # This reader needs more than others, and each unnecessary retry costs a process start.
+        seconds, memory = 2 * self._probe_limits.seconds, 2 * self._probe_limits.memory_bytes
+        self._probe_limits = replace(self._probe_limits, seconds=seconds, memory_bytes=memory).capped_by(
+            self.limits
+        )
+        if second.wall_ms <= self.limits.seconds * 1000:
+            return second
+        note = (
+            f"no answer within {self.limits.seconds:g} s, but an answer after {second.wall_ms / 1000:.0f} s "
+            "when run alone"
+        )
+        return replace(second, message=f"{second.message}; {note}".lstrip("; "))
+
+    def _retry_alone(self, item: Input, step: str, first: StepResult) -> StepResult:
+        unlimited = first.retry is RetryReason.ADDRESS_SPACE
+        worker = self._worker_for(item, unlimited=unlimited)
+        with self.waiting() if first.outcome == "hang" else nullcontext():
+            return retry_alone(worker, lambda: self._run(item, step, unlimited=unlimited), first)
+
+    def _within_budget(self, item: Input, step: str, first: StepResult) -> StepResult:
+        """Report that a case exceeded its budget only if it does so again when it runs alone.
+
+        The case runs alone in a fresh process that has first read two small files.
+        """
+        result = within_budget(item, first)
+        if not result.over_budget:
+            return result
+        worker = self._worker_for(item)
+        worker.renew()
+        warm_up(worker, step)
+        second = self._run(item, step)
+        clean = second.outcome not in (*UNSAFE, "harness-error")
+        return within_budget(item, cheaper(first, second) if clean else first)
+
+    def renew(self, item: Input) -> None:
+        """Have a fresh process answer the next request about an input of this size."""
+        self._worker_for(item).renew()
+
+    @contextmanager
+    def copy_of(self, case: Case) -> Iterator[Case]:
+        """Provide the case with its copied input for the duration of the block. Raises ManifestError."""
+        try:
+            yield self._copies.shown(case)
+        finally:
+            self._copies.release(case)
+
+    def _worker_for(self, item: Input, *, unlimited: bool = False) -> Worker:
+        if not unlimited and item.size < self.limits.memory_bytes:
+            return self._worker
+        if self._unlimited is None:
+            self._unlimited = make_worker(
+                self.target, self.limits, self.profile, device=self.device, unlimited_address_space=True
+            )
+        return self._unlimited
+
+    def _rivals(self, count: int) -> list[Worker]:
+        while len(self._savers) < count:
+            self._savers.append(make_worker(self.target, self.limits, self.profile, device=self.device))
+            self._savers[-1].start()
+        return self._savers[:count]
+
+    def close(self) -> None:
+        with ExitStack() as stack:
+            stack.callback(self._copies.close)
+            for worker in (self._worker, self._unlimited, *self._savers):
+                if worker is not None:
+                    stack.callback(worker.close)
+
+
+def is_single_question(item: Input) -> bool:
+    """Return whether an input is a single request on an existing file, without measurements."""
+    if not isinstance(item, Case):
+        return True
+    return item.kind == "read" and item.action is None and item.budget is None and not counts_only(item)
+
+
+def counts_only(item: Input) -> bool:
+    """Return whether a case checks only the number of tensors, so answers need not list them."""
+    return isinstance(item, Case) and item.counted
+
+
+def within_budget(item: Input, result: StepResult) -> StepResult:
+    if item.budget is None or result.outcome in UNSAFE or result.outcome == "harness-error":
+        return result
+    return replace(result, over_budget=excesses(item.budget, result))
+
+
+def warm_up(worker: Worker, step: str) -> None:
+    """Run the step on two small files. If the step needs more than a file, run ``read`` instead."""
+    with small_files() as paths:
+        for path in paths:
+            worker.ask(step if step in ("open", "read") else "read", path)
 
 
 class Session:
@@ -145,113 +460,6 @@ class Session:
         self.close()
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """Settings of a run.
-
-    The run ends after ``max_hangs`` hangs in a row, or ten times as many deaths; 0 means no limit.
-    """
-
-    manifest: Manifest
-    profile: str | None = None
-    limits: Limits = field(default_factory=Limits)
-    baseline: Path | None = None
-    use_baseline: bool = True
-    smoke: bool = True
-    strict: bool = False
-    heavy: bool = False
-    device: str | None = None
-    max_hangs: int = 0
-    report: Path | None = None
-    full_failures: bool = False
-    stop: threading.Event = field(default_factory=threading.Event)
-
-
-def scope(implementation: Implementation, manifest: Manifest, *, heavy: bool) -> tuple[int, dict[str, int]]:
-    """Return the number of cases to run, and a count of the omitted cases by area, kind or "heavy"."""
-    chosen, left_out = 0, Counter[str]()
-    for case in manifest.cases:
-        if not implementation.steps_of(case):
-            left_out[case.kind if case.kind != "read" else case.area] += 1
-        elif case.heavy and not heavy:
-            left_out["heavy"] += 1
-        else:
-            chosen += 1
-    return chosen, dict(sorted(left_out.items()))
-
-
-def header_row(implementation: Implementation, options: RunOptions, baseline: str | None) -> dict[str, Any]:
-    manifest, limits = options.manifest, options.limits
-    cases, left_out = scope(implementation, manifest, heavy=options.heavy)
-    return {
-        "type": "header",
-        "record": 1,
-        "suite": version("safetensors-conformance"),
-        "implementation": {
-            "selector": implementation.selector,
-            "name": implementation.name,
-            "version": implementation.version,
-            "language": implementation.language,
-            "steps": list(implementation.steps),
-            "areas": sorted(implementation.areas),
-            "lacks": sorted(implementation.lacks),
-        },
-        "corpus": {
-            "version": manifest.version,
-            "digest": manifest.digest,
-            "cases": cases,
-            "left_out": left_out,
-        },
-        "profile": options.profile,
-        **({} if options.device is None else {"device": options.device}),
-        "limits": {"time_s": limits.seconds, "memory_bytes": limits.memory_bytes},
-        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "baseline": baseline,
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-    }
-
-
-def result_rows(verdict: CaseVerdict) -> list[dict[str, Any]]:
-    return [result_row(verdict, step, expected_failure=False) for step in verdict.steps]
-
-
-def result_row(verdict: CaseVerdict, step: str, expected_failure: bool) -> dict[str, Any]:
-    judged = verdict.steps[step]
-    result, case = judged.result, verdict.case
-    checks = {"checks": [check._asdict() for check in result.checks]} if step == "device" else {}
-    worst = judged.failures[0] if judged.failures else None
-    return {
-        "case": case.id,
-        "step": step,
-        "outcome": result.outcome,
-        "verdict": judged.verdict,
-        "level": case.level,
-        "importance": case.importance,
-        "rules": list(case.rules),
-        "rule": (worst.rule or None) if worst is not None else None,
-        "basis": worst.basis if worst is not None else None,
-        "failures": [asdict(failure) for failure in judged.failures],
-        "choice": case.choice,
-        "options": list(judged.options),
-        "expected_failure": expected_failure,
-        "detail": judged.detail,
-        "message": result.message,
-        "exception": result.exception,
-        "documented": result.documented,
-        "wall_ms": result.wall_ms,
-        "cpu_ms": result.cpu_ms,
-        "peak_bytes": result.peak_bytes,
-        "noise": result.noise,
-        "content": result.content,
-        **checks,
-    }
-
-
-MAX_SHOWN = 3
-"""How many cases with the same cause to show in full. Each further case gets one line."""
-
-
 def smoke(session: Session, cases: Iterable[Case]) -> str | None:
     """Run the smoke cases, which reveal a broken adapter. Return the problem, or None. Raises StartError."""
     wrong: dict[str, list[str]] = {}
@@ -294,187 +502,3 @@ def smoke(session: Session, cases: Iterable[Case]) -> str | None:
             "if the mistake is in the program under test, run everything with --no-smoke",
         ]
     )
-
-
-@dataclass(frozen=True)
-class Assessment:
-    """What a step's verdict means for the run. ``row`` is the result in the format of run records."""
-
-    status: Literal["fine", "expected", "failed"]
-    row: dict[str, Any]
-    text: str = ""
-    contradicts_baseline: bool = False
-
-
-class ImplementationRun:
-    """A session with its smoke check and baseline. ``problem`` says why the implementation cannot run."""
-
-    def __init__(self, target: Target, options: RunOptions) -> None:
-        self.target = target
-        self.options = options
-        self.session = Session(
-            CaseRunner(
-                target,
-                options.limits,
-                options.profile,
-                options.device,
-                max_hangs=options.max_hangs,
-                stop=options.stop,
-            )
-        )
-        self.implementation: Implementation | None = None
-        self.problem: str | None = None
-        self.baseline: Baseline | None = None
-        self.baseline_error: str | None = None
-        self.header: dict[str, Any] | None = None
-        self._shown_causes: dict[tuple[str, ...], list[str]] = {}
-        try:
-            target.prepare()
-            self.implementation = self._start()
-            if options.use_baseline:
-                self._load_baseline(self.implementation)
-            baseline = None if self.baseline is None else name_in_records(self.baseline.path)
-            self.header = header_row(self.implementation, options, baseline)
-            if options.smoke:
-                self.problem = smoke(self.session, options.manifest.cases)
-        except (StartError, InstallError, GivenUpError) as err:
-            self.problem = str(err)
-        except BaseException:
-            self.close()
-            raise
-
-    def _start(self) -> Implementation:
-        implementation = self.session.start()
-        if not implementation.steps:
-            how = (
-                "only loads onto devices; specify one: --device cuda:0"
-                if implementation.loads
-                else "only fetches files from servers; a sandbox needs --sandbox-net for that"
-            )
-            raise StartError(f"{self.target.selector!r} {how}")
-        return implementation
-
-    def _load_baseline(self, implementation: Implementation) -> None:
-        path = self.options.baseline or self.target.baseline
-        if self.options.baseline is None and not path.exists():
-            return
-        try:
-            self.baseline = load_baseline(
-                path, implementation.version, self.options.profile, self.options.device
-            )
-        except KnownError as err:
-            self.baseline_error = str(err)
-
-    def baseline_complaint(self) -> str | None:
-        """Return why the baseline fails the run: it is unusable, stale, or overdue for review."""
-        if self.baseline is None:
-            return self.baseline_error
-        stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
-        if stale:
-            return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
-        late = overdue_entries(self.baseline, dt.datetime.now(dt.UTC).date())
-        if late:
-            return (
-                f"baseline {self.baseline.path}: review is overdue for {', '.join(e.case for e in late[:5])}"
-            )
-        return None
-
-    def choice_complaint(self, row: Mapping[str, str]) -> str:
-        known = self.baseline.inconsistent if self.baseline is not None else ()
-        if row["verdict"] == "choice-inconsistent" and row["choice"] not in known:
-            return f"{self.target.selector} · {row['choice']}: CHOICE-INCONSISTENT\n  {row['detail']}"
-        if self.baseline is None or row["choice"] not in known or row["verdict"] == "choice-inconsistent":
-            return ""
-        return (
-            f"{row['choice']}: the answers no longer contradict each other; remove it from 'inconsistent' in "
-            f"{self.baseline.path}"
-        )
-
-    def verdict(self, case: Case) -> CaseVerdict:
-        """Run and judge a case once. Raises StartError, StoppedError and GivenUpError."""
-        try:
-            return self.session.judge(case)
-        except GivenUpError as err:
-            self.problem = str(err)
-            raise
-
-    def choices(self, cases: Iterable[Case]) -> dict[str, list[Case]]:
-        """Map each choice that the profile leaves open to those of its cases that can run."""
-        of_choice: dict[str, list[Case]] = {}
-        for case in cases:
-            if case.choice and self.session.runner.steps(case):
-                of_choice.setdefault(case.choice, []).append(case)
-        profile = self.options.profile
-        return {
-            choice.id: of_choice[choice.id]
-            for choice in rule_book().choices.values()
-            if choice.id in of_choice and choice.expected(profile) is None
-        }
-
-    def choice_row(self, choice: str, cases: Sequence[Case]) -> dict[str, str]:
-        """Judge a choice. ``cases`` must include the cases of other rules that may cause a rejection."""
-        verdicts = [self.verdict(case) for case in self.choices(cases)[choice]]
-        others = {rule for one in verdicts for rule in one.case.rules[1:]}
-        related = [case for case in cases if case.rules[0] in others and self.session.runner.steps(case)]
-        refused = wrongly_refused(map(self.verdict, related))
-        verdict, detail = judge_choice(choice, verdicts, refused)
-        return {"choice": choice, "verdict": verdict, "detail": detail}
-
-    def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
-        case, judged = verdict.case, verdict.steps[step]
-        entry = None if self.baseline is None else self.baseline.find(case.id)
-        listed = None if entry is None else entry.steps.get(step)
-        row = result_row(verdict, step, expected_failure=listed == judged.verdict)
-        if entry is not None and listed == judged.verdict:
-            about = ", ".join(text for text in (entry.why, entry.issue) if text)
-            return Assessment("expected", row, f"known failure, {listed}: {about or 'no reason given'}")
-        if self.baseline is not None and listed is not None:
-            what = "passes now" if judged.verdict == "pass" else f"is {judged.verdict} now"
-            text = (
-                f"{case.id} · {step}: the baseline lists {listed}, but it {what}\n"
-                f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
-            )
-            return Assessment("failed", row, text, contradicts_baseline=True)
-        if fails(judged.verdict, strict=self.options.strict):
-            profile, device = self.options.profile, self.options.device
-            implementation, stderr = self.session.start(), judged.result.stderr
-            text = explain_failure(implementation, case, row, profile, device, stderr=stderr)
-            return Assessment("failed", row, text)
-        return Assessment("fine", row)
-
-    def close(self) -> None:
-        self.session.close()
-
-    def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
-        verdicts: dict[str, set[str]] = {}
-        for one in wrong:
-            if one.contradicts_baseline:
-                verdicts.setdefault(one.row["case"], set()).add(one.row["verdict"])
-        passing = [case for case, found in verdicts.items() if found == {"pass"}]
-        others = [case for case in verdicts if case not in passing]
-        return [
-            f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now; the "
-            f"first one is {cases[0]}; {self.baseline.path if self.baseline else None}"
-            for cases, does in (
-                (passing, ("passes", "pass")),
-                (others, ("fails differently", "fail differently")),
-            )
-            if cases
-        ]
-
-    def failure_text(self, failure: Assessment) -> str:
-        """Return the message of a failure, or a single line if its causes have been shown often enough."""
-        row, manifest = failure.row, self.options.manifest
-        keys = mistakes_of(row, manifest)
-        if self.options.full_failures or not keys or failure.contradicts_baseline:
-            return failure.text
-        known = [self._shown_causes.setdefault(key, []) for key in keys]
-        if all(len(cases) >= MAX_SHOWN and row["case"] not in cases for cases in known):
-            label = self.target.selector if self.implementation is None else self.implementation.label
-            head = f"{visible(label, 80)} · {row['case']} · {row['step']}: {row['verdict'].upper()}"
-            why = visible(describe_failures(row, manifest), 200)
-            return f"{head}, as {known[0][0]} (same cause: {why})"
-        for cases in known:
-            if row["case"] not in cases and len(cases) < MAX_SHOWN:
-                cases.append(row["case"])
-        return failure.text

@@ -13,7 +13,7 @@ from typing import Any, Self
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.outcome import Implementation, StepResult
 from safetensors_conformance.programs.sandbox import run_folder
-from safetensors_conformance.run.cases import run_multistep
+from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.verdict import StepVerdict, judge
 from safetensors_conformance.worker.worker import Limits, Request, Worker, make_worker
 from safetensors_corpus.author.file import tensor_row

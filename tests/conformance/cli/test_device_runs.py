@@ -15,8 +15,7 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.options import is_device
 from safetensors_conformance.outcome import STEPS
 from safetensors_conformance.run.baseline import failing_steps, load_baseline, update
-from safetensors_conformance.run.driver import ImplementationResults
-from safetensors_conformance.run.session import ImplementationRun, RunOptions
+from safetensors_conformance.run.driver import ImplementationResults, ImplementationRun, RunOptions
 from safetensors_corpus import load_manifest
 from safetensors_reports.known import KnownError
 from safetensors_reports.record.device_checks import CHECKS

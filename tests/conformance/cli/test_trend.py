@@ -15,7 +15,7 @@ from safetensors_conformance.cli.trend import notes_of, trend
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.environment import Environment
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.run.session import header_row
+from safetensors_conformance.run.driver import header_row
 from safetensors_reports.history.trend import KnownBug
 from safetensors_reports.record.file import read_record
 

@@ -13,8 +13,8 @@ import pytest
 
 from safetensors_conformance.implementations.descriptor import HERE
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import ImplementationRun, RunOptions, Session, smoke
+from safetensors_conformance.run.driver import ImplementationRun, RunOptions
+from safetensors_conformance.run.session import CaseRunner, Session, smoke
 from safetensors_conformance.worker.worker import Limits, make_worker
 
 from ..support import committed

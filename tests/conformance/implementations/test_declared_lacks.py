@@ -14,8 +14,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.implementations.support import lacking
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 

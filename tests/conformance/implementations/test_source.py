@@ -23,8 +23,7 @@ from safetensors_conformance.implementations.environment import Environment, mak
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.outcome import Implementation
 from safetensors_conformance.programs.sandbox import SandboxError
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import REPOSITORY, TRIGGER, cases

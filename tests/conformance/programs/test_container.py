@@ -10,8 +10,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
 from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, Sandbox
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 

@@ -22,7 +22,8 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import RetryReason, StepResult
 from safetensors_conformance.programs import launcher, process
-from safetensors_conformance.run.cases import run_multistep, warm_up
+from safetensors_conformance.run.multistep import run_multistep
+from safetensors_conformance.run.session import warm_up
 from safetensors_conformance.worker import worker
 from safetensors_conformance.worker.worker import (
     ExitWorker,

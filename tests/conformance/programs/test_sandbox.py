@@ -19,8 +19,7 @@ from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, SandboxError, ensure_run_folder
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, manifest

@@ -17,8 +17,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.programs import process
 from safetensors_conformance.run import budget
 from safetensors_conformance.run.budget import HEAD_ROOM, cheaper, excesses, machine_factor
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 

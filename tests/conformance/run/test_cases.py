@@ -15,19 +15,19 @@ import pytest
 from safetensors_conformance import verdict as judging
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import Implementation, RetryReason, StepResult
-from safetensors_conformance.run import cases as running
-from safetensors_conformance.run.cases import (
+from safetensors_conformance.run import session as running
+from safetensors_conformance.run.session import (
     DEATHS_FOR_A_HANG,
     CaseRunner,
     GivenFile,
     GivenUpError,
     Input,
+    Session,
     StoppedError,
     counts_only,
     is_single_question,
     within_budget,
 )
-from safetensors_conformance.run.session import Session
 from safetensors_conformance.worker.worker import PROBE_LIMITS, Limits, Request
 from safetensors_corpus.judging.answer import Outcome
 

@@ -20,9 +20,8 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
-from safetensors_conformance.run import cases as runner
-from safetensors_conformance.run.driver import ReportError, Run
-from safetensors_conformance.run.session import RunOptions
+from safetensors_conformance.run import session as runner
+from safetensors_conformance.run.driver import ReportError, Run, RunOptions
 from safetensors_reports.record.file import RecordWriter, read_record
 
 from ..support import QUICK, REPOSITORY, STC, TRIGGER, all_end, committed, fake

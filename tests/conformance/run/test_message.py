@@ -13,7 +13,7 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.baseline import Baseline
-from safetensors_conformance.run.session import MAX_SHOWN, Assessment, ImplementationRun, RunOptions
+from safetensors_conformance.run.driver import MAX_SHOWN, Assessment, ImplementationRun, RunOptions
 from safetensors_conformance.verdict import judge
 from safetensors_reports.known import ExpectedFailure
 

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.sandbox import Sandbox
-from safetensors_conformance.run import cases as runner
-from safetensors_conformance.run.cases import SHOWN_URL, CaseRunner
-from safetensors_conformance.run.session import Session, smoke
+from safetensors_conformance.run import session as runner
+from safetensors_conformance.run.multistep import SHOWN_URL
+from safetensors_conformance.run.session import CaseRunner, Session, smoke
 from safetensors_conformance.verdict import CaseVerdict, StepVerdict
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, Request, make_worker

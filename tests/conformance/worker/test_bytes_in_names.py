@@ -13,8 +13,7 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.report import report as report_command
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.verdict import CaseVerdict
 from safetensors_conformance.worker.protocol import parse_line, parse_run
 from safetensors_conformance.worker.worker import Limits, make_worker

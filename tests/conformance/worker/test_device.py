@@ -13,9 +13,8 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session, result_row, smoke
-from safetensors_conformance.verdict import StepVerdict, explain_failure, only_checks
+from safetensors_conformance.run.session import CaseRunner, Session, smoke
+from safetensors_conformance.verdict import StepVerdict, explain_failure, only_checks, result_row
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import Case

@@ -23,8 +23,8 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT, StepResult
 from safetensors_conformance.programs import process
 from safetensors_conformance.programs.process import STRETCH_FACTOR
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session, result_row
+from safetensors_conformance.run.session import CaseRunner, Session
+from safetensors_conformance.verdict import result_row
 from safetensors_conformance.worker.worker import Limits, make_worker
 from safetensors_corpus import Case, load_manifest
 from safetensors_corpus.document import read_document

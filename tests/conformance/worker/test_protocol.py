@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from safetensors_conformance.outcome import Implementation
 from safetensors_conformance.protocol_check.conversation import SCHEMA
-from safetensors_conformance.run.session import result_row
-from safetensors_conformance.verdict import judge
+from safetensors_conformance.verdict import judge, result_row
 from safetensors_conformance.worker.protocol import (
     MAX_VALUES,
     ProtocolError,

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.cases import CaseRunner
-from safetensors_conformance.run.session import Session
+from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 

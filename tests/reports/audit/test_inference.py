@@ -19,7 +19,7 @@ from msgspec import to_builtins
 from safetensors_conformance.cli.report import report as command
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.outcome import Implementation
-from safetensors_conformance.run.session import scope
+from safetensors_conformance.run.driver import scope
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.document import Document
 from safetensors_corpus.judging.judge import Failure
