@@ -1,4 +1,4 @@
-"""The driver of a run, for the pytest plugin and ``stc run``: implementations, baselines, results and report."""
+"""The driver of a run, for pytest and ``stc run``: implementations, baselines, results and report."""
 
 from __future__ import annotations
 
