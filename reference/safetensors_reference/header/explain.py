@@ -19,12 +19,11 @@ from ..rules.errors import AccessError, InvalidError
 from ..rules.faults import Fault, Likeness, quote, shown
 from ..source import Source, SourceLike, open_source
 from ..text import plural
-from .entries import Entries, Entry, EntryReader, Ranges, Tensors
+from .entries import Entries, Entry, EntryReader, Names, Ranges, Tensors
 from .json_text import Abandon, JsonReader, Node, TooDeep, find_not_utf8, unfinished
 from .layout import Range, check_layout
 from .likeness import find_likeness
 from .model import Header
-from .texts import Names
 
 RESERVED = "__metadata__"
 FAULT_LIMIT = 10_000

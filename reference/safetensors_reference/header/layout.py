@@ -13,7 +13,7 @@ from ..text import plural
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from .texts import Integers
+    from .json_text import Integers
 
 
 class Range(NamedTuple):
