@@ -19,8 +19,7 @@ from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import Fault, JsonPath, quote, shorten
 from ..text import plural
 from .json_text import BLOCK, Integers, Long, Node, plain_integer, whole_number
-from .layout import Range, show_shape
-from .model import Rows, TensorInfo
+from .model import Range, Rows, TensorInfo, show_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
