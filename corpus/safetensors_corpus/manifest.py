@@ -271,14 +271,14 @@ class Case(CaseRow):
 _MADE: dict[str, Path] = {}
 
 
-def create(path: Path | str) -> int:
+def _create(path: Path | str) -> int:
     """Open a file for writing in a folder to which a running program could add links or FIFOs."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
 
 def _write(path: Path | str, data: bytes) -> None:
-    left, made = memoryview(data), create(path)
+    left, made = memoryview(data), _create(path)
     try:  # for thousands of files, os.write is faster than a file object
         while left:
             left = left[os.write(made, left) :]
@@ -291,7 +291,7 @@ def _make_parts(
 ) -> None:
     # The size of the parts was already checked when the manifest was read.
     try:
-        with os.fdopen(create(target), "wb") as file:
+        with os.fdopen(_create(target), "wb") as file:
             made = recipe.write(parts, file)
     except OSError as err:
         raise ManifestError(f"input of {case} ({size:,} bytes) cannot be created: {err}") from err

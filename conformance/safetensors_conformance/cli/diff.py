@@ -137,7 +137,7 @@ def diff(
       stc diff --impl reference --impl mylib --triage known.toml --report out
 
     Each disagreement has a signature, which combines the fault in the input with each implementation's answer
-    and leaves out versions. The fault consists of the strict reference's fault codes or, if it finds none, of
+    and leaves out versions. The fault is given by the strict reference's fault codes or, if it finds none, by
     the case's rule. A signature in the triage file does not count until its review_by date.
 
     \b

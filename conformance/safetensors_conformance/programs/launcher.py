@@ -84,7 +84,7 @@ def checked_names(names: Iterable[str]) -> tuple[str, ...]:
                 f"{name.partition('=')[0]!r}: give only the name of a variable that is set, without a value"
             )
         if name not in os.environ:
-            raise ValueError(f"{name}: this variable does not exist; set it for this command")
+            raise ValueError(f"{name}: this variable is not set; set it for this command")
     return distinct
 
 

@@ -132,7 +132,7 @@ class Conversation:
         except MemoryLimitError:
             raise BreachError(f"the program used more than {MEMORY_BYTES >> 30} GiB of memory") from None
         except EndlessLineError:
-            raise BreachError("the program wrote a line that does not end") from None
+            raise BreachError("the program wrote a line without a line feed at the end") from None
 
     def _keep_noise(self, line: bytes) -> None:
         self.noise.append(line)

@@ -38,7 +38,7 @@ from .common import (
 )
 @click.option("--rule", metavar="RULE", help="Select cases that test this rule, such as OFF-07.")
 @click.option("--choice", metavar="CHOICE", help="Select cases that test this choice.")
-@click.option("--level", type=click.Choice(["must", "should", "may"]), help="Select cases of this level.")
+@click.option("--level", type=click.Choice(["must", "should", "may"]), help="Select cases with this level.")
 @click.option(
     "--heavy/--no-heavy",
     default=None,

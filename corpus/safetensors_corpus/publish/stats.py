@@ -17,7 +17,7 @@ SIDES = ("accept", "reject")
 
 @dataclass(frozen=True)
 class RuleCoverage:
-    """The sides of a rule that active cases cover under any option, and ``reasons`` for missing sides."""
+    """The sides of a rule that active cases cover under any option. ``reasons`` explains missing sides."""
 
     id: str
     level: str

@@ -1,1 +1,1 @@
-"""The grammar describes valid files and files with deliberate faults as trees, and mutates them."""
+"""Valid files and files with deliberate faults as trees, and mutations of these trees."""

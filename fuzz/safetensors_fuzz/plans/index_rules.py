@@ -97,7 +97,7 @@ def _append_to_name(p: IndexParts, junk: bytes) -> bytes:
 
 def _comma_in_map(p: IndexParts) -> str:
     if not p.pairs:
-        raise PlanError("the map has no member that a comma could follow")
+        raise PlanError("the map is empty, so no comma can follow a member")
     return p.whole().replace(p.map(), p.map()[:-1] + ",}")
 
 

@@ -97,7 +97,7 @@ def _add_own(out: Plan, name: Any, dtype: str, shape: list[int], size: int, **mo
 
 
 def _guarded(rng: Dice, out: Plan) -> bool:
-    """Decide whether to put foreign memory around a storage. Repeated bytes would hide this memory."""
+    """Decide whether to put foreign memory around a storage. Repeated bytes would hide a saved part of it."""
     guard = rng.random() < 0.7 and not any(s["fill"] for s in out["storages"].values())
     if guard and "no-foreign-bytes" not in out["properties"]:
         out["properties"].append("no-foreign-bytes")

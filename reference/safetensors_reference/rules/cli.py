@@ -33,7 +33,7 @@ def rules() -> None:
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write the pages to.  [default: docs/ of the project]",
+    help="Folder to write the pages to.  [default: the project's docs/]",
 )
 def build(check: bool, output: Path | None) -> None:
     """Write rules.md, disputed.md and header.schema.json. The output is the same on every run.

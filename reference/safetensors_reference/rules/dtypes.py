@@ -1,4 +1,7 @@
-"""The dtype table: dtype codes, their widths and their array types (DTY-01 and DTY-05)."""
+"""The dtype table: dtype codes, their widths and their array types (DTY-01 and DTY-05).
+
+docs/add-a-rule.md lists every other place that a new dtype changes, under "Add a dtype".
+"""
 
 from __future__ import annotations
 

@@ -217,8 +217,7 @@ def shared_groups(memory_regions: Iterable[MemoryRegion]) -> list[list[MemoryReg
 
 
 def regions_overlap(a: MemoryRegion, b: MemoryRegion) -> bool:
-    if a.device != b.device or a.end <= b.address or b.end <= a.address:
-        return False
+    """Return whether two regions of one device share bytes, given that their first and last bytes overlap."""
     if a.dense and b.dense:
         return True
     try:

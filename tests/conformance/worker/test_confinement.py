@@ -127,7 +127,7 @@ def test_a_target_that_imports_what_it_tests_gets_the_same() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("NO_SUCH_NAME", "NO_SUCH_NAME: this variable does not exist; set it for this command"),
+        ("NO_SUCH_NAME", "NO_SUCH_NAME: this variable is not set; set it for this command"),
         ("HF_TOKEN=secret", "'HF_TOKEN': give only the name of a variable that is set, without a value"),
         ("", "'': give only the name of a variable"),
     ],

@@ -48,7 +48,7 @@ def cases() -> list[Case]:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.by_day(9)
+@pytest.mark.by_day(10)
 @pytest.mark.parametrize(
     ("selector", "outcome", "words"),
     [
@@ -72,9 +72,9 @@ def cases() -> list[Case]:
         (stdio("many-values"), "harness-error", "values, which is more than 500,000"),
         (stdio("no-json"), "harness-error", "not valid JSON (JSONDecodeError): "),
         (stdio("no-utf-8"), "reject", "caf\\xe9"),
-        (stdio("closes-stdout"), "crash", "closed its standard output"),
         (stdio("reserves"), "accept", ""),
         (by_exit("hang"), "hang", "killed"),
+        (stdio("closes-stdout"), "crash", "closed its standard output"),
         (by_exit("abort"), "crash", "SIGABRT"),
         (by_exit("status-3"), "crash", "exit status 3"),
         (by_exit("status-127"), "harness-error", "127"),

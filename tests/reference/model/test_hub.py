@@ -13,7 +13,6 @@ from huggingface_hub import (
     load_torch_model,
     save_torch_state_dict,
     split_state_dict_into_shards_factory,
-    split_torch_state_dict_into_shards,
 )
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
@@ -54,16 +53,6 @@ def test_saved_models_of_the_hub_library_have_no_faults(tmp_path: Path, limit: i
     metadata = json.loads((tmp_path / INDEX).read_bytes())["metadata"]
     assert header.metadata == metadata
     assert header.total_size == metadata["total_size"]
-
-
-def test_the_index_of_the_split_that_its_documentation_shows_has_no_faults(tmp_path: Path) -> None:
-    state = {f"layer.{n}": torch.full((n,), float(n), dtype=torch.bfloat16) for n in range(12)}
-    split = split_torch_state_dict_into_shards(state, max_shard_size=30)
-    for filename, names in split.filename_to_tensors.items():
-        save_torch({n: state[n] for n in names}, tmp_path / filename, metadata={"format": "pt"})
-    index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
-    (tmp_path / INDEX).write_text(json.dumps(index, indent=2))
-    assert explain_index(tmp_path / INDEX).faults == []
 
 
 def hub_split(tensors: dict[str, Any], limit: int) -> Any:

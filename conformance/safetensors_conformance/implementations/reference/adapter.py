@@ -58,7 +58,7 @@ class OverFsspec(Strict):
 
 @marked
 class Reference(Strict):
-    """The explaining reader and the writer."""
+    """The reader that explains faults, and the writer."""
 
     def __init__(self) -> None:
         super().__init__()

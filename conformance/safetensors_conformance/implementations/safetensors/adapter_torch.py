@@ -14,7 +14,7 @@ from stc_host.library import Held, call, each, item, marked, opened
 
 
 class Torch:
-    """Base class of all entry points with torch."""
+    """Base class of all entry points that use torch."""
 
     rejects = (safetensors.SafetensorError,)
     lacks: tuple[str, ...] = torch_rows.LACKS
