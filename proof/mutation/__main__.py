@@ -54,8 +54,8 @@ def mutants(check: bool, write: bool, modules: tuple[str, ...], name: str | None
     \b
     Examples:
       python -m proof.mutation --write
-      python -m proof.mutation --module header.layout
-      python -m proof.mutation --name header.layout:check_layout:compare:2
+      python -m proof.mutation --module header.explain
+      python -m proof.mutation --name header.explain:check_layout:compare:2
     """
     if (check or write) and (modules or name):
         raise click.UsageError("--check and --write need all mutants; leave out --module and --name")

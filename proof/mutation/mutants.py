@@ -86,8 +86,8 @@ class Mutant:
 def mutants_of(sources: Mapping[str, str], skip: Mapping[str, Collection[str]] | None = None) -> list[Mutant]:
     """Return all mutants of some modules that belong together, given as name -> source text.
 
-    ``skip`` names the functions and classes to leave unchanged, by module and qualified name; ``*`` means
-    all.
+    ``skip`` names the functions, classes and constants to leave unchanged, by module and qualified name;
+    ``*`` means all functions and classes.
     """
     trees = {name: ast.parse(text) for name, text in sources.items()}
     silent = silent_nodes(trees.values())
@@ -127,10 +127,12 @@ class _Walk:
         inner = where
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             inner = node.name if where == "-" else f"{where}.{node.name}"
-            if inner in self._skip or "*" in self._skip:
+            if "*" in self._skip:
                 return
         elif place.parent is self._tree:
             inner = _assigned_name(node) or where
+        if inner in self._skip:
+            return
         found: Iterator[tuple[str, ast.AST]] = iter(())
         if isinstance(node, ast.expr):
             found = variants(node, place.parent)

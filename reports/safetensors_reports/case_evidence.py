@@ -15,7 +15,7 @@ from safetensors_corpus import Case, Manifest, ManifestError
 from safetensors_corpus.judging.verdicts import fails
 from safetensors_corpus.typed import Count
 from safetensors_reference import Fault, explain, rule_book
-from safetensors_reference.header.layout import draw_layout
+from safetensors_reference.header.explain import draw_layout
 from safetensors_reference.rules.faults import render_path
 from safetensors_reference.text import hexview
 

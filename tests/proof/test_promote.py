@@ -52,7 +52,7 @@ def some(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cases = read_document(corpus_root()).raw
     cases["cases"] = [case for case in cases["cases"] if case["id"].startswith(LAYOUT)]
     mutants = json.loads((ROOT / MUTANTS).read_bytes())
-    mutants["survivors"] = [m for m in mutants["survivors"] if m["name"].startswith("header.layout:")][:6]
+    mutants["survivors"] = [m for m in mutants["survivors"] if m["name"].startswith("header.explain:")][:6]
     assert len(mutants["survivors"]) == 6
     for name, document in (("corpus/corpus.json", cases), (MUTANTS, mutants)):
         (folder / name).parent.mkdir(parents=True)
@@ -177,13 +177,13 @@ def test_what_fails_the_same_broken_readers_as_a_case_is_refused(checkout: Check
 
 
 def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
-    killed = "header.layout:check_layout:compare:2"
+    killed = "header.explain:check_layout:compare:2"
     results = json.loads((ROOT / MUTANTS).read_bytes())
-    names = [name for name in results["killers"] if name.startswith("header.layout:check_layout")]
+    names = [name for name in results["killers"] if name.startswith("header.explain:check_layout")]
     assert killed in names
     names = [killed, *names[::4]]
     (checkout.root / MUTANTS).unlink()
-    survivors = [{"name": name} for name in [*names, "header.layout:gone:compare:1"]]
+    survivors = [{"name": name} for name in [*names, "header.explain:gone:compare:1"]]
     (checkout.root / MUTANTS).write_text(json.dumps({"survivors": survivors}))
     case = corpus().by_id["layout/hole-between-two"]
     news = look_for_news(case, corpus().cases, checkout.root)
@@ -191,7 +191,7 @@ def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
     assert news.mutants
     assert set(news.mutants) < set(names)
     assert news.anything
-    assert any(line.startswith("kills mutant header.layout:check_layout") for line in news.lines)
+    assert any(line.startswith("kills mutant header.explain:check_layout") for line in news.lines)
 
 
 @pytest.mark.parametrize(

@@ -138,12 +138,15 @@ def test_mutants_stay_the_same_when_their_module_moves() -> None:
         "equivalent": 1,
         "reasons": {},
         "score": 1.0,
-        "killers": {"header.layout:check:compare:1": "layout/hole", "header.layout:-:element:1": "data/one"},
-        "stillborn": ["header.layout:-:element:2"],
-        "survivors": [{"name": "header.layout:check:compare:2", "class": "report", "reason": "Words."}],
+        "killers": {
+            "header.explain:check:compare:1": "layout/hole",
+            "header.explain:-:element:1": "data/one",
+        },
+        "stillborn": ["header.explain:-:element:2"],
+        "survivors": [{"name": "header.explain:check:compare:2", "class": "report", "reason": "Words."}],
     }
     moved = json.loads(
-        json.dumps(committed).replace("header.layout", "rules.ranges").replace(":element:2", ":element:9")
+        json.dumps(committed).replace("header.explain", "rules.ranges").replace(":element:2", ":element:9")
     )
     revived = json.loads(json.dumps(committed).replace("compare:2", "compare:3"))
     assert mutants_of(moved) == mutants_of(committed)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from ..header.layout import show_shape
-from ..header.model import Header, TensorInfo
+from ..header.model import Header, TensorInfo, show_shape
 from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.errors import AccessError, NoSuchTensorError, memory_for

@@ -15,8 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..header.layout import show_shape
-from ..header.model import TensorInfo
+from ..header.model import TensorInfo, show_shape
 from ..rules.dtypes import ARRAY_TYPES, DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
 from ..rules.faults import quote

@@ -14,8 +14,7 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from ..header.layout import show_shape
-from ..header.model import TensorInfo
+from ..header.model import TensorInfo, show_shape
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError
 from ..rules.faults import shown

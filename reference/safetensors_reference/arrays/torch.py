@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from ..header.layout import show_shape
-from ..header.model import TensorInfo, TensorRow
+from ..header.model import TensorInfo, TensorRow, show_shape
 from ..rules.dtypes import ARRAY_TYPES, DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
 from ..rules.faults import quote, shown

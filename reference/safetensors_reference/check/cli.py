@@ -13,7 +13,7 @@ import click
 
 from ..files.names import is_index, is_remote
 from ..files.walk import ProgressBar, expand_paths
-from ..header.layout import draw_layout
+from ..header.explain import draw_layout
 from ..header.likeness import CUT_SHORT
 from ..main import INTERRUPTED
 from ..model.index import IndexNote

@@ -1,13 +1,15 @@
 """Reads tensor entries and the metadata map from the members of the header object, and stores the entries.
 
-The stored entries need about as much memory as their text (LIM-03). Their fields are stored in columns, and
-``Entry`` objects are created only on access, one at a time.
+The stored entries need about as much memory as their text (LIM-03), because the author of a file decides how
+many entries and strings its header contains. As a Python object, a short string needs ten to forty times as
+much memory as its text. Here, the fields are stored in columns, all strings of a column share one buffer, and
+objects such as ``Entry`` are created only on access, one at a time.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import isinf
@@ -16,13 +18,11 @@ from typing import TYPE_CHECKING
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import Fault, JsonPath, quote, shorten
 from ..text import plural
-from .json_text import Long, Node, plain_integer, whole_number
-from .layout import Range, show_shape
-from .model import Rows, TensorInfo
-from .texts import Names, Strings, Texts
+from .json_text import BLOCK, Integers, Long, Node, plain_integer, whole_number
+from .model import Range, Rows, TensorInfo, show_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
 FIELDS = ("dtype", "shape", "data_offsets")
 U64_MAX = 2**64 - 1
@@ -305,6 +305,133 @@ def _product(dims: Iterable[int]) -> int | None:
         if product > U64_MAX:
             return None
     return product
+
+
+class Strings:
+    """Append-only list of strings, which may contain surrogates."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._ends = array("I", [0])
+        self._long = (-1, "")  # the last long string, kept so that repeated accesses share one object
+
+    def append(self, text: str) -> None:
+        # Encoding the whole string at once would need four bytes per character.
+        for start in range(0, len(text), BLOCK):
+            self._text += text[start : start + BLOCK].encode("utf-8", "surrogatepass")
+        if len(text) > BLOCK:
+            self._long = len(self), text
+        self._ends.append(len(self._text))
+
+    def append_numbers(self, numbers: Sequence[int]) -> None:
+        for start in range(0, len(numbers), BLOCK):
+            if start:
+                self._text += b","
+            self._text += ",".join(map(str, numbers[start : start + BLOCK])).encode()
+        self._ends.append(len(self._text))
+
+    def numbers(self, index: int) -> Integers:
+        return Integers(self._text, self._ends[index], self._ends[index + 1])
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index: int) -> str:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        start, end = self._ends[index], self._ends[index + 1]
+        if end - start <= BLOCK:
+            return self._text[start:end].decode("utf-8", "surrogatepass")
+        if self._long[0] != index:
+            self._long = index, self._text[start:end].decode("utf-8", "surrogatepass")
+        return self._long[1]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
+
+
+class Names:
+    """Distinct strings, numbered from 0 in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.texts = Strings()
+        self._tags = array("I")  # 32 bits of each name's hash, or 0 for a hidden name
+        # hash table whose slots contain the number of a name plus 1, or 0 if they are free
+        self._slots = array("I", bytes(4 * 16))
+
+    def find(self, text: str) -> int | None:
+        tag = _tag(text)
+        for number in self._numbers(tag):
+            if self._tags[number] == tag and self.texts[number] == text:
+                return number
+        return None
+
+    def add(self, text: str, *, hidden: bool = False) -> int:
+        number = len(self.texts)
+        if 3 * number >= 2 * len(self._slots):
+            self._slots = array("I", bytes(8 * len(self._slots)))
+            for old, tag in enumerate(self._tags):
+                self._enter(old, tag)
+        self.texts.append(text)
+        self._tags.append(0 if hidden else _tag(text))
+        self._enter(number, self._tags[number])
+        return number
+
+    def _numbers(self, tag: int) -> Iterator[int]:
+        at = tag % len(self._slots)
+        while number := self._slots[at]:
+            yield number - 1
+            at = (at + 1) % len(self._slots)
+
+    def _enter(self, number: int, tag: int) -> None:
+        if tag:
+            size = len(self._slots)
+            at = tag % size
+            while self._slots[at]:
+                at = (at + 1) % size
+            self._slots[at] = number + 1
+
+    # String hashes differ between processes, so the tags are computed again after unpickling.
+    def __getstate__(self) -> tuple[Strings, list[bool]]:
+        return self.texts, [not tag for tag in self._tags]
+
+    def __setstate__(self, state: tuple[Strings, list[bool]]) -> None:
+        Names.__init__(self)
+        for text, hidden in zip(*state, strict=True):
+            self.add(text, hidden=hidden)
+
+
+def _tag(text: str) -> int:
+    return hash(text) & 0xFFFFFFFF or 1
+
+
+class Texts(Mapping[str, str]):
+    """A mapping of strings to strings, in the order in which each key was first set."""
+
+    def __init__(self) -> None:
+        self._keys = Names()
+        self._values = Strings()
+        self._value_of = array("I")
+
+    def set(self, key: str, value: str) -> None:
+        number = self._keys.find(key)
+        if number is None:
+            number = self._keys.add(key)
+            self._value_of.append(0)
+        self._value_of[number] = len(self._values)
+        self._values.append(value)
+
+    def __getitem__(self, key: str) -> str:
+        number = self._keys.find(key) if isinstance(key, str) else None
+        if number is None:
+            raise KeyError(key)
+        return self._values[self._value_of[number]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys.texts)
+
+    def __len__(self) -> int:
+        return len(self._value_of)
 
 
 class Entries(Sequence[Entry]):

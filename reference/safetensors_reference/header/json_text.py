@@ -20,7 +20,6 @@ from functools import cache
 from typing import Literal, NoReturn, TypeVar
 
 from ..rules.faults import shorten
-from .texts import Integers
 
 T = TypeVar("T")
 Report = Callable[[str, str, str, int, int, str | None], None]
@@ -39,6 +38,11 @@ SHORT = 512
 """Size in bytes up to which a container stores its nodes."""
 PIECES = 4096
 """Number of string parts that are joined at a time. Each part is a Python object, however short it is."""
+BLOCK = 4096
+"""Number of bytes or characters that are converted at a time."""
+_SHARED = 1000
+_FEW = 64
+"""Size in bytes up to which a list of numbers is converted without sharing equal numbers."""
 UTF8_BLOCK = 1 << 20
 _TOKEN = re.compile(rb'[ \t\n\r,]*+([]{}[:]|"(?:[^"\\]++|\\.)*+"|[-+.0-9A-Za-z_$]++)', re.DOTALL)
 _LARGE = re.compile(rb"[0-9]{200}|[eE]\+?0*+[1-9][0-9]{2}")
@@ -387,6 +391,46 @@ def _simple_members(kind: Kind, levels: int) -> re.Pattern[bytes]:
         array, members = (rb"(?:%b(?:%b,%b%b)*+%b)?+" % (x, space, space, x, space) for x in (value, pair))
         value = rb"(?:%b|\[%b%b\]|\{%b%b\})" % (value, space, array, space, members)
     return re.compile(rb"(?:%b,%b%b)*+" % (space, space, pair if kind == "object" else value))
+
+
+class _IntegerCache(dict[bytes, int]):
+    def __missing__(self, text: bytes) -> int:
+        value = int(text)
+        if len(self) < _SHARED:
+            self[text] = value
+        return value
+
+
+class Integers:
+    """Comma-separated decimal integers, stored as a part of a longer text."""
+
+    def __init__(self, text: bytes | bytearray, start: int, end: int) -> None:
+        self._text, self._start, self._end = text, start, end
+
+    def __len__(self) -> int:
+        return self._text.count(b",", self._start, self._end) + (self._start < self._end)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Integers) and self._digits() == other._digits()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __iter__(self) -> Iterator[int]:
+        if self._end - self._start <= _FEW:
+            return map(int, self._digits().split(b",")) if self._start < self._end else iter(())
+        return self._many()
+
+    def _digits(self) -> bytes:
+        return bytes(self._text[self._start : self._end])
+
+    def _many(self) -> Iterator[int]:
+        known = _IntegerCache()
+        start, end = self._start, self._end
+        while start < end:
+            comma = -1 if end - start <= BLOCK else self._text.rfind(b",", start, start + BLOCK)
+            stop = end if comma < 0 else comma
+            yield from map(known.__getitem__, bytes(self._text[start:stop]).split(b","))
+            start = stop + 1
 
 
 class Long:

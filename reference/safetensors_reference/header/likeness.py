@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..rules.faults import Fault
     from ..source import Source
-    from .layout import Range
+    from .model import Range
 
 SAMPLE = 32 << 10
 """Number of bytes that are examined at the start of a file.

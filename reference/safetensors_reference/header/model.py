@@ -1,13 +1,17 @@
-"""Header types that describe the tensors and metadata of a valid file."""
+"""Types that describe a header: the tensors and metadata of a valid file, and the byte ranges of any file."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.faults import quote_some
+
+if TYPE_CHECKING:
+    from .json_text import Integers
 
 
 class TensorInfo(NamedTuple):
@@ -116,3 +120,34 @@ def aligned_share(header: Header, boundary: int) -> AlignedShare:
     sizes = [(begin, end - begin) for _, _, _, begin, end in rows(header.tensors) if end > begin]
     aligned = [size for begin, size in sizes if (header.data_start + begin) % boundary == 0]
     return AlignedShare(boundary, len(aligned), len(sizes), sum(aligned), sum(size for _, size in sizes))
+
+
+class Range(NamedTuple):
+    """Declared byte range of one tensor, and the position of its declaration in the file.
+
+    ``begin`` and ``end`` are positions in the data buffer. ``start`` and ``stop`` are the file positions of
+    the declaration. ``dtype`` and ``shape`` are None if they are unknown.
+    """
+
+    name: str
+    begin: int
+    end: int
+    start: int
+    stop: int
+    dtype: str | None = None
+    shape: tuple[int, ...] | Integers | None = None
+
+    @property
+    def label(self) -> str:
+        """Dtype and shape as shown in the diagram, with ``?`` for unknown values."""
+        some = None if self.shape is None else tuple(islice(self.shape, 8))
+        return f"{self.dtype or '?'}{show_shape(some, 0 if self.shape is None else len(self.shape))}"
+
+
+def show_shape(shape: Sequence[int] | None, rank: int | None = None) -> str:
+    """Format at most eight dimensions; ``shape`` may contain only the first eight of ``rank`` dimensions."""
+    if shape is None:
+        return "?"
+    rank = len(shape) if rank is None else rank
+    tail = f", … {rank} dimensions]" if rank > 8 else "]"
+    return "[" + ", ".join(str(d) for d in shape[:8]) + tail

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from ..header.entries import U64_MAX
 from ..header.explain import RESERVED, framing_fault
-from ..header.layout import show_shape
+from ..header.model import show_shape
 from ..rules.book import HEADER_CAP
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import SafetensorsError, WriteError, reason

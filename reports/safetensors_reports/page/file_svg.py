@@ -13,7 +13,8 @@ from itertools import pairwise
 from typing import Literal
 
 from safetensors_reference import Explanation, Fault, explain
-from safetensors_reference.header.layout import Range, draw_layout
+from safetensors_reference.header.explain import draw_layout
+from safetensors_reference.header.model import Range
 
 from ..text import plural
 from .design import (

@@ -392,8 +392,8 @@ def test_a_sample_of_mutants_still_ends_as_committed(
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, current: dict[str, Mutant]) -> list[Mutant]:
     """Three mutants instead of all: two that are noticed, one that is not."""
-    chosen = [m for name, m in current.items() if name.startswith("header.layout:check_layout:compare:")][:2]
-    chosen.append(current["header.layout:_reversed:flip:1"])
+    chosen = [m for name, m in current.items() if name.startswith("header.explain:check_layout:compare:")][:2]
+    chosen.append(current["header.explain:_reversed:flip:1"])
     outcomes = {m.name: Outcome("killed", "layout/a", "verdict") for m in chosen[:2]}
     outcomes[chosen[2].name] = Outcome("survived")
     monkeypatch.setattr(program, "reader_mutants", lambda _modules: chosen)
@@ -441,7 +441,7 @@ def test_the_command_shows_one_mutant(small: list[Mutant]) -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     "arguments",
-    [["--name", "no:such:mutant:1"], ["--check", "--module", "header.layout"], ["--module", "nothing"]],
+    [["--name", "no:such:mutant:1"], ["--check", "--module", "header.explain"], ["--module", "nothing"]],
 )
 def test_the_command_refuses_what_makes_no_sense(arguments: list[str]) -> None:
     assert CliRunner().invoke(command, arguments).exit_code == 2

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reference.header.layout import Range, check_layout, draw_layout
+from safetensors_reference.header.explain import check_layout, draw_layout
+from safetensors_reference.header.model import Range
 
 from ..naive import BreachError, covered_once
 from ..strategies import FEWER

@@ -21,7 +21,7 @@ from safetensors_reference.arrays import buffers
 from safetensors_reference.header import entries
 from safetensors_reference.header import json_text as jsontext
 from safetensors_reference.header import read as parse
-from safetensors_reference.header.texts import Names, Strings, Texts
+from safetensors_reference.header.entries import Names, Strings, Texts
 from safetensors_reference.model.read import explain_index
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError
