@@ -36,7 +36,8 @@ def baseline() -> None:
 @FILE
 def show(selector: str, version: str, profile: str | None, file: Path | None) -> None:
     """Show each entry in the baseline of SELECTOR, with its case, verdicts, reason, issue and review date."""
-    path = file or targets([selector])[0].baseline
+    target = targets([selector])[0]
+    path = file or target.baseline
     try:
         loaded = load_baseline(path, version, profile)
     except KnownError as err:

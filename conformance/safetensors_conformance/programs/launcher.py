@@ -126,17 +126,16 @@ def _pipes() -> tuple[_Three, _Three]:
 
 def _supervised(ask: Callable[[Sequence[int]], None], theirs: _Three, ours: _Three) -> SupervisedProcess:
     """Start a program with a keeper. ``ask`` sends the request with the descriptors for the program."""
-    keeper, far = socket.socketpair()
-    try:
+    with contextlib.ExitStack() as sent, contextlib.ExitStack() as failed:
+        sent.callback(_close, *theirs)
+        failed.callback(_close, *ours)
+        keeper, far = socket.socketpair()
+        failed.callback(keeper.close)
         with far:
             ask([*theirs, far.fileno()])
-        return SupervisedProcess(keeper, ours)
-    except BaseException:
-        keeper.close()
-        _close(*ours)
-        raise
-    finally:
-        _close(*theirs)
+        program = SupervisedProcess(keeper, ours)
+        failed.pop_all()
+        return program
 
 
 def _close(*fds: int) -> None:

@@ -49,6 +49,14 @@ def test_what_a_missing_file_is_answered_with_are_options_that_there_are(
     assert "stc baseline update SELECTOR --file" in out
 
 
+def test_an_unknown_selector_is_refused_although_a_file_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "b.toml"
+    path.touch()
+    status, out = call("show", "no-such-program", "--file", str(path))
+    assert status == 2
+    assert "unknown implementation 'no-such-program'" in out
+
+
 def test_an_entry_that_passes_is_told_and_so_is_what_does_not_start(tmp_path: Path) -> None:
     path = tmp_path / "b.toml"
     path.write_text('[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\nwhy = "old"\n')

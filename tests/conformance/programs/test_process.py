@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import cast
 
+import psutil
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
@@ -262,6 +265,17 @@ def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"#!")
     with pytest.raises(PermissionError, match="plain"):
         process.Child([str(tmp_path / "plain")], 1 << 30, os.environ)
+
+
+def test_a_start_without_free_descriptors_closes_its_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> tuple[socket.socket, socket.socket]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socketpair", fail)
+    before = psutil.Process().num_fds()
+    with pytest.raises(OSError, match="Too many open files"):
+        launcher._supervised(lambda _: None, *launcher._pipes())
+    assert psutil.Process().num_fds() == before
 
 
 def started() -> bytes:
