@@ -11,6 +11,7 @@ import click
 from safetensors_corpus.cli.common import in_columns, width_of_terminal
 from safetensors_reports.text import plural, visible
 
+from ..implementations.build import LOCAL
 from ..implementations.commands import InstallError
 from ..implementations.descriptor import (
     KINDS,
@@ -26,7 +27,6 @@ from ..implementations.descriptor import (
 )
 from ..implementations.environment import cache_folder, environment, remove
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
-from ..implementations.source import LOCAL
 from ..run.interruption import ending_as_interrupted
 from ..worker.confinement import Confinement
 from ..worker.worker import Limits, StartError, make_worker

@@ -7,7 +7,7 @@ under test. ``library.py`` contains the marks for adapters and converts values i
 Usage: ``python python_host.py ADAPTER MEMORY_BYTES [SHARING [template]]``. ADAPTER is
 ``package.module:object`` or ``/path/to/file.py:object``. SHARING is the corpus module ``sharing.py``, which
 the ``concurrent`` step needs. With ``template``, the host loads the adapter and then forks itself to answer
-requests, which it accepts in the format of ``supervisor.py``.
+requests, which it accepts in the format of ``keeper.py``.
 
 An adapter is an object with a method for each step that the library supports; ``_METHODS`` lists their names.
 If the library only validates files, the adapter has the method ``check(path)``, which returns whether a file
@@ -88,7 +88,7 @@ def main() -> int:
         problem = _failure(library.load_error(err, sys.argv[1]))
     gc.freeze()  # make these objects permanent, so that collections skip them and forks do not copy them
     if sys.argv[4:5] == ["template"]:
-        import_sibling("supervisor").serve_forks(answers, lambda: serve(adapter, problem, answers))
+        import_sibling("keeper").serve_forks(answers, lambda: serve(adapter, problem, answers))
         return 0
     return serve(adapter, problem, answers)
 

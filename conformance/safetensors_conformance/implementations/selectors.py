@@ -31,6 +31,7 @@ from safetensors_corpus import sharing
 from safetensors_corpus.cli.common import did_you_mean
 
 from ..programs import container
+from .build import LOCAL
 from .commands import missing_programs
 from .descriptor import (
     FULL_COMMIT,
@@ -45,7 +46,6 @@ from .descriptor import (
     outside_descriptors,
 )
 from .environment import Environment, environment, prepare
-from .source import LOCAL
 
 MAX_SLUG = 80
 _HOSTS = Path(__file__).parents[1] / "host"

@@ -2,7 +2,7 @@
 
 Programs inherit only the environment variables that are known to be harmless, and no tokens.
 
-On Linux, a keeper process (``host/supervisor.py``) sits between the harness and each program. It kills
+On Linux, a keeper process (``host/keeper.py``) sits between the harness and each program. It kills
 everything that the program started, in any session or process group, even if the harness itself is killed. On
 other systems, a program has no keeper: the harness kills its process group and the descendants it has seen.
 """
@@ -64,7 +64,7 @@ FOR_INSTALLERS = (
     "NODE_EXTRA_CA_CERTS",
 )
 """The same for pip, uv, npm and git, which run code from the packages that they build."""
-_SCRIPT = Path(__file__).parents[1] / "host" / "supervisor.py"
+_SCRIPT = Path(__file__).parents[1] / "host" / "keeper.py"
 _NEEDED = ("LD_LIBRARY_PATH", "PATH")
 """Variables that the interpreter of the supervisor needs to start. Any tested program can read them."""
 START_SECONDS = 60.0
@@ -145,7 +145,7 @@ def _close(*fds: int) -> None:
 
 
 def _request(link: socket.socket, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int]) -> None:
-    """Send a request to start a program, in the format of ``host/supervisor.py``. Raises OSError."""
+    """Send a request to start a program, in the format of ``host/keeper.py``. Raises OSError."""
     try:
         cwd: str | None = os.getcwd()  # noqa: PTH109 - a text goes over the wire
     except OSError:
@@ -299,7 +299,7 @@ class SupervisedProcess:
 
 
 class Template:
-    """A Python host that only forks (``host/supervisor.py``), on Linux only. Forks inherit ``env``."""
+    """A Python host that only forks (``host/keeper.py``), on Linux only. Forks inherit ``env``."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         self._link, theirs = socket.socketpair()

@@ -1,10 +1,10 @@
-"""The supervisor, which ensures that processes started by tested programs do not outlive them or the harness.
+"""Keepers, which ensure that processes of tested programs do not outlive them or the harness.
 
-This file uses only the standard library and runs in a single thread. ``python supervisor.py FD`` reads
-requests from the socket ``FD``. For each request, it forks a keeper. The keeper starts the program and adopts
-all processes that the program leaves behind (``PR_SET_CHILD_SUBREAPER``). It kills them on request, or when
-the harness ends and its end of the keeper's socket is closed. If the keeper itself is killed, the kernel
-kills the program (``PR_SET_PDEATHSIG``).
+This file uses only the standard library and runs in a single thread. ``python keeper.py FD`` is the
+supervisor: it reads requests from the socket ``FD`` and forks a keeper for each of them. The keeper starts
+the program and adopts all processes that the program leaves behind (``PR_SET_CHILD_SUBREAPER``). It kills
+them on request, or when the harness ends and its end of the keeper's socket is closed. If the keeper itself
+is killed, the kernel kills the program (``PR_SET_PDEATHSIG``).
 
 A request is a length (four bytes, little-endian) with four descriptors attached: the program's standard
 input, output and error, and the keeper's socket. The length is followed by that many bytes of JSON: ``argv``,
