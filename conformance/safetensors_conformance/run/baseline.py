@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tomlkit
 from tomlkit.items import AoT, Table
@@ -44,6 +44,13 @@ review_by = {review_by}
 """
 
 
+class Expectation(NamedTuple):
+    """Whether a verdict is the one that the baseline lists, and the message about it."""
+
+    met: bool
+    message: str
+
+
 @dataclass(frozen=True)
 class Baseline:
     """The entries of one file that apply to one run, and the choices with contradictory answers."""
@@ -66,6 +73,22 @@ class Baseline:
         if exact is not None:
             return exact
         return next((entry for entry in self._globs if entry.covers(case_id)), None)
+
+    def assess(self, case_id: str, step: str, verdict: str) -> Expectation | None:
+        """Decide whether the verdict was expected. Returns None if no entry lists this step of the case."""
+        entry = self.find(case_id)
+        listed = None if entry is None else entry.steps.get(step)
+        if entry is None or listed is None:
+            return None
+        if listed == verdict:
+            about = ", ".join(text for text in (entry.why, entry.issue) if text)
+            return Expectation(True, f"known failure, {listed}: {about or 'no reason given'}")
+        what = "passes now" if verdict == "pass" else f"is {verdict} now"
+        return Expectation(
+            False,
+            f"{case_id} · {step}: the baseline lists {listed}, but it {what}\n"
+            f"  remove or correct the entry in {self.path}, or rewrite it with --update-baseline",
+        )
 
     def stale(self, case_ids: Iterable[str]) -> list[str]:
         ids = set(case_ids)

@@ -253,19 +253,12 @@ class ImplementationRun:
 
     def assess(self, verdict: CaseVerdict, step: str) -> Assessment:
         case, judged = verdict.case, verdict.steps[step]
-        entry = None if self.baseline is None else self.baseline.find(case.id)
-        listed = None if entry is None else entry.steps.get(step)
-        row = result_row(verdict, step, expected_failure=listed == judged.verdict)
-        if entry is not None and listed == judged.verdict:
-            about = ", ".join(text for text in (entry.why, entry.issue) if text)
-            return Assessment("expected", row, f"known failure, {listed}: {about or 'no reason given'}")
-        if self.baseline is not None and listed is not None:
-            what = "passes now" if judged.verdict == "pass" else f"is {judged.verdict} now"
-            text = (
-                f"{case.id} · {step}: the baseline lists {listed}, but it {what}\n"
-                f"  remove or correct the entry in {self.baseline.path}, or rewrite it with --update-baseline"
-            )
-            return Assessment("failed", row, text, contradicts_baseline=True)
+        known = None if self.baseline is None else self.baseline.assess(case.id, step, judged.verdict)
+        row = result_row(verdict, step, expected_failure=known is not None and known.met)
+        if known is not None and known.met:
+            return Assessment("expected", row, known.message)
+        if known is not None:
+            return Assessment("failed", row, known.message, contradicts_baseline=True)
         if fails(judged.verdict, strict=self.options.strict):
             profile, device = self.options.profile, self.options.device
             implementation, stderr = self.session.start(), judged.result.stderr
