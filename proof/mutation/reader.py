@@ -72,7 +72,7 @@ SKIP: Mapping[str, tuple[str, ...]] = {
         "Range",
         "show_shape",
     ),
-    # The last are messages and drawings for people; the others save memory and have their own tests.
+    # Storage that saves memory and has its own tests, and messages and drawings for people.
     "header.json_text": ("_IntegerCache", "Integers", "BLOCK", "_SHARED", "_FEW"),
     "header.entries": ("Strings", "Names", "_tag", "Texts", "describe"),
     "header.explain": ("InvalidFileError", "_with_likeness", "draw_layout"),

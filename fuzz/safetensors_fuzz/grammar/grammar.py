@@ -180,7 +180,7 @@ class Grammar:
                 return
 
 
-_DECIDING = ("explain", "entries", "layout", "json_text")
+_DECIDING = ("explain", "entries", "json_text")
 _RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
 
 

@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.run import run
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.run.driver import ImplementationResults
 from safetensors_reports.record.file import RecordWriter
 
 from ..suite_runs import suite_here
@@ -74,3 +76,17 @@ def test_a_record_is_not_written_through_a_link(tmp_path: Path) -> None:
         writer.write("problem", {"message": "x"})
         assert writer.intact
     assert (tmp_path / "victim").read_text("utf-8") == "mine"
+
+
+def test_a_report_attributes_failures_by_the_whole_run_but_a_record_does_not() -> None:
+    def refused(*rules: str) -> dict[str, object]:
+        failure = {"verdict": "wrong-reject", "rule": rules[0], "basis": "text", "property": "outcome"}
+        row = {"step": "read", "outcome": "reject", "verdict": "wrong-reject"}
+        return {**row, "rules": list(rules), "rule": rules[0], "failures": [failure]}
+
+    accepted = {"step": "read", "outcome": "accept", "verdict": "pass", "rules": ["OFF-09"], "failures": []}
+    results = ImplementationResults(resolve("reference"), None)
+    for row in [*[refused("HDR-17"), accepted] * 3, refused("OFF-09", "HDR-17")]:
+        results.add({"result": row})
+    assert results.record().results[-1]["rule"] == "HDR-17"
+    assert results.results[-1]["rule"] == "OFF-09"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from safetensors_reports.record.charges import recharge
+from safetensors_reports.record.run import RunRecord
 
 Row = dict[str, Any]
 
@@ -27,7 +28,9 @@ def row(*rules: str, charged: str = "", verdict: str = "wrong-reject", of: str =
 
 
 def rules_of(rows: list[Row]) -> list[str | None]:
-    found = recharge(rows)
+    record = RunRecord({}, rows)
+    record.charge()
+    found = record.results
     assert [r["failures"][0]["rule"] if r["failures"] else None for r in found] == [r["rule"] for r in found]
     return [r["rule"] for r in found]
 

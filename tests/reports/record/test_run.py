@@ -358,3 +358,20 @@ def test_a_label_has_the_version_once(make: type[Make], selector: str, version: 
     record = make.run(name="mine", version=version)
     record.implementation["selector"] = selector
     assert record.label == label
+
+
+def test_failures_are_attributed_by_the_whole_record(tmp_path: Path, make: type[Make]) -> None:
+    def refused(case: str, *rules: str) -> dict[str, Any]:
+        failure = {"verdict": "wrong-reject", "rule": rules[0], "basis": "text", "property": "outcome"}
+        more = {"outcome": "reject", "rules": list(rules), "rule": rules[0]}
+        return make.result(case, "wrong-reject", failures=[{**failure, "detail": ""}], **more)
+
+    both = refused("a/both", "OFF-09", "HDR-17")
+    path = tmp_path / "run.jsonl"
+    with RecordWriter(path) as writer:
+        writer.write("header", make.header(cases=7))
+        for n in range(3):
+            writer.write("result", refused(f"a/{n}", "HDR-17"))
+            writer.write("result", make.result(f"b/{n}", rules=["OFF-09"], failures=[]))
+        writer.write("result", both)
+    assert read_record(path).results[-1]["rule"] == "HDR-17" != both["rule"]

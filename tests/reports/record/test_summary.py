@@ -37,6 +37,24 @@ def test_a_complete_run(make: type[Make]) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("step", "choice", "failures"),
+    [
+        ("pass", "pass", False),
+        ("choice:accept", "choice:accept", False),
+        ("unsupported", "pass", False),
+        ("not-strict", "pass", True),
+        ("harness-error", "pass", True),
+        ("choice:accept", "choice-inconsistent", True),
+    ],
+)
+def test_failed_steps_and_contradictions_are_failures(
+    step: str, choice: str, failures: bool, make: type[Make]
+) -> None:
+    choices = [{"choice": "c", "verdict": choice, "detail": ""}]
+    assert make.run(make.result("a/b", step), choices=choices).has_failures is failures
+
+
 def test_rare_counts_show_up_when_they_occur(make: type[Make]) -> None:
     record = make.run(
         make.result("a/b", "harness-error"),
