@@ -191,8 +191,8 @@ def _causes(
             for f in disclosed
         )
     ]
-    visible = dataclasses.replace(record, results=rows, choices=[])
-    shown = [_cause(cause, record) for cause in causes(visible, manifest)]
+    part = dataclasses.replace(record, results=rows, choices=[])
+    shown = [_cause(cause, record) for cause in causes(part, manifest)]
     withheld = [_withheld_cause(f) for f in mine if f.redacted and f.case_count]
     order = [f.verdict for f in mine]
 
