@@ -21,6 +21,8 @@ BY_DIGEST = (*FUZZING, "release.yml")
 """Workflows that install packages of others by digest; those that test take what is newest, as users do."""
 READING = (*FUZZING, "tests-nightly.yml", "ci.yml")
 NAMES = (*READING, "release.yml", "pages.yml")
+PROGRAMS = {"stc-fuzz-target", "pip", "pytest", ".ci/run", "mkdir", "rm", "mv", "test", "hatchling", "gh"}
+"""What else the workflows call; a misspelled ``stc`` is none of them."""
 MAKEFILE = (FOLDER.parents[1] / "Makefile").read_text()
 
 
@@ -120,6 +122,8 @@ def test_every_command_exists_with_its_options(name: str) -> None:
             check_command(words[1:])
         elif words[0] == "make":
             assert all(f"\n{target}:" in MAKEFILE for target in words[1:])
+        else:
+            assert words[0] in PROGRAMS
     assert name in ("ci.yml", "tests-nightly.yml") or any(words[0] == "stc" for words in commands(name))
 
 

@@ -131,6 +131,7 @@ def test_a_row_gives_the_file_and_the_expectation_of_the_finding(made: Any) -> N
         assert builder.content() == finding.expectation["content"]
     assert case.source == {"kind": "fuzz"}
     assert row["source"]["engine"] == "tuple"
+    assert "/" not in row["source"]["found_on"]  # the folders of the finder
 
 
 def test_a_promoted_finding_carries_where_it_is_from(checkout: Checkout) -> None:

@@ -164,9 +164,12 @@ def test_verdicts(demand: Demand, answer: Answer, said: tuple[str, str]) -> None
 def test_what_a_header_costs_breaks_a_rule_on_costs(first: str) -> None:
     demand = valid(first, level="should", kind="resource")
     assert verdict(demand, REJECTED) == ("not-strict", "FRM-11")
-    for name, rule in (("peak_bytes", "LIM-03"), ("seconds", "LIM-04")):
-        answer = Answer("accept", tensors=[ROW], over_budget=(Excess(name, 3.0, 2.0),))
-        assert verdict(demand, answer) == ("not-strict", rule)
+    for excess, rule, text in (
+        (Excess("peak_bytes", 3e6, 2e6), "LIM-03", "3,000,000 bytes of memory of 2,000,000"),
+        (Excess("seconds", 3.2, 1.5), "LIM-04", "processor time 3.2 s of 1.5 s"),
+    ):
+        assert verdict(demand, Answer("accept", tensors=[ROW], over_budget=(excess,))) == ("not-strict", rule)
+        assert str(excess) == text
 
 
 @pytest.mark.parametrize("rule", ["DAT-01", "DAT-02", "DAT-04", "SHP-04", "DTY-05", "FRM-11", "HDR-03"])
@@ -278,6 +281,7 @@ def test_a_program_is_judged_in_the_areas_that_it_claims(
 def test_reading_too_often_rests_on_no_text() -> None:
     refused = Expectation("reject", None, ("OFF_OVERLAP",))
     read = Answer("reject", over_budget=(Excess("read_bytes", 9e9, 1e6),))
+    assert list(map(str, read.over_budget)) == ["9,000,000,000 bytes read of 1,000,000"]
     judged = judge_step(Demand(("LIM-05",), refused), "s", {"s": read})
     assert (judged.verdict, judged.failures[0].basis) == ("deviation:cost", "ours")
     held = Answer("reject", over_budget=(Excess("peak_bytes", 9e9, 1e6),))

@@ -161,6 +161,28 @@ def test_inputs_of_an_earlier_run_come_first() -> None:
     assert campaign.tally.execs == 10
 
 
+def test_a_run_for_the_first_finding_ends_with_it() -> None:
+    subject = CallSubject("small", READER.without("trailing").content)
+    tally, kept = fuzzed(subject, [b"\x02" + bytes(7) + b"{}!"], first=True)
+    assert [f.rules for f in kept] == [("OFF-08",)]
+    assert tally.execs < 1000
+
+
+def test_an_answer_that_comes_once_is_no_finding_and_is_told() -> None:
+    calls = 0
+
+    def flaky(data: bytes) -> Mapping[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls == 20:
+            raise ZeroDivisionError
+        return READER.content(data)
+
+    tally, kept = fuzzed(CallSubject("flaky", flaky), max_execs=40)
+    assert kept == []
+    assert list(tally.unstable.values()) == [0]
+
+
 def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
     """What follows the one that kills is the seed's; whether any of it kills too does not matter."""
     target = resolve(f"py:{READING}:DiesOnSomeSizes")

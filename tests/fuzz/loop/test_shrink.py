@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from safetensors_corpus.author.file import FileBuilder
-from safetensors_corpus.features.entries import entries
+from safetensors_corpus.features.entries import entries, shift
 from safetensors_corpus.features.tree import parse
 from safetensors_corpus.features.vocabulary import BITS
 from safetensors_fuzz.grammar.grammar import Grammar
@@ -52,6 +52,14 @@ def test_shape_and_bytes_of_an_unknown_dtype_shrink_together() -> None:
     small = shrink(builder.render(), taken_for_four_bytes, seconds=20)
     assert taken_for_four_bytes(small)
     assert len(small) < 70
+
+
+def test_no_range_ends_below_zero_when_bytes_before_it_go() -> None:
+    builder = FileBuilder()
+    builder.tensor("a", "U8", [8], begin=12, end=4)
+    file = parse(builder.render())
+    shift(file, 8, -8)
+    assert [(e.begin, e.end) for e in entries(file)] == [(8, 0)]
 
 
 def test_the_number_of_tries_is_bounded() -> None:

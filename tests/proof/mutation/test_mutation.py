@@ -244,7 +244,10 @@ def loader(bad: Callable[[], Any] | None) -> Callable[[], Callable[[Number], str
 
 def test_every_way_to_go_wrong_is_noticed_with_its_probe() -> None:
     work = [(name, loader(bad), NUMBERS) for name, (bad, _) in MUTANTS.items()]
-    assert dict(run_all(work, QUICK, jobs=3)) == {name: outcome for name, (_, outcome) in MUTANTS.items()}
+    work.append(("dies while loaded", lambda: os._exit(1), NUMBERS))
+    outcomes = dict(run_all(work, QUICK, jobs=3))
+    assert outcomes.pop("dies while loaded") == Outcome("stillborn")
+    assert outcomes == {name: outcome for name, (_, outcome) in MUTANTS.items()}
 
 
 def test_many_slow_probes_are_a_hang_in_all() -> None:

@@ -168,6 +168,17 @@ def test_files_that_kill_are_named_and_all_others_have_their_rows(tmp_path: Path
     assert {r.verdict for r in rows if r not in killed} == {"valid"}
 
 
+def test_a_file_at_which_this_program_fails_costs_its_own_row_alone(tmp_path: Path) -> None:
+    def fail_at_bad(item: FileInput) -> None:
+        if "bad" in item.address:
+            raise KeyError("x")
+
+    write_tree(tmp_path, dict.fromkeys(["a.safetensors", "bad.safetensors", "c.safetensors"], VALID))
+    rows = rows_of([tmp_path], options=AuditOptions(before=fail_at_bad))
+    assert [row.verdict for row in rows] == ["valid", "unreadable", "valid"]
+    assert rows[1].note == "this program failed: KeyError: 'x'"
+
+
 class _Counting(Engine):
     """Runs batches in threads, and counts how many are in flight."""
 

@@ -185,6 +185,8 @@ def test_every_code_that_a_file_can_have_is_looked_up_in_the_cwe() -> None:
     used = {number for numbers in CWE_OF_CODE.values() for number in numbers}
     # The others are of what a reader did, whatever is wrong with the file.
     assert set(CWE_NAMES) - used == {20, 248, 362, 367, 684}
+    (taxonomy,) = log_of()["runs"][0]["taxonomies"]
+    assert {int(t["id"]): t["shortDescription"]["text"] for t in taxonomy["taxa"]} == CWE_NAMES
 
 
 @pytest.mark.parametrize(

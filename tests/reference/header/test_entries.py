@@ -77,6 +77,8 @@ def test_metadata_stands_anywhere_and_under_any_spelling(key: str, place: int) -
         }),
         (f'"w":{W},"w":{entry(offsets="[4,8]")}', {"HDR_DUP_KEY w", "OFF_OUT_OF_BOUNDS w.data_offsets"}),
         (f'"w":{entry(offsets="[4,0]")},"w":{W}', {"HDR_DUP_KEY w", "OFF_REVERSED w.data_offsets"}),
+        # The gap may belong to what is no entry, so it is not called a hole.
+        (f'"a":null,"b":{entry("U8", "[2]", "[2,4]")}', {"ENT_NOT_OBJECT a"}),
     ],
 )  # fmt: skip
 def test_all_faults_of_a_header_are_collected(members: str, codes: set[str]) -> None:

@@ -65,7 +65,10 @@ def test_a_pipe_is_written_to_when_somebody_reads(tmp_path: Path) -> None:
 def test_what_is_no_place_for_a_report_is_an_error(tmp_path: Path) -> None:
     write_report(Path("/dev/null"), "x")
     write_report(tmp_path / "new", "x")
-    assert (tmp_path / "new").read_text() == "x"
+    # A full disk must not leave half a report, so the file is replaced and not written over.
+    (tmp_path / "before").hardlink_to(tmp_path / "new")
+    write_report(tmp_path / "new", "y")
+    assert [(tmp_path / name).read_text() for name in ("before", "new")] == ["x", "y"]
     for wrong in (tmp_path, tmp_path / "no" / "x", tmp_path / "a\0b"):
         with pytest.raises(NotSavedError, match="not saved"):
             write_report(wrong, "x")

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
@@ -51,6 +51,7 @@ def tensors(draw: DrawFn) -> list[TensorData]:
 
 @FEWER
 @given(tensors(), metadata())
+@example([u8("😀"), u8("\uffee")], {"😀": "", "\uffee": ""})
 def test_what_was_written_is_read_by_all_readers_and_laid_out_as_the_rules_say(
     given_tensors: list[TensorData], strings: dict[str, str] | None
 ) -> None:
