@@ -7,6 +7,7 @@ the commands does not load them.
 
 from __future__ import annotations
 
+import errno
 import math
 import re
 from collections.abc import Iterator
@@ -45,10 +46,17 @@ SUMMARIES = {
 """First sentence of the help of each command, so ``stc --help`` does not have to load the commands."""
 WITHOUT_HARNESS = (*OWN, "corpus", "examples")
 """Commands that are useful without the ``harness`` extra."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class MissingExtraError(click.ClickException):
     """Raised if an extra is not installed. The program exits with status 2."""
+
+    exit_code = 2
+
+
+class OutputError(click.ClickException):
+    """Raised if standard output takes no more bytes. The program exits with status 2."""
 
     exit_code = 2
 
@@ -123,6 +131,11 @@ class Commands(click.Group):
             if not of_harness(err.name):
                 raise
             raise MissingExtraError(f"this command needs the harness: {INSTALL}") from err
+        except OSError as err:
+            # Errors of named files have a file name.
+            if err.filename is not None or err.errno not in _FULL:
+                raise
+            raise OutputError(f"the output cannot be written: {err.strerror}") from err
 
 
 @contextmanager

@@ -128,6 +128,19 @@ def test_an_interrupt_anywhere_is_no_verdict(monkeypatch: pytest.MonkeyPatch) ->
     assert (found.exit_code, found.output) == (130, "interrupted\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("line", ["check", "audit --jobs 1"])
+def test_a_full_disk_behind_the_output_is_no_verdict(line: str, tmp_path: Path) -> None:
+    (tmp_path / "x.safetensors").write_bytes(b"")
+    program = "from safetensors_reference.main import main\nmain()"
+    with open("/dev/full", "w") as full:
+        arguments = [sys.executable, "-c", program, *line.split(), str(tmp_path)]
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("Error: the output cannot be written: No space left on device\n")
+    assert "Traceback" not in done.stderr
+
+
 def test_a_command_that_is_nearly_one_is_guessed() -> None:
     for given, meant in {"chekc": "check", "corpsu": "corpus"}.items():
         result = CliRunner().invoke(main, [given])

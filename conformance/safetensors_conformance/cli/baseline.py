@@ -117,5 +117,9 @@ def update(selector: str, profile: str | None, file: Path | None) -> None:
         for choice in run.choices(cases):
             mine.add({"choice": run.choice_row(choice, cases)})
     driver.finish()
-    for line in driver.update_baselines(file, profile):
+    try:
+        lines = driver.update_baselines(file, profile)
+    except KnownError as err:
+        raise UnusableError(str(err)) from err
+    for line in lines:
         click.echo(line)

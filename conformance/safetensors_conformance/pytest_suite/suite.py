@@ -228,7 +228,11 @@ class Suite:
         if self.option("--update-baseline"):
             given = self.option("--baseline")
             path = Path(given) if given else None
-            self._notes.extend(self.driver.update_baselines(path, self.driver.options.profile))
+            try:
+                self._notes.extend(self.driver.update_baselines(path, self.driver.options.profile))
+            except KnownError as err:
+                self._notes.append(str(err))
+                session.exitstatus = pytest.ExitCode.INTERRUPTED
         # If -k excludes the smoke item, the run must still not look like a success.
         if session.exitstatus == 0 and self.driver.has_problems:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import shlex
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,8 +110,19 @@ def check_baseline_option(given: Path, implementations: Sequence[object], *, rea
         raise KnownError("--baseline applies to a single implementation; give exactly one --impl with it")
     if read:
         _read(given)
-    elif given.exists():
+        return
+    if given.exists():
         _document(given)
+    try:
+        given.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=given.parent):
+            pass
+    except OSError as err:
+        raise _unwritable(given, err) from err
+
+
+def _unwritable(path: Path, err: OSError) -> KnownError:
+    return KnownError(f"baseline {path}: cannot be written ({err.strerror})")
 
 
 def name_in_records(path: Path) -> str:
@@ -203,12 +215,15 @@ def update(
     document.pop("expected", None)  # added again last, after any new top-level keys
     if kept:
         document["expected"] = kept
-    temporary = path.with_name(path.name + ".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
     # tomlkit adds a blank line whenever a table moves to another list, so reduce them to one.
     text = re.sub(r"\n{3,}", "\n\n", tomlkit.dumps(document)).rstrip("\n") + "\n"
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    temporary = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as err:
+        raise _unwritable(path, err) from err
     return len(kept) - len(added), len(added), removed
 
 

@@ -213,6 +213,9 @@ def test_a_file_that_is_given_must_be_usable_unless_it_is_only_written(tmp_path:
     for text in ("[[expected]\ncase=", "\0", "expected = 1", "[expected]\ncase = 'a/b'", "[[expected]]"):
         with pytest.raises(KnownError, match=r"x\.toml"):
             check_baseline_option(write(tmp_path, text), ["reference"], read=False)
+    (tmp_path / "file").touch()
+    with pytest.raises(KnownError, match=r"none\.toml: cannot be written"):
+        check_baseline_option(tmp_path / "file" / "none.toml", ["reference"], read=False)
     with pytest.raises(KnownError, match="create one with"):
         check_baseline_option(tmp_path / "none.toml", ["reference"])
     with pytest.raises(KnownError, match="applies to a single implementation; give exactly one --impl"):
