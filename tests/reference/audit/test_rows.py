@@ -237,6 +237,7 @@ ROWS = st.fixed_dictionaries(
 
 
 @given(ROWS)
+@example(row_of_texts({"address": "", "verdict": "", "tag": "\udcff", "dtypes": (Tally("\ud800", 1, 2),)}))
 def test_a_row_is_one_line_whatever_its_texts_are(row: Row) -> None:
     line = encode_row(row)
     assert (line.count(b"\n"), line[-1:]) == (1, b"\n")
