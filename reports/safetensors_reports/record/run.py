@@ -278,15 +278,17 @@ def _device_lines(record: RunRecord) -> list[str]:
     if name is None:
         return []
     if "device" not in record.implementation["steps"]:
-        return [f"  device {name}: not tested, because the implementation does not load onto devices"]
+        return [
+            f"  device {visible(name)}: not tested, because the implementation does not load onto devices"
+        ]
     mine = [row for row in record.results if row["step"] == "device"]
-    lines = [f"  device {name}: {plural(len(mine), 'file')}"]
+    lines = [f"  device {visible(name)}: {plural(len(mine), 'file')}"]
     for check in CHECKS:
         seen = [found for row in mine for found in row.get("checks", ()) if found["name"] == check]
         counts = Counter(found["status"] for found in seen)
         words = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
         why = Counter(found["message"] for found in seen if found["status"] == "unknown").most_common(1)
         if why and why[0][0]:
-            words[-1] += f" ({why[0][0]})"
+            words[-1] += f" ({visible(why[0][0])})"
         lines.append(f"    {check:<10} {' · '.join(words) or 'not reported'}")
     return lines

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_corpus.judging.verdicts import VERDICTS
+from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import lacking, summary_lines
 
 if TYPE_CHECKING:
@@ -115,6 +116,16 @@ def test_features(make: type[Make], lacks: list[str], text: str) -> None:
     unsupported = make.run(make.result("a/b", "unsupported"), lacks=lacks)
     assert f"unsupported 1{f' ({text})' if text else ''} · " in summary_lines(unsupported)[2]
     assert "unsupported 0 · " in summary_lines(make.run(lacks=lacks))[2]
+
+
+def test_messages_of_device_checks_are_printable(make: type[Make]) -> None:
+    check = next(iter(CHECKS))
+    checks = [{"name": check, "status": "unknown", "message": "no \x1b[31m"}]
+    record = make.run(make.result("a/b", step="device", checks=checks), device="x\x07")
+    record.header["implementation"]["steps"].append("device")
+    lines = summary_lines(record)
+    assert "  device x\\u0007: 1 file" in lines
+    assert f"    {check:<10} 1 unknown (no \\u001b[31m)" in lines
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=400)
