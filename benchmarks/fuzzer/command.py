@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from proof.held_out import PARTS
-from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference.main import UnusableError
 
 from .measure import (
     ENGINES,

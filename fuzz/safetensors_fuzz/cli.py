@@ -14,9 +14,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from safetensors_conformance.cli.common import confinement_options
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
-from safetensors_corpus.cli.common import UnusableError
 from safetensors_reference import PROFILES, rule_book
-from safetensors_reference.main import SecondsRange
+from safetensors_reference.main import SecondsRange, UnusableError
 from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import plural, visible, visible_lines
 

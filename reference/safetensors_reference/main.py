@@ -49,14 +49,8 @@ WITHOUT_HARNESS = (*OWN, "corpus", "examples")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-class MissingExtraError(click.ClickException):
-    """Raised if an extra is not installed. The program exits with status 2."""
-
-    exit_code = 2
-
-
-class OutputError(click.ClickException):
-    """Raised if standard output takes no more bytes. The program exits with status 2."""
+class UnusableError(click.ClickException):
+    """Something is unusable. The program exits with status 2, because status 1 means findings."""
 
     exit_code = 2
 
@@ -130,12 +124,12 @@ class Commands(click.Group):
         except ModuleNotFoundError as err:
             if not of_harness(err.name):
                 raise
-            raise MissingExtraError(f"this command needs the harness: {INSTALL}") from err
+            raise UnusableError(f"this command needs the harness: {INSTALL}") from err
         except OSError as err:
             # Errors of named files have a file name.
             if err.filename is not None or err.errno not in _FULL:
                 raise
-            raise OutputError(f"the output cannot be written: {err.strerror}") from err
+            raise UnusableError(f"the output cannot be written: {err.strerror}") from err
 
 
 @contextmanager
@@ -177,7 +171,7 @@ def without_harness(name: str) -> click.Command:
     """Return a substitute for a command that cannot be loaded."""
 
     def missing(**_: object) -> None:
-        raise MissingExtraError(f"{name} needs the harness: {INSTALL}")
+        raise UnusableError(f"{name} needs the harness: {INSTALL}")
 
     settings: dict[str, Any] = {"ignore_unknown_options": True, "help_option_names": []}
     arguments = click.Argument(["arguments"], nargs=-1)

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.book import PROFILES
 from safetensors_reports.known import KnownError
 from safetensors_reports.text import plural

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest
-from safetensors_corpus.cli.common import UnusableError, did_you_mean
-from safetensors_reference.main import SecondsRange
+from safetensors_corpus.cli.common import did_you_mean
+from safetensors_reference.main import SecondsRange, UnusableError
 from safetensors_reports.output import write_text
 
 from ..implementations.selectors import SelectorError, Target, resolve

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
-from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference.main import UnusableError
 from safetensors_reports.audit.disclosure import OWN
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.features.document import JSON as FEATURES_JSON

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from safetensors_corpus import Manifest, ManifestError, load_manifest
-from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference.main import UnusableError
 from safetensors_reference.source import read_whole
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.audit.build import build_report

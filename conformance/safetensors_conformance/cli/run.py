@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from safetensors_corpus import Case
-from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference.main import UnusableError
 from safetensors_reference.text import visible_lines
 from safetensors_reports.known import KnownError
 

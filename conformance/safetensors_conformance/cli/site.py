@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from safetensors_corpus.cli.common import UnusableError, folder_option, load
+from safetensors_corpus.cli.common import folder_option, load
+from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.cli import docs_folder
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.site.data import Program

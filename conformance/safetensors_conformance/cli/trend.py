@@ -12,7 +12,7 @@ import click
 from msgspec import to_builtins
 
 from safetensors_corpus import Case, Manifest
-from safetensors_corpus.cli.common import UnusableError
+from safetensors_reference.main import UnusableError
 from safetensors_reports.history.comparable import adapter_misfits
 from safetensors_reports.history.published import published_version
 from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend_markdown, trend_text

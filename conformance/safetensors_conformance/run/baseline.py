@@ -22,6 +22,7 @@ from tomlkit.items import AoT, Table
 
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reference.source import read_whole
+from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.known import (
     MAX_BYTES,
     BaselineFile,
@@ -122,7 +123,7 @@ def check_baseline_option(given: Path, implementations: Sequence[object], *, rea
 
 
 def _unwritable(path: Path, err: OSError) -> KnownError:
-    return KnownError(f"baseline {path}: cannot be written ({err.strerror})")
+    return KnownError(f"baseline {path}: cannot be written ({err.strerror or err})")
 
 
 def name_in_records(path: Path) -> str:
@@ -217,11 +218,9 @@ def update(
         document["expected"] = kept
     # tomlkit adds a blank line whenever a table moves to another list, so reduce them to one.
     text = re.sub(r"\n{3,}", "\n\n", tomlkit.dumps(document)).rstrip("\n") + "\n"
-    temporary = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        write_file(path, [text.encode()])
     except OSError as err:
         raise _unwritable(path, err) from err
     return len(kept) - len(added), len(added), removed

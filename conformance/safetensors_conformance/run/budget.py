@@ -46,9 +46,8 @@ def machine_factor() -> float:
 
 
 def excesses(budget: Mapping[str, float], result: StepResult) -> tuple[Excess, ...]:
-    reported = (
-        None if result.cpu_ms is None else result.cpu_ms / 1000
-    )  # reported by the worker, which is better than nothing
+    # The time that the worker reports is better than nothing.
+    reported = None if result.cpu_ms is None else result.cpu_ms / 1000
     used = {
         "seconds": reported if result.spent_ms is None else result.spent_ms / 1000,
         "peak_bytes": result.peak_bytes,

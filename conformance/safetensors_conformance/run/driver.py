@@ -270,6 +270,8 @@ class ImplementationRun:
         self.session.close()
 
     def contradiction_lines(self, wrong: Iterable[Assessment]) -> list[str]:
+        if self.baseline is None:
+            return []
         verdicts: dict[str, set[str]] = {}
         for one in wrong:
             if one.contradicts_baseline:
@@ -278,7 +280,7 @@ class ImplementationRun:
         others = [case for case in verdicts if case not in passing]
         return [
             f"{plural(len(cases), 'entry', 'entries')} of the baseline {does[len(cases) > 1]} now; the "
-            f"first one is {cases[0]}; {self.baseline.path if self.baseline else None}"
+            f"first one is {cases[0]}; {self.baseline.path}"
             for cases, does in (
                 (passing, ("passes", "pass")),
                 (others, ("fails differently", "fail differently")),

@@ -12,12 +12,13 @@ import click
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
+from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.cli import docs_folder
 from safetensors_reference.text import plural, visible
 
 from ..field_bugs import FAMILIES
 from ..templates import render as rendered
-from .common import HELP, UnusableError, folder_option, load, write_page
+from .common import HELP, folder_option, load, write_page
 
 PAGE = "field-bugs.md"
 CASES_NAMED = 3

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from safetensors_reference.main import UnusableError
+
 from ..document import ManifestError
 from ..manifest import Case, Manifest, load_manifest
 
@@ -26,12 +28,6 @@ folder_option = click.option(
     help="Corpus folder.  [default: the corpus of this installation]",
 )
 """``--corpus DIR``, passed as ``root``."""
-
-
-class UnusableError(click.ClickException):
-    """Unusable input. The program exits with status 2, because status 1 means findings."""
-
-    exit_code = 2
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from safetensors_reference import rule_book
+from safetensors_reference.main import UnusableError
 from safetensors_reference.text import plural
 
 from ..document import MANIFEST, read_document
@@ -34,7 +35,7 @@ from ..publish.release import (
 )
 from ..publish.show import byte_count
 from ..publish.stats import coverage_errors, load_reasons, statistics, stored_bytes
-from .common import HELP, UnusableError, exit_if_unusable, folder_option, load, matches
+from .common import HELP, exit_if_unusable, folder_option, load, matches
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
-from safetensors_corpus.cli.common import UnusableError, folder_option, load, write_page
+from safetensors_corpus.cli.common import folder_option, load, write_page
+from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.cli import docs_folder
 
 from ..audit.inputs import AuditError

@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -206,11 +205,13 @@ def test_bill_of_materials(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert kinds["m"] == ("machine-learning-model", None)
     validation = pytest.importorskip("cyclonedx.validation.json")
     schema = pytest.importorskip("cyclonedx.schema")
-    with suppress(validation.MissingOptionalDependencyException):  # schemas need an extra of the library
-        validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
-        assert validator.validate_str((folder / "one.json").read_text()) is None
     (model,) = [c for c in told["components"] if c["name"] == f"{folder}/m"]
     assert [(c["type"], c["hashes"]) for c in model["components"]] == [("file", one)]
+    try:
+        validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
+        assert validator.validate_str((folder / "one.json").read_text()) is None
+    except validation.MissingOptionalDependencyException as err:  # schemas need an extra of the library
+        pytest.skip(str(err))
 
 
 @pytest.mark.parametrize("option", ["--intoto", "--cyclonedx", "--sarif"])
