@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from safetensors_reference.rules.faults import Fault, JsonPath, render_path
@@ -34,24 +33,6 @@ def test_paths_are_json_paths_of_rfc_9535(path: JsonPath, text: str) -> None:
     assert render_path(path) == text
 
 
-@FEWER
-@given(st.lists(st.text(max_size=20) | st.integers(0, 99), max_size=4).map(tuple))
-def test_a_rendered_path_reads_back(path: JsonPath) -> None:
-    text = render_path(path)
-    assert text.startswith("$")
-    assert text.isascii()
-    assert text.isprintable()
-    parts: list[str | int] = []
-    for name, index in re.findall(r"\['((?:[^'\\]|\\.)*)'\]|\[(\d+)\]", text):
-        if index:
-            parts.append(int(index))
-        else:
-            parts.append(
-                json.loads('"' + re.sub(r'(?<!\\)((?:\\\\)*)"', r'\1\\"', name.replace("\\'", "'")) + '"')
-            )
-    assert tuple(parts) == path
-
-
 def test_long_keys_of_a_path_are_cut() -> None:
     text = render_path(("n" * 1_000_000, "shape"))
     assert len(text) < 150
@@ -72,16 +53,12 @@ def test_shortening_keeps_the_beginning_and_says_the_length(text: str, limit: in
 
 @FEWER
 @given(st.text(max_size=60))
+@example("\x1b[31m\n\u202egnp.exe\x7f\x9b1m\u200b\ud800")
 def test_quoted_names_are_json_strings_of_one_readable_line(text: str) -> None:
     quoted = quote(text)
     assert quoted.isprintable()
+    assert quoted.isascii() or text.isprintable()
     assert json.loads(quoted) == text
-
-
-@pytest.mark.parametrize("text", ["\x1b[31m", "a\nb", "\u202egnp.exe", "\x7f", "\x9b1m", "\u200b", "\ud800"])
-def test_quoting_leaves_nothing_that_controls_a_terminal(text: str) -> None:
-    assert quote(text).isascii()
-    assert quote(text).isprintable()
 
 
 def test_quoting_keeps_readable_text_readable() -> None:
