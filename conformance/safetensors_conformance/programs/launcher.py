@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,8 @@ from types import FrameType
 from typing import Any, Self, TypeAlias
 
 import psutil
+
+from .sandbox import Sandbox, ensure_run_folder
 
 FOR_TESTED = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "LANG", "LANGUAGE", "LC_*"),
@@ -106,6 +109,28 @@ def _chosen(patterns: Iterable[str]) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in names or any(fnmatchcase(name, pattern) for pattern in wild)
     }
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a tested program can access: its environment variables, its sandbox, and extra input files."""
+
+    env: tuple[str, ...] = ()
+    sandbox: Sandbox | None = None
+    shown: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, env: Sequence[str], *, sandbox: bool, net: bool) -> Self:
+        try:
+            names = checked_names(env)
+        except ValueError as err:
+            raise ValueError(f"--env {err}") from err
+        if net and not sandbox:
+            raise ValueError("--sandbox-net applies only to a sandbox; give --sandbox, too")
+        return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
+
+    def with_shown(self, *paths: Path) -> Self:
+        return replace(self, shown=(*self.shown, *paths))
 
 
 def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
