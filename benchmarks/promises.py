@@ -19,8 +19,8 @@ import msgspec
 
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.selectors import Target, resolve
+from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import Case, load_manifest
 from safetensors_reference.rules.pages import escape

@@ -58,8 +58,7 @@ def fuzz_verdicts(settings: Settings) -> list[str]:
 
 def baseline_faults(settings: Settings, record: RunRecord) -> list[str]:
     """Return why a baseline cannot excuse security failures: it is unreadable, or a review is overdue."""
-    from safetensors_conformance.run.baseline import load_baseline, overdue_entries
-    from safetensors_reports.known import KnownError
+    from safetensors_reports.known import KnownError, load_baseline
 
     name = record.header.get("baseline")
     path = Path(settings.baseline or name or "")
@@ -69,7 +68,7 @@ def baseline_faults(settings: Settings, record: RunRecord) -> list[str]:
         loaded = load_baseline(path, str(record.implementation["version"]), settings.profile or None)
     except KnownError as err:
         return [str(err)]
-    late = overdue_entries(loaded, dt.datetime.now(dt.UTC).date())
+    late = loaded.overdue(dt.datetime.now(dt.UTC).date())
     return [f"baseline {path}: review is overdue for {', '.join(e.case for e in late)}"] if late else []
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from safetensors_conformance.cli.common import confinement_options
-from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reference import PROFILES, rule_book
 from safetensors_reference.main import SecondsRange, UnusableError

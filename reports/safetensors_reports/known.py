@@ -17,7 +17,8 @@ Both are TOML files with one table per entry, which may be preceded by defaults 
     review_by = 2027-03-01
     between = ["mylib", "reference"]      # only for runs that compare exactly these implementations
 
-``safetensors_conformance.run.baseline`` applies baselines to runs and rewrites them.
+A baseline is strict in both directions: the run fails if a listed failure passes, fails differently or does
+not run, or if an entry matches no case. ``safetensors_conformance.run.baseline`` rewrites baselines.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from __future__ import annotations
 import datetime as dt
 import fnmatch
 import re
+import shlex
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -180,6 +185,62 @@ class BaselineFile(NamedTuple):
     inconsistent: tuple[str, ...]
 
 
+class Expectation(NamedTuple):
+    """Whether a verdict is the one that the baseline lists, and the message about it."""
+
+    met: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The entries of one file that apply to one run, and the choices with contradictory answers."""
+
+    path: Path
+    entries: tuple[ExpectedFailure, ...] = ()
+    inconsistent: frozenset[str] = frozenset()
+
+    @cached_property
+    def _exact(self) -> dict[str, ExpectedFailure]:
+        return {entry.case: entry for entry in self.entries if not entry.is_glob}
+
+    @cached_property
+    def _globs(self) -> list[ExpectedFailure]:
+        return [entry for entry in self.entries if entry.is_glob]
+
+    def find(self, case_id: str) -> ExpectedFailure | None:
+        """Return the entry for a case. An exact entry takes precedence over a glob."""
+        exact = self._exact.get(case_id)
+        if exact is not None:
+            return exact
+        return next((entry for entry in self._globs if entry.covers(case_id)), None)
+
+    def assess(self, case_id: str, step: str, verdict: str) -> Expectation | None:
+        """Decide whether the verdict was expected. Returns None if no entry lists this step of the case."""
+        entry = self.find(case_id)
+        listed = None if entry is None else entry.steps.get(step)
+        if entry is None or listed is None:
+            return None
+        if listed == verdict:
+            about = ", ".join(text for text in (entry.why, entry.issue) if text)
+            return Expectation(True, f"known failure, {listed}: {about or 'no reason given'}")
+        what = "passes now" if verdict == "pass" else f"is {verdict} now"
+        return Expectation(
+            False,
+            f"{case_id} · {step}: the baseline lists {listed}, but it {what}\n"
+            f"  remove or correct the entry in {self.path}, or rewrite it with --update-baseline",
+        )
+
+    def stale(self, case_ids: Iterable[str]) -> list[str]:
+        ids = set(case_ids)
+        lost = [name for name in self._exact if name not in ids]
+        lost += [glob.case for glob in self._globs if not any(map(glob.covers, ids))]
+        return [f"{name}: matches no case in the corpus; remove the entry" for name in lost]
+
+    def overdue(self, today: dt.date) -> list[ExpectedFailure]:
+        return [entry for entry in self.entries if entry.is_overdue(today)]
+
+
 class Triage(NamedTuple):
     """The entries of one triage file that apply to one run."""
 
@@ -217,6 +278,32 @@ def read_baseline(path: Path, *, complete: bool = True) -> BaselineFile:
     keys = ("expected", "case")
     head, entries = _read(f"baseline {path}", path, keys, ExpectedFailure, _BaselineHead, complete=complete)
     return BaselineFile(head.implementation, tuple(entries), head.inconsistent)
+
+
+def existing_baseline(path: Path) -> BaselineFile:
+    """Read a baseline, which must exist. Raises KnownError."""
+    try:
+        return read_baseline(path)
+    except OSError as err:
+        raise KnownError(
+            f"baseline {err}; create one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"
+        ) from err
+
+
+def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
+    """Load the entries that apply to this version, profile and device. Raises KnownError."""
+    _, entries, inconsistent = existing_baseline(path)
+    active = tuple(
+        entry.for_device(kind_of_device(device)) for entry in entries if entry.applies(version, profile)
+    )
+    for case, number in Counter(entry.case for entry in active if not entry.is_glob).items():
+        if number > 1:
+            raise KnownError(f"baseline {path}: {case} is listed twice")
+    return Baseline(path, active, frozenset(inconsistent))
+
+
+def kind_of_device(name: str | None) -> str:
+    return (name or "").partition(":")[0]
 
 
 def load_triage(path: Path, names: Sequence[str]) -> Triage:

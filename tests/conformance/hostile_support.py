@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.verdict import CaseVerdict, result_row
-from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 

@@ -11,10 +11,9 @@ from rich.table import Table
 
 from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reports.known import KnownError
+from safetensors_reports.known import Baseline, KnownError, load_baseline
 from safetensors_reports.text import plural
 
-from ..run.baseline import Baseline, load_baseline
 from ..run.driver import ImplementationRun, Run, RunOptions
 from ..verdict import explain_failure, result_row, result_rows
 from .common import corpus, shared_option, targets, tracked

@@ -12,8 +12,8 @@ from safetensors_reference.main import SecondsRange
 from safetensors_reference.text import visible_lines
 
 from ..implementations.commands import InstallError
+from ..programs.launcher import Confinement
 from ..protocol_check.checks import Check, check_protocol
-from ..worker.confinement import Confinement
 from .common import confinement_options, corpus, corpus_option, targets
 
 _MARKS = {"pass": "ok", "fail": "FAIL", "note": "note", "skip": "-"}

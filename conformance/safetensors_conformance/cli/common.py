@@ -20,10 +20,10 @@ from safetensors_reports.output import write_text
 
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..options import DEVICE_NAMES, OPTIONS, is_device
+from ..programs.launcher import Confinement
 from ..programs.sandbox import SandboxError
 from ..run.session import Session
 from ..verdict import CaseVerdict
-from ..worker.confinement import Confinement
 from ..worker.worker import Limits
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -40,7 +40,7 @@ from ..differential.run import (
     records_of,
     run_all,
 )
-from ..run.interruption import ending_as_interrupted
+from ..programs.launcher import ending_as_interrupted
 from ..run.session import Input
 from ..worker.worker import Limits
 from .common import cases_option, corpus, corpus_option, hand_out, limit_options, progress, select, targets

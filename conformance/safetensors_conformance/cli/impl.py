@@ -27,8 +27,7 @@ from ..implementations.descriptor import (
 )
 from ..implementations.environment import cache_folder, environment, remove
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
-from ..run.interruption import ending_as_interrupted
-from ..worker.confinement import Confinement
+from ..programs.launcher import Confinement, ending_as_interrupted
 from ..worker.worker import Limits, StartError, make_worker
 from .common import confinement_options
 

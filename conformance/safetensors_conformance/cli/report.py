@@ -27,15 +27,14 @@ from safetensors_reports.audit.inputs import (
 )
 from safetensors_reports.audit.report import Report, report_text
 from safetensors_reports.comment import summary_markdown
-from safetensors_reports.known import KnownError
+from safetensors_reports.known import KnownError, load_baseline
 from safetensors_reports.output import write_text
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.file import LEFT_OUT_NAMED, RecordError, read_record
 from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import file_slug, plural, unused, visible
 
-from ..implementations.descriptor import described
-from ..run.baseline import load_baseline, own_baselines
+from ..implementations.descriptor import described, own_baselines
 
 MAX_ARTIFACT = 4 << 30
 

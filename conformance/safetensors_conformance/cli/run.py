@@ -17,8 +17,8 @@ from safetensors_reference.main import UnusableError
 from safetensors_reference.text import visible_lines
 from safetensors_reports.known import KnownError
 
+from ..programs.launcher import Interruption
 from ..run.driver import Assessment, ImplementationRun, ReportError, Run, RunOptions
-from ..run.interruption import Interruption
 from ..run.session import GivenUpError, StoppedError
 from ..verdict import CaseVerdict, explain_answer
 from ..worker.worker import Limits

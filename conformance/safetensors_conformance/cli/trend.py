@@ -23,8 +23,8 @@ from ..implementations.commands import InstallError
 from ..implementations.descriptor import is_commit
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
 from ..outcome import Implementation
+from ..programs.launcher import ending_as_interrupted
 from ..run.driver import ImplementationResults, ReportError, RunOptions, header_row
-from ..run.interruption import ending_as_interrupted
 from ..run.session import CaseRunner, GivenUpError, Session
 from ..verdict import result_rows
 from ..worker.worker import Limits, StartError

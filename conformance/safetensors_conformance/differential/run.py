@@ -27,7 +27,7 @@ from safetensors_reports.record.run import RunRecord
 from ..implementations.commands import InstallError
 from ..implementations.selectors import Target
 from ..outcome import KeptContent, StepResult
-from ..run.interruption import end_children
+from ..programs.launcher import end_children
 from ..run.session import CaseRunner, GivenFile, Input, is_single_question
 from ..worker.worker import Limits, StartError
 

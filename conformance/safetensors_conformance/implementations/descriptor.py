@@ -385,6 +385,17 @@ def descriptors() -> Mapping[str, LocatedDescriptor]:
     return MappingProxyType({d.name: d for d in found})
 
 
+def own_baselines() -> dict[str, Path]:
+    known = [(d, e) for d in descriptors().values() for e in d.entries]
+    named = {f"{d.selector(e).replace(':', '-')}.toml": d.expected_failures(e) for d, e in known}
+    return {name: path for name, path in named.items() if path.is_file()}
+
+
+def name_in_records(path: Path) -> str:
+    """Return the name that records use for a baseline. Baselines of this project have fixed names."""
+    return next((name for name, own in own_baselines().items() if own == path), path.name)
+
+
 def longest_first() -> list[LocatedDescriptor]:
     """Return all descriptors, slowest first, so that running all of them finishes sooner."""
     return sorted(

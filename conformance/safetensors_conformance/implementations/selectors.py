@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,6 +33,9 @@ from safetensors_corpus import sharing
 from safetensors_corpus.cli.common import did_you_mean
 
 from ..programs import container
+from ..programs.launcher import Confinement, Template, child_variables
+from ..programs.process import Child, SandboxedChild
+from ..programs.sandbox import SandboxError, as_given_and_resolved, own_folder, paths_named_by, too_wide
 from .build import LOCAL
 from .commands import missing_programs
 from .descriptor import (
@@ -48,7 +53,10 @@ from .descriptor import (
 from .environment import Environment, environment, prepare
 
 MAX_SLUG = 80
-_HOSTS = Path(__file__).parents[1] / "host"
+SEARCH_PATHS = ("PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "JAVA_HOME", "DOTNET_ROOT")
+"""Variables that list folders in which programs look for libraries."""
+_PACKAGE = Path(__file__).parents[1]
+_HOSTS = _PACKAGE / "host"
 
 
 class SelectorError(Exception):
@@ -57,7 +65,7 @@ class SelectorError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A resolved selector.
+    """A resolved selector, and how its program is started.
 
     ``kind`` selects the worker: ``host`` (our Python host), ``node`` (our JavaScript host), ``cmd``, ``exit``
     or ``oci``. ``argv`` contains ``{path}`` for ``exit``; for ``oci`` it is the image and its arguments.
@@ -101,6 +109,64 @@ class Target:
         """Return the command line with the arguments for our hosts. A limit of 0 bytes means no limit."""
         host_arguments = {"host": (str(memory_bytes), sharing.__file__), "node": (str(memory_bytes),)}
         return [*self.argv, *host_arguments.get(self.kind, ())]
+
+    def reachable(self, steps: Iterable[str], confinement: Confinement) -> tuple[str, ...]:
+        """Return the steps that can work. Servers need network access, and containers cannot write."""
+        if self.kind == "oci":
+            return tuple(step for step in steps if step in container.READ_ONLY_STEPS)
+        alone = confinement.sandbox is not None and not confinement.sandbox.net
+        return tuple(step for step in steps if step != "remote" or not alone)
+
+    def template(self, argv: Sequence[str], confinement: Confinement) -> Template | None:
+        """Return a template, or None if forks are unreliable or impossible. Raises OSError."""
+        forks = self.kind == "host" and self.descriptor is not None and self.descriptor.forks
+        if not forks or confinement.sandbox is not None or sys.platform != "linux":
+            return None
+        return Template(argv, child_variables(confinement.env))
+
+    def start(
+        self,
+        argv: Sequence[str],
+        memory_bytes: int,
+        confinement: Confinement,
+        template: Template | None = None,
+    ) -> Child:
+        """Start a process with ``argv``, a filled-in command line of this target. Raises OSError."""
+        variables, sandbox = child_variables(confinement.env), confinement.sandbox
+        if self.kind == "oci":
+            if sandbox is not None:
+                raise SandboxError("a container is already a sandbox: leave out --sandbox")
+            inputs = (own_folder(), *confinement.shown)
+            return container.ContainerChild(argv, memory_bytes, variables, inputs, confinement.env)
+        if sandbox is None:
+            return Child(argv, memory_bytes, variables, template)
+        here = Path.cwd()
+        shown = [path for given in confinement.shown for path in as_given_and_resolved(given)]
+        shown += self._folders(argv, variables, here)
+        return SandboxedChild(sandbox.command_line(argv, shown, here), memory_bytes, variables)
+
+    def _folders(self, argv: Sequence[str], variables: Mapping[str, str], here: Path) -> Iterator[Path]:
+        """Yield the paths that a program reads in a sandbox, other than its inputs. Raises SandboxError."""
+        if self.user_provided:
+            if too_wide(here):
+                raise SandboxError(
+                    f"--sandbox gives a program access to the current folder, but {here} contains your home "
+                    "folder or other users' temporary files; change to the folder of the program"
+                )
+            yield from as_given_and_resolved(here)
+        folders = [_PACKAGE]
+        if self.environment is not None:
+            folders.append(self.environment.folder)
+        if self.kind == "host":
+            folders += map(Path, (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
+            if self.environment is None:
+                folders += [Path(entry) for entry in sys.path if entry]
+        for name in SEARCH_PATHS:
+            folders += [Path(entry) for entry in variables.get(name, "").split(os.pathsep) if entry]
+        for folder in folders:
+            if folder.exists() and not too_wide(folder):
+                yield from as_given_and_resolved(folder)
+        yield from paths_named_by(argv)
 
     @property
     def slug(self) -> str:

@@ -1,6 +1,7 @@
 """Start programs with harmless variables, so that no process outlives its program or the harness.
 
-Programs inherit only the environment variables that are known to be harmless, and no tokens.
+Programs inherit only the environment variables that are known to be harmless, and no tokens. Ctrl-C, SIGTERM
+and SIGHUP end a run but keep its results so far.
 
 On Linux, a keeper process (``host/keeper.py``) sits between the harness and each program. It kills
 everything that the program started, in any session or process group, even if the harness itself is killed. On
@@ -20,13 +21,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import FrameType
+from typing import Any, Self, TypeAlias
 
 import psutil
+
+from .sandbox import Sandbox, ensure_run_folder
 
 FOR_TESTED = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "LANG", "LANGUAGE", "LC_*"),
@@ -104,6 +109,28 @@ def _chosen(patterns: Iterable[str]) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in names or any(fnmatchcase(name, pattern) for pattern in wild)
     }
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What a tested program can access: its environment variables, its sandbox, and extra input files."""
+
+    env: tuple[str, ...] = ()
+    sandbox: Sandbox | None = None
+    shown: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, env: Sequence[str], *, sandbox: bool, net: bool) -> Self:
+        try:
+            names = checked_names(env)
+        except ValueError as err:
+            raise ValueError(f"--env {err}") from err
+        if net and not sandbox:
+            raise ValueError("--sandbox-net applies only to a sandbox; give --sandbox, too")
+        return cls(names, Sandbox(ensure_run_folder(), net) if sandbox else None)
+
+    def with_shown(self, *paths: Path) -> Self:
+        return replace(self, shown=(*self.shown, *paths))
 
 
 def start(argv: Sequence[str], env: Mapping[str, str]) -> StartedProgram:
@@ -392,3 +419,69 @@ class PlainProcess:
 
 
 StartedProgram: TypeAlias = SupervisedProcess | PlainProcess
+
+
+# Signals that end a run
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruption:
+    """Handles these signals during a ``with`` block in the main thread.
+
+    The first signal sets ``stop`` and kills the tested programs. It raises no exception, so no line of a
+    record is cut off. A second signal ends this process immediately.
+    """
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.status: int | None = None
+        self._before: list[tuple[signal.Signals, object]] = []
+
+    def __enter__(self) -> Self:
+        self._before = _replaced(_SIGNALS, self._handle)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _restore(self._before)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        again, self.status = self.status is not None, 128 + number
+        self.stop.set()
+        end_children()
+        if again:
+            atexit._run_exitfuncs()  # noqa: SLF001 - temporary folders are removed there
+            os._exit(self.status)
+
+
+@contextlib.contextmanager
+def ending_as_interrupted() -> Iterator[None]:
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread, like Ctrl-C."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = _replaced(_SIGNALS[1:], interrupt)
+    try:
+        yield
+    finally:
+        _restore(before)
+
+
+def end_children() -> None:
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+
+
+def _replaced(numbers: tuple[signal.Signals, ...], handler: object) -> list[tuple[signal.Signals, object]]:
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    numbers = tuple(n for n in numbers if signal.getsignal(n) not in (signal.SIG_IGN, None))
+    return [(number, signal.signal(number, handler)) for number in numbers]  # type: ignore[arg-type]
+
+
+def _restore(before: list[tuple[signal.Signals, object]]) -> None:
+    for number, handler in before:
+        signal.signal(number, handler)  # type: ignore[arg-type]

@@ -453,6 +453,26 @@ class Child:
             self._out = self._err = -1
 
 
+class SandboxedChild(Child):
+    """A child that bubblewrap (``sandbox.py``) runs. Bubblewrap forwards the program's output."""
+
+    signals_as_status = True
+    _program: int | None = None
+
+    @property
+    def program_pid(self) -> int:
+        if self._program is None:
+            try:
+                leaders = psutil.Process(self.pid).children()
+                programs = [program for leader in leaders for program in leader.children()]
+            except psutil.Error:
+                programs = []
+            if not programs:
+                return self.pid
+            self._program = programs[0].pid
+        return self._program
+
+
 def _resident(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)

@@ -17,10 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
-from .process import Child
-
 RUN_FOLDER_VARIABLE = "STC_SANDBOX_FOLDER"
 """Environment variable with the folder of the run, for the harness's own processes."""
 TMPFS_BYTES = 256 << 20
@@ -68,26 +64,6 @@ class Sandbox:
         out += ["--bind", str(self.folder), str(self.folder), "--remount-ro", "/", "--chdir", str(here)]
         out += ["--setenv", "HOME", str(own_home), "--setenv", "TMPDIR", "/tmp"]  # noqa: S108 - inside
         return [*out, "--", *argv]
-
-
-class SandboxedChild(Child):
-    """A child that bubblewrap runs. Bubblewrap forwards the program's output."""
-
-    signals_as_status = True
-    _program: int | None = None
-
-    @property
-    def program_pid(self) -> int:
-        if self._program is None:
-            try:
-                leaders = psutil.Process(self.pid).children()
-                programs = [program for leader in leaders for program in leader.children()]
-            except psutil.Error:
-                programs = []
-            if not programs:
-                return self.pid
-            self._program = programs[0].pid
-        return self._program
 
 
 def too_wide(path: Path) -> bool:

@@ -21,8 +21,8 @@ from safetensors_reports.text import plural
 from ..implementations.selectors import Target
 from ..outcome import Implementation, StepResult
 from ..programs.files import Copies
+from ..programs.launcher import Confinement
 from ..run.multistep import run_multistep
-from ..worker.confinement import Confinement
 from ..worker.protocol import PROTOCOL, STOP_REQUEST
 from ..worker.worker import Limits, PipeWorker, StartError, Worker
 from .conversation import MEMORY_BYTES, BreachError, Conversation, validate

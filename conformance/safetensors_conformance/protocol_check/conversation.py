@@ -17,9 +17,9 @@ from safetensors_reference.rules.errors import PortableError
 
 from ..implementations.selectors import Target
 from ..outcome import Implementation, StepResult
+from ..programs.launcher import Confinement
 from ..programs.process import Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 from ..worker import protocol
-from ..worker.confinement import Confinement
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"
 MEMORY_BYTES = 4 << 30
@@ -86,7 +86,7 @@ class Conversation:
     """
 
     def __init__(self, target: Target, seconds: float, confinement: Confinement) -> None:
-        self._child = confinement.start(target.command(MEMORY_BYTES), target, MEMORY_BYTES)
+        self._child = target.start(target.command(MEMORY_BYTES), MEMORY_BYTES, confinement)
         self._target = target
         self.seconds = seconds
         self.sent: bytes | None = None

@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Reject an unusable selector before anything runs, and register a listener for results."""
     if option(config, "--impl") or option(config, "--report"):
         try:
-            from ..run.interruption import ending_as_interrupted
+            from ..programs.launcher import ending_as_interrupted
             from .suite import suite_of
         except ModuleNotFoundError as err:
             text = f"the suite needs the harness ({err.name}): pip install 'safetensors-conformance[harness]'"

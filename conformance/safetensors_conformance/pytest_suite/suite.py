@@ -19,10 +19,10 @@ from safetensors_reports.text import plural
 
 from ..implementations.selectors import SelectorError, resolve
 from ..options import DEVICE_NAMES, OPTIONS, is_device
+from ..programs.launcher import Confinement
 from ..programs.sandbox import SandboxError
 from ..run.driver import ImplementationRun, ReportError, Run, RunOptions
 from ..run.session import GivenUpError
-from ..worker.confinement import Confinement
 from ..worker.worker import Limits, StartError
 from .items import SuiteItem, fit
 from .stash import RESULT_KEY, SUITE_KEY, option

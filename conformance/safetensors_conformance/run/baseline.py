@@ -1,21 +1,13 @@
-"""Baselines: the known, expected failures of one implementation, which are strict in both directions.
-
-The run fails if a listed failure passes, fails differently or does not run, or if an entry matches no case.
-An update from a full run keeps comments, reasons and everything that is still true.
-"""
+"""Rewriting a baseline from a full run. Comments, reasons and everything that is still true are kept."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-import shlex
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tomlkit
 from tomlkit.items import AoT, Table
@@ -25,13 +17,13 @@ from safetensors_reference.source import read_whole
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.known import (
     MAX_BYTES,
-    BaselineFile,
     ExpectedFailure,
     KnownError,
+    existing_baseline,
+    kind_of_device,
     read_baseline,
 )
 
-from ..implementations.descriptor import descriptors
 from ..outcome import STEPS
 
 DAYS_TO_REVIEW = 90
@@ -46,71 +38,12 @@ review_by = {review_by}
 """
 
 
-class Expectation(NamedTuple):
-    """Whether a verdict is the one that the baseline lists, and the message about it."""
-
-    met: bool
-    message: str
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The entries of one file that apply to one run, and the choices with contradictory answers."""
-
-    path: Path
-    entries: tuple[ExpectedFailure, ...] = ()
-    inconsistent: frozenset[str] = frozenset()
-
-    @cached_property
-    def _exact(self) -> dict[str, ExpectedFailure]:
-        return {entry.case: entry for entry in self.entries if not entry.is_glob}
-
-    @cached_property
-    def _globs(self) -> list[ExpectedFailure]:
-        return [entry for entry in self.entries if entry.is_glob]
-
-    def find(self, case_id: str) -> ExpectedFailure | None:
-        """Return the entry for a case. An exact entry takes precedence over a glob."""
-        exact = self._exact.get(case_id)
-        if exact is not None:
-            return exact
-        return next((entry for entry in self._globs if entry.covers(case_id)), None)
-
-    def assess(self, case_id: str, step: str, verdict: str) -> Expectation | None:
-        """Decide whether the verdict was expected. Returns None if no entry lists this step of the case."""
-        entry = self.find(case_id)
-        listed = None if entry is None else entry.steps.get(step)
-        if entry is None or listed is None:
-            return None
-        if listed == verdict:
-            about = ", ".join(text for text in (entry.why, entry.issue) if text)
-            return Expectation(True, f"known failure, {listed}: {about or 'no reason given'}")
-        what = "passes now" if verdict == "pass" else f"is {verdict} now"
-        return Expectation(
-            False,
-            f"{case_id} · {step}: the baseline lists {listed}, but it {what}\n"
-            f"  remove or correct the entry in {self.path}, or rewrite it with --update-baseline",
-        )
-
-    def stale(self, case_ids: Iterable[str]) -> list[str]:
-        ids = set(case_ids)
-        lost = [name for name in self._exact if name not in ids]
-        lost += [glob.case for glob in self._globs if not any(map(glob.covers, ids))]
-        return [f"{name}: matches no case in the corpus; remove the entry" for name in lost]
-
-
-def own_baselines() -> dict[str, Path]:
-    known = [(d, e) for d in descriptors().values() for e in d.entries]
-    named = {f"{d.selector(e).replace(':', '-')}.toml": d.expected_failures(e) for d, e in known}
-    return {name: path for name, path in named.items() if path.is_file()}
-
-
 def check_baseline_option(given: Path, implementations: Sequence[object], *, read: bool = True) -> None:
     """Check the ``--baseline`` file. If ``read`` is false, the run only writes it. Raises KnownError."""
     if len(implementations) > 1:
         raise KnownError("--baseline applies to a single implementation; give exactly one --impl with it")
     if read:
-        _read(given)
+        existing_baseline(given)
         return
     if given.exists():
         _document(given)
@@ -124,40 +57,6 @@ def check_baseline_option(given: Path, implementations: Sequence[object], *, rea
 
 def _unwritable(path: Path, err: OSError) -> KnownError:
     return KnownError(f"baseline {path}: cannot be written ({err.strerror or err})")
-
-
-def name_in_records(path: Path) -> str:
-    """Return the name that records use for a baseline. Baselines of this project have fixed names."""
-    return next((name for name, own in own_baselines().items() if own == path), path.name)
-
-
-def load_baseline(path: Path, version: str, profile: str | None, device: str | None = None) -> Baseline:
-    """Load the entries that apply to this version, profile and device. Raises KnownError."""
-    _, entries, inconsistent = _read(path)
-    active = tuple(
-        entry.for_device(kind_of_device(device)) for entry in entries if entry.applies(version, profile)
-    )
-    for case, number in Counter(entry.case for entry in active if not entry.is_glob).items():
-        if number > 1:
-            raise KnownError(f"baseline {path}: {case} is listed twice")
-    return Baseline(path, active, frozenset(inconsistent))
-
-
-def _read(path: Path) -> BaselineFile:
-    try:
-        return read_baseline(path)
-    except OSError as err:
-        raise KnownError(
-            f"baseline {err}; create one with: stc baseline update SELECTOR --file {shlex.quote(str(path))}"
-        ) from err
-
-
-def kind_of_device(name: str | None) -> str:
-    return (name or "").partition(":")[0]
-
-
-def overdue_entries(baseline: Baseline, today: dt.date) -> list[ExpectedFailure]:
-    return [entry for entry in baseline.entries if entry.is_overdue(today)]
 
 
 def failing_steps(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -31,25 +31,22 @@ from safetensors_reports.causes.cause import (
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
-from safetensors_reports.known import KnownError
+from safetensors_reports.known import Baseline, KnownError, load_baseline
 from safetensors_reports.output import write_text
 from safetensors_reports.record.file import RecordWriter, selector_of
 from safetensors_reports.record.run import RunRecord, summary_lines
 from safetensors_reports.text import plural, visible
 
 from ..implementations.commands import InstallError
+from ..implementations.descriptor import name_in_records
 from ..implementations.selectors import Target
 from ..outcome import Implementation
 from ..verdict import CaseVerdict, explain_failure, judge_choice, result_row, wrongly_refused
 from ..worker.worker import Limits, StartError
 from .baseline import (
-    Baseline,
     check_baseline_option,
     due_by,
     failing_steps,
-    load_baseline,
-    name_in_records,
-    overdue_entries,
     unexplained,
     update,
 )
@@ -203,7 +200,7 @@ class ImplementationRun:
         stale = self.baseline.stale(c.id for c in self.options.manifest.cases)
         if stale:
             return f"baseline {self.baseline.path}:\n  " + "\n  ".join(stale)
-        late = overdue_entries(self.baseline, dt.datetime.now(dt.UTC).date())
+        late = self.baseline.overdue(dt.datetime.now(dt.UTC).date())
         if late:
             return (
                 f"baseline {self.baseline.path}: review is overdue for {', '.join(e.case for e in late[:5])}"

@@ -20,7 +20,7 @@ from safetensors_reports.text import visible
 from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
 from ..programs.files import small_files
-from ..programs.launcher import Template
+from ..programs.launcher import Confinement, Template
 from ..programs.process import (
     LAST_WORDS_SECONDS,
     Child,
@@ -33,7 +33,6 @@ from ..programs.process import (
     describe_status,
 )
 from . import protocol
-from .confinement import Confinement
 
 START_SECONDS = 120.0
 NOISE_LIMIT = 256 << 10
@@ -206,7 +205,7 @@ class PipeWorker(Worker):
             message, _ = self._message(child, Deadline(START_SECONDS))
             reported = protocol.parse_start(message, self._target.selector)
             implementation = _with_descriptor_facts(reported, self._target)
-            kept = self._limits.confinement.reachable(implementation.steps, self._target)
+            kept = self._target.reachable(implementation.steps, self._limits.confinement)
             steps = tuple(step for step in kept if step != "device" or self._device is not None)
             implementation = replace(implementation, steps=steps)
             self._verdict_only = implementation.verdict_only
@@ -232,9 +231,9 @@ class PipeWorker(Worker):
         argv = self._target.command(self._limits.memory_bytes if limited else 0)
         try:
             if self._template is None and not self.force_fresh_process:
-                self._template = confinement.template(argv, self._target)
+                self._template = self._target.template(argv, confinement)
             template = None if self.force_fresh_process else self._template
-            child = confinement.start(argv, self._target, self._limits.memory_bytes, template)
+            child = self._target.start(argv, self._limits.memory_bytes, confinement, template)
         except OSError as err:
             raise self._start_error(str(err)) from err
         child.send(protocol.start_request(self._profile, self._device))
@@ -533,7 +532,7 @@ class ExitWorker(Worker):
         argv = [part.replace("{folder}", folder).replace("{path}", path) for part in self._target.argv]
         began = time.perf_counter()
         try:
-            child = self._limits.confinement.start(argv, self._target, self._limits.memory_bytes)
+            child = self._target.start(argv, self._limits.memory_bytes, self._limits.confinement)
         except OSError as err:
             return StepResult("harness-error", f"cannot run {argv[0]}: {err}")
         deadline = Deadline(self._limits.seconds * self.timeout_factor)

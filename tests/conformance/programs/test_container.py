@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
+from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, Sandbox
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 
 from ..support import HERE, REPOSITORY, TRIGGER, cases, committed
@@ -78,7 +78,7 @@ def test_files_of_the_corpus_are_shown_where_they_are_asked_about(log: Path) -> 
 def test_a_container_is_asked_for_nothing_that_it_would_have_to_write() -> None:
     target = Target("oci:x", "oci", ("x",))
     steps = ("open", "read", "write", "sharded", "remote")
-    assert Confinement().reachable(steps, target) == ("open", "read")
+    assert target.reachable(steps, Confinement()) == ("open", "read")
 
 
 def test_a_sandbox_around_a_container_is_refused(log: Path, tmp_path: Path) -> None:

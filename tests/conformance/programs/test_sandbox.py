@@ -18,9 +18,9 @@ from click.testing import CliRunner
 from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.programs.sandbox import RUN_FOLDER_VARIABLE, SandboxError, ensure_run_folder
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, manifest
 from safetensors_corpus.packed import temporary_folder

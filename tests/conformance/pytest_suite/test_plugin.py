@@ -14,7 +14,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from safetensors_conformance import pytest_suite
-from safetensors_conformance.run.baseline import load_baseline, own_baselines
+from safetensors_conformance.implementations.descriptor import own_baselines
+from safetensors_reports.known import load_baseline
 
 from ..suite_runs import BASICS, corpus_of, one_of_each, suite, suite_here
 from ..support import HERE, QUICK, committed, device_loader, fake, stdio

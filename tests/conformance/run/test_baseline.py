@@ -8,21 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.implementations.descriptor import descriptors
+from safetensors_conformance.implementations.descriptor import descriptors, name_in_records, own_baselines
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.run.baseline import (
     check_baseline_option,
     due_by,
     failing_steps,
-    load_baseline,
-    name_in_records,
-    overdue_entries,
-    own_baselines,
     unexplained,
     update,
 )
 from safetensors_corpus import load_manifest
-from safetensors_reports.known import KnownError
+from safetensors_reports.known import KnownError, load_baseline
 
 GOOD = """
 implementation = "x"
@@ -72,8 +68,8 @@ def test_what_a_file_says_holds_for_entries_that_say_nothing(tmp_path: Path) -> 
         ("own", "https://example.org/1", dt.date(2098, 1, 1)),
     ]
     assert baseline.inconsistent == {"bool-bytes"}
-    assert overdue_entries(baseline, dt.date(2098, 1, 1)) == []
-    assert [e.case for e in overdue_entries(baseline, dt.date(2098, 1, 2))] == ["a/c"]
+    assert baseline.overdue(dt.date(2098, 1, 1)) == []
+    assert [e.case for e in baseline.overdue(dt.date(2098, 1, 2))] == ["a/c"]
 
 
 def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Path) -> None:
@@ -87,8 +83,8 @@ def test_a_list_begun_by_a_run_can_be_used_until_its_review_is_due(tmp_path: Pat
     assert [(e.issue, e.steps) for e in baseline.entries] == [("unreported", s) for s in failing.values()]
     assert baseline.inconsistent == {"bool-bytes"}
     today = dt.datetime.now(dt.UTC).date()
-    assert overdue_entries(baseline, today) == []
-    assert overdue_entries(baseline, today + dt.timedelta(100)) == list(baseline.entries)
+    assert baseline.overdue(today) == []
+    assert baseline.overdue(today + dt.timedelta(100)) == list(baseline.entries)
     # The next run may find something else, which has no reason of its own either.
     assert update(path, "x", {"a/c": {"read": "unsafe"}}) == (1, 0, 1)
     baseline = load_baseline(path, "1", None)

@@ -15,10 +15,10 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.programs import process
+from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.run import budget
 from safetensors_conformance.run.budget import HEAD_ROOM, cheaper, excesses, machine_factor
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 
 from ..budget_numbers import BYTES, SECONDS

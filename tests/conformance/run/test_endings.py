@@ -110,7 +110,7 @@ def test_a_run_that_is_killed_leaves_whole_records_of_those_that_were_done(
 def test_the_second_signal_ends_a_run_at_once(tmp_path: Path) -> None:
     code = """
 import subprocess, sys, tempfile, time, weakref, shutil
-from safetensors_conformance.run.interruption import Interruption
+from safetensors_conformance.programs.launcher import Interruption
 class Holder: pass
 with Interruption() as interruption:
     holder = Holder()
@@ -136,7 +136,7 @@ with Interruption() as interruption:
 def test_a_signal_that_is_ignored_stays_so() -> None:
     code = """
 import os, signal
-from safetensors_conformance.run.interruption import Interruption
+from safetensors_conformance.programs.launcher import Interruption
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with Interruption() as interruption:
     os.kill(os.getpid(), signal.SIGHUP)

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.multistep import SHOWN_URL
 from safetensors_conformance.run.session import CaseRunner, Session, smoke
 from safetensors_conformance.verdict import CaseVerdict, StepVerdict
-from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus import Case
 
@@ -81,10 +81,10 @@ def test_what_a_server_sent_is_told_and_its_address_is_not() -> None:
 
 
 def test_a_sandbox_without_network_is_not_asked_for_files_behind_a_server() -> None:
-    steps = ("read", "remote")
-    assert Confinement().reachable(steps) == steps
-    assert Confinement(sandbox=Sandbox(HERE)).reachable(steps) == ("read",)
-    assert Confinement(sandbox=Sandbox(HERE, net=True)).reachable(steps) == steps
+    steps, reachable = ("read", "remote"), resolve("reference").reachable
+    assert reachable(steps, Confinement()) == steps
+    assert reachable(steps, Confinement(sandbox=Sandbox(HERE))) == ("read",)
+    assert reachable(steps, Confinement(sandbox=Sandbox(HERE, net=True))) == steps
 
 
 def test_what_is_left_behind_in_the_folder_is_seen() -> None:

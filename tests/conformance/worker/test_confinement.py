@@ -19,9 +19,8 @@ from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations import environment as installing
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.programs.launcher import child_variables, installer_variables
+from safetensors_conformance.programs.launcher import Confinement, child_variables, installer_variables
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.cli import fuzz
 from safetensors_fuzz.engines.atheris.loop import TargetConfig

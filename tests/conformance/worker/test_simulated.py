@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits
 
 from ..support import HERE, committed

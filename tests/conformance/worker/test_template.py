@@ -17,8 +17,8 @@ import pytest
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.outcome import StepResult
+from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.programs.sandbox import Sandbox
-from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, PipeWorker, StartError, retry_alone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="templates are of Linux")
@@ -179,6 +179,6 @@ def test_an_adapter_that_cannot_be_loaded_is_told_as_ever(forking: Target, tmp_p
 
 def test_only_what_says_so_is_forked_and_nothing_in_a_sandbox(forking: Target, tmp_path: Path) -> None:
     plain = replace(forking, descriptor=descriptors()["safetensors"])
-    assert Confinement().template(plain.command(0), plain) is None
+    assert plain.template(plain.command(0), Confinement()) is None
     boxed = Confinement(sandbox=Sandbox(tmp_path, net=False))
-    assert boxed.template(forking.command(0), forking) is None
+    assert forking.template(forking.command(0), boxed) is None

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from safetensors_conformance.implementations.selectors import SelectorError, resolve
-from safetensors_conformance.programs.launcher import child_variables
-from safetensors_conformance.worker.confinement import Confinement
+from safetensors_conformance.programs.launcher import Confinement, child_variables
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.features.tree import File
