@@ -230,6 +230,10 @@ def shorter(name: str, at: int) -> UnreadableError:
     )
 
 
+def unreadable(name: str, at: int, err: OSError) -> UnreadableError:
+    return UnreadableError(f"{name}: at byte {at:,}: {err.strerror or err}")
+
+
 def open_source(what: SourceLike) -> PathSource | MemorySource | FileSource:
     """Open ``what``. Raises UnreadableError if the file is missing, unreadable or not a regular file."""
     if isinstance(what, (str, os.PathLike)):

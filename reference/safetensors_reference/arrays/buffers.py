@@ -20,11 +20,12 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
 from ..rules.errors import AccessError
-from ..source import PathSource, Source, UnreadableError, shorter
+from ..source import PathSource, Source, UnreadableError, shorter, unreadable
 
 Mode = Literal["copy", "mmap"]
 
@@ -42,6 +43,8 @@ MAX_READ = HUGE
 """Number of bytes that a thread populates at a time. These bytes are still in the cache when the thread fills
 them.
 """
+MAX_PIECES = max(16, os.sysconf("SC_IOV_MAX")) if hasattr(os, "sysconf") else 16
+"""Maximum number of buffers that one system call fills."""
 THREADS = min(4, max(2, os.cpu_count() or 2))
 
 
@@ -100,7 +103,7 @@ def read_range(source: Source, start: int, count: int) -> memoryview:
         return memoryview(bytearray(source.read(start, count)))
     if count < THREADED_FROM:
         view = memoryview(bytearray(count))
-        _read_into(source, start, view)
+        read_into(source, start, [view])
         return view
     pages = Pages()
     view = pages.new(count)
@@ -123,7 +126,7 @@ def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> Non
                     return
                 piece = view[at : at + MAX_READ]
                 pages.make(ctypes.addressof(ctypes.c_char.from_buffer(piece)), len(piece))
-                _read_into(source, start + at, piece)
+                read_into(source, start + at, [piece])
         except BaseException as err:  # raised later by the calling thread
             errors.append(err)
 
@@ -143,16 +146,27 @@ def _fill(source: PathSource, start: int, view: memoryview, pages: Pages) -> Non
         raise errors[0]
 
 
-def _read_into(source: PathSource, start: int, view: memoryview) -> None:
-    done = 0
-    while done < len(view):
+def read_into(source: PathSource, start: int, views: Sequence[memoryview]) -> None:
+    """Fill ``views``, one after the other, with the bytes of the file from ``start`` onwards.
+
+    Raises UnreadableError.
+    """
+    pending = [view for view in views if len(view)]
+    first = 0
+    while first < len(pending):
         try:
-            count = os.preadv(source.fd, [view[done:]], start + done)
+            count = os.preadv(source.fd, pending[first : first + MAX_PIECES], start)
         except OSError as err:
-            raise UnreadableError(f"{source.name}: {err.strerror or err}") from err
+            raise unreadable(source.name, start, err) from err
         if count == 0:
-            raise shorter(source.name, start + done)
-        done += count
+            raise shorter(source.name, start)
+        start += count
+        while count:
+            if count < len(pending[first]):
+                pending[first] = pending[first][count:]
+                break
+            count -= len(pending[first])
+            first += 1
 
 
 def check_unchanged(source: Source) -> None:

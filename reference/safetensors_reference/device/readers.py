@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
+from ..arrays.buffers import read_into
 from ..rules.errors import AccessError
-from ..source import Descriptor, PathSource, UnreadableError, shorter
+from ..source import Descriptor, PathSource, shorter, unreadable
 from .engine import PAGE
 from .plan import Chunk, Segment, cut, cut_on_grid
 
-MAX_PIECES = max(16, os.sysconf("SC_IOV_MAX")) if hasattr(os, "sysconf") else 16
 HINT = "load without direct=True"
 
 
@@ -38,7 +38,7 @@ class PlainReader:
                 if at > end:  # a gap, in which the slot has bytes of an earlier chunk
                     view[end:at] = bytes(at - end)
                 end = at + length
-            _scatter(self.source, read.file_at, [view[at : at + length] for at, length in read.pieces])
+            read_into(self.source, read.file_at, [view[at : at + length] for at, length in read.pieces])
         return 0
 
 
@@ -81,7 +81,7 @@ class DirectReader(Descriptor):
             except OSError as err:
                 if err.errno == errno.EINVAL:
                     raise self._unsupported() from err
-                raise _unreadable(self.source, low + done, err) from err
+                raise unreadable(self.source.name, low + done, err) from err
             if low + done + count >= high:
                 break
             # A read that returns less than a page should have reached the end of the file. After other short
@@ -89,34 +89,11 @@ class DirectReader(Descriptor):
             if count < PAGE and low + done + count >= os.fstat(self.fd).st_size:
                 raise shorter(self.source.name, max(at, low + done + count))
             if count < PAGE:
-                raise _unreadable(
-                    self.source, low + done, OSError(errno.EIO, "O_DIRECT returned less than a page")
+                raise unreadable(
+                    self.source.name, low + done, OSError(errno.EIO, "O_DIRECT returned less than a page")
                 )
             done += count - count % PAGE
         return at - low
 
 
 Reader = PlainReader | DirectReader
-
-
-def _scatter(source: PathSource, file_at: int, pieces: Sequence[memoryview]) -> None:
-    pending = list(pieces)
-    first = 0
-    while first < len(pending):
-        try:
-            count = os.preadv(source.fd, pending[first : first + MAX_PIECES], file_at)
-        except OSError as err:
-            raise _unreadable(source, file_at, err) from err
-        if count == 0:
-            raise shorter(source.name, file_at)
-        file_at += count
-        while count:
-            if count < len(pending[first]):
-                pending[first] = pending[first][count:]
-                break
-            count -= len(pending[first])
-            first += 1
-
-
-def _unreadable(source: PathSource, at: int, err: OSError) -> UnreadableError:
-    return UnreadableError(f"{source.name}: at byte {at:,}: {err.strerror or err}")

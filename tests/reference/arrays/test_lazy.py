@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import gc
 import os
-import subprocess
-import sys
+import struct
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from hypothesis import given
 from safetensors_reference import InvalidFileError, UnreadableError, safe_open
 from safetensors_reference import numpy as with_numpy
 from safetensors_reference import torch as with_torch
-from safetensors_reference.arrays import buffers as buffers_module
+from safetensors_reference.arrays import buffers
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.header.model import TensorInfo
 from safetensors_reference.rules.dtypes import DTYPE_BITS
@@ -28,16 +26,12 @@ from safetensors_reference.rules.errors import AccessError, NoSuchTensorError, U
 from safetensors_reference.source import PathSource
 
 from ..strategies import FEWER, Model, models
-from ..support import make, raw_bytes
+from ..support import entry, make, raw_bytes
 
 _HEADER = (
-    '{"b":{"dtype":"I64","shape":[1],"data_offsets":[8,16]},"__metadata__":{"k":"v"},'
-    '"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+    f'{{"b":{entry("I64", "[1]", "[8,16]")},"__metadata__":{{"k":"v"}},"a":{entry("F32", "[2]", "[0,8]")}}}'
 )
-TWO = make(
-    _HEADER + " " * (-len(_HEADER) % 8),
-    np.array([1.5, -2], "<f4").tobytes() + np.array([7], "<i8").tobytes(),
-)
+TWO = make(_HEADER + " " * (-len(_HEADER) % 8), struct.pack("<ffq", 1.5, -2, 7))
 
 
 def logical_shape(tensor: Any) -> tuple[int, ...]:
@@ -66,6 +60,7 @@ def test_every_way_of_loading_gives_the_bytes_of_the_file(
     for load in (
         lambda: with_numpy.load(data),
         lambda: with_torch.load(data),
+        lambda: with_numpy.load_file(path),
         lambda: with_numpy.load_file(path, mode="mmap"),
         lambda: with_torch.load_file(path, mode="mmap"),
     ):
@@ -81,9 +76,8 @@ def test_every_way_of_loading_gives_the_bytes_of_the_file(
 @pytest.mark.parametrize("with_framework", [with_numpy, with_torch])
 def test_every_dtype_has_its_type_or_is_packed(with_framework: Any, code: str) -> None:
     size = DTYPE_BITS[code]
-    header = f'{{"w":{{"dtype":"{code}","shape":[2,4],"data_offsets":[0,{size}]}}}}'
     data = bytes(i % 2 for i in range(size))
-    tensor = with_framework.load(make(header, data))["w"]
+    tensor = with_framework.load(make(f'{{"w":{entry(code, "[2,4]", f"[0,{size}]")}}}', data))["w"]
     assert raw_bytes(tensor) == data
     packed = code.startswith("F6_") or (code == "F4" and with_framework is with_numpy)
     assert isinstance(tensor, PackedTensor) is packed
@@ -91,25 +85,14 @@ def test_every_dtype_has_its_type_or_is_packed(with_framework: Any, code: str) -
         assert (tensor.dtype, tensor.shape) == (code, (2, 4))
 
 
-@pytest.mark.parametrize("kind", ["path", "str", "bytes", "bytearray", "memoryview", "file", "BytesIO"])
-def test_sources_of_every_kind_give_the_same(two: Path, kind: str) -> None:
-    with two.open("rb") as handle:
-        what: Any = {
-            "path": two,
-            "str": str(two),
-            "bytes": TWO,
-            "bytearray": bytearray(TWO),
-            "memoryview": memoryview(TWO),
-            "file": handle,
-            "BytesIO": io.BytesIO(TWO),
-        }[kind]
-        with safe_open(what) as file:
-            assert file.keys() == ["b", "a"]
-            assert file.offset_keys() == ["a", "b"]
-            assert file.metadata() == {"k": "v"}
-            assert file.info("a") == TensorInfo("a", "F32", (2,), 0, 8)
-            assert raw_bytes(file.get_tensor("a")) == TWO[-16:-8]
-            assert ("a" in file, "c" in file, len(file), list(file)) == (True, False, 2, ["b", "a"])
+def test_an_open_file_says_what_is_in_it(two: Path) -> None:
+    with safe_open(two, "raw") as file:
+        assert file.keys() == ["b", "a"]
+        assert file.offset_keys() == ["a", "b"]
+        assert file.metadata() == {"k": "v"}
+        assert file.info("a") == TensorInfo("a", "F32", (2,), 0, 8)
+        assert (file.get_tensor("a"), file.data()) == (TWO[-16:-8], TWO[-16:])
+        assert ("a" in file, "c" in file, len(file), list(file)) == (True, False, 2, ["b", "a"])
 
 
 @pytest.mark.parametrize("name", ["c", "", "__metadata__", 3, None])
@@ -123,29 +106,27 @@ def test_an_unknown_name_is_a_clean_error(two: Path, name: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["copy", "mmap"])
-def test_tensors_outlive_the_file_and_reads_after_closing_are_refused(two: Path, mode: Any) -> None:
-    with safe_open(two, "np", mode=mode) as file:
-        tensor = file.get_tensor("a")
+@pytest.mark.parametrize("framework", ["np", "pt"])
+def test_tensors_outlive_the_file_and_change_nothing_and_reads_after_closing_are_refused(
+    two: Path, framework: Any, mode: Any
+) -> None:
+    with safe_open(two, framework, mode=mode) as file:
+        tensors = {name: file.get_tensor(name) for name in file}
         part = file.get_slice("a")
-    assert tensor.tolist() == [1.5, -2.0]
-    calls: list[Callable[[], object]] = [lambda: file.get_tensor("a"), lambda: part[0]]
+    handed = [from_dlpack(tensors["a"]) for from_dlpack in (np.from_dlpack, torch.from_dlpack)]
+    tensors["a"][0] = 99
+    assert (tensors["b"].tolist(), two.read_bytes()) == ([7], TWO)
+    two.unlink()
+    del tensors
+    gc.collect()
+    rest = [np.full(2, 7, np.float32) for _ in range(64)]  # takes the memory, were it free
+    assert [tensor.tolist() for tensor in handed] == [[99, -2.0]] * 2, (len(rest), "one buffer, which stays")
+    calls: list[Callable[[], object]] = [lambda: file.get_tensor("a"), lambda: part[0], lambda: file.data()]
     for call in calls:
         with pytest.raises(AccessError) as caught:
             call()
         assert caught.value.code == "API_CLOSED"
     file.close()
-
-
-@pytest.mark.parametrize("mode", ["copy", "mmap"])
-@pytest.mark.parametrize("framework", ["np", "pt"])
-def test_writing_to_a_tensor_changes_neither_file_nor_other_tensors(
-    two: Path, framework: str, mode: Any
-) -> None:
-    load: Any = with_numpy.load_file if framework == "np" else with_torch.load_file
-    tensors = load(two, mode=mode)
-    tensors["a"][0] = 99
-    assert tensors["b"].tolist() == [7]
-    assert two.read_bytes() == TWO
 
 
 @pytest.mark.parametrize("framework", ["np", "pt"])
@@ -158,10 +139,7 @@ def test_one_dtype_that_the_library_lacks_leaves_the_others_readable(
     table = {k: v for k, v in numpy_types._table().items() if k != "BF16"}
     monkeypatch.setattr(numpy_types, "_table", lambda: table)
     monkeypatch.delitem(torch_types.TORCH_DTYPES, "BF16")
-    header = (
-        '{"w":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]},'
-        '"x":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}'
-    )
+    header = f'{{"w":{entry("BF16", "[1]", "[0,2]")},"x":{entry("U8", "[1]", "[2,3]")}}}'
     with safe_open(make(header, b"abc"), framework) as file:
         with pytest.raises(UnsupportedDtypeError) as caught:
             file.get_tensor("w")
@@ -173,16 +151,11 @@ def test_one_dtype_that_the_library_lacks_leaves_the_others_readable(
 @pytest.mark.parametrize("shape", ["[0,9223372036854775808]", "[1" + ",1" * 64 + "]"])
 def test_a_shape_that_the_library_cannot_hold_is_a_clean_error_or_right(framework: str, shape: str) -> None:
     size = 0 if "0" in shape else 1
-    header = f'{{"w":{{"dtype":"U8","shape":{shape},"data_offsets":[0,{size}]}}}}'
-    with safe_open(make(header, b"a" * size), framework) as file:
+    with safe_open(make(f'{{"w":{entry("U8", shape, f"[0,{size}]")}}}', b"a" * size), framework) as file:
         try:
-            tensor = file.get_tensor("w")
+            assert tuple(file.get_tensor("w").shape) == file.info("w").shape
         except AccessError as err:
-            codes = {err.code}
-        else:
-            codes = set()
-            assert list(tensor.shape) == list(file.info("w").shape)
-    assert codes <= {"LIM_RANK", "API_DTYPE_UNSUPPORTED"}
+            assert err.code in ("LIM_RANK", "API_DTYPE_UNSUPPORTED")  # noqa: PT017 - it depends on the library
 
 
 def test_an_invalid_file_is_refused_at_open_with_all_its_faults(tmp_path: Path) -> None:
@@ -229,45 +202,33 @@ def test_a_file_that_changes_after_opening_is_a_clean_error(
         assert caught.value.code == "API_TRUNCATED"
 
 
-@pytest.mark.parametrize("mode", ["copy", "mmap"])
-def test_a_file_that_is_replaced_or_removed_keeps_its_old_content(two: Path, mode: Any) -> None:
-    with safe_open(two, "np", mode=mode) as file:
-        other = two.with_name("other")
-        other.write_bytes(b"something else")
-        other.replace(two)
-        assert file.get_tensor("a").tolist() == [1.5, -2.0]
-        two.unlink()
-        assert file.get_tensor("b").tolist() == [7]
-
-
 @pytest.fixture
-def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have small copies made as large ones are: in pieces, by four threads."""
-    monkeypatch.setattr(buffers_module, "THREADED_FROM", 1)
-    monkeypatch.setattr(buffers_module, "MAX_READ", 4099)
-    monkeypatch.setattr(buffers_module, "THREADS", 4)
-
-
-@pytest.mark.usefixtures("in_pieces")
-def test_a_file_that_shrinks_during_a_large_copy_is_a_clean_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PathSource]:
+    """A file that is copied as large ones are: in pieces, by four threads."""
+    for name, value in (("THREADED_FROM", 1), ("MAX_READ", 4099), ("THREADS", 4)):
+        monkeypatch.setattr(buffers, name, value)
     path = tmp_path / "large"
-    path.write_bytes(bytes(1 << 20))
-    monkeypatch.setattr(buffers_module, "check_unchanged", lambda _source: os.truncate(path, 1 << 18))
-    with closing(PathSource(path)) as source, pytest.raises(UnreadableError, match="shorter") as caught:
-        buffers_module.read_range(source, 0, 1 << 20)
+    path.write_bytes(LARGE)
+    with PathSource(path) as source:
+        yield source
+
+
+LARGE = np.random.default_rng(1).bytes(100_003)
+
+
+def test_a_file_that_shrinks_during_a_large_copy_is_a_clean_error(
+    large: PathSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buffers, "check_unchanged", lambda source: os.truncate(source.name, 50_000))
+    with pytest.raises(UnreadableError, match="shorter") as caught:
+        buffers.read_range(large, 0, len(LARGE))
     assert caught.value.code == "API_TRUNCATED"
 
 
-@pytest.mark.usefixtures("in_pieces")
 @pytest.mark.parametrize("allowed", [0, 1, 99])
 def test_a_large_copy_takes_the_threads_that_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int
+    large: PathSource, monkeypatch: pytest.MonkeyPatch, allowed: int
 ) -> None:
-    path = tmp_path / "large"
-    data = np.random.default_rng(1).bytes(100_003)
-    path.write_bytes(data)
     started: list[threading.Thread] = []
     start_thread = threading.Thread.start
 
@@ -278,16 +239,14 @@ def test_a_large_copy_takes_the_threads_that_there_are(
         start_thread(thread)
 
     monkeypatch.setattr(threading.Thread, "start", scarce)
-    with closing(PathSource(path)) as source:
-        for start, count in ((0, len(data)), (1, 99_999), (50_000, 3)):
-            assert bytes(buffers_module.read_range(source, start, count)) == data[start : start + count]
+    for start, count in ((0, len(LARGE)), (1, 99_999), (50_000, 3)):
+        assert bytes(buffers.read_range(large, start, count)) == LARGE[start : start + count]
     assert len(started) == (allowed if allowed < 3 else 3 * 3)
 
 
-@pytest.mark.usefixtures("in_pieces")
-def test_an_interrupted_large_copy_stops_its_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "large"
-    path.write_bytes(bytes(1 << 20))
+def test_an_interrupted_large_copy_stops_its_threads(
+    large: PathSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
     preadv, start = os.preadv, threading.Thread.start
     gate = threading.Event()
     reads: list[int] = []
@@ -306,46 +265,26 @@ def test_an_interrupted_large_copy_stops_its_threads(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(os, "preadv", read)
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    with closing(PathSource(path)) as source:
-        with pytest.raises(KeyboardInterrupt):
-            buffers_module.read_range(source, 0, 1 << 20)
-        gate.set()
-        started[0].join(10)
-        assert not started[0].is_alive()
-    assert len(reads) <= 1
-
-
-def test_touching_the_missing_part_of_a_mapped_file_ends_only_a_process_that_mapped_it(two: Path) -> None:
-    """The documented limit of mmap mode: what was handed out before the cut dies by SIGBUS."""
-    code = (
-        "import os, sys\n"
-        "from safetensors_reference import safe_open\n"
-        "file = safe_open(sys.argv[1], 'np', mode='mmap')\n"
-        "assert file.header.data_start % 8 == 0\n"
-        "tensor = file.get_tensor('a')\n"
-        "os.truncate(sys.argv[1], 0)\n"
-        "print(tensor.tolist())\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code, str(two)], capture_output=True, check=False)
-    assert run.returncode < 0
+    with pytest.raises(KeyboardInterrupt):
+        buffers.read_range(large, 0, len(LARGE))
+    gate.set()
+    started[0].join(10)
+    assert (started[0].is_alive(), len(reads) <= 1) == (False, True)
 
 
 def test_opening_reads_no_data(tmp_path: Path) -> None:
     """A sparse file of a tebibyte opens, and its last tensor is read (API-01, OFF-14)."""
     size = 1 << 40
-    header = (
-        f'{{"a":{{"dtype":"U8","shape":[{size}],"data_offsets":[0,{size}]}},'
-        f'"b":{{"dtype":"U8","shape":[3],"data_offsets":[{size},{size + 3}]}}}}'
-    )
     path = tmp_path / "sparse.safetensors"
-    prefix = make(header)
+    rows = f'"a":{entry("U8", f"[{size}]", f"[0,{size}]")},"b":{entry("U8", "[3]", f"[{size},{size + 3}]")}'
+    prefix = make(f"{{{rows}}}")
+    path.write_bytes(prefix)
     try:
-        with path.open("wb") as file:
-            file.write(prefix)
-            file.seek(len(prefix) + size)
-            file.write(b"end")
+        os.truncate(path, len(prefix) + size)
     except OSError:
         pytest.skip("this file system has no files of a tebibyte")
+    with path.open("ab") as file:
+        file.write(b"end")
     with safe_open(path) as opened:
         assert opened.get_tensor("b").tobytes() == b"end"
         assert opened.get_slice("a")[size - 2 :].tolist() == [0, 0]

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference import read_header
+from safetensors_reference.arrays import buffers
 from safetensors_reference.arrays.numpy import PackedTensor
-from safetensors_reference.device import load_file, readers
+from safetensors_reference.device import load_file
 from safetensors_reference.device.engine import CpuEngine
 from safetensors_reference.device.transfer import Slot
 from safetensors_reference.torch import load as load_bytes
@@ -147,7 +148,7 @@ def test_reads_go_by_chunks_and_not_by_tensors(tmp_path: Path, monkeypatch: pyte
 def test_more_gaps_in_a_chunk_than_a_system_call_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "MAX_PIECES", 16)
+    monkeypatch.setattr(buffers, "MAX_PIECES", 16)
     file = file_of([t for i in range(100) for t in ((f"u{i}", "U8", [3]), (f"f{i}", "F64", [2]))])
     tensors = load_file(write(tmp_path, file), device="cpu")
     assert b"".join(map(raw_bytes, tensors.values())) == data_of(file)
