@@ -1,28 +1,63 @@
-"""Adapters of installed implementations: each starts and passes the smoke cases.
+"""Adapters of installed implementations start, pass the smoke cases, and lack what they declare.
 
 Nothing is installed here: an implementation whose environment was not made (``stc impl sync``) is skipped.
+
+A refusal of a file that needs a lacking feature counts as unsupported, whatever the reason was, so a false
+declaration hides faults. Each declared feature is held against a valid file that needs nothing else, and
+against such a file to be written.
 """
 
 from __future__ import annotations
 
-import shutil
-from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.implementations.descriptor import HERE
-from safetensors_conformance.implementations.selectors import Target, resolve
-from safetensors_conformance.run.driver import ImplementationRun, RunOptions
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.implementations.support import lacking
 from safetensors_conformance.run.session import CaseRunner, Session, smoke
-from safetensors_conformance.worker.worker import Limits, make_worker
+from safetensors_conformance.worker.worker import Limits
+from safetensors_corpus import Case
 
-from ..support import committed
+from ..support import HERE, committed
 from .known import every_known, there
+
+CASES = {
+    **{
+        feature: (f"dtype/eight-elements-{feature[6:]}", f"writer/dtype-{feature[6:]}")
+        for feature in lacking.dtypes(*lacking.CODES)
+    },
+    "escape-in-key": ("header/name-with-text-of-escape",),
+}
+"""Feature -> valid cases that need it, and nothing else that anybody lacks, to be read and to be written."""
+
+REFUSED = ("reject", "unsupported")
+
+
+def witnesses(feature: str) -> list[Case]:
+    return [committed().by_id[case] for case in CASES[feature]]
+
+
+def not_refused(session: Session) -> list[str]:
+    """Return declared features with the cases that are not refused, and the verdicts on them."""
+    who = session.start()
+    # Nothing is excused, and an entry that claims a part of the corpus alone is asked about the rest.
+    session.runner.implementation = replace(who, lacks=frozenset(), areas=frozenset())
+    found = []
+    for feature in sorted(who.lacks) if who.steps else ():  # others only load onto devices
+        asked = [session.judge(case) for case in witnesses(feature) if session.runner.steps(case)]
+        assert asked, f"{feature} is declared, and no step of {who.name} shows it"
+        found += [
+            f"{feature}, {verdict.case.id}: {verdict.verdict}"
+            for verdict in asked
+            if {step.result.outcome for step in verdict.steps.values()}.isdisjoint(REFUSED)
+        ]
+    return found
 
 
 @every_known
-def test_an_installed_implementation_starts_and_passes_the_smoke_cases(selector: str) -> None:
+def test_an_installed_implementation_passes_the_smoke_cases_and_lacks_what_is_declared(selector: str) -> None:
     target = resolve(selector)
     if not there(target):
         pytest.skip("not installed here")
@@ -33,46 +68,37 @@ def test_an_installed_implementation_starts_and_passes_the_smoke_cases(selector:
             # A local part such as +cpu says where the same release was built.
             assert who.version.partition("+")[0] == target.environment.version
         assert smoke(session, committed().cases) is None
+        assert not_refused(session) == []
 
 
-def test_what_is_known_of_torch_stands_in_one_adapter_file() -> None:
-    tables = [path for path in HERE.rglob("*.py") if "float8_e4m3fnuz" in path.read_text("utf-8")]
-    assert [path.name for path in tables if "torch" in str(path.relative_to(HERE))] == ["torch_rows.py"]
+@pytest.mark.parametrize(
+    ("base", "declared", "seen"),
+    [
+        ("Reference", "dtype-f4", ["dtype/eight-elements-f4: pass", "writer/dtype-f4: pass"]),
+        ("AlwaysAccepts", "escape-in-key", ["header/name-with-text-of-escape: wrong-content"]),
+        ("AlwaysRejects", "dtype-f4", []),
+    ],
+)
+def test_a_false_declaration_is_seen(base: str, declared: str, seen: list[str], tmp_path: Path) -> None:
+    adapter = tmp_path / "declaring.py"
+    adapter.write_text(
+        f"import sys\nsys.path.append({str(HERE)!r})\nfrom fakes import {base}\n"
+        f"class Declaring({base}):\n    lacks = ({declared!r},)\n",
+        encoding="utf-8",
+    )
+    with Session(CaseRunner(resolve(f"py:{adapter}:Declaring"))) as session:
+        assert not_refused(session) == [f"{declared}, {case}" for case in seen]
 
 
-@pytest.mark.nightly  # the matrix of make conformance and the published report show it, too
-def test_the_official_torch_adapter_tells_every_dtype_that_torch_has() -> None:
-    if not there(resolve("safetensors:torch")):
-        pytest.skip("not installed here")
-    manifest = committed()
-    options = RunOptions(manifest, limits=Limits(seconds=60))
-    with closing(ImplementationRun(resolve("safetensors:torch"), options)) as subject:
-        assert subject.problem is None
-        cases = [c for c in manifest.cases if c.area == "dtype" and subject.session.runner.steps(c)]
-        assert len(cases) > 20
-        verdicts = [subject.verdict(case) for case in cases]
-        assert [v.case.id for v in verdicts for s in v.steps if subject.assess(v, s).status == "failed"] == []
+def test_the_files_need_the_feature_and_are_valid() -> None:
+    for feature, case in ((name, case) for name in CASES for case in witnesses(name)):
+        assert case.expect is not None
+        assert (case.expect.outcome, case.smoke) == ("accept", False), case.id
+        assert {feature} <= set(case.features) <= {feature, "dtype-f32"}, case.id
 
 
-ODD_ADAPTER = """
-let nest = []; for (let i = 0; i < 100000; i++) nest = [nest];
-export const make = async () => ({
-  name: 'odd', version: '1',
-  read: () => ({ tensors: [{ name: 'w', dtype: {}, shape: [nest, 2n ** 64n] }], metadata: { a: nest } }),
-});
-"""
-
-
-def test_a_node_adapter_keeps_what_is_no_number_out_of_its_answers(tmp_path: Path) -> None:
-    if shutil.which("node") is None:
-        pytest.skip("no Node.js here")
-    (tmp_path / "odd.mjs").write_text(ODD_ADAPTER, encoding="utf-8")
-    host = str(HERE.parent / "host" / "node_host.mjs")
-    target = Target("odd", "node", ("node", host, str(tmp_path / "odd.mjs"), str(tmp_path)))
-    with closing(make_worker(target, Limits())) as worker:
-        assert worker.start().steps == ("read",)
-        answer = worker.ask("read", "/nothing")
-    assert answer.outcome == "accept"
-    assert answer.tensors == [{"name": "w", "dtype": "(an object)", "shape": ["(a list)", 2**64]}]
-    assert type((answer.tensors or [])[0]["shape"][1]) is int
-    assert answer.metadata == {"a": "(a list)"}
+def test_the_known_dtypes_may_come_one_by_one() -> None:
+    known = ("BOOL", "F8_E8M0", "F32")
+    others = [code for code in lacking.CODES if code not in known]
+    assert len(others) == len(lacking.CODES) - len(known)
+    assert lacking.all_but(code for code in known) == lacking.dtypes(*others)

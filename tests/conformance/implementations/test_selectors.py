@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -44,42 +44,38 @@ def test_a_version_is_run_in_an_environment_of_its_own(
 def test_an_entry_whose_framework_is_not_here_runs_in_an_environment_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    here = {"safetensors", "torch"}
-
-    def version(name: str) -> str:
-        if name not in here:
-            raise PackageNotFoundError(name)
-        return "1"
-
-    monkeypatch.setattr(selectors, "version", version)
+    here = {"safetensors": "1", "torch": "1"}
+    monkeypatch.setattr(selectors, "PackageNotFoundError", KeyError)
+    monkeypatch.setattr(selectors, "version", here.__getitem__)
     installed = resolve("safetensors:torch")
     assert installed.environment is None
     assert installed.argv[0] == sys.executable
     flax = resolve("safetensors:flax").environment
     assert flax is not None
     assert "jax==0.10.2" in flax.requires
-    here.add("jax")
+    here["jax"] = "1"
     assert resolve("safetensors:flax").environment is None
 
 
-@pytest.mark.parametrize("spec", ["raeder.py:Reader", "raeder.py"])
 def test_an_adapter_without_its_file_is_refused_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SelectorError, match=r"the file raeder\.py does not exist$"):
-        resolve(f"py:{spec}")
-    (tmp_path / "reader.py").touch()
-    with pytest.raises(SelectorError, match=r"the file raeder\.py does not exist; did you mean reader\.py\?"):
-        resolve(f"py:{spec}")
+    for more in ("", r"; did you mean reader\.py\?"):
+        for spec in ("raeder.py:Reader", "raeder.py"):
+            with pytest.raises(SelectorError, match=rf"the file raeder\.py does not exist{more}$"):
+                resolve(f"py:{spec}")
+        (tmp_path / "reader.py").touch()
     assert resolve("py:reader.py").kind == "host"
 
 
-def test_programs_and_modules_become_command_lines() -> None:
+def test_programs_and_modules_become_command_lines_and_plain_file_names() -> None:
     assert resolve(f"cmd:{sys.executable} -c 'a b'").argv == (sys.executable, "-c", "a b")
     target = resolve("py:package.module:object")
     assert target.kind == "host"
     assert (target.argv[0], target.argv[-1]) == (sys.executable, "package.module:object")
+    for selector in ("safetensors:safe-open", "cmd:sh -c x/y", "py:a.b:C"):
+        assert re.fullmatch(r"[\w.-]+", resolve(selector).slug)
 
 
 @pytest.mark.parametrize(
@@ -121,16 +117,8 @@ def test_versions_that_the_adapter_supports_resolve() -> None:
     assert target.environment.version == "0.7.0"
 
 
-@pytest.mark.parametrize("selector", ["safetensors:safe-open", "cmd:sh -c x/y", "py:a.b:C"])
-def test_the_slug_is_a_plain_file_name(selector: str) -> None:
-    assert re.fullmatch(r"[\w.-]+", resolve(selector).slug)
-
-
 def test_without_a_home_folder_the_message_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_home(_name: str) -> Path:
-        raise RuntimeError("could not determine the home directory")
-
     monkeypatch.delenv("STC_CACHE", raising=False)
-    monkeypatch.setattr("platformdirs.user_cache_path", no_home)
+    monkeypatch.setattr("platformdirs.user_cache_path", Mock(side_effect=RuntimeError("no home")))
     with pytest.raises(SelectorError, match="the user has no home folder; set STC_CACHE"):
         resolve("mlx==0.31.1")
