@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from math import prod
 from typing import TypeVar
 
@@ -178,15 +176,3 @@ class Grammar:
                 if len(file.faults) < MAX_FAULTS and rng.random() < TWICE and mutation.apply(rng, file):
                     file.faults = (*file.faults, mutation.name)
                 return
-
-
-_DECIDING = ("explain", "entries", "json_text")
-_RULE = re.compile(r'"((?:FRM|HDR|ENT|DTY|SHP|OFF|MET)-\d\d)"')
-
-
-@cache
-def reported_rules() -> tuple[str, ...]:
-    """Return the rules that the strict reader can report, as found in its source code."""
-    root = files("safetensors_reference.header")
-    sources = (root.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in _DECIDING)
-    return tuple(sorted({rule for source in sources for rule in _RULE.findall(source)}))
