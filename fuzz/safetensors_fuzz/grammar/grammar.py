@@ -14,7 +14,7 @@ from safetensors_corpus.features.feature import Mutation
 from safetensors_corpus.features.tree import File, Obj, Value
 from safetensors_corpus.features.vocabulary import BITS, DTYPES, NAMES, RESERVED
 
-from .faults import FAULTS, entries, lists, ranges, text  # noqa: F401 - the imports register faults
+from .faults import FAULTS, entries, header, lists, tensors  # noqa: F401 - the imports register faults
 from .faults.generic import GENERIC
 
 T = TypeVar("T")
