@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from safetensors_corpus.features import FEATURES, vocabulary
-from safetensors_corpus.features.feature import Mutation
+from safetensors_corpus.features.entries import Mutation
 from safetensors_fuzz.engines.campaign import stage_of
 from safetensors_fuzz.grammar.faults import FAULTS
 from safetensors_fuzz.grammar.grammar import (
