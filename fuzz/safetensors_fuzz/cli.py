@@ -21,8 +21,7 @@ from safetensors_reports.text import plural, visible, visible_lines
 
 from .engines.config import ENGINES, STEPS, FuzzConfig, RunError
 from .engines.run import Run
-from .finding import REPLAYS, Finding
-from .findings.folder import FindingError, load, reason, write
+from .finding import REPLAYS, Finding, FindingError, load, reason, write
 from .findings.replay import exit_status
 from .findings.replay import replay as replay_finding
 from .loop.recorder import STAGES, Tally

@@ -19,8 +19,7 @@ from pathlib import Path
 from safetensors_conformance.implementations.selectors import SelectorError
 from safetensors_conformance.worker.worker import StartError
 
-from ...finding import Finding, bare
-from ...findings import folder
+from ...finding import DOCUMENT, Finding, bare, load
 from ...loop.recorder import Tally
 from ..config import FuzzConfig, RunError
 from . import CANNOT_START
@@ -149,8 +148,8 @@ def _collect(
     findings: Path, tally: Tally, keep: Callable[[Finding], None], known: Callable[[str], bool]
 ) -> None:
     smallest: dict[str, Finding] = {}
-    for path in sorted(findings.glob(f"*/{folder.DOCUMENT}")):
-        finding = folder.load(path)
+    for path in sorted(findings.glob(f"*/{DOCUMENT}")):
+        finding = load(path)
         other = smallest.get(finding.signature, finding)
         smallest[finding.signature] = min(other, finding, key=lambda f: f.size)
     for finding in smallest.values():
