@@ -26,8 +26,7 @@ from safetensors_cases.from_fuzzing import case_of
 from safetensors_corpus import Case, Manifest, ManifestError, load_manifest, recipe
 from safetensors_corpus.author.case import AREAS
 from safetensors_corpus.judging.verdicts import SECURITY, kind_of
-from safetensors_fuzz.finding import Finding
-from safetensors_fuzz.findings.folder import FindingError, blamed_selector, load
+from safetensors_fuzz.finding import Finding, FindingError, blamed_selector, load
 from safetensors_fuzz.findings.replay import finding_case
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_reference import PROFILES, explain, rule_book

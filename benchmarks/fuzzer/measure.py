@@ -19,11 +19,11 @@ from proof.planted import Planted, Probe
 from safetensors_corpus.features.tree import File, parse
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines.campaign import Campaign
-from safetensors_fuzz.grammar.grammar import reported_rules, valid_file
+from safetensors_fuzz.grammar.grammar import valid_file
 from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject, Slots, content, quick_header
 from safetensors_reference import explain
-from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.book import REPORTED_RULES, ProfileName
 
 
 def _profile(rule: str) -> ProfileName:
@@ -67,7 +67,7 @@ def easy() -> tuple[Planted, ...]:
             (rule,),
             _profile(rule),
         )
-        for rule in reported_rules()
+        for rule in REPORTED_RULES
     )
 
 

@@ -19,10 +19,9 @@ from safetensors_reference.main import SecondsRange, UnusableError
 from safetensors_reference.rules.book import TEXT_ANSWERS
 from safetensors_reports.text import plural, visible, visible_lines
 
-from .engines.config import ENGINES, STEPS, FuzzConfig, RunError
-from .engines.run import Run
-from .finding import REPLAYS, Finding
-from .findings.folder import FindingError, load, reason, write
+from .engines.atheris import engine as atheris
+from .engines.run import ENGINES, STEPS, FuzzConfig, Run, RunError
+from .finding import REPLAYS, Finding, FindingError, load, reason, write
 from .findings.replay import exit_status
 from .findings.replay import replay as replay_finding
 from .loop.recorder import STAGES, Tally
@@ -221,7 +220,10 @@ def _run(config: FuzzConfig, output: Path | None, tally: Tally, places: dict[str
                 f"{plural(len(now.findings), 'finding')}",
             )
 
-        Run(config, keep, show, tally).do()
+        if config.engine == "atheris":
+            atheris.run(config, keep, show, tally)
+        else:
+            Run(config, keep, show, tally).do()
 
 
 def report(config: FuzzConfig, tally: Tally, places: dict[str, Path]) -> list[str]:

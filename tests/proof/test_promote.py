@@ -36,8 +36,7 @@ from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.document import parsed, read_document
 from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import build as building
-from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.findings.folder import write
+from safetensors_fuzz.finding import ENTRY, Finding, write
 from safetensors_reference import explain
 
 from ..fuzz.samples import corpus, hole, of_builder, two_tensors

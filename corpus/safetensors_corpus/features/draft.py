@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections import Counter
@@ -13,22 +12,11 @@ from safetensors_reference import Header, explain
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .entries import numbers
-from .tree import Arr, File, Obj, Value, parse
+from .tree import Arr, File, Obj, Value, decode_string, parse, written
 from .vocabulary import RESERVED, SPECIAL_NAMES
 
 _BLANKS = b" \t\n\r"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
-
-
-def decode_string(raw: Value) -> str:
-    assert type(raw) is bytes
-    text = json.loads(raw.decode())
-    assert isinstance(text, str)
-    return text
-
-
-def written(text: str) -> bytes:
-    return json.dumps(text, ensure_ascii=False).encode()
 
 
 def fold_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Access to the tensor entries and values in the tree of a file."""
+"""Mutations of the tree of a file, and access to its tensor entries and values."""
 
 from __future__ import annotations
 
@@ -16,6 +16,39 @@ T = TypeVar("T")
 
 class NoPlaceError(Exception):
     """The mutation does not apply to the file."""
+
+
+Change = Callable[[random.Random, File], bool | None]
+"""Changes a file in place. Raises NoPlaceError or returns False if it does not apply to the file."""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A change to a file."""
+
+    name: str
+    rules: tuple[str, ...]
+    """Rules that the change targets, in addition to the rules of the features that it puts in."""
+    change: Change
+    valid: bool
+    """Whether a valid file remains valid."""
+    rare: bool = False
+    """Whether the change is so expensive that it must be rare."""
+
+    def apply(self, rng: random.Random, file: File) -> bool:
+        try:
+            done = self.change(rng, file)
+        except NoPlaceError:
+            return False
+        return file.raw is None if done is None else done
+
+
+def mutation(change: Change, *rules: str, valid: bool = False, rare: bool = False) -> Mutation:
+    return Mutation(change.__name__.replace("_", "-"), rules, change, valid, rare)
+
+
+def variation(*rules: str, rare: bool = False) -> Callable[[Change], Mutation]:
+    return lambda change: mutation(change, *rules, valid=True, rare=rare)
 
 
 def one(rng: random.Random, items: Sequence[T]) -> T:

@@ -7,10 +7,22 @@ import re
 from collections.abc import Callable
 
 from . import vocabulary as words
-from .draft import Draft, Row, decode_string, exchange, written
-from .entries import NoPlaceError, entries, escape, header, members, metadata, one, some, trees
-from .feature import Feature, Mutation, of_file, of_parts, of_tensors, variation
-from .tree import Arr, File, Obj, Value, copy, text
+from .draft import Draft, Row, exchange
+from .entries import (
+    Mutation,
+    NoPlaceError,
+    entries,
+    escape,
+    header,
+    members,
+    metadata,
+    one,
+    some,
+    trees,
+    variation,
+)
+from .feature import Feature, of_file, of_parts, of_tensors
+from .tree import Arr, File, Obj, Value, copy, decode_string, text, written
 
 BLANKS = b" \t\n\r"
 FIELDS = tuple(map(decode_string, words.FIELDS))

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from . import vocabulary as words
-from .draft import Draft, Row, decode_string, exchange, fold_name, written
+from .draft import Draft, Row, exchange, fold_name
 from .entries import (
+    Mutation,
     NoPlaceError,
     content,
     entries,
@@ -27,11 +28,12 @@ from .entries import (
     one,
     size,
     some,
+    variation,
     whole,
 )
-from .feature import Feature, Mutation, of_file, of_parts, variation
+from .feature import Feature, of_file, of_parts
 from .header import FIELDS, header_of_a_page, header_of_many_pages
-from .tree import File, Obj, Value, text
+from .tree import File, Obj, Value, decode_string, text, written
 
 LONG = 60
 EDGES = (15, 16, 17, 23, 24, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257)

@@ -12,6 +12,7 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 from . import vocabulary as words
 from .draft import Draft, Row
 from .entries import (
+    Mutation,
     NoPlaceError,
     content,
     entries,
@@ -23,9 +24,10 @@ from .entries import (
     shift,
     size,
     some,
+    variation,
     whole,
 )
-from .feature import Feature, Mutation, of_file, of_parts, of_tensors, variation
+from .feature import Feature, of_file, of_parts, of_tensors
 from .header import other_order, other_padding
 from .tree import File, Value, text
 

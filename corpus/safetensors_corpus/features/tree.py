@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -69,6 +70,17 @@ def text(value: Value) -> bytes:
     except TypeError:
         items = b",".join(map(text, value.items))
     return value.head + items + value.foot
+
+
+def decode_string(raw: Value) -> str:
+    assert type(raw) is bytes
+    text = json.loads(raw.decode())
+    assert isinstance(text, str)
+    return text
+
+
+def written(text: str) -> bytes:
+    return json.dumps(text, ensure_ascii=False).encode()
 
 
 def copy(value: Value) -> Value:

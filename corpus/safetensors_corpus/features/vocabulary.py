@@ -43,32 +43,6 @@ TOO_BIG = (
 )  # fmt: skip
 """Numbers of 2^64 and above (SHP-07)."""
 
-
-def spellings(number: int) -> tuple[bytes, ...]:
-    """Return JSON numbers that resemble ``number`` but are not plain integers (SHP-02, OFF-02)."""
-    n = b"%d" % number
-    return (
-        n + b".0", n + b".00", n + b"e0", n + b"E0", n + b"E+0", n + b"e-0", n + b".5", n + b"0e-1", b"-" + n,
-        b"-0", b"-0.0", b"-1", b"0.0", b"0.1e1", b"1e2", b"1E400", b"-9223372036854775808",
-    )  # fmt: skip
-
-
-OTHER_DIGITS = tuple(
-    str.maketrans("0123456789", digits)
-    for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "०१२३४५६७८९", "⁰¹²³⁴⁵⁶⁷⁸⁹", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")
-)
-"""Non-ASCII digits. Some programming languages accept some of them in numbers."""
-
-
-def bad_spellings(number: int) -> tuple[bytes, ...]:
-    n = b"%d" % number
-    return (
-        b"0" + n, b"00", b"+" + n, n + b".", b"." + n, n + b"e", n + b"e+", b"0x" + n, n + b"_0", n + b"L",
-        b"- " + n, b"--" + n, b"-", b"0b1", b"1'0", b"NaN", b"Infinity", b"-Infinity",
-        *(str(number).translate(digits).encode() for digits in OTHER_DIGITS),
-    )  # fmt: skip
-
-
 WORDS = (
     b"null", b"true", b"false", b"0", b"1", b"-1", b"1.5", b'""', b'"x"', b"[]", b"{}", b"[0]",
     b'{"a":0}',

@@ -1,4 +1,4 @@
-"""A run of any engine in one or more processes."""
+"""The configuration of a run, and a run of the outcome engine in one or more processes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,98 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from safetensors_conformance.implementations.selectors import Target
-from safetensors_conformance.worker.worker import StartError
+from safetensors_conformance.implementations.commands import InstallError
+from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve
+from safetensors_conformance.worker.worker import Limits, StartError
+from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.source import read_whole
 from safetensors_reports.known import SHIPPED_TRIAGE, KnownError, load_triage
 
 from ..finding import Finding
 from ..loop.expectation import REFERENCE
 from ..loop.recorder import Settings, Tally
-from ..loop.subjects import INNER, StepError, Subject, WorkerSubject, complete
-from .atheris.engine import run_atheris
+from ..loop.subjects import FILE_STEPS, INNER, StepError, Subject, WorkerSubject, complete
+from ..plans import PLAN_KINDS
 from .campaign import Campaign
-from .config import FuzzConfig, RunError
 
+Engine = Literal["outcome", "atheris"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+STEPS = (*FILE_STEPS, *PLAN_KINDS, *INNER)
 LARGEST = 256 << 20
 SHUTDOWN_SECONDS = 15.0
 REPORT_SECONDS = 0.25
+
+
+class RunError(Exception):
+    """The run is impossible. The message gives the reason and a remedy."""
+
+
+@dataclass(frozen=True)
+class FuzzConfig:
+    """Configuration of a run."""
+
+    impls: tuple[str, ...]
+    steps: tuple[str, ...] = ("read",)
+    engine: Engine = "outcome"
+    seed: int = 1
+    max_execs: int | None = None
+    seconds: float | None = None
+    profile: ProfileName | None = None
+    limits: Limits = field(default_factory=Limits)
+    corpus: Path | None = None
+    triage: Path | None = None
+    jobs: int = 1
+
+    @property
+    def note(self) -> str:
+        if self.engine != "atheris" or "reference" not in self.impls or set(self.steps) <= set(INNER):
+            return ""
+        return (
+            "this engine runs only the proving path of the reference, in its own process; the outcome "
+            "'unsupported' means that the path proved nothing; to run the whole reference in a worker, "
+            "use the outcome engine"
+        )
+
+    @property
+    def plan_steps(self) -> tuple[str, ...]:
+        return tuple(step for step in self.steps if step in PLAN_KINDS)
+
+    @property
+    def families(self) -> int:
+        """Number of groups (files and plans) that share the limit on inputs."""
+        return bool(self.plan_steps) + (len(self.plan_steps) < len(self.steps))
+
+    def targets(self) -> list[Target]:
+        """Resolve the selectors and install missing implementations. Raises RunError."""
+        if not self.steps:
+            raise RunError(f"no steps to run; available steps: {', '.join(STEPS)}")
+        unknown = [step for step in self.steps if step not in STEPS]
+        if unknown:
+            raise RunError(f"unknown step {unknown[0]!r}; available steps: {', '.join(STEPS)}")
+        try:
+            targets = [resolve(selector) for selector in dict.fromkeys(self.impls)]
+            for target in targets:
+                target.prepare()
+        except (SelectorError, InstallError) as err:
+            raise RunError(str(err)) from err
+        return targets
+
+    def fitted(self) -> FuzzConfig:
+        """Return the configuration with at least one input for each job and group. Raises RunError."""
+        if self.max_execs is None:
+            return self
+        if self.max_execs < self.families:
+            raise RunError(
+                f"{self.max_execs} input is too few: files and plans share the inputs, so give at least 2"
+            )
+        return replace(self, jobs=min(self.jobs, self.max_execs // self.families))
+
+    def share(self, job: int) -> FuzzConfig:
+        most = self.max_execs
+        part = None if most is None else most // self.jobs + (job < most % self.jobs)
+        return replace(self, seed=self.seed * 1000 + job, max_execs=part, jobs=1)
 
 
 class Store:
@@ -70,7 +144,7 @@ class Store:
 
 @dataclass
 class Run:
-    """A run of one configuration. Its tally is valid even after Ctrl-C."""
+    """A run of the outcome engine. Its tally is valid even after Ctrl-C."""
 
     config: FuzzConfig
     keep: Callable[[Finding], None]
@@ -81,22 +155,14 @@ class Run:
     _problems: list[str] = field(default_factory=list)
 
     def do(self) -> None:
-        config, targets = self.config, self.config.targets()
-        if config.max_execs is not None:
-            if config.max_execs < config.families:
-                raise RunError(
-                    f"{config.max_execs} input is too few: files and plans share the inputs, so give at "
-                    "least 2"
-                )
-            self.config = config = replace(config, jobs=min(config.jobs, config.max_execs // config.families))
-        if config.engine == "atheris":
-            self._with_atheris(targets)
-        elif config.jobs > 1:
-            self._in_processes()
-            if self._problems:
-                raise RunError(self._problems[0])
-        else:
+        targets = self.config.targets()
+        self.config = self.config.fitted()
+        if self.config.jobs == 1:
             self.here(targets)
+            return
+        self._in_processes()
+        if self._problems:
+            raise RunError(self._problems[0])
 
     def here(self, targets: Sequence[Target]) -> None:
         """Execute the run in this process. Files come before plans. Raises RunError."""
@@ -136,20 +202,6 @@ class Run:
         finally:
             for subject in subjects:
                 subject.close()
-
-    def _with_atheris(self, targets: Sequence[Target]) -> None:
-        config = self.config
-        if config.plan_steps:
-            raise RunError(
-                f"the atheris engine generates only files, but the {config.plan_steps[0]} step does not "
-                "use files"
-            )
-        if config.limits.confinement.sandbox is not None:
-            raise RunError(
-                "the atheris engine imports the tested library outside the sandbox; choose another engine"
-            )
-        known = known_signatures(config.triage, [target.plain() for target in targets])
-        run_atheris(config, self.tally, self.keep, self.progress, known)
 
     def _in_processes(self) -> None:
         context = multiprocessing.get_context("spawn")

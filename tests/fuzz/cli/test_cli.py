@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from safetensors_fuzz.cli import fuzz, report
-from safetensors_fuzz.engines.config import FuzzConfig
+from safetensors_fuzz.engines.run import FuzzConfig
 from safetensors_fuzz.loop.recorder import Tally
 
 from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA

@@ -22,7 +22,7 @@ from safetensors_fuzz.engines.atheris.engine import run_atheris
 from safetensors_fuzz.engines.atheris.files import write_seeds
 from safetensors_fuzz.engines.atheris.loop import TargetConfig
 from safetensors_fuzz.engines.atheris.target import watch
-from safetensors_fuzz.engines.config import FuzzConfig, RunError
+from safetensors_fuzz.engines.run import FuzzConfig, RunError
 from safetensors_fuzz.finding import ENTRY
 from safetensors_fuzz.loop.recorder import Tally
 from safetensors_reference import explain

@@ -10,8 +10,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_fuzz.engines import run as running
-from safetensors_fuzz.engines.config import FuzzConfig
-from safetensors_fuzz.engines.run import Run
+from safetensors_fuzz.engines.run import FuzzConfig, Run
 from safetensors_fuzz.loop.recorder import Settings, Tally
 from safetensors_fuzz.loop.subjects import Subject, complete
 

@@ -19,15 +19,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.findings import folder
-from safetensors_fuzz.findings.folder import (
+from safetensors_fuzz.finding import (
     DOCUMENT,
     DRAWING,
+    ENTRY,
+    Finding,
     FindingError,
     blamed_selector,
     describe,
     load,
+    name_of_test,
     write,
 )
 from safetensors_reference import rule_book
@@ -81,7 +82,7 @@ def test_what_is_written_is_read_back_and_its_test_is_python(finding: Finding) -
         place = write(finding, Path(root))
         assert load(place) == finding
         assert place.name == finding.slug
-        test = (place / folder.name_of_test(finding)).read_text(encoding="utf-8")
+        test = (place / name_of_test(finding)).read_text(encoding="utf-8")
         names = {n.targets[0].id: n.value for n in ast.parse(test).body if isinstance(n, ast.Assign)}  # type: ignore[attr-defined]
         assert ast.literal_eval(names["EXPECTATION"]) == finding.expectation
         assert ast.literal_eval(names["ACTION"]) == finding.action
@@ -318,7 +319,7 @@ def test_large_inputs_are_read_from_beside_the_test(tmp_path: Path) -> None:
     texts = []
     for finding in (small, middle, large):
         place = write(finding, tmp_path)
-        texts.append((place / folder.name_of_test(finding)).read_text())
+        texts.append((place / name_of_test(finding)).read_text())
     assert "bytes.fromhex" in texts[0]
     assert "base64.b64decode" in texts[1]
     assert '(HERE / "input.safetensors").read_bytes()' in texts[2]

@@ -13,8 +13,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.verdict import StepVerdict
 from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.cli import replay as command
-from safetensors_fuzz.finding import ENTRY, Finding
-from safetensors_fuzz.findings.folder import write
+from safetensors_fuzz.finding import ENTRY, Finding, write
 from safetensors_fuzz.findings.replay import Answer, ReplayError, exit_status, failure, replay
 
 from ...conformance.support import QUICK

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import pytest
 
 from proof.broken.correct.reader import READER
-from safetensors_corpus.features.entries import entry_tree
-from safetensors_corpus.features.feature import Mutation
+from safetensors_corpus.features.entries import Mutation, entry_tree
 from safetensors_corpus.features.tree import File, Obj
-from safetensors_corpus.features.vocabulary import bad_spellings
 from safetensors_corpus.judging.answer import Refused
+from safetensors_fuzz.grammar.faults.header import bad_spellings
 from safetensors_fuzz.grammar.grammar import RARELY, Grammar, allowed, company, mutations
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.subjects import content

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from safetensors_corpus.features import FEATURES, longer, plainest, within
-from safetensors_corpus.features.feature import Feature, Mutation
+from safetensors_corpus.features.entries import Mutation
+from safetensors_corpus.features.feature import Feature
 from safetensors_corpus.features.header import HEADER
 from safetensors_corpus.features.tree import parse
 from safetensors_fuzz.grammar.grammar import allowed

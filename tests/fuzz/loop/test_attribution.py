@@ -13,8 +13,7 @@ from safetensors_conformance.outcome import StepResult
 from safetensors_corpus.author.file import FileBuilder
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines.campaign import Campaign
-from safetensors_fuzz.finding import Finding
-from safetensors_fuzz.findings.folder import load, write
+from safetensors_fuzz.finding import Finding, load, write
 from safetensors_fuzz.loop.attribution import MAX_RUNS, cause_of_refusal
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_fuzz.loop.recorder import Mistake, Settings

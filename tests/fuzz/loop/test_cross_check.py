@@ -21,8 +21,7 @@ from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.judging.content import Difference
 from safetensors_fuzz.cli import replay as command
 from safetensors_fuzz.engines.campaign import Campaign
-from safetensors_fuzz.finding import AGREEMENT, ENTRY, Finding
-from safetensors_fuzz.findings.folder import DOCUMENT, load, name_of_test, write
+from safetensors_fuzz.finding import AGREEMENT, DOCUMENT, ENTRY, Finding, load, name_of_test, write
 from safetensors_fuzz.findings.replay import ReplayError, exit_status, failure, replay
 from safetensors_fuzz.loop.cross_check import PairQuestion, content_disagreements, differences
 from safetensors_fuzz.loop.expectation import opinion

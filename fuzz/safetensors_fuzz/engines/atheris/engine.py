@@ -19,10 +19,9 @@ from pathlib import Path
 from safetensors_conformance.implementations.selectors import SelectorError
 from safetensors_conformance.worker.worker import StartError
 
-from ...finding import Finding, bare
-from ...findings import folder
+from ...finding import DOCUMENT, Finding, bare, load
 from ...loop.recorder import Tally
-from ..config import FuzzConfig, RunError
+from ..run import FuzzConfig, RunError, known_signatures
 from . import CANNOT_START
 from .files import MAX_LEN, write_seeds
 from .loop import TargetConfig, subjects_of
@@ -34,6 +33,24 @@ INPUT_SECONDS = 60
 NO_FIRST_INPUT = 1
 """Exit status of libFuzzer after an exception before the first input."""
 _DEATH = re.compile(r"^.*ERROR: (libFuzzer: .*)$", re.MULTILINE)
+
+
+def run(
+    config: FuzzConfig, keep: Callable[[Finding], None], progress: Callable[[Tally], None], tally: Tally
+) -> None:
+    """Check the configuration and run targets. Raises RunError, and SystemExit if atheris is missing."""
+    targets = config.targets()
+    config = config.fitted()
+    if config.plan_steps:
+        raise RunError(
+            f"the atheris engine generates only files, but the {config.plan_steps[0]} step does not use files"
+        )
+    if config.limits.confinement.sandbox is not None:
+        raise RunError(
+            "the atheris engine imports the tested library outside the sandbox; choose another engine"
+        )
+    known = known_signatures(config.triage, [target.plain() for target in targets])
+    run_atheris(config, tally, keep, progress, known)
 
 
 def run_atheris(
@@ -149,8 +166,8 @@ def _collect(
     findings: Path, tally: Tally, keep: Callable[[Finding], None], known: Callable[[str], bool]
 ) -> None:
     smallest: dict[str, Finding] = {}
-    for path in sorted(findings.glob(f"*/{folder.DOCUMENT}")):
-        finding = folder.load(path)
+    for path in sorted(findings.glob(f"*/{DOCUMENT}")):
+        finding = load(path)
         other = smallest.get(finding.signature, finding)
         smallest[finding.signature] = min(other, finding, key=lambda f: f.size)
     for finding in smallest.values():

@@ -17,6 +17,8 @@ from safetensors_corpus import ManifestError, load_manifest
 from safetensors_corpus.features import vocabulary as words
 from safetensors_reports.text import visible
 
+from ...grammar.faults.header import bad_spellings
+from ...grammar.faults.tensors import spellings
 from ...grammar.grammar import Grammar, faults_by_rule, valid_file
 
 MAX_LEN = 1024
@@ -32,8 +34,8 @@ def dictionary() -> tuple[bytes, ...]:
         words.FIELDS, (words.RESERVED,), words.NO_DTYPES, words.TOO_BIG, words.WORDS, words.BAD_WORDS,
         words.SPACES, words.NO_SPACES, words.NOT_UTF8, words.CONTROLS, words.BAD_ESCAPES, words.BOMS,
         words.MAGIC, words.NEAR_RESERVED, *words.NEAR_FIELDS.values(), words.NAMES, words.META_KEYS,
-        words.META_VALUES, words.UNKNOWN_FIELDS, words.HUGE_NUMBERS, words.spellings(8),
-        words.bad_spellings(8),
+        words.META_VALUES, words.UNKNOWN_FIELDS, words.HUGE_NUMBERS, spellings(8),
+        bad_spellings(8),
     )  # fmt: skip
     entries = {word for group in sets for word in group}
     entries |= {b'"%b"' % dtype for dtype in words.DTYPES}

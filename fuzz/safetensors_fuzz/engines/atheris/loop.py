@@ -29,8 +29,7 @@ from safetensors_corpus.judging.answer import Refused
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 
-from ...finding import Finding
-from ...findings import folder
+from ...finding import DOCUMENT, Finding, FindingError, load, write
 from ...loop.expectation import REFERENCE
 from ...loop.recorder import Settings, Tally
 from ...loop.subjects import INNER, CallSubject, ProveSubject, Slots, Subject, WorkerSubject, complete
@@ -239,10 +238,10 @@ class Loop:
         self._slots = Slots(2 if reads_files else 0)
         known: set[str] = set()
         stored = None if config.raises else config.output
-        for path in stored.glob(f"*/{folder.DOCUMENT}") if stored is not None else ():
+        for path in stored.glob(f"*/{DOCUMENT}") if stored is not None else ():
             # the document may be incomplete
-            with contextlib.suppress(folder.FindingError):
-                known.add(folder.load(path).signature)
+            with contextlib.suppress(FindingError):
+                known.add(load(path).signature)
         settings = Settings(
             seed=config.seed,
             profile=config.profile,
@@ -273,7 +272,7 @@ class Loop:
 
     def _keep(self, finding: Finding) -> None:
         if self.config.output is not None:
-            folder.write(finding, self.config.output)
+            write(finding, self.config.output)
         sys.stderr.write(f"FINDING: {_summary(finding)}\n")
 
     def _close_at_exit(self) -> None:

@@ -9,8 +9,7 @@ from math import prod
 from safetensors_corpus.features.entries import entries, values
 from safetensors_corpus.features.tree import EARLIER, File, Obj, copy, parse
 
-from ...grammar.faults.generic import GENERIC
-from ...grammar.grammar import MAX_FAULTS, Grammar, company, pick
+from ...grammar.grammar import GENERIC, MAX_FAULTS, Grammar, company, pick
 
 Native = Callable[[bytes, int], bytes]
 """libFuzzer's built-in byte mutation, which uses the dictionary and recorded comparisons."""

@@ -1,4 +1,4 @@
-"""Faults in shapes and ranges, and in how they relate to each other and to the end of the file (SHP, OFF)."""
+"""Faults in dtypes, shapes and ranges, and in how these fit each other and the file (DTY, SHP, OFF)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from safetensors_corpus.features.entries import (
     NoPlaceError,
     TensorEntry,
     entries,
+    entry_of,
     entry_tree,
     header,
     members,
@@ -19,11 +20,110 @@ from safetensors_corpus.features.entries import (
     shift,
     size,
     some,
+    whole,
 )
 from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy
-from safetensors_corpus.features.vocabulary import BIG, BITS, DTYPES, MAGIC, TOO_BIG, U64, WORDS, spellings
+from safetensors_corpus.features.vocabulary import (
+    BIG,
+    BITS,
+    DTYPES,
+    MAGIC,
+    NO_DTYPES,
+    PACKED,
+    TOO_BIG,
+    U64,
+    WORDS,
+)
 
 from . import fault
+
+
+@fault("DTY-01", "DTY-06", "DTY-15")
+def dtype_unknown(rng: random.Random, file: File) -> None:
+    """Use a dtype that the format does not define."""
+    entry = some(rng, file)
+    near = [d for d in NO_DTYPES if d.strip().upper() == entry.dtype]
+    entry.retype(rng.choice(near if near and rng.random() < 0.3 else NO_DTYPES))
+
+
+@fault("DTY-02")
+def dtype_as_object(rng: random.Random, file: File) -> None:
+    """Write the dtype as an object that contains the dtype string."""
+    entry = some(rng, file)
+    key = b'"%b"' % entry.dtype
+    rows: list[list[Value]] = [[key, rng.choice((b"null", b"null", b"null", Obj([]), Arr([]), b"0"))]]
+    if rng.random() < 0.2:
+        rows.append([b'"F32"', b"null"])
+    entry.put(b'"dtype"', Obj(rows))
+
+
+@fault("DTY-03")
+def dtype_of_another_type(rng: random.Random, file: File) -> None:
+    """Write the dtype as a value that is not a string."""
+    entry = some(rng, file)
+    entry.put(
+        b'"dtype"', rng.choice((b"null", b"true", b"0", b"11", b"1.5", Arr([]), Arr([b'"%b"' % entry.dtype])))
+    )
+
+
+@fault("DTY-05", "OFF-05", "DTY-08")
+def dtype_of_other_width(rng: random.Random, file: File) -> None:
+    """Write a dtype whose width does not match the range."""
+    entry = one(rng, [e for e in entries(file) if e.begin < e.end and e.dtype in BITS])
+    entry.retype(rng.choice([d for d in DTYPES if BITS[d] != BITS[entry.dtype]]))
+
+
+@fault("DTY-09")
+def part_of_a_byte(rng: random.Random, file: File) -> None:
+    """Give a packed tensor a shape that does not fill whole bytes, and round its size up or down."""
+    root = header(file)
+    dtype = rng.choice(PACKED)
+    shapes = (
+        ([1], [3], [5], [1, 1], [3, 3], [7], [3, 3, 3], [1, 5], [])
+        if dtype == b"F4"
+        else ([1], [2], [3], [], [5], [7, 2], [1, 1], [1, 2], [3, 1], [1, 1, 5])
+    )
+    shape = rng.choice(shapes)
+    bits = BITS[dtype] * prod(shape)
+    if bits % 8 == 0:
+        raise NoPlaceError
+    count = bits // 8 + rng.randrange(2)
+    found = entries(file)
+    replaced = rng.choice(found) if found and rng.random() < 0.6 else None
+    if replaced is None:
+        begin = len(file.data)
+        file.data += bytes(count)
+        root.members.append([b'"packed"', entry_tree(dtype, shape, begin, begin + count)])
+        return
+    replaced.retype(dtype)
+    replaced.reshape(list(shape))
+    resize(file, replaced, count)
+
+
+@fault("DTY-10", "DTY-12")
+def shape_in_bytes(rng: random.Random, file: File) -> bool:
+    """Write the shape of a packed tensor in bytes instead of elements."""
+    found = [e for e in entries(file) if e.dtype in PACKED and e.begin < e.end and e.shape]
+    if not found:
+        entry = some(rng, file)
+        if not entry.shape:
+            return False
+        entry.retype(rng.choice(PACKED))  # the shape now counts bytes
+        return entry.begin < entry.end
+    entry = rng.choice(found)
+    entry.reshape(
+        [entry.end - entry.begin] if rng.random() < 0.5 else [*entry.shape[:-1], max(entry.shape[-1] // 2, 1)]
+    )
+    return True
+
+
+def spellings(number: int) -> tuple[bytes, ...]:
+    """Return JSON numbers that resemble ``number`` but are not plain integers (SHP-02, OFF-02)."""
+    n = b"%d" % number
+    return (
+        n + b".0", n + b".00", n + b"e0", n + b"E0", n + b"E+0", n + b"e-0", n + b".5", n + b"0e-1", b"-" + n,
+        b"-0", b"-0.0", b"-1", b"0.0", b"0.1e1", b"1e2", b"1E400", b"-9223372036854775808",
+    )  # fmt: skip
 
 
 @fault("SHP-01")
@@ -395,3 +495,39 @@ def boundary_moved(rng: random.Random, file: File) -> None:
         first.move(first.begin, first.end + by)
     if which != 2:
         second.move(second.begin + by, second.end)
+
+
+TOTALS = (16, 17, 64, 65, 100, 101, 256, 257, 257, 300, 1001)
+"""Numbers of tensors in a file, near the sizes of tables and the limits of counters."""
+
+
+@fault("OFF-05", "OFF-06", "OFF-07")
+def one_of_many(rng: random.Random, file: File) -> None:
+    """Add many one-byte tensors, including one with a fault."""
+    found, rows = whole(file)
+    begin, count = len(file.data), rng.choice(TOTALS) - len(found)
+    if len(found) > 8 or any(entry.begin > entry.end for entry in found):
+        raise NoPlaceError
+    at = rng.choice((0, 1, count // 2, count - 2, count - 1, count - 1, rng.randrange(count)))
+    how = rng.choice(("hole", "overlap", "size", "dtype", "name"))
+    moved = {"hole": 1, "overlap": -1}.get(how, 0)
+    if begin + at + moved < 0:
+        raise NoPlaceError
+    more: list[list[Value]] = []
+    for index in range(count):
+        place = begin + index + moved * (index >= at)
+        more.append([b'"h%d"' % index, entry_tree(b"U8", [1], place, place + 1)])
+    entry = entry_of(more[at])
+    assert entry is not None
+    if how == "size":
+        entry.reshape([2])
+    elif how == "dtype":
+        entry.retype(b"U7")
+    elif how == "name":
+        more[at][0] = more[rng.choice([other for other in (0, at - 1, count - 1) if other % count != at])][0]
+    if rng.random() < 0.3:
+        more.reverse()
+    elif rng.random() < 0.3:
+        more = more[count // 2 :] + more[: count // 2]
+    rows += more
+    file.data += rng.randbytes(count + moved)

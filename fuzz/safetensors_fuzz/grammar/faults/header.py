@@ -1,4 +1,4 @@
-"""Faults in framing, padding, encoding, JSON syntax and keys (FRM, HDR)."""
+"""Faults in framing, encoding, JSON syntax, keys, entries and metadata (FRM, HDR, ENT, MET)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,21 @@ from safetensors_corpus.features.entries import (
 from safetensors_corpus.features.tree import Arr, File, Obj, Value, copy, text
 
 from . import fault
+
+OTHER_DIGITS = tuple(
+    str.maketrans("0123456789", digits)
+    for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "०१२३४५६७८९", "⁰¹²³⁴⁵⁶⁷⁸⁹", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")
+)
+"""Non-ASCII digits. Some programming languages accept some of them in numbers."""
+
+
+def bad_spellings(number: int) -> tuple[bytes, ...]:
+    n = b"%d" % number
+    return (
+        b"0" + n, b"00", b"+" + n, n + b".", b"." + n, n + b"e", n + b"e+", b"0x" + n, n + b"_0", n + b"L",
+        b"- " + n, b"--" + n, b"-", b"0b1", b"1'0", b"NaN", b"Infinity", b"-Infinity",
+        *(str(number).translate(digits).encode() for digits in OTHER_DIGITS),
+    )  # fmt: skip
 
 
 @fault("FRM-03")
@@ -259,7 +274,7 @@ def value_spelled_badly(rng: random.Random, file: File) -> None:
     """Replace a value with text that is not JSON."""
     holder, place, value = some_leaf(rng, file)
     number = value.strip().isdigit() and rng.random() >= 0.3
-    holder[place] = rng.choice(words.bad_spellings(int(value.strip()[:20])) if number else words.BAD_WORDS)
+    holder[place] = rng.choice(bad_spellings(int(value.strip()[:20])) if number else words.BAD_WORDS)
 
 
 @fault("HDR-07")
@@ -269,7 +284,7 @@ def number_spelled_badly(rng: random.Random, file: File) -> None:
     holder, place = one(rng, spots)
     number = text(holder[place]).strip()[:20]
     zeros = b"0" * rng.choice((1, 1, 2, 20)) + number
-    holder[place] = zeros if rng.random() < 0.5 else rng.choice(words.bad_spellings(int(number)))
+    holder[place] = zeros if rng.random() < 0.5 else rng.choice(bad_spellings(int(number)))
 
 
 @fault("HDR-07")
@@ -407,3 +422,122 @@ def huge_number(rng: random.Random, file: File) -> None:
 def _unknown_field(rng: random.Random, file: File, value: Value) -> None:
     members = some(rng, file).obj.members
     members.insert(rng.randint(0, len(members)), [b'"x"', value])
+
+
+@fault("ENT-01", "MET-05")
+def entry_of_another_type(rng: random.Random, file: File) -> None:
+    """Replace an entry with a JSON value that is not an entry, or add such a value as a new entry."""
+    rows, found = header(file).members, entries(file)
+    entry = rng.choice(found) if found else None
+    if entry is None or rng.random() < 0.4:
+        row: list[Value] = [b'"extra"', rng.choice(words.WORDS)]
+        rows.insert(rng.randint(0, len(rows)), row)
+    else:
+        entry.member[1] = rng.choice(words.WORDS)
+
+
+@fault("ENT-02")
+def entry_as_array(rng: random.Random, file: File) -> None:
+    """Write an entry as an array of its values, in any order and possibly with some values missing."""
+    entry = some(rng, file)
+    items = [value for _, value in entry.obj.members]
+    how = rng.randrange(4)
+    if how == 1:
+        rng.shuffle(items)
+    elif how == 2:
+        items.pop()
+    elif how == 3:
+        items.append(b"0")
+    entry.member[1] = Arr(items)
+
+
+@fault("ENT-03")
+def field_missing(rng: random.Random, file: File) -> None:
+    """Omit one or all fields of an entry."""
+    entry = some(rng, file)
+    if rng.random() < 0.15:
+        entry.obj.members = []
+    else:
+        entry.obj.members.pop(rng.randrange(len(entry.obj.members)))
+
+
+@fault("ENT-03", "ENT-05", "DTY-03", "SHP-01", "OFF-01")
+def field_null(rng: random.Random, file: File) -> None:
+    """Give a field the value null."""
+    entry = some(rng, file)
+    rng.choice(entry.obj.members)[1] = b"null"
+
+
+@fault("ENT-04")
+def field_unknown(rng: random.Random, file: File) -> None:
+    """Add a field that the format does not define."""
+    entry = some(rng, file)
+    row: list[Value] = [
+        rng.choice(words.UNKNOWN_FIELDS),
+        rng.choice((*words.WORDS, numbers(1, 2), Obj([[b'"dtype"', b'"F32"']]))),
+    ]
+    entry.obj.members.insert(rng.randint(0, len(entry.obj.members)), row)
+
+
+@fault("ENT-05")
+def field_name_near(rng: random.Random, file: File) -> None:
+    """Write a field with a similar name, either instead of the right field or in addition to it."""
+    entry = some(rng, file)
+    member = one(rng, [m for m in entry.obj.members if m[0] in words.FIELDS])
+    assert type(member[0]) is bytes
+    near = rng.choice(words.NEAR_FIELDS[member[0]])
+    if rng.random() < 0.6:
+        member[0] = near
+    else:
+        entry.obj.members.insert(rng.randint(0, len(entry.obj.members)), [near, copy(member[1])])
+
+
+def _with_metadata(rng: random.Random, file: File) -> list[Value]:
+    """Return the metadata member, adding it if necessary. Raises NoPlaceError."""
+    member, rows = metadata(file), header(file).members
+    if member is None:
+        member = [words.RESERVED, Obj([[b'"a"', b'"b"'], [b'"format"', b'"pt"']])]
+        rows.insert(rng.choice((0, len(rows))), member)
+    return member
+
+
+@fault("MET-01")
+def metadata_no_map(rng: random.Random, file: File) -> None:
+    """Write the metadata as a JSON value that is not a map of strings."""
+    member = _with_metadata(rng, file)
+    member[1] = rng.choice([w for w in words.WORDS if w not in (b"null", b"{}", b'{"a":0}')])
+
+
+@fault("MET-02")
+def metadata_null(rng: random.Random, file: File) -> None:
+    """Write the metadata as null."""
+    _with_metadata(rng, file)[1] = b"null"
+
+
+@fault("MET-01")
+def metadata_value_no_string(rng: random.Random, file: File) -> None:
+    """Give a metadata key a value that is not a string."""
+    member = _with_metadata(rng, file)
+    if type(member[1]) is not Obj:
+        raise NoPlaceError
+    rows = member[1].members
+    if not rows or rng.random() < 0.3:
+        rows.append([b'"z"', b'"z"'])
+    bad = rng.choice([w for w in words.WORDS if not w.startswith(b'"')])
+    rng.choice((rows[0], rows[-1], rng.choice(rows)))[1] = bad
+
+
+@fault("MET-07")
+def tensor_as_metadata(rng: random.Random, file: File) -> None:
+    """Give a tensor the reserved name ``__metadata__``."""
+    entry, old = some(rng, file), metadata(file)
+    if old is not None:
+        members(file).remove(old)
+    entry.member[0] = words.RESERVED
+
+
+@fault("MET-05", "MET-06")
+def reserved_name_near(rng: random.Random, file: File) -> None:
+    """Write a key that resembles the reserved name but names a tensor."""
+    member = _with_metadata(rng, file)
+    member[0] = rng.choice(words.NEAR_RESERVED)
