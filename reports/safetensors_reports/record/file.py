@@ -12,8 +12,7 @@ from typing import Any, NoReturn, Self
 
 import msgspec
 
-from safetensors_corpus.document import DEEPEST, deep
-from safetensors_corpus.typed import MisfitError, typed
+from safetensors_corpus.typed import DEEPEST, MisfitError, deep, typed
 from safetensors_reference.source import PathSource, open_source, read_whole
 
 from ..text import plural, visible
