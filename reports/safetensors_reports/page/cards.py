@@ -14,18 +14,19 @@ from safetensors_corpus.judging.verdicts import VERDICTS
 from ..audit.report import AnswerRow, CellRow, Implementation, Report, RoleRow
 from ..audit.tally import not_known
 from ..labels import (
+    ANSWER_WORDS,
     BASES,
+    FAILURE_WORDS,
     FORBIDDEN,
     KEEPS_TO_TEXT,
     LAYOUT,
     NOTHING_SHOWN,
+    QUESTIONS,
     REPEATED,
     REPEATED_KEYS,
     ROLES,
     TITLES,
     UNKNOWN,
-    answer_words,
-    failure_word,
 )
 from ..text import listed, plural
 from ..versions import label_key
@@ -214,17 +215,22 @@ def table_word(role: RoleRow, basis: str, unknown: str = "") -> str:
         return REPEATED_KEYS
     if kind == "wrong-accept" and role.role == "reader" and not accepted & set(LAYOUT):
         return FORBIDDEN
-    return failure_word(role.role, kind)
+    return (FAILURE_WORDS | ROLES[role.role].words).get(kind, "against the text")
 
 
 def accepted_questions(role: RoleRow) -> frozenset[str]:
     """Return the questions about the forbidden files that the program accepts or does not report."""
     questions = (row.question for row in role.answers if failing_cases(row, "text"))
-    return frozenset(question for question in questions if answer_words(question, "reader")[0] == "accepted")
+    return frozenset(question for question in questions if _answer_words(question, "reader")[0] == "accepted")
+
+
+def _answer_words(question: str, role: str) -> tuple[str, str]:
+    kind = next((known.answer for known in QUESTIONS if known.name == question), "see")
+    return ANSWER_WORDS["miss" if role == "checker" and kind == "accept" else kind]
 
 
 def _line(row: AnswerRow, role: str) -> Line:
-    wrong, none = answer_words(row.question, role)
+    wrong, none = _answer_words(row.question, role)
     parts: list[str] = []
     for basis, reason in _REASONS.items():
         count = failing_cases(row, basis)
