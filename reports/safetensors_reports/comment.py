@@ -14,8 +14,7 @@ from .causes.cause import Cause, cause_text, command, failing
 from .differences.compare import compare, distinct_labels
 from .record.run import FAILURE_COUNTS, RunRecord, caveats, other_counts, row_failures, verdict_counts
 from .templates import render
-from .text import code, listed
-from .versions import version_key
+from .text import code, listed, version_key
 
 MAX_LINES = 60
 MAX_LABELS = 4

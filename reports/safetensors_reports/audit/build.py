@@ -27,8 +27,7 @@ from ..differences.compare import Cluster, compare, distinct_labels
 from ..labels import LETTERS
 from ..record.run import Row, RunRecord
 from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
-from ..text import listed, plural, stable
-from ..versions import label_key
+from ..text import label_key, listed, plural, stable
 from .disclosure import published_fuzz_findings, published_run, redact
 from .findings import collect_findings
 from .implementations import implementation

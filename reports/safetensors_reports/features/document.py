@@ -17,8 +17,7 @@ from safetensors_reference.source import read_whole
 from ..audit.inputs import AuditError
 from ..history.ledger import MAX_LEDGER
 from ..templates import render
-from ..text import visible
-from ..versions import is_prerelease, label_key, version_key
+from ..text import is_prerelease, label_key, version_key, visible
 from .observed import FeatureRun, State
 from .table import FEATURES
 

@@ -28,8 +28,7 @@ from ..labels import (
     TITLES,
     UNKNOWN,
 )
-from ..text import listed, plural
-from ..versions import label_key
+from ..text import label_key, listed, plural
 
 MAX_NAMED = 3
 DISPUTE = "docs/disclosure.md#to-reach-us-to-disagree"

@@ -37,8 +37,8 @@ from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, tr
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import history, history_texts, publication
 from safetensors_reports.record.run import Row, RunRecord
+from safetensors_reports.text import bug_affects
 from safetensors_reports.trophies.model import render, trophies
-from safetensors_reports.versions import bug_affects
 
 from ..samples import corpus, failing, run, write_record
 

@@ -18,7 +18,7 @@ from safetensors_reports.features.document import document, load_features
 from safetensors_reports.features.observed import FeatureRun, State, feature_run
 from safetensors_reports.features.table import FEATURES
 from safetensors_reports.record.run import RunRecord
-from safetensors_reports.versions import version_key
+from safetensors_reports.text import version_key
 
 from ..samples import corpus, failing, run, write_record
 
