@@ -32,8 +32,7 @@ from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 from safetensors_reports.known import KnownError
-from safetensors_reports.output import write_text
-from safetensors_reports.record.file import RecordWriter, selector_of
+from safetensors_reports.record.file import RecordWriter, selector_of, write_text
 from safetensors_reports.record.run import RunRecord, summary_lines
 from safetensors_reports.text import plural, visible
 
