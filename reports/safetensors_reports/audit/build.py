@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import heapq
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -250,6 +251,10 @@ def build_report(
             f"report.json would not match its schema: {err}; this is a bug in this program"
         ) from err
     return report
+
+
+def report_text(report: Report) -> str:
+    return json.dumps(to_builtins(report), indent=1, allow_nan=False) + "\n"
 
 
 def _coverage(manifest: Manifest) -> Coverage:

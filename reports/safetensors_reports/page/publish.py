@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from safetensors_corpus import Manifest
 
-from ..audit.build import build_report
+from ..audit.build import build_report, report_text
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, BaselineEntry, load_report
-from ..audit.report import Implementation, Report, report_text
+from ..audit.report import Implementation, Report
 from ..history.comparable import comparable_run
 from ..history.directory import FILE, directory, directory_text
 from ..history.ledger import FOLDER, Ledger, Line, append_lines, entry_of, lines_of
