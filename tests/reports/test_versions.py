@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from safetensors_reports.history.directory import directory
 from safetensors_reports.history.ledger import Ledger
-from safetensors_reports.page.cards import tables
+from safetensors_reports.page.results import tables
 from safetensors_reports.text import label_key, version_key
 from safetensors_reports.trophies.model import Expectations, trophies
 

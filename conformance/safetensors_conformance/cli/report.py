@@ -15,7 +15,6 @@ from safetensors_reference.main import UnusableError
 from safetensors_reference.source import read_whole
 from safetensors_reference.writing.atomic import write_file
 from safetensors_reports.audit.build import build_report, report_text
-from safetensors_reports.audit.exports import badges, sarif_log, statements
 from safetensors_reports.audit.inputs import (
     DOCUMENT,
     REPORT,
@@ -27,6 +26,7 @@ from safetensors_reports.audit.inputs import (
 )
 from safetensors_reports.audit.report import Report
 from safetensors_reports.comment import summary_markdown
+from safetensors_reports.exports import badges, sarif_log, statements
 from safetensors_reports.known import KnownError
 from safetensors_reports.page.html import report_html
 from safetensors_reports.record.file import LEFT_OUT_NAMED, RecordError, read_record, write_text

@@ -51,9 +51,9 @@ from ..record.device_checks import CHECKS
 from ..severity import NOT_KNOWN
 from ..text import listed, report_key, slug, visible
 from .agreement import agreement
-from .cards import card_parts, tables
 from .design import MAX_TEXT, render_markup, style_sheet
 from .file_svg import layout_svg
+from .results import card_parts, tables
 
 MAX_ON_CARD, MAX_CASES = 6, 60
 """Maximum number of causes on a card, and of cases in a finding."""

@@ -24,9 +24,9 @@ from ..labels import LAYOUT, OPENING, REPEATED
 from ..record.run import RunRecord
 from ..templates import render, render_lines
 from ..text import file_slug, listed, plural, unused, visible
-from .cards import DISPUTE, RED, Row, accepted_questions, tables
 from .design import fit_label, render_markup, style_sheet
 from .html import comparison_html, report_html
+from .results import DISPUTE, RED, Row, accepted_questions, tables
 
 JSON, PAGE, INDEX, PICTURE, README = REPORT, "report.html", "index.html", "comparison.svg", "README.md"
 MAX_LOST = 0.05

@@ -27,9 +27,9 @@ from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 from safetensors_reference.rules.pages import AREAS
 from safetensors_reports.audit.build import build_report, report_text
 from safetensors_reports.audit.disclosure import OWN
-from safetensors_reports.audit.exports import badges, sarif_log, statements
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.comment import summary_markdown
+from safetensors_reports.exports import badges, sarif_log, statements
 from safetensors_reports.history.ledger import append_lines
 from safetensors_reports.history.published import published_trend, published_version
 from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend
