@@ -23,8 +23,8 @@ from safetensors_reference.rules.sarif import (
 
 from .audit.inputs import AuditError
 from .audit.report import Finding, Implementation, Report, RuleRow
-from .audit.tally import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
 from .labels import CLEAN, LETTERS, OVERALL
+from .page.results import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
 from .severity import CONFORMANCE_ONLY, NOT_KNOWN, SECURITY_SEVERITY, SEVERITIES
 from .text import digest, listed, plural, slug, visible
 
