@@ -19,15 +19,9 @@ from filelock import FileLock, Timeout
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.causes.cause import MAX_SHOWN as MAX_CAUSES
-from safetensors_reports.causes.cause import (
-    Cause,
-    cause_lines,
-    causes,
-    describe_failures,
-    described,
-    mistakes_of,
-)
+from safetensors_reports.causes.cause import Cause, causes, describe_failures, mistakes_of
+from safetensors_reports.causes.lines import MAX_SHOWN as MAX_CAUSES
+from safetensors_reports.causes.lines import cause_lines, described
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
