@@ -44,7 +44,7 @@ from .model import (
     Text,
 )
 from .steps import KINDS
-from .typed import MisfitError, members, shown, typed
+from .typed import DEEPEST, MisfitError, deep, members, shown, typed
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
@@ -58,8 +58,6 @@ LARGEST_MANIFEST = 64 << 20
 """Maximum size of ``corpus.json`` in bytes."""
 LONGEST_NUMBER = 64
 """Maximum number of digits in a number in a manifest. Cases need at most 31."""
-DEEPEST = 64
-"""Maximum nesting depth of an action, which the harness passes to implementations as JSON."""
 MOST_TEXT = 64 << 20
 """Maximum total size in bytes of the strings that the expectations of one case specify in parts."""
 
@@ -239,16 +237,6 @@ def faults(raw: Mapping[str, Any], root: Path | None) -> Iterator[ManifestFault]
         if not reasons and places is not None:
             reasons = [found for name, _, _ in stored_files(row) if (found := places.fault(name))]
         yield from (ManifestFault(case, reason) for reason in reasons)
-
-
-def deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(DEEPEST):
-        inner = (x.values() if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list)))
-        level = list(chain.from_iterable(inner))
-        if not level:
-            return False
-    return True
 
 
 def hidden(value: Any) -> bool:

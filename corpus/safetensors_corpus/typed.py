@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -42,6 +43,8 @@ MAX_DOTS = 50_000_000
 
 A parser spends time on a dotted key for each pair of its parts, so this bounds its work to seconds.
 """
+DEEPEST = 64
+"""Maximum nesting depth of a record, and of an action, which the harness passes to programs as JSON."""
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -82,6 +85,16 @@ def members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"the key {shown(twice)} appears twice in one object")
     return out
+
+
+def deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = (x.values() if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list)))
+        level = list(chain.from_iterable(inner))
+        if not level:
+            return False
+    return True
 
 
 def typed(value: object, model: type[Model]) -> Model:

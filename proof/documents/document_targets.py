@@ -29,8 +29,7 @@ from safetensors_reference import safe_open
 from safetensors_reference.model.read import InvalidIndexError, explain_index, open_index
 from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.writing.numpy import save_file
-from safetensors_reports.audit.build import build_report
-from safetensors_reports.audit.report import report_text
+from safetensors_reports.audit.build import build_report, report_text
 from safetensors_reports.record.file import RecordError, RecordWriter, read_record
 
 LARGEST = 1 << 20

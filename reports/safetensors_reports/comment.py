@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from safetensors_corpus.judging.verdicts import FAILING, badness, fails, kind_of
 
 from .audit.report import Implementation, Report
-from .audit.tally import baseline_delta, fine_words, report_delta, tally
 from .causes.cause import Cause, cause_text, command, failing
 from .differences.compare import compare, distinct_labels
+from .page.results import baseline_delta, fine_words, report_delta, tally
 from .record.run import FAILURE_COUNTS, RunRecord, caveats, other_counts, row_failures, verdict_counts
 from .templates import render
-from .text import code, listed
-from .versions import version_key
+from .text import code, listed, version_key
 
 MAX_LINES = 60
 MAX_LABELS = 4

@@ -46,8 +46,7 @@ from safetensors_reference.text import shown
 from .differences.report import Status, TriageState
 from .differences.signatures import Signature
 from .record.line import VERDICT
-from .text import visible
-from .versions import affects_version
+from .text import affects_version, visible
 
 SHIPPED_TRIAGE = Path(__file__).with_name("triage.toml")
 MAX_BYTES = 64 << 20

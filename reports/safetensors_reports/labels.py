@@ -171,12 +171,13 @@ LAYOUT = frozenset({"overlaps", "holes", "trailing", "outside", "backwards", "in
 """Questions about layouts from which two readers may read different content."""
 REPEATED = frozenset({"names", "reserved", "fields", "keys"})
 
-_FAILURES = {
+FAILURE_WORDS = {
     "unsafe": "crashes or hangs",
     "wrong-content": "wrong values",
     "wrong-accept": "accepts broken files",
     "wrong-reject": "rejects valid files",
 }
+"""Worst verdict under the written format -> word for it; the words of a role take precedence."""
 REPEATED_KEYS, FORBIDDEN = "accepts duplicate keys", "accepts forbidden files"
 KEEPS_TO_TEXT, NOTHING_SHOWN = "keeps to the text", "no fault shown"
 """The words for a row without failures under the written format, and for a row without any failures."""
@@ -185,7 +186,7 @@ BASES = {
     "official": ("the official library", "differs", "agrees"),
     "ours": ("our hardening", "falls short", "complies"),
 }
-"""Basis of rules -> name, word for a failing row (``failure_word`` for the text), and word for other rows."""
+"""Basis of rules -> name, word for failing rows (``FAILURE_WORDS`` for the text), and for other rows."""
 BASIS_TEXTS = {
     "text": "Requirements stated in the documentation of the format. Only violations of these are "
     "shown in red.",
@@ -194,18 +195,10 @@ BASIS_TEXTS = {
     "ours": "Our additional requirements: limits, conventions of loaders, and proper error reporting.",
 }
 
-_ANSWERS = {
+ANSWER_WORDS = {
     "accept": ("accepted", "none accepted"),
     "see": ("", "none seen"),
     "fail": ("fail", "none seen"),
     "miss": ("missed", "none missed"),
 }
-
-
-def failure_word(role: str, kind: str) -> str:
-    return (_FAILURES | ROLES[role].words).get(kind, "against the text")
-
-
-def answer_words(question: str, role: str) -> tuple[str, str]:
-    kind = next((known.answer for known in QUESTIONS if known.name == question), "see")
-    return _ANSWERS["miss" if role == "checker" and kind == "accept" else kind]
+"""Answer of a question -> its words on a card if cases fail, and if none do; checkers *miss* files."""

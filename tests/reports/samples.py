@@ -10,8 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from safetensors_corpus import Manifest, load_manifest
-from safetensors_reports.audit.build import build_report
-from safetensors_reports.audit.report import Report, RunPart, report_text
+from safetensors_reports.audit.build import build_report, report_text
+from safetensors_reports.audit.report import Report, RunPart
 from safetensors_reports.record.run import RunRecord
 
 from .conftest import Make

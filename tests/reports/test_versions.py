@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from safetensors_reports.history.directory import directory
 from safetensors_reports.history.ledger import Ledger
-from safetensors_reports.page.cards import tables
+from safetensors_reports.page.results import tables
+from safetensors_reports.text import label_key, version_key
 from safetensors_reports.trophies.model import Expectations, trophies
-from safetensors_reports.versions import label_key, version_key
 
 from .history.samples import line
 from .samples import HOLE, corpus, failing, report, run

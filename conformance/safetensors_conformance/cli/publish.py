@@ -14,8 +14,13 @@ from safetensors_reports.audit.disclosure import OWN
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
 from safetensors_reports.features.document import JSON as FEATURES_JSON
 from safetensors_reports.features.document import PAGE as FEATURES_PAGE
-from safetensors_reports.features.document import FeatureDocument, document, feature_texts, load_features
-from safetensors_reports.features.observed import feature_run
+from safetensors_reports.features.document import (
+    FeatureDocument,
+    document,
+    feature_run,
+    feature_texts,
+    load_features,
+)
 from safetensors_reports.features.table import FEATURES
 from safetensors_reports.history.directory import FILE
 from safetensors_reports.history.ledger import DIGEST, append_lines, load_ledgers

@@ -14,8 +14,7 @@ from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_reference.main import UnusableError
 from safetensors_reference.source import read_whole
 from safetensors_reference.writing.atomic import write_file
-from safetensors_reports.audit.build import build_report
-from safetensors_reports.audit.exports import badges, sarif_log, statements
+from safetensors_reports.audit.build import build_report, report_text
 from safetensors_reports.audit.inputs import (
     DOCUMENT,
     REPORT,
@@ -25,12 +24,12 @@ from safetensors_reports.audit.inputs import (
     load_fuzz_finding,
     load_report,
 )
-from safetensors_reports.audit.report import Report, report_text
+from safetensors_reports.audit.report import Report
 from safetensors_reports.comment import summary_markdown
+from safetensors_reports.exports import badges, sarif_log, statements
 from safetensors_reports.known import KnownError, load_baseline
-from safetensors_reports.output import write_text
 from safetensors_reports.page.html import report_html
-from safetensors_reports.record.file import LEFT_OUT_NAMED, RecordError, read_record
+from safetensors_reports.record.file import LEFT_OUT_NAMED, RecordError, read_record, write_text
 from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import file_slug, plural, unused, visible
 

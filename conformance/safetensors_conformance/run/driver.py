@@ -19,21 +19,14 @@ from filelock import FileLock, Timeout
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.verdicts import fails
 from safetensors_reference.rules.book import rule_book
-from safetensors_reports.causes.cause import MAX_SHOWN as MAX_CAUSES
-from safetensors_reports.causes.cause import (
-    Cause,
-    cause_lines,
-    causes,
-    describe_failures,
-    described,
-    mistakes_of,
-)
+from safetensors_reports.causes.cause import Cause, causes, describe_failures, mistakes_of
+from safetensors_reports.causes.lines import MAX_SHOWN as MAX_CAUSES
+from safetensors_reports.causes.lines import cause_lines, described
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 from safetensors_reports.known import Baseline, KnownError, load_baseline
-from safetensors_reports.output import write_text
-from safetensors_reports.record.file import RecordWriter, selector_of
+from safetensors_reports.record.file import RecordWriter, selector_of, write_text
 from safetensors_reports.record.run import RunRecord, summary_lines
 from safetensors_reports.text import plural, visible
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import heapq
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,8 +28,7 @@ from ..differences.compare import Cluster, compare, distinct_labels
 from ..labels import LETTERS
 from ..record.run import Row, RunRecord
 from ..severity import DIFFICULTIES, OUTCOMES, SEVERITIES
-from ..text import listed, plural, stable
-from ..versions import label_key
+from ..text import label_key, listed, plural, stable
 from .disclosure import published_fuzz_findings, published_run, redact
 from .findings import collect_findings
 from .implementations import implementation
@@ -251,6 +251,10 @@ def build_report(
             f"report.json would not match its schema: {err}; this is a bug in this program"
         ) from err
     return report
+
+
+def report_text(report: Report) -> str:
+    return json.dumps(to_builtins(report), indent=1, allow_nan=False) + "\n"
 
 
 def _coverage(manifest: Manifest) -> Coverage:

@@ -22,8 +22,7 @@ from safetensors_reference import rule_book
 
 from ..record.run import Row, RunRecord, row_failures
 from ..severity import NOT_KNOWN, of_verdict, to_upstream
-from ..text import same_project, stable, visible
-from ..versions import affects_version
+from ..text import affects_version, same_project, stable, visible
 from .inputs import AuditError, BaselineEntry, FuzzFinding
 from .report import Finding
 

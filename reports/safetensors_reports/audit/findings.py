@@ -40,8 +40,7 @@ from ..severity import (
     to_upstream,
     weaknesses_of,
 )
-from ..text import digest, same_project, slug, stable, unused, visible
-from ..versions import affects_version
+from ..text import affects_version, digest, same_project, slug, stable, unused, visible
 from .disclosure import OWN
 from .inputs import BaselineEntry, FuzzFinding
 from .report import EvidenceRow, Finding, FuzzRow, ReferenceRow

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_corpus.model import Spec
@@ -572,7 +571,3 @@ class Report(Struct, kw_only=True):
     fuzz_findings: Count
     caveats: list[str]
     run: RunPart
-
-
-def report_text(report: Report) -> str:
-    return json.dumps(to_builtins(report), indent=1, allow_nan=False) + "\n"

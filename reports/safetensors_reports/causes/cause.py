@@ -1,11 +1,16 @@
-"""Describe the causes of the failures of a run in words, worst first, with commands that reproduce them."""
+"""Find the causes of the failures of a run, worst first, with commands that reproduce them.
+
+Valid inputs that fail are grouped by the features that they share. A feature (a dtype, an empty tensor, an
+order, ...) explains why inputs are rejected or misread if the program rejects or misreads nearly all inputs
+that have the feature.
+"""
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from safetensors_corpus import Case, Manifest
 from safetensors_corpus.judging.verdicts import badness, fails, kind_of
@@ -25,9 +30,218 @@ from ..severity import (
     of_rule,
     outcome_class,
 )
-from ..text import COPIED, listed, plural, visible
-from .failures import INPUT, NOT_EXAMINED, ORDER, Failure, Key, differing_reports, failures, mistake_key
-from .group import OF_TEXT, Group, group_failures
+from ..text import COPIED, listed, visible
+from .failures import (
+    CONFUSING,
+    INPUT,
+    NOT_EXAMINED,
+    OF_TEXT,
+    ORDER,
+    Failure,
+    Group,
+    Key,
+    differing_reports,
+    dtypes,
+    failures,
+    features,
+    group_by_mistake,
+    mask_letters,
+    message_class_of,
+    mistake_key,
+    own_words,
+    realm,
+)
+
+TELLING_SHARE = 0.8
+"""A feature explains the rejections if at least this share of the inputs that have it are rejected."""
+MIN_INPUTS = 10
+
+
+def telling_features(
+    refused: Mapping[str, frozenset[str]], read: Iterable[frozenset[str]]
+) -> dict[str, set[str]]:
+    fine = list(read)
+    if len(fine) < MIN_INPUTS:
+        return {}  # in a filtered run, every feature looks like an explanation
+    out: dict[str, set[str]] = {}
+    for name in CONFUSING:
+        with_it = {case for case, has in refused.items() if name in has}
+        others = sum(name in has for has in fine)
+        if with_it and len(with_it) >= TELLING_SHARE * (len(with_it) + others):
+            out[name] = with_it
+    return dict(sorted(out.items(), key=lambda item: -len(item[1])))
+
+
+def group_failures(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
+    out: list[Group] = []
+    unexplained: list[Group] = []
+    for group in group_by_mistake(rows, cases):
+        (unexplained if group.key[0] in ("reject", "content") else out).append(group)
+        if group.key[0] in ("end", "harness"):
+            group.said = words_of(group.failures, cases)
+    if unexplained:
+        answers = Answers(rows, cases)
+        out += group_refusals([g for g in unexplained if g.key[0] == "reject"], answers)
+        out += group_misreadings([g for g in unexplained if g.key[0] == "content"], answers)
+    return out
+
+
+def words_of(members: Iterable[Failure], cases: Mapping[str, Case]) -> str:
+    words = Counter(own_words(f.row, cases.get(f.case)) for f in members)
+    return min(words, key=lambda w: (-words[w], w))
+
+
+MANY_CODES, MANY_AREAS = 5, 3
+"""A message is unspecific if at least this many faults, in at least this many areas of rules, produce it."""
+
+
+class Answers:
+    """How a run answered valid inputs, and the messages of its rejections of invalid inputs."""
+
+    def __init__(self, rows: Iterable[Row], cases: Mapping[str, Case]) -> None:
+        self.cases = cases
+        self._good: set[tuple[str, str]] = set()
+        self._bad: set[tuple[str, str]] = set()
+        self._refused: set[tuple[str, Case]] = set()
+        for row in rows:
+            case = cases.get(row["case"])
+            if case is None or case.expect is None or kind_of(row["verdict"]) == "unsupported":
+                continue
+            if case.expect.outcome == "reject":
+                if row["outcome"] == "reject":
+                    self._refused.add((str(row.get("message") or ""), case))
+            elif row["outcome"] == "accept" and not failures(row):
+                self._good.add((realm(row["step"]), case.id))
+            else:
+                self._bad.add((realm(row["step"]), case.id))
+        self._good -= self._bad
+
+    @cached_property
+    def _codes(self) -> dict[str, set[str]]:
+        codes: dict[str, set[str]] = {}
+        for message, case in self._refused:
+            codes.setdefault(mask_letters(message_class_of(message, case)), set()).update(case.codes[:1])
+        return codes
+
+    def general(self, words: str) -> bool:
+        codes = self._codes.get(words, set())
+        many = len(codes) >= MANY_CODES and len({code[:3] for code in codes}) >= MANY_AREAS
+        return many or not words.strip(" #:.")
+
+    def lacking(self, where: str, concerned: set[str]) -> set[str]:
+        mine = Counter(name for case_id in concerned for name in dtypes(self.cases.get(case_id)))
+        good = [dtypes(self.cases.get(case_id)) for place, case_id in self._good if place == where]
+        others = [
+            dtypes(self.cases.get(case_id))
+            for place, case_id in self._bad
+            if place == where and case_id not in concerned
+        ]
+        if len(good) < MIN_INPUTS:
+            return set()
+        left = Counter(name for names in (*good, *others) for name in names)
+        return {name for name, count in mine.items() if count >= TELLING_SHARE * (count + left[name])}
+
+    def nearly_all(self, where: str, concerned: set[str]) -> bool:
+        asked = {case_id for place, case_id in (*self._good, *self._bad) if place == where}
+        mine = len(asked & concerned)
+        return mine >= MIN_INPUTS and mine >= TELLING_SHARE * len(asked)
+
+    def telling_features(self, concerned: Iterable[Failure]) -> tuple[dict[str, set[str]], int]:
+        looked = {f.case: features(self.cases.get(f.case)) for f in concerned if realm(f.step) == "file"}
+        known = {case: has for case, has in looked.items() if has is not None}
+        good = (
+            [features(self.cases[case]) for place, case in sorted(self._good) if place == "file"]
+            if known
+            else []
+        )
+        return telling_features(known, [has for has in good if has is not None]), len(known)
+
+
+def _take(left: list[Failure], chosen: set[str]) -> tuple[list[Failure], list[Failure]]:
+    return [f for f in left if f.case in chosen], [f for f in left if f.case not in chosen]
+
+
+def group_refusals(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
+    """Group rejections of valid inputs by cause: dtypes first, then features, then messages."""
+    pools: dict[tuple[str, str], list[Failure]] = {}
+    for group in groups:
+        _, where, words, _ = group.key
+        pools.setdefault((where, words), []).extend(group.failures)
+    for where, words in list(pools):
+        # If slicing and reading fail with the same message, it is the same mistake.
+        if where in ("slice", "index") and ("file", words) in pools and not answers.general(words):
+            pools["file", words] += pools.pop((where, words))
+    for (where, words), members in pools.items():
+        lacks = answers.lacking(where, {f.case for f in members})
+        mine, pools[where, words] = _take(
+            members, {f.case for f in members if lacks & dtypes(answers.cases.get(f.case))}
+        )
+        if mine:
+            message = words_of(mine, answers.cases)
+            yield Group(("reject", where, words, "dtypes"), mine, tuple(sorted(lacks)), said=message)
+    yield from _tripped("reject", pools, answers)
+    for (where, words), members in pools.items():
+        if members:
+            yield from _by_reason(("reject", where, words), members, answers, answers.general(words))
+
+
+def _tripped(aspect: str, pools: dict[tuple[str, str], list[Failure]], answers: Answers) -> Iterator[Group]:
+    files = [f for (where, _), members in pools.items() if where == "file" for f in members]
+    why, _ = answers.telling_features(files)
+    for name in why:
+        if name not in OF_TEXT:
+            continue
+        mine: list[Failure] = []
+        for pool, members in pools.items():
+            if pool[0] == "file":
+                taken, pools[pool] = _take(members, why[name])
+                mine += taken
+        if mine:
+            message = words_of(mine, answers.cases) if aspect == "reject" else ""
+            yield Group((aspect, "file", "", name), mine, feature=name, said=message)
+
+
+def _by_reason(
+    key: tuple[str, str, str], members: list[Failure], answers: Answers, general: bool
+) -> Iterator[Group]:
+    message = words_of(members, answers.cases) if key[0] == "reject" else ""
+    if answers.nearly_all(key[1], {f.case for f in members}):
+        yield Group((*key, ""), members, said=message, every=True)
+        return
+    why, looked = answers.telling_features(members)
+    whole = next((name for name, cases in why.items() if len(cases) == looked), "")
+    if whole or not general:
+        yield Group((*key, whole), members, feature=whole, said=message)
+        return
+    left = members
+    for name, cases in why.items():
+        mine, left = _take(left, cases)
+        if mine:
+            yield Group((*key, name), mine, feature=name, said=message)
+    of_rule: dict[str, list[Failure]] = {}
+    for f in left:
+        of_rule.setdefault(f.rule, []).append(f)
+    for rule, mine in of_rule.items():
+        yield Group((*key, rule), mine, said=message)
+
+
+def group_misreadings(groups: Sequence[Group], answers: Answers) -> Iterator[Group]:
+    pools: dict[tuple[str, str], list[Failure]] = {}
+    for group in groups:
+        _, where, part, *_ = group.key
+        if where == "file" and (part == "metadata" or len(group.key) > 4):
+            pools.setdefault((where, part), []).extend(group.failures)
+        else:
+            yield group
+    yield from _tripped("content", pools, answers)
+    for (where, part), members in pools.items():
+        lacks = answers.lacking(where, {f.case for f in members})
+        mine, left = _take(members, {f.case for f in members if lacks & dtypes(answers.cases.get(f.case))})
+        if mine:
+            yield Group(("content", where, part), mine, tuple(sorted(lacks)))
+        if left:
+            yield from _by_reason(("content", where, part), left, answers, part != "metadata")
+
 
 MAX_NAMED = 6
 MAX_TEXT = 200
@@ -178,9 +392,6 @@ def advice_for(group: Group) -> str:
 
 
 MAX_CAUSES = 200
-MAX_SHOWN = 10
-WIDTH = 100
-_INDENT = " " * 8
 
 
 @dataclass(frozen=True)
@@ -317,93 +528,10 @@ def command(header: Row, cause: Cause) -> str:
     return visible(again, COPIED)
 
 
-def headline(cause: Cause) -> str:
-    """Return the verdict and the cause in one line: ``wrong-accept: accepts although ... (OFF-08)``."""
-    return f"{visible(cause.verdict, 40)}: {cause_text(cause)}"
-
-
 def cause_text(cause: Cause) -> str:
     rule = f" ({cause.rule})" if cause.rule and cause.rule not in cause.what else ""
     return cause.what + rule
 
 
-def verdict_numbers(cause: Cause) -> str:
-    """Return the case counts by verdict, such as ``41 wrong-reject, 4 not-strict``, if there are several."""
-    if len(cause.verdicts) < 2:
-        return ""
-    return ", ".join(f"{count:,} {visible(verdict, 40)}" for verdict, count in cause.verdicts)
-
-
 def failing(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
     return [cause for cause in found if fails(cause.verdict, strict=strict) and not cause.is_expected]
-
-
-def described(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
-    """Return the causes that ``cause_lines`` describes.
-
-    If only one case fails, there are none, because its failure is the cause.
-    """
-    bad = failing(found, strict=strict)
-    return bad if _cases(bad) > 1 else []
-
-
-def cause_lines(
-    found: Sequence[Cause], header: Row, *, strict: bool = False, limit: int | None = MAX_SHOWN
-) -> list[str]:
-    bad = described(found, strict=strict)
-    expected = [cause for cause in found if cause.is_expected]
-    if not bad:
-        return _expected_lines(expected, limit)
-    lines = [f"LIKELY CAUSES of {_cases(bad):,} failing cases: {len(bad):,}, worst first"]
-    for cause in bad[:limit]:
-        lines += _title_lines(cause)
-        rows = [("", verdict_numbers(cause)), ("said: ", cause.said), ("fix: ", cause.advice)]
-        for label, text in rows:
-            if text:
-                lines += _wrapped(label + text, _INDENT, _INDENT + " " * len(label))
-        lines.append(f"{_INDENT}{command(header, cause)}")
-    others: dict[str, list[Cause]] = {
-        "in the baseline": expected,
-        "failing only with --fail-on-should": [c for c in found if not c.is_expected and c not in bad],
-    }
-    lines += _rest_lines(bad, limit)
-    return [*lines, *(f"{_INDENT}{title}: {_counted(group)}" for title, group in others.items() if group)]
-
-
-def _expected_lines(expected: Sequence[Cause], limit: int | None) -> list[str]:
-    if not expected:
-        return []
-    count = plural(_cases(expected), "case")
-    lines = [f"CAUSES OF THE EXPECTED FAILURES of {count}: {len(expected):,}, worst first"]
-    for cause in expected[:limit]:
-        lines += _title_lines(cause)
-    return lines + _rest_lines(expected, limit)
-
-
-def _title_lines(cause: Cause) -> list[str]:
-    return _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
-
-
-def _rest_lines(all_causes: Sequence[Cause], limit: int | None) -> list[str]:
-    rest = [] if limit is None else all_causes[limit:]
-    more = plural(len(rest), "more cause", "more causes")
-    return [f"     …  {more}, {plural(_cases(rest), 'case')}; --full-failures shows all"] if rest else []
-
-
-def _cases(found: Sequence[Cause]) -> int:
-    return len({case for cause in found for case in cause.cases})
-
-
-def _wrapped(text: str, first: str, others: str) -> list[str]:
-    """Wrap text without starting a line with ``::``, which GitHub would run as a workflow command."""
-    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
-    return [f"{others}… {line.strip()}" if line.strip().startswith("::") else line for line in lines]
-
-
-def _counted(found: Sequence[Cause]) -> str:
-    cases = Counter[str]()
-    for cause in found:
-        for verdict, count in cause.verdicts:
-            cases[kind_of(verdict)] += count
-    numbers = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in cases.items())
-    return f"{plural(len(found), 'cause')} ({numbers})"

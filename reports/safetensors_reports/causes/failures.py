@@ -1,18 +1,22 @@
-"""Failures of a run, each with a key that identifies the mistake behind it.
+"""Failures of a run, grouped by a key that identifies the mistake behind them.
 
-Failures with the same key become one cause. The first part of a key is the aspect. It determines the other
+Failures with the same key have the same cause. The first part of a key is the aspect. It determines the other
 parts: the missed fault for a wrong acceptance, the message of the reader for a wrong rejection, and the
-difference for wrong content.
+difference for wrong content. For valid inputs, the features that an input has may explain more.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from safetensors_corpus import Case, ManifestError
+from safetensors_corpus.features import FEATURES
+from safetensors_corpus.features.draft import Draft
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, badness, kind_of
 from safetensors_corpus.judging.written_folder import RULES_OF
 from safetensors_reference import explain, rule_book
@@ -348,3 +352,128 @@ def _marks(case: Case | None) -> tuple[str, tuple[str, ...]]:
     stem = case.input.file.stem if case is not None and case.input.file is not None else ""
     names = [str(row["name"]) for row in _expected(case).get("tensors", ())]
     return stem, tuple(name for name in names if name not in DTYPE_BITS)[:200]
+
+
+MAX_WORDINGS = 30
+ABSORBED = {"minus zero": "negative numbers"}
+"""Kind of fault -> the wider kind that includes it if the program accepts both."""
+
+
+@dataclass
+class Group:
+    """Failures caused by one mistake; ``every`` is set if nearly all valid inputs fail."""
+
+    key: Key
+    failures: list[Failure] = field(default_factory=list)
+    dtypes: tuple[str, ...] = ()
+    feature: str = ""
+    said: str = ""
+    every: bool = False
+
+    @property
+    def cases(self) -> list[str]:
+        return sorted({f.case for f in self.failures})
+
+    @property
+    def rules(self) -> list[str]:
+        count: Counter[str] = Counter()
+        worst: dict[str, tuple[int, int]] = {}
+        for rule, verdict, _ in {(f.rule, f.verdict, f.case) for f in self.failures if f.rule}:
+            count[rule] += 1
+            worst[rule] = min(badness(verdict), worst.get(rule, badness(verdict)))
+        return sorted(count, key=lambda r: (worst[r], -count[r], r))
+
+    def verdicts(self) -> dict[str, int]:
+        of_case: dict[str, list[str]] = {}
+        for f in self.failures:
+            of_case.setdefault(f.case, []).append(f.verdict)
+        counts = Counter(min(vs, key=lambda v: (badness(v), v)) for vs in of_case.values())
+        return dict(sorted(counts.items(), key=lambda item: (badness(item[0]), item[0])))
+
+
+def group_by_mistake(rows: Sequence[Row], cases: Mapping[str, Case]) -> list[Group]:
+    groups: dict[Key, Group] = {}
+    for failure in all_failures(rows):
+        key = mistake_key(failure, cases.get(failure.case))
+        groups.setdefault(key, Group(key)).failures.append(failure)
+    places = {"reject": 2, "end": 3, "harness": 1, "exception": 1}
+    for aspect, place in places.items():
+        keys = [key for key in groups if key[0] == aspect]
+        if len({key[place] for key in keys}) > MAX_WORDINGS:
+            _rekey(groups, {key: (*key[:place], "", *key[place + 1 :]) for key in keys})
+    _absorb(groups)
+    return list(groups.values())
+
+
+def _absorb(groups: dict[Key, Group]) -> None:
+    """Merge narrow kinds of faults into wider kinds.
+
+    Also merges unexamined faults into known faults of the same rule.
+    """
+    for key in [key for key in groups if key[0] == "accept" and key[-1] == NOT_EXAMINED]:
+        rule = groups[key].rules[:1]
+        same = [k for k, g in groups.items() if k[:-1] == key[:-1] and k != key and rule == g.rules[:1]]
+        if same:
+            _rekey(groups, {key: max(same, key=lambda k: (len(groups[k].failures), k))})
+    for small, wide in ABSORBED.items():
+        keys = [key for key in groups if key[0] == "accept" and key[-1] == small]
+        wider = {key: (*key[:-1], wide) for key in keys}
+        _rekey(groups, {key: new for key, new in wider.items() if new in groups})
+
+
+def _rekey(groups: dict[Key, Group], changed: Mapping[Key, Key]) -> None:
+    for old, new in changed.items():
+        if old != new:
+            moved = groups.pop(old).failures
+            groups.setdefault(new, Group(new)).failures.extend(moved)
+
+
+DTYPE = "dtype-"
+CONFUSING = (
+    "a tensor of zero bytes",
+    "no tensors",
+    "a tensor that does not begin at a multiple of its element size",
+    "entries in a different order than the data",
+    "a tensor with an empty name",
+    "non-ASCII names",
+    "metadata",
+    "non-ASCII metadata",
+    "a scalar",
+    "more than 8 dimensions",
+    "dimensions of 2^31 or more",
+    "escapes in header strings",
+    "line breaks or tabs between header tokens",
+    "unusual spaces in the header",
+    "a header whose length is not a multiple of 8",
+    "a name of 256 or more characters",
+    "a hundred or more tensors",
+)
+"""Features that confuse some readers. The first one that explains an answer counts."""
+
+OF_TEXT = frozenset(
+    {
+        "non-ASCII names",
+        "non-ASCII metadata",
+        "escapes in header strings",
+        "line breaks or tabs between header tokens",
+        "unusual spaces in the header",
+    }
+)
+"""Features that confuse different parts of a parser and so produce different messages."""
+
+
+@lru_cache(maxsize=1 << 14)
+def features(case: Case | None) -> frozenset[str] | None:
+    """Return the features of a case's file, without its dtypes; None unless it is a small valid file."""
+    if case is None or case.kind != "read" or case.input.file is None or case.size > MAX_EXPLAINED:
+        return None
+    try:
+        data = case.read_input()
+    except ManifestError:
+        return None
+    draft = Draft.of(data)
+    return None if draft is None else frozenset(n for n in CONFUSING if FEATURES[n].is_in(draft))
+
+
+def dtypes(case: Case | None) -> frozenset[str]:
+    return frozenset(name for name in case.features if name.startswith(DTYPE)) if case else frozenset()

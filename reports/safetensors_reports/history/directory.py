@@ -14,7 +14,7 @@ from safetensors_corpus.typed import ADDRESS, Count
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT
 from ..audit.report import Implementation, Report
-from ..versions import is_prerelease, label_key, version_key
+from ..text import is_prerelease, label_key, version_key
 from .ledger import FOLDER, CorpusName, Kind, Ledger, entry_of
 
 FILE = "implementations.json"

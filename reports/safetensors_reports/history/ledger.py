@@ -21,8 +21,7 @@ from safetensors_reference.source import read_whole
 
 from ..audit.inputs import AuditError
 from ..audit.report import Implementation, Report
-from ..text import file_slug, unused, visible
-from ..versions import version_key
+from ..text import file_slug, unused, version_key, visible
 
 FORMAT: Final = 1
 FOLDER = "history"

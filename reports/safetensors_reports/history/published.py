@@ -22,8 +22,7 @@ from ..audit.disclosure import is_unsafe, redact_open
 from ..audit.inputs import AuditError
 from ..known import MAX_BYTES
 from ..record.run import Row
-from ..text import same_project, visible
-from ..versions import COMMIT, bug_affects
+from ..text import COMMIT, bug_affects, same_project, visible
 from .trend import TURNS, CaseInfo, ShownRow, TrendDocument, VersionRow, VersionRun, turn_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?")

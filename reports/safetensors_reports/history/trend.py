@@ -21,8 +21,7 @@ from safetensors_reference.rules.book import rule_book
 
 from ..record.run import RunRecord
 from ..templates import render, render_lines
-from ..text import code, listed, visible
-from ..versions import is_affected
+from ..text import code, is_affected, listed, visible
 
 Turn = Literal["fixed", "broken", "otherwise", "choice", "gained", "lost", "unknown"]
 TURNS: dict[Turn, str] = {

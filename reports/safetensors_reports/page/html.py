@@ -32,17 +32,6 @@ from ..audit.report import (
     Report,
     RuleCells,
 )
-from ..audit.tally import (
-    FINE,
-    HELD,
-    Delta,
-    baseline_delta,
-    fine_words,
-    not_known,
-    report_delta,
-    tally,
-    tally_sentence,
-)
 from ..case_evidence import Where
 from ..fuzz_finding import Weakness
 from ..history.releases import MAX_NAMED, TURNS, Passage
@@ -51,9 +40,21 @@ from ..record.device_checks import CHECKS
 from ..severity import NOT_KNOWN
 from ..text import listed, report_key, slug, visible
 from .agreement import agreement
-from .cards import card_parts, tables
 from .design import MAX_TEXT, render_markup, style_sheet
 from .file_svg import layout_svg
+from .results import (
+    FINE,
+    HELD,
+    Delta,
+    baseline_delta,
+    card_parts,
+    fine_words,
+    not_known,
+    report_delta,
+    tables,
+    tally,
+    tally_sentence,
+)
 
 MAX_ON_CARD, MAX_CASES = 6, 60
 """Maximum number of causes on a card, and of cases in a finding."""

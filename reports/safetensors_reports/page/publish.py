@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from safetensors_corpus import Manifest
 
-from ..audit.build import build_report
+from ..audit.build import build_report, report_text
 from ..audit.disclosure import OWN
 from ..audit.inputs import REPORT, AuditError, BaselineEntry, load_report
-from ..audit.report import Implementation, Report, report_text
+from ..audit.report import Implementation, Report
 from ..history.comparable import comparable_run
 from ..history.directory import FILE, directory, directory_text
 from ..history.ledger import FOLDER, Ledger, Line, append_lines, entry_of, lines_of
@@ -24,9 +24,9 @@ from ..labels import LAYOUT, OPENING, REPEATED
 from ..record.run import RunRecord
 from ..templates import render, render_lines
 from ..text import file_slug, listed, plural, unused, visible
-from .cards import DISPUTE, RED, Row, accepted_questions, tables
 from .design import fit_label, render_markup, style_sheet
 from .html import comparison_html, report_html
+from .results import DISPUTE, RED, Row, accepted_questions, tables
 
 JSON, PAGE, INDEX, PICTURE, README = REPORT, "report.html", "index.html", "comparison.svg", "README.md"
 MAX_LOST = 0.05

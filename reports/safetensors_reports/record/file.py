@@ -1,4 +1,7 @@
-"""Write run records, which are JSON lines, and read them, even if they lack the footer of a complete run."""
+"""Write run records, which are JSON lines, and read them, even if they lack the footer of a complete run.
+
+Other programs may be using the folder of a record, so reports beside it are replaced as a whole.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ import hashlib
 import json
 import math
 import os
+import secrets
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import msgspec
 
-from safetensors_corpus.document import DEEPEST, deep
-from safetensors_corpus.typed import MisfitError, typed
+from safetensors_corpus.typed import DEEPEST, MisfitError, deep, typed
 from safetensors_reference.source import PathSource, open_source, read_whole
 
 from ..text import plural, visible
@@ -88,6 +91,20 @@ class RecordWriter:
             raise
         self._end += len(line)
         self._digest.update(line)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a complete file under a temporary name, and rename it to ``path``.
+
+    A symbolic link at ``path`` is replaced by the file. Raises OSError if writing fails.
+    """
+    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with part.open("x", encoding="utf-8") as file:
+            file.write(text)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _finite(value: Any) -> Any:

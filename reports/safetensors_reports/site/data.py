@@ -23,9 +23,8 @@ from ..history.ledger import FOLDER, Ledger, load_ledgers
 from ..history.published import load_trends
 from ..history.trend import TrendDocument
 from ..page.publish import load_published
-from ..text import slug
+from ..text import label_key, slug
 from ..trophies.model import Row, Trophies, load_baselines, trophies
-from ..versions import label_key
 
 PUBLISHED = "reports/published"
 

@@ -16,8 +16,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.domains import Domain, ObjType
 
-from ..page.cards import DISPUTE
 from ..page.design import style_sheet
+from ..page.results import DISPUTE
 from .data import PUBLISHED
 from .pages import DISPUTED, all_pages, fault_files
 

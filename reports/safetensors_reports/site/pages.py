@@ -27,12 +27,11 @@ from ..history.ledger import entry_of
 from ..history.releases import series
 from ..history.trend import TURNS, ChangeRow
 from ..labels import OPENING, ROLES, SHORT
-from ..page.cards import Row, tables
 from ..page.html import card_markup, comparison_markup, release_changes
 from ..page.publish import PAGE
-from ..text import plural, same_project, slug, visible
+from ..page.results import Row, tables
+from ..text import label_key, plural, same_project, short, slug, visible
 from ..trophies.model import Sighting, sighting_text
-from ..versions import label_key, short
 from .data import Program, SiteData, history_page, passage_anchor, release_page
 from .links import Links, case_anchor, case_page, documents_of, rule_page
 

@@ -24,8 +24,7 @@ from .. import templates
 from ..audit.inputs import AuditError
 from ..history.trend import TrendDocument
 from ..known import MAX_BYTES, ExpectedFailure, KnownError, read_baseline
-from ..text import code, report_key, same_project
-from ..versions import bug_affects, short, version_key
+from ..text import bug_affects, code, report_key, same_project, short, version_key
 
 Row = Mapping[str, Any]
 PAGE = "trophies.md"

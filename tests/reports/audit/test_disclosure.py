@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from safetensors_corpus.field_bugs import field_bugs
+from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.disclosure import UNSAFE_FAMILIES, published_run
-from safetensors_reports.audit.exports import badges
 from safetensors_reports.audit.inputs import BaselineEntry, load_fuzz_finding
-from safetensors_reports.audit.report import ReferenceRow, Report, report_text
-from safetensors_reports.audit.tally import tally
+from safetensors_reports.audit.report import ReferenceRow, Report
 from safetensors_reports.comment import summary_markdown
+from safetensors_reports.exports import badges
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import comparison_svg
+from safetensors_reports.page.results import tally
 from safetensors_reports.record.run import RunRecord
 
 from ..samples import HOLE, TWICE, corpus, failing, report, run, without_run, write_finding

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_corpus.typed import typed
-from safetensors_reports.audit.exports import sarif_log
+from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.inputs import BaselineEntry, load_fuzz_finding
-from safetensors_reports.audit.report import Finding, PairRow, ReferenceRow, Report, report_text
-from safetensors_reports.audit.tally import report_delta
+from safetensors_reports.audit.report import Finding, PairRow, ReferenceRow, Report
 from safetensors_reports.comment import summary_markdown
+from safetensors_reports.exports import sarif_log
 from safetensors_reports.page.html import report_html
+from safetensors_reports.page.results import report_delta
 from safetensors_reports.record.file import read_record
 from safetensors_reports.text import code
 

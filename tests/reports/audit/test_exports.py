@@ -11,15 +11,16 @@ from click.testing import CliRunner
 
 from safetensors_conformance.cli.report import report as command
 from safetensors_corpus.judging.verdicts import VERDICTS
-from safetensors_reports.audit.exports import badges, sarif_log, statements
+from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.implementations import SET_APART
 from safetensors_reports.audit.inputs import BaselineEntry
-from safetensors_reports.audit.report import Report, report_text
-from safetensors_reports.audit.tally import HELD, report_delta, tally
+from safetensors_reports.audit.report import Report
 from safetensors_reports.comment import MAX_LINES, summary_markdown
+from safetensors_reports.exports import badges, sarif_log, statements
 from safetensors_reports.labels import ORDER, OVERALL, WORDS
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import publication
+from safetensors_reports.page.results import HELD, report_delta, tally
 from safetensors_reports.record.run import Row
 from safetensors_reports.severity import CONFORMANCE_ONLY
 

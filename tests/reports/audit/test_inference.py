@@ -25,20 +25,19 @@ from safetensors_corpus.document import Document
 from safetensors_corpus.judging.judge import Failure
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, kind_of
 from safetensors_reference.rules.pages import AREAS
-from safetensors_reports.audit.build import build_report
+from safetensors_reports.audit.build import build_report, report_text
 from safetensors_reports.audit.disclosure import OWN
-from safetensors_reports.audit.exports import badges, sarif_log, statements
 from safetensors_reports.audit.inputs import AuditError, BaselineEntry
-from safetensors_reports.audit.report import report_text
 from safetensors_reports.comment import summary_markdown
+from safetensors_reports.exports import badges, sarif_log, statements
 from safetensors_reports.history.ledger import append_lines
 from safetensors_reports.history.published import published_trend, published_version
 from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, trend
 from safetensors_reports.page.html import report_html
 from safetensors_reports.page.publish import history, history_texts, publication
 from safetensors_reports.record.run import Row, RunRecord
+from safetensors_reports.text import bug_affects
 from safetensors_reports.trophies.model import render, trophies
-from safetensors_reports.versions import bug_affects
 
 from ..samples import corpus, failing, run, write_record
 

@@ -11,8 +11,8 @@ from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.audit.report import Implementation, Report, RoleRow
 from safetensors_reports.labels import QUESTIONS
-from safetensors_reports.page.cards import card_parts, failing_cases, role_part, table_word, tables
 from safetensors_reports.page.html import comparison_html, report_html
+from safetensors_reports.page.results import card_parts, failing_cases, role_part, table_word, tables
 from safetensors_reports.record.run import Row
 
 from ..samples import HOLE, TWICE, as_json, broken, corpus, failing, report, run

@@ -20,8 +20,8 @@ from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.rules.cwe import CWE_NAMES
 from safetensors_reference.rules.sarif import MAX_RESULTS
-from safetensors_reports.audit.exports import sarif_log
 from safetensors_reports.audit.report import Report
+from safetensors_reports.exports import sarif_log
 
 from ...sarif_official import RESULTS, TAGS, over_limits, sarif_errors
 from ..samples import HOLE, corpus, failing, report, run
@@ -87,7 +87,7 @@ def test_stc_check_over_the_corpus(tmp_path: Path, each: int) -> None:
 
 @pytest.mark.parametrize("most", [3, pytest.param(RESULTS, marks=pytest.mark.nightly)])
 def test_more_findings_than_are_taken_keep_the_worst(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr("safetensors_reports.audit.exports.MAX_RESULTS", most)
+    monkeypatch.setattr("safetensors_reports.exports.MAX_RESULTS", most)
     document = audit(corpus().cases[::20] if most == 3 else corpus().cases)
     one = document.findings
     many = [copy.copy(one[i % len(one)]) for i in range(most + 7)]

@@ -15,8 +15,9 @@ from markdown_it import MarkdownIt
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import VERDICTS, badness
 from safetensors_reference import rule_book
-from safetensors_reports.causes.cause import MAX_CAUSES, Cause, cause_lines, causes, command, mistakes_of
-from safetensors_reports.causes.group import MAX_WORDINGS, OF_TEXT, features
+from safetensors_reports.causes.cause import MAX_CAUSES, Cause, causes, command, mistakes_of
+from safetensors_reports.causes.failures import MAX_WORDINGS, OF_TEXT, features
+from safetensors_reports.causes.lines import cause_lines
 from safetensors_reports.comment import markdown, summary_markdown
 from safetensors_reports.record.run import Row, RunRecord
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from safetensors_conformance.cli.publish import _unbuilt
 from safetensors_conformance.cli.publish import publish as command
 from safetensors_reference.rules.pages import WHITESPACE
+from safetensors_reports.audit.build import report_text
 from safetensors_reports.audit.inputs import AuditError, load_report
-from safetensors_reports.audit.report import report_text
 from safetensors_reports.history.ledger import load_ledgers
 from safetensors_reports.page.publish import (
     INDEX,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_reports.record.charges import recharge
-from safetensors_reports.record.run import RunRecord
+from safetensors_reports.record.run import RunRecord, recharge
 
 Row = dict[str, Any]
 

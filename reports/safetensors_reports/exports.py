@@ -21,12 +21,12 @@ from safetensors_reference.rules.sarif import (
     taxonomies,
 )
 
-from ..labels import CLEAN, LETTERS, OVERALL
-from ..severity import CONFORMANCE_ONLY, NOT_KNOWN, SECURITY_SEVERITY, SEVERITIES
-from ..text import digest, listed, plural, slug, visible
-from .inputs import AuditError
-from .report import Finding, Implementation, Report, RuleRow
-from .tally import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
+from .audit.inputs import AuditError
+from .audit.report import Finding, Implementation, Report, RuleRow
+from .labels import CLEAN, LETTERS, OVERALL
+from .page.results import FAILED, FINE, UNSUPPORTED, WARNED, fine_words, tally
+from .severity import CONFORMANCE_ONLY, NOT_KNOWN, SECURITY_SEVERITY, SEVERITIES
+from .text import digest, listed, plural, slug, visible
 
 MAX_TAGS = 20
 LEVEL_OF = {
