@@ -103,7 +103,7 @@ def test_a_flood_while_requests_are_sent_ahead_costs_no_memory(
 @pytest.mark.usefixtures("impatient")
 def test_a_process_that_never_reads_what_is_sent_ahead_blocks_nobody() -> None:
     paths = ["trigger", *(f"{LONG}{i}" for i in range(200))]
-    with worker_for("hoard", seconds=0.75) as worker:
+    with worker_for("hang", seconds=0.75) as worker:
         began = time.monotonic()
         worker.send_ahead([Request("read", path) for path in paths])
         assert time.monotonic() - began < 0.5
@@ -138,7 +138,7 @@ def test_the_words_of_a_reader_decide_nothing(opening: str) -> None:
     assert (result.outcome, result.message, result.retry) == ("reject", opening, None)
 
 
-@pytest.mark.parametrize("how", ["hoard", "drip", "half"])
+@pytest.mark.parametrize("how", ["hang", "drip", "half"])
 def test_an_answer_that_does_not_end_in_time_is_a_hang(how: str) -> None:
     with worker_for(how, seconds=0.5) as worker:
         began = time.monotonic()
