@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .budget_numbers import BYTES, SECONDS
-    from .known_files import holds
+    from .known_files import BYTES, SECONDS, holds
     from .quick_reader import Reference
 else:
-    from budget_numbers import BYTES, SECONDS
-    from known_files import holds
+    from known_files import BYTES, SECONDS, holds
     from quick_reader import Reference
 
 

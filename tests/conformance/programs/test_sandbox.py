@@ -25,7 +25,7 @@ from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case, manifest
 from safetensors_corpus.packed import temporary_folder
 
-from ..budget_numbers import BYTES
+from ..known_files import BYTES
 from ..support import HERE, REPOSITORY, STC, TRIGGER, cases, committed
 
 pytestmark = pytest.mark.usefixtures("loaded_once")

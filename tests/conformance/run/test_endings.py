@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -24,7 +23,7 @@ from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.driver import ReportError, Run, RunOptions
 from safetensors_reports.record.file import RecordWriter, read_record
 
-from ..support import QUICK, REPOSITORY, STC, TRIGGER, all_end, committed, fake
+from ..support import QUICK, REPOSITORY, STC, TRIGGER, all_end, committed, fake, record_header
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -206,17 +205,6 @@ def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: P
     assert read_record(tmp_path / "reference.jsonl").truncated
 
 
-def header(selector: str) -> dict[str, Any]:
-    """Return the header of an empty record."""
-    return {
-        "record": 1,
-        "suite": "1",
-        "implementation": {"selector": selector, "name": "x", "version": "1"},
-        "corpus": {"version": "1", "digest": "", "cases": 0},
-        "profile": None,
-    }
-
-
 @pytest.mark.parametrize(
     "selectors",
     [
@@ -234,7 +222,7 @@ def test_every_implementation_has_a_record_of_its_own(
         run = Run(targets, RunOptions(committed(), report=tmp_path))
         run.lock_report()
         for selector in group:
-            run.results_of(selector).add({"header": header(selector)})
+            run.results_of(selector).add({"header": record_header(selector)})
         run.finish()
         assert not run.unwritten
     paths = list(tmp_path.glob("*.jsonl"))
