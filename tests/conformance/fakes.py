@@ -390,19 +390,6 @@ class StuckAtFirst(Reference):
         return super().read(path)
 
 
-class CrashesTheSecondTime(Reference):
-    """Dies at the second file that it reads, whichever that is."""
-
-    name = "fake"
-    seen = 0
-
-    def read(self, path: str) -> Any:
-        self.seen += 1
-        if self.seen == 2:
-            os.abort()
-        return super().read(path)
-
-
 class LeaksDescriptors(Reference):
     def __init__(self) -> None:
         super().__init__()
