@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .budget_numbers import BYTES, SECONDS
-    from .known_files import holds
+    from .known_files import BYTES, SECONDS, holds
     from .quick_reader import Reference
 else:
-    from budget_numbers import BYTES, SECONDS
-    from known_files import holds
+    from known_files import BYTES, SECONDS, holds
     from quick_reader import Reference
 
 
@@ -49,43 +49,30 @@ class _Spends(Reference):
         raise AssertionError
 
 
-class Burns(_Spends):
-    def spend(self, path: str) -> None:
-        burn()
+def spender(spend: Callable[[_Spends], object]) -> type[_Spends]:
+    return type("Spends", (_Spends,), {"spend": lambda self, _: spend(self)})
 
 
-class BurnsAtItsFirstFile(_Spends):
+def burn_at_the_first_file(reader: _Spends) -> None:
     """As one that imports half of its library when it is first used."""
-
-    def spend(self, path: str) -> None:
-        if self.files == 1:
-            burn()
-            read_zeros(1 << 20)
-            bytearray(b"\x01" * BYTES)
-
-
-class BurnsInAChild(_Spends):
-    def spend(self, path: str) -> None:
-        folder = os.fspath(Path(__file__).parent)
-        code = f"import sys; sys.path.insert(0, {folder!r}); import budget_fakes; budget_fakes.burn()"
-        import subprocess
-
-        subprocess.run([sys.executable, "-c", code], check=True)
-
-
-class Sleeps(_Spends):
-    def spend(self, path: str) -> None:
-        time.sleep(2 * SECONDS)
-
-
-class TakesMemory(_Spends):
-    def spend(self, path: str) -> None:
+    if reader.files == 1:
+        burn()
+        read_zeros(1 << 20)
         bytearray(b"\x01" * BYTES)
 
 
-class ReadsMuch(_Spends):
-    def spend(self, path: str) -> None:
-        read_zeros(BYTES)
+def burn_in_a_child(_: _Spends) -> None:
+    folder = os.fspath(Path(__file__).parent)
+    code = f"import sys; sys.path.insert(0, {folder!r}); import budget_fakes; budget_fakes.burn()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+Burns = spender(lambda _: burn())
+BurnsAtItsFirstFile = spender(burn_at_the_first_file)
+BurnsInAChild = spender(burn_in_a_child)
+Sleeps = spender(lambda _: time.sleep(2 * SECONDS))
+TakesMemory = spender(lambda _: bytearray(b"\x01" * BYTES))
+ReadsMuch = spender(lambda _: read_zeros(BYTES))
 
 
 class OneProcessor(_Spends):

@@ -14,8 +14,10 @@ from typing import Any
 
 from known_files import holds
 
+Row = tuple[str, str, list[int], bytes]
 
-def content(path: str) -> tuple[list[dict[str, Any]], dict[str, str] | None]:
+
+def content(path: str) -> tuple[list[Row], dict[str, str] | None]:
     """Tensors and metadata of a file, in which each byte that is no UTF-8 is a lone surrogate."""
     raw = Path(path).read_bytes()
     if len(raw) < 8:
@@ -23,11 +25,10 @@ def content(path: str) -> tuple[list[dict[str, Any]], dict[str, str] | None]:
     end = 8 + int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8:end].decode("utf-8", "surrogateescape"))
     metadata = header.pop("__metadata__", None)
-    rows = []
-    for name, entry in header.items():
-        data = raw[end:][slice(*entry["data_offsets"])]
-        row = {"name": name, "dtype": entry["dtype"], "shape": entry["shape"], "nbytes": len(data)}
-        rows.append({**row, "sha256": hashlib.sha256(data).hexdigest()})
+    rows = [
+        (name, entry["dtype"], entry["shape"], raw[end:][slice(*entry["data_offsets"])])
+        for name, entry in header.items()
+    ]
     return rows, metadata
 
 
@@ -37,12 +38,18 @@ def as_bytes(text: str) -> bytes:
 
 def answer(how: str, path: str) -> dict[str, Any]:
     rows, metadata = content(path)
-    if how != "hex":
-        return {"outcome": "accept", "tensors": rows, "metadata": metadata}
-    for row in rows:
-        row["name"] = {"hex": as_bytes(row["name"]).hex()}
-    pairs = [[{"hex": as_bytes(text).hex()} for text in pair] for pair in (metadata or {}).items()]
-    return {"outcome": "accept", "tensors": rows, "metadata_items": pairs}
+
+    def spelled(text: str) -> Any:
+        return {"hex": as_bytes(text).hex()} if how == "hex" else text
+
+    tensors = [
+        {"name": spelled(name), "dtype": dtype, "shape": shape, "nbytes": len(data)}
+        | {"sha256": hashlib.sha256(data).hexdigest()}
+        for name, dtype, shape, data in rows
+    ]
+    pairs = [[spelled(text) for text in pair] for pair in (metadata or {}).items()]
+    more = {"metadata": metadata} if how != "hex" else {"metadata_items": pairs}
+    return {"outcome": "accept", "tensors": tensors, **more}
 
 
 def program(how: str) -> None:
@@ -69,14 +76,8 @@ class GivesBytes:
     """An adapter for a library that returns names as bytes."""
 
     def read(self, path: str) -> Any:
-        raw = Path(path).read_bytes()
-        if len(raw) < 8:
-            raise ValueError("no length")
-        end = 8 + int.from_bytes(raw[:8], "little")
-        rows, _ = content(path)
-        for row in rows:
-            entry = json.loads(raw[8:end].decode("utf-8", "surrogateescape"))[row["name"]]
-            yield as_bytes(row["name"]), row["dtype"], row["shape"], raw[end:][slice(*entry["data_offsets"])]
+        for name, dtype, shape, data in content(path)[0]:
+            yield as_bytes(name), dtype, shape, data
 
 
 class Surrogates:
@@ -90,7 +91,7 @@ class Surrogates:
         if holds(path, "layout/hole-between-two"):
             raise NotImplementedError("\udc81")
         rows, metadata = content(path)
-        out = [(row["name"], row["dtype"], [10**30, -(2**70)], b"") for row in rows]
+        out = [(name, dtype, [10**30, -(2**70)], b"") for name, dtype, *_ in rows]
         return {"tensors": out, "metadata": metadata}
 
 

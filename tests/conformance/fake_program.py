@@ -1,9 +1,9 @@
 """A program that speaks the worker protocol and misbehaves in one way: ``python fake_program.py HOW [WORD]``.
 
 It is right about every file but the trigger, which it recognises by its bytes or its path. There it does what
-the function or the entry of a table with the name HOW says. It refuses paths of files that do not exist. With
-``exit HOW [NOTE] PATH`` it runs once for each file and tells its verdict by the exit status. Functions import
-the modules that only they need, so that the program starts at once.
+the entries of a table with the name HOW say. It refuses paths of files that do not exist. With ``exit HOW
+[NOTE] PATH`` it runs once for each file and tells its verdict by the exit status. An isolated program starts
+at once and knows no files.
 """
 
 from __future__ import annotations
@@ -18,12 +18,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+if not sys.flags.isolated:
+    from known_files import holds
+
+    if sys.argv[1] != "exit":
+        from quick_reader import Reference
+
 MAIN = os.getpid()
 WORD = sys.argv[2] if len(sys.argv) > 2 else os.devnull
 NOTE = Path(WORD)
 """File in which the program leaves word."""
 Answer = dict[str, Any]
+Act = Callable[[Answer], object]
+"""What is done with the right answer."""
 asked = 0
 
 
@@ -37,14 +45,13 @@ def write(data: bytes) -> None:
 
 
 def right_answer(request: Answer) -> Answer:
+    answer = {"seq": request["seq"], "outcome": "reject", "message": "no"}
     if not os.path.exists(request["path"]):
-        return {"seq": request["seq"], "outcome": "reject", "message": "no"}
-    from quick_reader import Reference
-
+        return answer
     try:
         content = getattr(Reference(), request["step"])(request["path"])
     except ValueError as err:
-        return {"seq": request["seq"], "outcome": "reject", "message": str(err)}
+        return {**answer, "message": str(err)}
     rows = [{"name": row[0], "dtype": row[1], "shape": list(row[2])} for row in content["tensors"]]
     return {"seq": request["seq"], "outcome": "accept", "tensors": rows, "metadata": content["metadata"]}
 
@@ -52,91 +59,32 @@ def right_answer(request: Answer) -> Answer:
 # Output without end
 
 
-def lines() -> None:
-    """Write faster than anybody can take lines apart."""
-    while True:
-        os.write(1, b"\n" * (1 << 16))
+def endless(write_some: Act, pause: float = 0) -> tuple[Act]:
+    def act(right: Answer) -> None:
+        while True:
+            write_some(right)
+            time.sleep(pause)
 
-
-def slow_lines() -> None:
-    while True:
-        os.write(1, b"\n")
-        time.sleep(0.001)
-
-
-def hungry_lines() -> None:
-    hoard = []
-    while True:
-        os.write(1, b"\n")
-        hoard.append(b"\x01" * (1 << 20))
-        time.sleep(0.01)
-
-
-def endless_bytes() -> None:
-    while True:
-        os.write(1, b"x" * 4096)
-        time.sleep(0.001)
-
-
-def stderr() -> None:
-    while True:
-        os.write(2, b"a line\n" * 1000)
-
-
-ENDLESS: dict[str, Callable[[], None]] = {
-    "lines": lines,
-    "slow-lines": slow_lines,
-    "hungry-lines": hungry_lines,
-    "bytes": endless_bytes,
-    "stderr": stderr,
-}
-
-
-def flood(_: Answer) -> None:
-    """Write without end and read nothing any more."""
-    while True:
-        os.write(1, b"x" * (1 << 16))
-
-
-def flood_after(right: Answer) -> None:
-    say(right)
-    flood(right)
-
-
-def endless_noise(_: Answer) -> None:
-    while True:
-        write(b"noise " * 1000 + b"\n")
+    return (act,)
 
 
 def drip(_: Answer) -> None:
-    """A byte of the answer from time to time, and one on standard error."""
-    while True:
-        os.write(1, b" ")
-        os.write(2, b".")
-        time.sleep(0.05)
+    os.write(1, b" ")
+    os.write(2, b".")
+
+
+def talk_and_fill(_: Answer) -> None:
+    """Never leave the harness a quiet moment, and take memory all the while."""
+    kept.append(b"\x01" * (8 << 20))
+    for _number in range(20):
+        os.write(2, b"more\n")
+        time.sleep(0.0005)
 
 
 # Ends
 
 
-def hoard(_: Answer) -> None:
-    """Read nothing any more and say nothing."""
-    time.sleep(600)
-
-
-def half(right: Answer) -> None:
-    os.write(1, json.dumps(right).encode()[:-4])
-    time.sleep(600)
-
-
-def deaf(right: Answer) -> None:
-    say(right)
-    os.close(0)
-    time.sleep(600)
-
-
-def closes_stdout(_: Answer) -> None:
-    os.close(1)
+def hang(_: Answer | None = None) -> None:
     time.sleep(3600)
 
 
@@ -144,31 +92,27 @@ def die(_: Answer) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def die_after(right: Answer) -> None:
-    say(right)
-    die(right)
-
-
-def die_second(right: Answer) -> None:
+def die_if_second(right: Answer) -> None:
     if asked > 1:
         die(right)
-    say(right)
 
 
-def die_once(right: Answer) -> None:
-    once(die, right)
+def close(fd: int) -> Act:
+    return lambda _: os.close(fd)
 
 
-def die_after_once(right: Answer) -> None:
-    once(die_after, right)
+def to_keeper(number: int) -> Act:
+    return lambda _: os.kill(os.getppid(), number)
 
 
-def once(act: Callable[[Answer], None], right: Answer) -> None:
-    if NOTE.exists():
-        say(right)
-    else:
+def once(*acts: Act) -> tuple[Act]:
+    def act(right: Answer) -> None:
+        first = not NOTE.exists()
         NOTE.touch()
-        act(right)
+        for each in acts if first else (say,):
+            each(right)
+
+    return (act,)
 
 
 # Other processes
@@ -188,122 +132,95 @@ def leave(act: Callable[[], object]) -> None:
     os.wait()
 
 
-def leave_one() -> None:
-    leave(lambda: time.sleep(600))
+def leave_one(_: Answer | None = None) -> None:
+    leave(hang)
     while not NOTE.exists():
         time.sleep(0.01)
 
 
-def stray(right: Answer) -> None:
-    leave_one()
-    say(right)
-
-
-def stray_hangs(_: Answer) -> None:
-    leave_one()
-    time.sleep(600)
-
-
-def stray_dies(right: Answer) -> None:
-    leave_one()
-    die(right)
-
-
-def stray_fills(_: Answer) -> None:
-    leave(fill)
-    time.sleep(600)
-
-
-def fill() -> None:
-    filled = b"x" * (400 << 20)
-    time.sleep(600 if filled else 0)
-
-
-def bomb(_: Answer) -> None:
-    """Processes without end, one after the other, each soon an orphan."""
-    while True:
+def fork_an_orphan(_: Answer) -> None:
+    if os.fork() == 0:
+        os.setsid()
         if os.fork() == 0:
-            os.setsid()
-            if os.fork() == 0:
-                time.sleep(600)
-            os._exit(0)
-        os.wait()
-
-
-def kill_keeper(_: Answer) -> None:
-    os.kill(os.getppid(), signal.SIGKILL)
-    time.sleep(600)
-
-
-def stop_keeper(_: Answer) -> None:
-    os.kill(os.getppid(), signal.SIGSTOP)
-    time.sleep(600)
+            hang()
+        os._exit(0)
+    os.wait()
 
 
 # Memory
 
 
-def need(right: Answer) -> None:
-    """Answer after taking 160 MiB for half a second."""
-    filled = b"x" * (160 << 20)
+kept: list[bytes] = []
+
+
+def take(size: int) -> Act:
+    return lambda _: kept.append(b"x" * size)
+
+
+def nap(_: Answer) -> None:
     time.sleep(0.5)
-    say(right if filled else {})
 
 
-def share(right: Answer) -> None:
-    """Many processes over the same pages."""
-    filled = b"x" * (60 << 20)
+def fill(_: Answer) -> None:
+    def taken() -> None:
+        take(400 << 20)({})
+        hang()
+
+    leave(taken)
+
+
+def share(_: Answer) -> None:
+    """Many processes over the same pages, for half a second."""
+    take(60 << 20)({})
     pids = []
     for _number in range(20):
         if (pid := os.fork()) == 0:
-            time.sleep(600)
+            hang()
         pids.append(pid)
     time.sleep(0.5)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    say(right if filled else {})
 
 
-def fills(right: Answer) -> None:
-    bytearray(b"\x01") * (8 << 30)
-    say(right)
+def tensors(right: Answer) -> list[Answer]:
+    return [{"name": f"t{number}"} for number in range(int(WORD))]
 
 
-def talks_and_fills(_: Answer) -> None:
-    """Never leave the harness a quiet moment, and take memory all the while."""
-    kept = []
-    while True:
-        kept.append(b"\x01" * (8 << 20))
-        for _number in range(20):
-            os.write(2, b"more\n")
-            time.sleep(0.0005)
-
-
-def reserves(right: Answer) -> None:
-    mmap.mmap(-1, 8 << 30)  # pages are handed out as they are touched
-    say(right)
-
-
-# Other answers
-
-
-def quote(right: Answer) -> None:
-    say({**right, "message": WORD})
-
-
-def long(right: Answer) -> None:
-    say({"seq": right["seq"], "outcome": "reject", "message": "x" * int(WORD)})
-
-
-def rows(right: Answer) -> None:
-    say({**right, "metadata": None, "tensors": [{"name": f"t{number}"} for number in range(int(WORD))]})
-
-
-def many_values(right: Answer) -> None:
-    say({**right, "metadata": [[]] * 500_000})
-
-
+ACTS: dict[str, tuple[Act, ...]] = {
+    "lines": endless(lambda _: os.write(1, b"\n" * (1 << 16))),
+    "stderr": endless(lambda _: os.write(2, b"a line\n" * 1000)),
+    "flood": endless(lambda _: os.write(1, b"x" * (1 << 16))),
+    "flood-after": (say, *endless(lambda _: os.write(1, b"x" * (1 << 16)))),
+    "endless-noise": endless(lambda _: write(b"noise " * 1000 + b"\n")),
+    "drip": endless(drip, 0.05),
+    "hang": (hang,),
+    "half": (lambda right: os.write(1, json.dumps(right).encode()[:-4]), hang),
+    "deaf": (say, close(0), hang),
+    "closes-stdout": (close(1), hang),
+    "die": (die,),
+    "die-after": (say, die),
+    "die-second": (die_if_second, say),
+    "die-once": once(die),
+    "die-after-once": once(say, die),
+    "stray": (leave_one, say),
+    "stray-hangs": (leave_one, hang),
+    "stray-dies": (leave_one, die),
+    "stray-fills": (fill, hang),
+    "bomb": endless(fork_an_orphan),
+    "kill-keeper": (to_keeper(signal.SIGKILL), hang),
+    "stop-keeper": (to_keeper(signal.SIGSTOP), hang),
+    "need": (take(160 << 20), nap, say),
+    "share": (share, say),
+    "fills": (take(8 << 30), say),
+    "talks-and-fills": endless(talk_and_fill),
+    "reserves": (lambda _: mmap.mmap(-1, 8 << 30), say),  # pages are handed out as they are touched
+    "quote": (lambda right: say({**right, "message": WORD}),),
+    "long": (lambda right: say({"seq": right["seq"], "outcome": "reject", "message": "x" * int(WORD)}),),
+    "rows": (lambda right: say({**right, "metadata": None, "tensors": tensors(right)}),),
+    "many-values": (lambda right: say({**right, "metadata": [[]] * 500_000}),),
+}
+"""What is done in place of an answer, one after the other."""
 NESTED = b"[" * 900 + b"]" * 900
 LINES: dict[str, tuple[bytes, ...]] = {
     "good": (b"GOOD",),
@@ -342,19 +259,14 @@ ONE_STEP = ("long", "rows", "fills", "talks-and-fills")
 
 
 def misbehave(how: str, right: Answer) -> None:
-    if how in LINES:
-        for line in LINES[how]:
-            write(spelled(line, right) + b"\n")
-    else:
-        globals()[how.replace("-", "_")](right)
+    for line in LINES.get(how, ()):
+        write(spelled(line, right) + b"\n")
+    for act in ACTS.get(how, ()):
+        act(right)
 
 
 def is_trigger(path: str) -> bool:
-    if not os.path.exists(path):
-        return "trigger" in path
-    from known_files import holds
-
-    return bool(holds(path))
+    return bool(holds(path)) if os.path.exists(path) else "trigger" in path
 
 
 def converse(how: str) -> None:
@@ -367,23 +279,20 @@ def converse(how: str) -> None:
             return
         if how == "device":
             answer_for_device(request)
-            continue
-        if request["cmd"] == "start":
+        elif request["cmd"] == "start":
             write(b"a banner that is no JSON\n")
-            steps = ["read"] if how in ONE_STEP or how in ENDLESS else ["open", "read"]
+            steps = ["read"] if how in ONE_STEP else ["open", "read"]
             who = {"name": "fake program", "version": "1", "language": "Python"}
             say({"protocol": 1, "implementation": who, "steps": steps, **STARTS.get(how, {})})
-            continue
-        asked += 1
-        if how in ENDLESS:
-            ENDLESS[how]()
-        if how == "noise":
-            write(f"reading {request['path']}\n".encode())
-        right = right_answer(request)
-        if is_trigger(request["path"]):
-            misbehave(how, right)
         else:
-            say(right)
+            asked += 1
+            if how == "noise":
+                write(f"reading {request['path']}\n".encode())
+            right = right_answer(request)
+            if is_trigger(request["path"]):
+                misbehave(how, right)
+            else:
+                say(right)
 
 
 def answer_for_device(request: Answer) -> None:
@@ -399,25 +308,21 @@ def answer_for_device(request: Answer) -> None:
 
 
 def by_status(how: str, path: str) -> int:
-    if how in ENDLESS:
-        ENDLESS[how]()
     if how == "stray-once":
         leave_one()
         return 0
     if is_trigger(path):
-        if how == "hang":
-            time.sleep(3600)
         if how == "abort":
             os.abort()
         if how.startswith("status-"):
             return int(how.removeprefix("status-"))
+        misbehave(how, {})
     from safetensors_reference import explain
 
     return 0 if explain(path).valid else 1
 
 
 if __name__ == "__main__":
-    sys.path.append(HERE)
     if sys.argv[1] == "exit":
         NOTE = Path(sys.argv[-2])
         sys.exit(by_status(sys.argv[2], sys.argv[-1]))

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 
 TRIGGER = "framing/one-tensor"
+SECONDS, BYTES = 0.3, 64 << 20
+"""Costs of the readers in ``budget_fakes.py``: processor time, and memory or reads."""
 _FILES = Path(__file__).resolve().parents[2] / "corpus/files"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -82,22 +84,6 @@ class TellsTheAddress(Small):
             raise RuntimeError(f"{err} of {url}") from err
 
 
-class HeadersFromServers:
-    name = "headers"
-    version = "1"
-
-    def remote(self, url: str) -> Any:
-        _, header = HeaderOnly().of(url)
-        return [(name, entry["dtype"], entry["shape"]) for name, entry in header.items()]
-
-
-class HeaderOnly(Fetcher):
-    def of(self, url: str) -> Any:
-        self.url = url
-        self.seen = set()
-        return self.header()
-
-
 class AnyRange(Small):
     def remote(self, url: str) -> Any:
         return AnyRangeTaken().remote(url)
@@ -157,8 +143,6 @@ class WaitsInAChild(Small):
     """Waits in a child for a thread that the fork did not copy."""
 
     def share(self, path: str) -> Any:
-        import threading
-
         return WaitsFor(Path(path), threading.get_native_id())
 
 
@@ -168,9 +152,6 @@ class WaitsFor(Handle):
         super().__init__(path)
 
     def check_open(self) -> None:
-        import threading
-        import time
-
         if threading.get_native_id() != self.thread:
             time.sleep(3600)
 
@@ -255,8 +236,6 @@ class Zeros(Small):
 
 class DiesWhenHeld(Small):
     def hold(self, path: str) -> Any:
-        import os
-
         os.abort()
 
 
@@ -264,8 +243,6 @@ class Slow(Small):
     """Takes too much time, and memory, for files with a budget."""
 
     def read(self, path: str) -> Any:
-        import time
-
         self.kept = bytearray(200 << 20)
         time.sleep(0.02)
         return super().read(path)

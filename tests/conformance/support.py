@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -73,6 +74,17 @@ def committed() -> Manifest:
 def cases(*ids: str) -> list[Case]:
     """Return cases of the committed corpus by id."""
     return [committed().by_id[i] for i in ids]
+
+
+def record_header(selector: str = "x") -> dict[str, Any]:
+    """Return the header of a record without cases."""
+    return {
+        "record": 1,
+        "suite": "1",
+        "implementation": {"selector": selector, "name": "x", "version": "1"},
+        "corpus": {"version": "1", "digest": "", "cases": 0},
+        "profile": None,
+    }
 
 
 TRIGGER = "framing/one-tensor"

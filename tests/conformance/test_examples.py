@@ -94,10 +94,6 @@ def test_a_careless_reader_is_caught() -> None:
         assert session.judge(hole).verdict == "wrong-accept"
 
 
-def of_one_file() -> list[Case]:
-    return [c for c in committed().cases if c.kind in ("read", "resource") and not c.heavy]
-
-
 def failures(selector: str, cases: Sequence[Case]) -> dict[str, str]:
     """Cases that the reader fails, recommendations included, and choices that it contradicts itself on."""
     with Session(CaseRunner(resolve(selector))) as session:
@@ -119,21 +115,16 @@ def failures(selector: str, cases: Sequence[Case]) -> dict[str, str]:
 
 
 @pytest.mark.by_day(1)
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_the_example_in_another_language_fails_no_sort_of_case(
-    name: str, selector_of: Callable[[str], str]
+def test_the_example_in_another_language_fails_no_case(
+    name: str, every: bool, selector_of: Callable[[str], str]
 ) -> None:
-    # Cases whose cost is limited start a process more, which takes Java long.
-    costly = [c for c in of_one_file() if c.kind == "resource"]
-    cases = [*one_of_each(committed().reading), *costly[::8]]
+    cases = [c for c in committed().cases if c.kind in ("read", "resource") and not c.heavy]
+    if not every:  # cases whose cost is limited start a process more, which takes Java long
+        cases = [*one_of_each(committed().reading), *[c for c in cases if c.kind == "resource"][::8]]
     assert len(cases) >= 150
     assert failures(selector_of(name), cases) == {}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", LANGUAGES)
-def test_the_example_in_another_language_fails_no_case(name: str, selector_of: Callable[[str], str]) -> None:
-    assert failures(selector_of(name), of_one_file()) == {}
 
 
 @pytest.mark.by_day(2)

@@ -17,60 +17,45 @@ from safetensors_corpus.steps import ONE_STEP_KINDS, STEPS
 
 from .support import cases, committed
 
-READER = Implementation("r", "1", "Python", ("read",))
-OPENER = Implementation("o", "1", "Python", ("open", "read", "slice"))
+ASKED = """
+read                            | framing/one-tensor                         | read
+read                            | resource/claimed-header-2p40               | read
+read                            | resource/filled-with-more-tensors-100mb    | read
+read                            | resource/large-dimension-of-nothing-before | read
+read                            | resource/opened-only-2p31                  |
+read                            | resource/opened-only-2p40                  |
+read                            | resource/tensor-behind-2p31                |
+read                            | slice/integer-first                        |
+open read slice                 | framing/one-tensor                         | open read
+open read slice                 | resource/claimed-header-2p40               | open
+open read slice                 | resource/filled-with-more-tensors-100mb    | open
+open read slice                 | resource/large-dimension-of-nothing-before | open read
+open read slice                 | resource/opened-only-2p31                  | open
+open read slice                 | resource/tensor-behind-2p40                | slice
+open read slice                 | slice/integer-first                        | slice
+read of header                  | framing/one-tensor                         |
+read of header                  | header/before-object-line-separator        | read
+read of dtype                   | surroundings/number-lasttensor-blanks      | read
+read of dtype                   | surroundings/ff-alone-behind               |
+read of dtype shape             | dtype/one-byte-less-f32                    |
+read of dtype shape             | shape/wraps-32-bits-to-0-from-2p16-and-2p16 |
+read of dtype shape             | shape/negative-1                           | read
+read of dtype shape layout      | dtype/one-byte-less-f32                    | read
+read of dtype shape layout      | shape/wraps-32-bits-to-0-from-2p16-and-2p16 | read
+index of index header           | index/broken-shard-hole                    |
+index of index layout           | index/broken-shard-hole                    | index
+index of index                  | index/broken-shard-hole                    | index
+read write of writer            | surroundings/ff-alone-behind               |
+"""
+"""Steps and areas of an implementation, a case, and the steps of the case that are run."""
 
 
-@pytest.mark.parametrize(
-    ("case_id", "reader", "opener"),
-    [
-        ("framing/one-tensor", ["read"], ["open", "read"]),
-        ("resource/claimed-header-2p40", ["read"], ["open"]),
-        ("resource/filled-with-more-tensors-100mb", ["read"], ["open"]),
-        ("resource/large-dimension-of-nothing-before", ["read"], ["open", "read"]),
-        ("resource/opened-only-2p31", [], ["open"]),
-        ("resource/opened-only-2p40", [], ["open"]),
-        ("resource/tensor-behind-2p31", [], ["slice"]),
-        ("resource/tensor-behind-2p40", [], ["slice"]),
-        ("slice/integer-first", [], ["slice"]),
-    ],
-)
-def test_reading_stands_in_for_opening_only_where_the_file_is_small(
-    case_id: str, reader: list[str], opener: list[str]
-) -> None:
-    (case,) = cases(case_id)
-    assert READER.steps_of(case) == reader
-    assert sorted(OPENER.steps_of(case)) == sorted(opener)
-
-
-def test_what_is_not_claimed_is_not_asked() -> None:
-    judge = Implementation("j", "1", "Python", ("read",), areas=frozenset({"header"}))
-    other, own = cases("framing/one-tensor", "header/before-object-line-separator")
-    assert judge.steps_of(other) == []
-    assert judge.steps_of(own) == ["read"]
-
-
-def test_valid_files_that_combine_much_are_asked_of_everyone() -> None:
-    judge = Implementation("j", "1", "Python", ("read",), areas=frozenset({"dtype"}))
-    valid, broken = cases("surroundings/number-lasttensor-blanks", "surroundings/ff-alone-behind")
-    assert valid.rules[0] == "FRM-11"
-    assert judge.steps_of(valid) == ["read"]
-    assert judge.steps_of(broken) == []
-
-
-def test_sizes_and_ranges_are_asked_of_who_claims_the_layout_only() -> None:
-    lister = Implementation("l", "1", "Python", ("read",), areas=frozenset({"dtype", "shape"}))
-    checker = Implementation("c", "1", "Python", ("read",), areas=frozenset({"dtype", "shape", "layout"}))
-    ids = ("dtype/one-byte-less-f32", "shape/wraps-32-bits-to-0-from-2p16-and-2p16")
-    for case in cases(*ids):
-        assert lister.steps_of(case) == []
-        assert checker.steps_of(case) == ["read"]
-    (form,) = cases("shape/negative-1")
-    assert lister.steps_of(form) == ["read"]
-    (broken,) = cases("index/broken-shard-hole")
-    for areas, asked in (({"index", "header"}, []), ({"index", "layout"}, ["index"]), ({"index"}, ["index"])):
-        loader = Implementation("i", "1", "Python", ("index",), areas=frozenset(areas))
-        assert loader.steps_of(broken) == asked
+@pytest.mark.parametrize("line", ASKED.strip().splitlines())
+def test_a_case_is_asked_of_who_has_its_step_and_claims_what_it_needs(line: str) -> None:
+    who, case_id, asked = (part.strip() for part in line.split("|"))
+    steps, _, areas = who.partition(" of ")
+    reader = Implementation("r", "1", "Python", tuple(steps.split()), areas=frozenset(areas.split()))
+    assert sorted(reader.steps_of(cases(case_id)[0])) == asked.split()
 
 
 def test_a_writer_is_asked_about_every_file_that_it_can_write() -> None:
@@ -78,9 +63,6 @@ def test_a_writer_is_asked_about_every_file_that_it_can_write() -> None:
     written = [case for case in committed().cases if case.kind == "write" and not case.heavy]
     assert {case.rules[0][:3] for case in written} > {"WRT", "DTY", "SHP"}
     assert all(writer.steps_of(case) == ["write"] for case in written)
-    both = Implementation("b", "1", "Python", ("read", "write"), areas=frozenset({"writer"}))
-    (broken,) = cases("surroundings/ff-alone-behind")
-    assert both.steps_of(broken) == []
 
 
 def test_no_case_is_asked_whose_rule_is_of_an_area_that_is_not_claimed() -> None:

@@ -88,23 +88,15 @@ def test_a_sandbox_around_a_container_is_refused(log: Path, tmp_path: Path) -> N
     worker.close()
 
 
-@pytest.mark.parametrize("selector", ["oci:", "oci:--privileged x", "oci:'open"])
-def test_what_is_no_image_is_refused(log: Path, selector: str) -> None:
-    with pytest.raises(SelectorError):
-        resolve(selector)
-
-
-def test_without_an_engine_the_error_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_what_is_no_image_or_comes_from_a_document_is_refused(
+    log: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        SelectorError, match=r"podman, docker not found on this machine.*one of them is sufficient"
-    ):
-        resolve("oci:reader")
-
-
-def test_a_document_runs_no_image(log: Path) -> None:
+    for selector in ("oci:", "oci:--privileged x", "oci:'open"):
+        with pytest.raises(SelectorError):
+            resolve(selector)
     with pytest.raises(SelectorError, match="a document may name"):
         resolve_named("oci:reader")
     assert not log.exists()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(SelectorError, match=r"podman, docker not found.*one of them is sufficient"):
+        resolve("oci:reader")

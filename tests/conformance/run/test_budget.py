@@ -21,7 +21,7 @@ from safetensors_conformance.run.budget import HEAD_ROOM, cheaper, excesses, mac
 from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.worker.worker import Limits
 
-from ..budget_numbers import BYTES, SECONDS
+from ..known_files import BYTES, SECONDS
 from ..support import HERE, TRIGGER, cases, committed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="costs are measured as on Linux")

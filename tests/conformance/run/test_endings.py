@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import resource
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -22,9 +20,9 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import MAX_SLUG, Target
 from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.driver import ReportError, Run, RunOptions
-from safetensors_reports.record.file import RecordWriter, read_record
+from safetensors_reports.record.file import read_record
 
-from ..support import QUICK, REPOSITORY, STC, TRIGGER, all_end, committed, fake
+from ..support import QUICK, REPOSITORY, STC, TRIGGER, all_end, committed, fake, record_header
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -172,19 +170,6 @@ def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
     assert not list((tmp_path / "tmp").glob("safetensors-*"))
 
 
-def test_a_disk_that_is_full_ends_a_run_with_a_clear_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(RecordWriter, "write", full)
-    result = invoke("--impl", "reference", "--case", "framing/*", "--report", str(tmp_path))
-    assert result.exit_code == 2
-    assert "Error: the report cannot be written: " in result.output
-    assert f"{tmp_path}/reference.jsonl: No space left on device" in result.output
-
-
 def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: Path, few_cases: Path) -> None:
     command = [*STC, "run", "--impl", "reference", "--no-smoke", "--case", "framing/*"]
     done = subprocess.run(
@@ -206,17 +191,6 @@ def test_a_disk_that_becomes_full_leaves_whole_lines_and_the_summary(tmp_path: P
     assert read_record(tmp_path / "reference.jsonl").truncated
 
 
-def header(selector: str) -> dict[str, Any]:
-    """Return the header of an empty record."""
-    return {
-        "record": 1,
-        "suite": "1",
-        "implementation": {"selector": selector, "name": "x", "version": "1"},
-        "corpus": {"version": "1", "digest": "", "cases": 0},
-        "profile": None,
-    }
-
-
 @pytest.mark.parametrize(
     "selectors",
     [
@@ -234,7 +208,7 @@ def test_every_implementation_has_a_record_of_its_own(
         run = Run(targets, RunOptions(committed(), report=tmp_path))
         run.lock_report()
         for selector in group:
-            run.results_of(selector).add({"header": header(selector)})
+            run.results_of(selector).add({"header": record_header(selector)})
         run.finish()
         assert not run.unwritten
     paths = list(tmp_path.glob("*.jsonl"))

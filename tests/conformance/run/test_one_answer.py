@@ -20,12 +20,11 @@ from safetensors_reports.record.run import RunRecord
 from safetensors_reports.text import stable
 
 from ..suite_runs import one_of_each
-from ..support import committed
+from ..support import committed, record_header
 
 WHO = Implementation(
     "x", "1", "Python", ("open", "read", "slice", "write", "index", "lifecycle"), selector="x"
 )
-HEADER = {"implementation": {"selector": "x", "name": "x", "version": "1"}, "profile": None}
 
 
 def answers(case: Case) -> Iterator[StepResult]:
@@ -106,7 +105,7 @@ def check(case: Case, row: dict[str, Any]) -> None:
         assert row["verdict"].startswith("wrong-") <= (basis == "text")
     assert "\x1b" not in text
     assert "\n::" not in text
-    findings, _ = collect_findings([("x 1", RunRecord(HEADER, [row]))], committed())
+    findings, _ = collect_findings([("x 1", RunRecord(record_header(), [row]))], committed())
     assert {(f.rule, f.verdict) for f in findings} == {
         (f["rule"], kind_of(f["verdict"])) for f in row["failures"] if f["rule"]
     }

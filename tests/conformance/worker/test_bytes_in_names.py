@@ -15,7 +15,6 @@ from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.verdict import CaseVerdict
-from safetensors_conformance.worker.protocol import parse_line, parse_run
 from safetensors_conformance.worker.worker import Limits, make_worker
 
 from ..support import HERE, REPOSITORY, TRIGGER, cases
@@ -52,39 +51,6 @@ def test_who_refuses_with_the_bytes_in_the_message_passes() -> None:
     found = verdicts(program("refuses"), *NO_UTF8, *VALID)
     assert {verdict.verdict for verdict in found.values()} == {"pass"}
     assert "\\xff" in found["header/name-bytes-ff"].final.result.message
-
-
-@pytest.mark.parametrize("name", [b"\xff", b"\xed\xb3\xbf", b"w\x80"])
-def test_bytes_differ_from_every_name_of_a_valid_file(name: bytes) -> None:
-    for spelled in (b'{"hex": "%s"}' % name.hex().encode(), b'"%s"' % name):
-        message = parse_line(b'{"seq": 1, "outcome": "accept", "tensors": [{"name": %s}]}' % spelled)
-        assert message is not None
-        rows = parse_run(message, 1).tensors
-        assert rows is not None
-        with pytest.raises(UnicodeEncodeError):
-            rows[0]["name"].encode("utf-8")
-        assert rows[0]["name"].encode("utf-8", "surrogateescape") == name
-
-
-def test_both_spellings_of_a_name_are_the_same_name() -> None:
-    def name(spelled: object) -> object:
-        tensors = [{"name": spelled}]
-        return (parse_run({"seq": 1, "outcome": "accept", "tensors": tensors}, 1).tensors or [])[0]["name"]
-
-    assert name({"hex": "c3a9"}) == name("é") == "é"
-    assert name({"hex": ""}) == ""
-    line = parse_line(b'{"seq": 1, "outcome": "accept", "tensors": [{"name": "\xe9"}]}')
-    assert line is not None
-    assert name({"hex": "e9"}) == line["tensors"][0]["name"]
-
-
-def test_words_of_any_bytes_are_shown_and_lose_nothing() -> None:
-    line = b'{"seq": 1, "outcome": "reject", "message": "caf\xe9 \\ud800 \xc3\xa9", "exception": "\xff"}'
-    message = parse_line(line)
-    assert message is not None
-    result = parse_run(message, 1)
-    assert result.message == "caf\\xe9 \\ud800 é"
-    assert result.exception == "\\xff"
 
 
 def test_node_hands_on_bytes(tmp_path: Path) -> None:

@@ -26,29 +26,9 @@ from safetensors_conformance.worker.protocol import (
 from safetensors_corpus.judging.answer import OUTCOMES
 from safetensors_reports.record.file import RecordWriter, read_record
 
-from ..support import TRIGGER, cases
+from ..support import TRIGGER, cases, record_header
 
 READER = Implementation("r", "1", "Python", ("open", "read"))
-HEADER = {
-    "record": 1,
-    "suite": "1",
-    "implementation": {
-        "selector": "r",
-        "name": "r",
-        "version": "1",
-        "language": "Python",
-        "steps": ["read"],
-        "areas": [],
-        "lacks": [],
-    },
-    "corpus": {"version": "1", "digest": "0" * 64, "cases": 1, "left_out": {}},
-    "profile": None,
-    "limits": {"time_s": 1.0, "memory_bytes": 1},
-    "started": "2026-01-01T00:00:00Z",
-    "baseline": None,
-    "platform": "p",
-    "python": "3",
-}
 
 
 def _nest(levels: int) -> Any:
@@ -116,7 +96,7 @@ def test_whatever_a_program_answers_leaves_a_record_that_can_be_read(
     row = result_row(judge(case, {"read": result}, READER, None), "read", False)
     path = tmp_path_factory.getbasetemp() / "answers.jsonl"
     with RecordWriter(path) as writer:
-        writer.write("header", HEADER)
+        writer.write("header", record_header())
         writer.write("result", row)
         writer.write("footer", {"complete": True, "duration_s": 0.1, "not_run": 0})
     record = read_record(path)
@@ -162,16 +142,27 @@ def test_whatever_the_start_answer_holds_is_taken_or_named(who: dict[str, Any], 
     assert all(isinstance(x, str) for x in (found.name, found.version, found.language, *found.lacks))
 
 
-@pytest.mark.parametrize("count", [987654321, 1, 0, "many", True, -1, 2.0])
-def test_a_count_is_an_answer_only_where_a_summary_was_asked(count: object) -> None:
-    answer = {"seq": 7, "outcome": "accept", "tensor_count": count}
-    with pytest.raises(ProtocolError, match=r'needs "tensors"|"tensor_count" must'):
-        parse_run(answer, 7)
-    if type(count) is int and count >= 0:
+def test_a_count_is_an_answer_only_where_a_summary_was_asked() -> None:
+    for count in (1 << 53, 1, 0):
+        answer = {"seq": 7, "outcome": "accept", "tensor_count": count}
         assert parse_run(answer, 7, summary=True).tensor_count == count
-    else:
-        with pytest.raises(ProtocolError, match='"tensor_count" must be'):
-            parse_run(answer, 7, summary=True)
+        with pytest.raises(ProtocolError, match='needs "tensors"; "tensor_count" is enough only for'):
+            parse_run(answer, 7)
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"\xed\xb3\xbf", b"w\x80", b"\xc3\xa9", b""])
+def test_both_spellings_of_a_name_keep_its_bytes(name: bytes) -> None:
+    for spelled in (b'{"hex": "%s"}' % name.hex().encode(), b'"%s"' % name):
+        message = parse_line(b'{"seq": 1, "outcome": "accept", "tensors": [{"name": %s}]}' % spelled)
+        assert message is not None
+        rows = parse_run(message, 1).tensors or []
+        assert rows[0]["name"] == name.decode("utf-8", "surrogateescape")
+
+
+def test_words_of_any_bytes_are_shown_and_lose_nothing() -> None:
+    line = b'{"seq": 1, "outcome": "reject", "message": "caf\xe9 \\ud800 \xc3\xa9", "exception": "\xff"}'
+    result = parse_run(parse_line(line) or {}, 1)
+    assert (result.message, result.exception) == ("caf\\xe9 \\ud800 é", "\\xff")
 
 
 KEYS = 'each key of "metadata_items" must be'
@@ -185,6 +176,7 @@ NAMES = 'each of "tensors" must be an object with a "name"'
         ({"message": ["x"]}, '"message" must be a string'),
         ({"documented": "yes"}, '"documented" must be true or false'),
         ({"wall_ms": True}, '"wall_ms" must be a number, got True'),
+        *(({"tensor_count": count}, '"tensor_count" must be') for count in ("many", True, -1, 2.5, 1 << 54)),
         ({"outcome": []}, '"outcome" must be one of'),
         ({"outcome": "perhaps"}, '"outcome" must be one of'),
         ({"seq": True}, "differs from that of the request"),

@@ -150,8 +150,7 @@ from dataclasses import replace
 import msgspec
 from safetensors_conformance.implementations.descriptor import descriptors
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.worker.worker import PipeWorker
-from safetensors_conformance.worker.worker import Limits
+from safetensors_conformance.worker.worker import Limits, PipeWorker
 known = msgspec.structs.replace(descriptors()["safetensors"], forks=True)
 worker = PipeWorker(replace(resolve(sys.argv[1]), descriptor=known), Limits(60, 256 << 20))
 worker.start()

@@ -10,7 +10,6 @@ import pytest
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.worker import (
-    ExitWorker,
     Limits,
     PipeWorker,
     StartError,
@@ -18,18 +17,18 @@ from safetensors_conformance.worker.worker import (
     make_worker,
 )
 
-from ..support import NEIGHBOURS, TRIGGER, by_exit, cases, fake, stdio
+from ..support import NEIGHBOURS, TRIGGER, cases, fake, stdio
 
 LIMITS = Limits(seconds=2.0, memory_bytes=256 << 20)
 
 
-def ask_three(selector: str, *, measure: bool = False) -> list[StepResult]:
+def ask_three(selector: str) -> list[StepResult]:
     """Ask a neighbour, the file that triggers the misbehaviour, and another neighbour."""
     before, trigger, after = cases(NEIGHBOURS[0], TRIGGER, NEIGHBOURS[1])
     worker = make_worker(resolve(selector), LIMITS)
     try:
         worker.start()
-        return [worker.ask("read", str(c.path), measure=measure) for c in (before, trigger, after)]
+        return [worker.ask("read", str(c.path)) for c in (before, trigger, after)]
     finally:
         worker.close()
 
@@ -53,22 +52,6 @@ def test_noise_on_stdout_cannot_corrupt_the_protocol() -> None:
         assert [r.outcome for r in three] == ["reject", "accept", "reject"]
         assert [t["name"] for t in three[1].tensors or ()] == ["w"]
     assert "reading " in answers[stdio("noise")][1].noise
-
-
-def test_peak_memory_is_that_of_the_step_alone() -> None:
-    _, trigger, after = ask_three(fake("LiesAboutContent"), measure=True)
-    if trigger.peak_bytes is None:
-        pytest.skip("this system does not tell a process's peak memory")
-    assert after.peak_bytes is not None
-    assert after.peak_bytes < 64 << 20
-
-
-@pytest.mark.parametrize(
-    ("selector", "kind"),
-    [("reference", PipeWorker), (stdio("good"), PipeWorker), (by_exit("good"), ExitWorker)],
-)
-def test_a_target_gets_the_worker_of_its_kind(selector: str, kind: type) -> None:
-    assert type(make_worker(resolve(selector), LIMITS)) is kind
 
 
 def test_starting_again_is_given_up_after_three_times() -> None:
