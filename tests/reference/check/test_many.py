@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -235,28 +235,14 @@ walk.REFRESH = -1
 main()
 """
     program = [sys.executable, "-c", code, *args]
-    process = subprocess.Popen(
-        program, stdout=follower if stdout_too else subprocess.PIPE, stderr=follower, env=env
-    )
+    out = follower if stdout_too else subprocess.PIPE
+    done = subprocess.run(program, stdout=out, stderr=follower, env=env, timeout=60, check=False)
+    terminal = b""  # a terminal keeps the little that these programs print
+    while select.select([leader], [], [], 0.1)[0]:
+        terminal += os.read(leader, 1 << 16)
     os.close(follower)
-    got = bytearray()
-
-    def listen() -> None:
-        while True:
-            try:
-                piece = os.read(leader, 65536)
-            except OSError:  # Linux raises this error when the other end is closed
-                return
-            if not piece:
-                return
-            got.extend(piece)
-
-    listener = threading.Thread(target=listen)
-    listener.start()
-    out, _ = process.communicate(timeout=60)
-    listener.join()
     os.close(leader)
-    return out or b"", bytes(got)
+    return done.stdout or b"", terminal
 
 
 def test_a_bar_is_drawn_on_a_terminal_and_results_stay_apart(tree: Path) -> None:
