@@ -19,6 +19,7 @@ from safetensors_reference.check.result import alignment
 from safetensors_reference.files.names import FileInput
 from safetensors_reference.files.walk import find_inputs
 
+from ..audit.support import write_tree
 from ..strategies import Model, models
 from ..support import entry, make
 from .support import BROKEN, VALID, row, rows, run
@@ -27,20 +28,11 @@ from .support import BROKEN, VALID, row, rows, run
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Three valid files, one broken one, and others that are none of our business."""
-    for name, data in {
-        "b.safetensors": VALID,
-        "a.safetensors": VALID,
-        "sub/deep/c.safetensors": BROKEN,
-        "sub/.hidden/d.safetensors": VALID,
-        "config.json": b"{}",
-        "model.SAFETENSORS": b"?",
-        "x.safetensors.tmp": b"?",
-        "other.index.json": b"{}",
-    }.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return tmp_path
+    ours = {"b": VALID, "a": VALID, "sub/deep/c": BROKEN, "sub/.hidden/d": VALID}
+    others = ("config.json", "model.SAFETENSORS", "x.safetensors.tmp", "other.index.json")
+    return write_tree(
+        tmp_path, {f"{n}.safetensors": d for n, d in ours.items()} | dict.fromkeys(others, b"?")
+    )
 
 
 def found(*arguments: str | Path) -> list[str]:
@@ -56,9 +48,7 @@ def below(folder: Path, *names: str) -> list[str]:
 def test_a_directory_means_its_safetensors_files_and_indexes_in_sorted_order(tree: Path) -> None:
     (tree / "sub" / "model.safetensors.index.json").write_bytes(b"{}")
     numbered = [f"sub/z{n:02}/a.safetensors" for n in range(20)]
-    for name in reversed(numbered[::2] + numbered[1::2]):
-        (tree / name).parent.mkdir()
-        (tree / name).write_bytes(VALID)
+    write_tree(tree, dict.fromkeys(reversed(numbered[::2] + numbered[1::2]), VALID))
     assert found(tree) == below(
         tree,
         "a.safetensors",

@@ -135,33 +135,6 @@ def test_every_byte_belongs_to_the_header_or_to_a_tensor(
     )
 
 
-FAULTY = {
-    "DTY_UNKNOWN": entry("F33", "[0]", "[4,4]"),
-    "DTY_BAD_TYPE": '{"dtype":7,"shape":[0],"data_offsets":[4,4]}',
-    "DTY_SUBBYTE": entry("F4", "[1]", "[4,4]"),
-    "SHP_BAD_TYPE": entry("U8", '"0"', "[4,4]"),
-    "SHP_OVERFLOW": entry("U8", "[4294967296,4294967296]", "[4,4]"),
-    "ENT_BAD_INTEGER": entry("U8", "[-0]", "[4,4]"),
-    "ENT_MISSING_FIELD": '{"dtype":"U8","shape":[0]}',
-    "ENT_UNKNOWN_FIELD": '{"dtype":"U8","shape":[0],"data_offsets":[4,4],"x":1}',
-    "ENT_NOT_OBJECT": "null",
-    "OFF_BAD_PAIR": entry("U8", "[0]", "[4]"),
-    "OFF_REVERSED": entry("U8", "[0]", "[4,3]"),
-    "OFF_OUT_OF_BOUNDS": entry("U8", "[0]", "[5,5]"),
-    "OFF_SIZE_MISMATCH": entry("U8", "[1]", "[4,4]"),
-    "OFF_OVERLAP": entry("U8", "[0]", "[2,2]"),
-}
-
-
-@FEWER
-@given(st.lists(st.sampled_from(sorted(FAULTY)), unique=True, min_size=1))
-def test_every_faulty_entry_of_a_file_is_reported_under_its_own_name(codes: list[str]) -> None:
-    members = [f'"{code}":{FAULTY[code]}' for code in codes]
-    explanation = explain(make("{" + ",".join([f'"w":{W}', *members]) + "}", ABCD))
-    found = {(f.code, f.path[0]) for f in explanation.faults if f.path}
-    assert found == {(code, code) for code in codes}
-
-
 @pytest.mark.parametrize("before", [0, 1, 2, 3])
 def test_utf8_is_checked_across_the_blocks_in_which_it_is_read(before: int) -> None:
     """The header is decoded in blocks of a mebibyte; a character may lie on the border."""

@@ -96,20 +96,6 @@ def test_a_number_out_of_range_is_told_by_its_path_at_any_depth(
     assert (fault.rule, fault.path) == ("HDR-18", path)
 
 
-@pytest.mark.parametrize("depth", [126, 127])
-def test_nothing_is_moved_over_that_is_nested_too_deeply(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The header and the entry are two levels of it."""
-    monkeypatch.setattr(jsontext, "SHORT", 0)
-    for inner in ("[]", "{}", "[[]]", '{"k":[]}'):
-        levels = depth - 2 - inner.count("[") - inner.count("{")
-        text = "[" * levels + f"0,{inner}" + "]" * levels
-        codes = [f.code for f in explain(make(f'{{"w":{W[:-1]},"x":{text}}}}}', b"abcd"), "official").faults]
-        assert codes == []
-        deeper = f"[0,{text}]" if depth == 127 else f"[0,[0,{text}]]"
-        data = make(f'{{"w":{W[:-1]},"x":{deeper}}}}}', b"abcd")
-        assert [f.code for f in explain(data, "official").faults] == ["HDR_TOO_DEEP"]
-
-
 texts = st.text(max_size=4)
 
 
