@@ -40,15 +40,11 @@ def test_standard_output_is_ascii_whatever_the_names_hold(tmp_path: Path) -> Non
     assert read_row(run.stdout_bytes).address == f"{tmp_path}/\u202eé.safetensors"
 
 
-def test_help_names_everything() -> None:
-    for arguments, words in (
-        (["audit", "-h"], ("stc audit models/ -o rows.jsonl", "--scheduler", "Exit status", "summary")),
-        (["audit", "summary", "-h"], ("stc audit summary", "RESULTS")),
-    ):
-        run = CliRunner().invoke(main, arguments)
-        assert run.exit_code == 0
-        assert all(word in run.output for word in words)
+def test_the_summary_has_its_own_help() -> None:
+    run = CliRunner().invoke(main, ["audit", "summary", "-h"])
+    assert run.exit_code == 0
     assert "Usage: main audit summary" in run.output
+    assert "RESULTS" in run.output
 
 
 @pytest.mark.parametrize(

@@ -114,17 +114,6 @@ def test_what_is_written_about_a_file_has_bounds() -> None:
     assert row.writer.padding == 4096
 
 
-def test_a_name_that_is_no_unicode_is_escaped(tmp_path: Path) -> None:
-    name = b"caf\xe9.safetensors"
-    try:
-        (tmp_path / name.decode("utf-8", "surrogateescape")).write_bytes(VALID)
-    except OSError:
-        pytest.skip("the file system takes no such name")
-    (row,) = rows_of([tmp_path])
-    assert row.address == f"{tmp_path}/caf\\udce9.safetensors"
-    assert row.verdict == "valid"
-
-
 def test_data_are_looked_at_only_when_asked_for(tmp_path: Path) -> None:
     data = make(f'{{"b":{entry("BOOL", "[5]", "[0,5]")},"c":{entry("U8", "[1]", "[5,6]")}}}', b"\0\1\2\3\1\7")
     write_tree(tmp_path, {"m.safetensors": data})
@@ -135,27 +124,18 @@ def test_data_are_looked_at_only_when_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_model_has_a_row_beside_those_of_its_files(tmp_path: Path) -> None:
-    rows = rows_of([write_tree(tmp_path, MODEL)])
-    assert [(row.kind, row.verdict) for row in rows] == [
-        ("file", "valid"),
-        ("file", "valid"),
-        ("model", "valid"),
-    ]
-    model = rows[-1]
-    assert (model.shards, model.tensors, model.data_bytes) == (2, 2, 8)
-    assert model.dtypes == (Tally("U8", 2, 8),)
-
-
-def test_a_model_without_a_shard_is_invalid_and_one_whose_shard_cannot_be_read_is_not_judged(
-    tmp_path: Path,
-) -> None:
+    """Without a shard, it is invalid; if a shard cannot be read, it is not judged."""
     second = tmp_path / "model-00002-of-00002.safetensors"
-    write_tree(tmp_path, MODEL)
+    *files, model = rows_of([write_tree(tmp_path, MODEL)])
+    assert [(row.kind, row.verdict) for row in files] == [("file", "valid")] * 2
+    assert (model.kind, model.verdict) == ("model", "valid")
+    assert (model.shards, model.tensors, model.data_bytes, model.size) == (2, 2, 8, len(INDEX))
+    assert model.dtypes == (Tally("U8", 2, 8),)
+    (alone,) = rows_of([tmp_path / "model.safetensors.index.json"])
+    assert alike(alone) == alike(model)
     second.unlink()
-    assert [(row.verdict, row.codes) for row in rows_of([tmp_path])] == [
-        ("valid", ()),
-        ("invalid", ("IDX_SHARD_MISSING",)),
-    ]
+    found = [(row.verdict, row.codes) for row in rows_of([tmp_path])]
+    assert found == [("valid", ()), ("invalid", ("IDX_SHARD_MISSING",))]
     second.mkdir()
     assert [row.verdict for row in rows_of([tmp_path])] == ["valid", "unreadable"]
 
@@ -166,13 +146,6 @@ def test_a_folder_of_very_many_files_is_taken_apart(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(work, "MAX_MODEL_FOLDER", 5)
     assert list(map(alike, rows_of([tree]))) == list(map(alike, whole))
     assert len(whole) == 12
-
-
-def test_an_index_alone_finds_its_shards(tmp_path: Path) -> None:
-    write_tree(tmp_path, MODEL)
-    (row,) = rows_of([tmp_path / "model.safetensors.index.json"])
-    assert (row.kind, row.verdict, row.shards) == ("model", "valid", 2)
-    assert row.size == len(INDEX)
 
 
 def test_a_file_that_is_written_to_is_changed_and_not_invalid(tmp_path: Path) -> None:
@@ -252,6 +225,7 @@ def test_a_row_is_one_line_whatever_its_texts_are(row: Row) -> None:
 @example("bad\\\\udcff", "bad\\udcff")
 def test_different_names_have_different_addresses(one: str, other: str) -> None:
     assert (row_address(one) == row_address(other)) == (one == other)
+    assert row_address("caf\udce9") == "caf\\udce9"
 
 
 def test_a_row_that_cannot_be_written_costs_its_own_answer_alone() -> None:

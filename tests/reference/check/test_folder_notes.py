@@ -20,22 +20,12 @@ NAME = "m.safetensors"
 @pytest.mark.parametrize(
     ("beside", "clause"),
     [
-        (
-            "m.safetensors.incomplete",
-            'the folder contains "m.safetensors.incomplete", an unfinished download',
+        *(
+            (f"{NAME}{ending}", ", an unfinished download")
+            for ending in (".incomplete", ".part", ".crdownload", ".aria2", f".{'a' * 40}.incomplete")
         ),
-        ("m.safetensors.part", 'the folder contains "m.safetensors.part", an unfinished download'),
-        (
-            "m.safetensors.crdownload",
-            'the folder contains "m.safetensors.crdownload", an unfinished download',
-        ),
-        ("m.safetensors.aria2", 'the folder contains "m.safetensors.aria2", an unfinished download'),
-        (
-            f"m.safetensors.{'a' * 40}.incomplete",
-            f'the folder contains "m.safetensors.{"a" * 40}.incomplete", an unfinished download',
-        ),
-        ("M.SafeTensors", 'the folder contains "M.SafeTensors", which differs only in case'),
-        ("m (1).safetensors", 'the folder contains "m (1).safetensors", which may be a copy of it'),
+        ("M.SafeTensors", ", which differs only in case"),
+        ("m (1).safetensors", ", which may be a copy of it"),
         ("m\n.safetensors", None),
         ("mm.safetensors.part", None),
     ],
@@ -45,7 +35,7 @@ def test_a_missing_file_is_looked_for_beside_its_name(
 ) -> None:
     (tmp_path / beside).write_bytes(b"")
     (tmp_path / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": {"w": NAME}}))
-    end = "" if clause is None else f"; {clause}"
+    end = "" if clause is None else f'; the folder contains "{beside}"{clause}'
     error = run(tmp_path / NAME).stderr
     assert error == f"{tmp_path}/{NAME}: No such file or directory{end} (IO_ERROR)\n"
     (fault,) = row(tmp_path / INDEX)["faults"]

@@ -110,7 +110,16 @@ def test_notes_are_printed_bounded_and_complete_in_json(model: Path, tmp_path: P
     for shard in SHARDS[:2]:
         (snapshot / shard).unlink()
         (tmp_path / shard).rename(snapshot / shard)
-    assert "of this kind" not in run(snapshot / INDEX).stdout
+    (snapshot / SHARDS[2]).unlink()
+    result = run("--sarif", tmp_path / "out.sarif", snapshot / INDEX)
+    assert "of this kind" not in result.stdout
+    fault, *others = results(load_log(tmp_path / "out.sarif"))
+    assert (fault["ruleId"], fault["level"]) == ("IDX-08", "error")
+    assert {(r["ruleId"], r["kind"], r["level"]) for r in others} == {("IDX-06", "informational", "none")}
+    region = others[0]["locations"][0]["physicalLocation"]["region"]
+    start, length = region["byteOffset"], region["byteLength"]
+    assert model.read_bytes()[start : start + length].decode() == f'"{SHARDS[3]}"'
+    assert len({json.dumps(r["partialFingerprints"]) for r in (fault, *others)}) == 3
 
 
 @pytest.mark.parametrize("name", ["../a\x1b[31m.safetensors", "\u202ex", "a\nb.safetensors", "[red]x"])
@@ -128,17 +137,3 @@ def test_an_index_is_told_by_the_end_of_its_name(tmp_path: Path, name: str) -> N
     assert row(tmp_path / name)["faults"][0]["code"] == "IDX_NO_WEIGHT_MAP"
     (tmp_path / "x.json").write_text("{}")
     assert row(tmp_path / "x.json")["faults"][0]["code"] == "FRM_TOO_SHORT"
-
-
-def test_sarif_has_the_faults_of_an_index_and_its_notes(model: Path, tmp_path: Path) -> None:
-    (tmp_path / SHARDS[2]).unlink()
-    (tmp_path / SHARDS[1]).rename(tmp_path / "blob")
-    (tmp_path / SHARDS[1]).symlink_to("blob")
-    run("--sarif", tmp_path / "out.sarif", model)
-    fault, note = results(load_log(tmp_path / "out.sarif"))
-    assert (fault["ruleId"], fault["level"]) == ("IDX-08", "error")
-    assert (note["ruleId"], note["kind"], note["level"]) == ("IDX-06", "informational", "none")
-    region = note["locations"][0]["physicalLocation"]["region"]
-    start, length = region["byteOffset"], region["byteLength"]
-    assert model.read_bytes()[start : start + length].decode() == f'"{SHARDS[1]}"'
-    assert fault["partialFingerprints"] != note["partialFingerprints"]

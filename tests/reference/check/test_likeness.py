@@ -72,89 +72,65 @@ def as_utf8(data: bytes) -> bytes:
 
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 440449768\n"
-LFS_TEXT = "this looks like a Git LFS pointer to 440,449,768 bytes: run `git lfs pull`"
+LFS_TEXT = "a Git LFS pointer to 440,449,768 bytes: run `git lfs pull`"
 HTML = b'<!DOCTYPE html>\n<html lang="en"><head><title>404 ::\x1b[31m</title></head></html>'
-PICKLE = "this looks like a Python pickle, such as a PyTorch checkpoint: loading it can run code"
-CRLF = (
-    "this looks like a copy made in text mode, which turned each byte 0A into 0D 0A: copy the file again in "
-    "binary mode"
-)
-UTF8 = "this looks like a copy converted to UTF-8 as if it were text: copy the file again in binary mode"
+PICKLE = "a Python pickle, such as a PyTorch checkpoint: loading it can run code"
+CRLF = "a copy made in text mode, which turned each byte 0A into 0D 0A: copy the file again in binary mode"
+UTF8 = "a copy converted to UTF-8 as if it were text: copy the file again in binary mode"
 FILES = {
     "lfs": (LFS, LFS_TEXT),
     "lfs crlf": (in_text_mode(LFS), LFS_TEXT),
     "xet": (
         b"# xet version 0\nfilesize = 1234\nhash = 'ab'\n",
-        "this looks like a Xet pointer to 1,234 bytes: download the file itself",
+        "a Xet pointer to 1,234 bytes: download the file itself",
     ),
-    "html": (HTML, 'this looks like an HTML page: "404 \\u003a:\\u001b[31m"'),
-    "html 2": (b"\n<HTML>\n<body>no</body></HTML>", "this looks like an HTML page"),
-    "json error": (b'{"error":"No such model"}', 'this looks like a JSON error message: "No such model"'),
-    "json": (b'{"a": 1}', "this looks like a JSON document"),
-    "an index": (
-        b'{"metadata":{},"weight_map":{}}',
-        "this looks like the index of a sharded model instead of a model file",
-    ),
-    "xml": (
-        b'<?xml version="1.0"?>\n<Error><Code>NoSuchKey</Code></Error>',
-        'this looks like an XML document: "NoSuchKey"',
-    ),
-    "http": (
-        b"HTTP/1.1 404 Not Found\r\nServer: x\r\n\r\n",
-        'this looks like an HTTP response: "HTTP/1.1 404 Not Found"',
-    ),
-    "text": (b"Entry not found", 'this looks like a text file that says "Entry not found"'),
+    "html": (HTML, 'an HTML page: "404 \\u003a:\\u001b[31m"'),
+    "html 2": (b"\n<HTML>\n<body>no</body></HTML>", "an HTML page"),
+    "json error": (b'{"error":"No such model"}', 'a JSON error message: "No such model"'),
+    "json": (b'{"a": 1}', "a JSON document"),
+    "an index": (b'{"metadata":{},"weight_map":{}}', "the index of a sharded model instead of a model file"),
+    "xml": (b'<?xml version="1.0"?>\n<Error><Code>NoSuchKey</Code></Error>', 'an XML document: "NoSuchKey"'),
+    "http": (b"HTTP/1.1 404 Not Found\r\nServer: x\r\n\r\n", 'an HTTP response: "HTTP/1.1 404 Not Found"'),
+    "text": (b"Entry not found", 'a text file that says "Entry not found"'),
     "torch zip": (
         zipped("archive/data.pkl", pickle.dumps({})),
-        "this looks like a zip file that torch.save wrote, which contains a pickle: loading it can run code",
+        "a zip file that torch.save wrote, which contains a pickle: loading it can run code",
     ),
     "pickle zero": (pickle.dumps({"w": [1]}, 0), PICKLE),
     "pickle one": (pickle.dumps({"w": [1]}, 1), PICKLE),
     "pickle object": (pickle.dumps(OrderedDict(w=1), 0), PICKLE),
     "pickle 2": (pickle.dumps({"w": [1]}, 2), PICKLE),
     "pickle 5": (pickle.dumps({"w": [1]}, 5), PICKLE),
-    "zip": (zipped("m.safetensors", VALID), "this looks like a zip archive: unpack it first"),
-    "npz": (zipped("w.npy", npy()), "this looks like a NumPy .npz archive"),
-    "npy": (npy(), "this looks like a NumPy .npy file"),
-    "gguf": (b"GGUF\3\0\0\0" + bytes(40), "this looks like a GGUF file"),
-    "ggml": (b"tjgg\3\0\0\0" + bytes(40), "this looks like a GGML file, the predecessor of GGUF"),
-    "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "this looks like an HDF5 file"),
-    "parquet": (b"PAR1\x15\x04\x15\x10" + bytes(40), "this looks like a Parquet file"),
-    "pdf": (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "this looks like a PDF document"),
-    "utf-16": ("[info] done\r\n".encode("utf-16"), "this looks like text in UTF-16"),
-    "utf-16 big": (b"\xfe\xff" + "<html>".encode("utf-16-be"), "this looks like text in UTF-16"),
-    "onnx": (b"\x08\x08\x12\x07pytorch\x1a\x052.1.0:\xff", "this looks like an ONNX model"),
-    "png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "this looks like a PNG image"),
-    "elf": (b"\x7fELF\2\1\1" + bytes(40), "this looks like an ELF program or library"),
-    "tar": (tarred(), "this looks like a tar archive: unpack it first"),
-    "gzip": (gzip.compress(VALID, mtime=0), "this looks like a gzip file: decompress it first"),
-    "bzip2": (bz2.compress(VALID), "this looks like a bzip2 file: decompress it first"),
-    "xz": (lzma.compress(VALID), "this looks like an xz file: decompress it first"),
-    "zstd": (b"\x28\xb5\x2f\xfd\x04" + VALID, "this looks like a Zstandard file: decompress it first"),
-    "7z": (b"7z\xbc\xaf\x27\x1c\0\4" + bytes(40), "this looks like a 7z archive: unpack it first"),
-    "base64": (
-        base64.encodebytes(VALID),
-        "this looks like a safetensors file in base64: decode it first",
-    ),
-    "zeros": (bytes(1000), "this looks like a file of 1,000 zero bytes"),
+    "zip": (zipped("m.safetensors", VALID), "a zip archive: unpack it first"),
+    "npz": (zipped("w.npy", npy()), "a NumPy .npz archive"),
+    "npy": (npy(), "a NumPy .npy file"),
+    "gguf": (b"GGUF\3\0\0\0" + bytes(40), "a GGUF file"),
+    "ggml": (b"tjgg\3\0\0\0" + bytes(40), "a GGML file, the predecessor of GGUF"),
+    "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "an HDF5 file"),
+    "parquet": (b"PAR1\x15\x04\x15\x10" + bytes(40), "a Parquet file"),
+    "pdf": (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n", "a PDF document"),
+    "utf-16": ("[info] done\r\n".encode("utf-16"), "text in UTF-16"),
+    "utf-16 big": (b"\xfe\xff" + "<html>".encode("utf-16-be"), "text in UTF-16"),
+    "onnx": (b"\x08\x08\x12\x07pytorch\x1a\x052.1.0:\xff", "an ONNX model"),
+    "png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a PNG image"),
+    "elf": (b"\x7fELF\2\1\1" + bytes(40), "an ELF program or library"),
+    "tar": (tarred(), "a tar archive: unpack it first"),
+    "gzip": (gzip.compress(VALID, mtime=0), "a gzip file: decompress it first"),
+    "bzip2": (bz2.compress(VALID), "a bzip2 file: decompress it first"),
+    "xz": (lzma.compress(VALID), "an xz file: decompress it first"),
+    "zstd": (b"\x28\xb5\x2f\xfd\x04" + VALID, "a Zstandard file: decompress it first"),
+    "7z": (b"7z\xbc\xaf\x27\x1c\0\4" + bytes(40), "a 7z archive: unpack it first"),
+    "base64": (base64.encodebytes(VALID), "a safetensors file in base64: decode it first"),
+    "zeros": (bytes(1000), "a file of 1,000 zero bytes"),
     "zeros first": (
         bytes(5000) + NOISE,
-        "this looks like a file that was never completely written: it begins with 5,000 zero bytes",
+        "a file that was never completely written: it begins with 5,000 zero bytes",
     ),
     "empty": (b"", "this file is empty"),
-    "big-endian": (
-        VALID[7::-1] + VALID[8:],
-        "this looks like a safetensors file with a big-endian header length",
-    ),
-    "4 bytes": (
-        VALID[:4] + VALID[8:],
-        "this looks like a safetensors file with a header length of 4 bytes instead of 8",
-    ),
-    "no length": (VALID[8:], "this looks like a safetensors file without the 8 bytes of its header length"),
-    "mark": (
-        b"\xef\xbb\xbf" + VALID,
-        "this looks like a safetensors file that begins with a byte-order mark",
-    ),
+    "big-endian": (VALID[7::-1] + VALID[8:], "a safetensors file with a big-endian header length"),
+    "4 bytes": (VALID[:4] + VALID[8:], "a safetensors file with a header length of 4 bytes instead of 8"),
+    "no length": (VALID[8:], "a safetensors file without the 8 bytes of its header length"),
+    "mark": (b"\xef\xbb\xbf" + VALID, "a safetensors file that begins with a byte-order mark"),
     "crlf data": (in_text_mode(noisy()), CRLF),
     "crlf length": (in_text_mode(with_first_byte(0x0A)), CRLF),
     "utf-8 data": (as_utf8(noisy()), UTF8),
@@ -183,6 +159,15 @@ FILES = {
 }
 
 
+def whole(text: str | None) -> str | None:
+    """Return the whole text about a file; what is said of damage has no beginning of its own."""
+    alone = text is None or text.startswith(("cut short: ", "this file "))
+    return text if alone else f"this looks like {text}"
+
+
+TEXTS = {name: whole(text) for name, (_, text) in FILES.items()}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("likeness")
@@ -197,8 +182,7 @@ def test_each_kind_is_named_on_the_first_line_of_the_file(folder: Path) -> None:
         assert len(titles) == len(FILES)
         for title in titles:
             name = title.removeprefix(f"{folder}/").partition(".")[0]
-            text = FILES[name][1]
-            assert title.partition("; ")[2] == (text or ""), name
+            assert title.partition("; ")[2] == (TEXTS[name] or ""), name
 
 
 def test_a_long_header_that_is_cut_short_is_recognised_by_its_end(tmp_path: Path) -> None:
@@ -217,7 +201,7 @@ def test_json_sarif_and_rows_name_it_too(folder: Path, tmp_path: Path) -> None:
         if not row["valid"]
     }
     texts = {name: row["looks_like"] and row["looks_like"]["text"] for name, row in found.items()}
-    assert texts == {name: text for name, (_, text) in FILES.items()}
+    assert texts == TEXTS
     assert {name: kinds[name] for name in ("lfs", "torch zip", "cut", "noise")} == {
         "lfs": "git-lfs",
         "torch zip": "torch-zip",
@@ -233,7 +217,7 @@ def test_json_sarif_and_rows_name_it_too(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "text"),
-    [(LFS, LFS_TEXT), (HTML, FILES["html"][1]), (b"", "this file is empty"), (b"[{}, x]", None)],
+    [(LFS, TEXTS["lfs"]), (HTML, TEXTS["html"]), (b"", TEXTS["empty"]), (b"[{}, x]", None)],
 )
 def test_a_file_in_place_of_an_index_is_named(tmp_path: Path, data: bytes, text: str | None) -> None:
     path = tmp_path / INDEX
@@ -247,7 +231,7 @@ def test_a_file_in_place_of_an_index_is_named(tmp_path: Path, data: bytes, text:
 def test_an_index_names_what_a_shard_looks_like(tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(LFS)
     (tmp_path / INDEX).write_bytes(b'{"metadata":{},"weight_map":{"w":"a.safetensors"}}')
-    assert LFS_TEXT in run(tmp_path / INDEX).stdout
+    assert f"this looks like {LFS_TEXT}" in run(tmp_path / INDEX).stdout
 
 
 def test_tensors_behind_the_end_are_one_fault_with_a_count(tmp_path: Path) -> None:

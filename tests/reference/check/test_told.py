@@ -8,12 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from safetensors_reference.audit.cli import audit
 from safetensors_reference.files.names import shard_name
 
-from ..audit.support import BROKEN, VALID
+from ..audit.support import BROKEN, VALID, stc_audit, write_tree
 from ..support import ABCD, W, make
 from .support import load_log, results, run
 
@@ -24,7 +22,6 @@ FAULTS = ("file", "index", "shard-broken", "shard-missing", "tensor-elsewhere", 
 
 def broken_model(folder: Path, index: str, fault: str) -> list[str]:
     """Write a model with one fault, and return the options under which it shows."""
-    folder.mkdir()
     first, second = (shard_name("m.fp16" if "fp16" in index else "m", n, 2) for n in (1, 2))
     other = make(f'{{"v":{W}}}', ABCD)
     files = {first: VALID, second: other}
@@ -41,8 +38,7 @@ def broken_model(folder: Path, index: str, fault: str) -> list[str]:
         del files[second]
     if fault == "numbered":
         del files[index]
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
+    write_tree(folder, files)
     if not fault.startswith("digest"):
         return []
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
@@ -67,7 +63,7 @@ def test_a_fault_is_told_in_every_form(index: str, fault: str, tmp_path: Path) -
     predicate = json.loads(intoto.read_bytes())["predicate"]
     assert (predicate["result"], bool(predicate["failedTests"])) == ("FAILED", True)
     if not options and fault != "numbered":  # an audit has no row for a model without an index
-        done = CliRunner().invoke(audit, [str(model), "--jobs", "1"])
+        done = stc_audit(model)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         assert (done.exit_code, "invalid" in {row["verdict"] for row in rows}) == (1, True)
         assert "model" in {row.get("kind") for row in rows}

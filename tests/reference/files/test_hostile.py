@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference.audit import work
-from safetensors_reference.audit.cli import audit
 from safetensors_reference.audit.engine import Engine, run
 from safetensors_reference.audit.results import Row
 from safetensors_reference.audit.work import AuditOptions, ModelIndex, file_row, make_batches, model_row
@@ -27,7 +25,7 @@ from safetensors_reference.files.names import FileInput, SourceError
 from safetensors_reference.files.reading import LARGEST, Head, MemoryBudget, NotReadError
 from safetensors_reference.files.walk import find_folders
 
-from ..audit.support import VALID, long_file, read_row, rows_of
+from ..audit.support import VALID, long_file, read_row, rows_of, stc_audit
 from .web import Tree, serve
 
 pytest.importorskip("aiohttp")
@@ -52,7 +50,6 @@ def handler(**answers: Answer) -> type[Tree]:
             if name not in answers:
                 super().answer()
                 return
-            self.log.append(self.path)
             self.close_connection = True
             answers[name](self)
 
@@ -112,9 +109,7 @@ def test_odd_bytes_of_a_server_cost_nobody_a_row(tmp_path: Path) -> None:
     with serve(handler(**ODD)) as url:
         names.write_text("".join(f"{url}/{name}.safetensors\n" for name in (*ODD, "good")))
         for _ in range(2):  # the same rows count when it is run again
-            found = CliRunner().invoke(
-                audit, ["--list", str(names), "-o", str(tmp_path / "rows.jsonl"), "--jobs", "2"]
-            )
+            found = stc_audit("--list", names, "-o", tmp_path / "rows.jsonl", jobs=2)
             assert found.exit_code == 2, found.output
     rows = [read_row(line) for line in (tmp_path / "rows.jsonl").read_bytes().splitlines()]
     assert len(rows) == len(ODD) + 1
@@ -342,7 +337,8 @@ def test_an_archive_is_not_led_on_with_secrets(secret: bool, monkeypatch: pytest
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("x.safetensors", VALID)
-    elsewhere = handler(a=whole(packed.getvalue()))
+    elsewhere = handler()
+    elsewhere.files = {"a.zip": packed.getvalue()}
     forget()
     with (
         serve(elsewhere, "127.0.0.2") as there,
@@ -355,18 +351,6 @@ def test_an_archive_is_not_led_on_with_secrets(secret: bool, monkeypatch: pytest
             assert [row.verdict for row in rows_of([f"zip::{here}/a.zip"])] == ["valid"]
     forget()
     assert bool(elsewhere.log) != secret
-
-
-def whole(data: bytes) -> Answer:
-    """Return an answer of ranges of a file."""
-
-    def answer(self: Tree) -> None:
-        first, last = (int(n) for n in self.headers.get("Range", f"bytes=0-{len(data) - 1}")[6:].split("-"))
-        last = min(last, len(data) - 1)
-        fields = {"Content-Range": f"bytes {first}-{last}/{len(data)}", "Accept-Ranges": "bytes"}
-        self.send(206 if "Range" in self.headers else 200, data[first : last + 1], fields)
-
-    return answer
 
 
 def forget() -> None:
@@ -415,50 +399,28 @@ def test_pages_are_asked_for_as_files_are(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_token_goes_to_no_other_host() -> None:
-    asked: list[tuple[str, str]] = []
-
-    class Elsewhere(Tree):
-        files: ClassVar[dict[str, bytes]] = {"a.safetensors": long_file()}
-
-        def answer(self) -> None:
-            asked.append(("there", self.headers.get("Authorization", "")))
-            super().answer()
-
-    with serve(Elsewhere) as there:
-
-        class Front(Tree):
-            def answer(self) -> None:
-                asked.append(("here", self.headers.get("Authorization", "")))
-                self.send(302, b"", {"Location": f"{there}/a.safetensors"})
-
-        with serve(Front) as here:
+    elsewhere = handler()
+    with serve(elsewhere) as there:
+        front = handler(a=led_to(f"{there}/long.safetensors"))
+        with serve(front) as here:
             plain, loop = stores.fetcher_of("https://")
             assert isinstance(plain, web.WebFetcher)
             fetcher = web.WebFetcher(web.Web(plain.web.fs, {"authorization": "Bearer hf_secret"}))
             url = f"{here}/a.safetensors"
             head = asyncio.run_coroutine_threadsafe(fetcher.head(FileInput(url, url)), loop).result()
     assert head.size == len(long_file())
-    assert asked == [("here", "Bearer hf_secret"), ("there", ""), ("there", "")]
+    assert front.log == ["GET /a.safetensors Bearer hf_secret"]
+    assert elsewhere.log == ["GET /long.safetensors "] * 2
 
 
 def test_a_length_beyond_all_files_is_no_row_that_results_cannot_hold(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-
-    class Liar(Tree):
-        def answer(self) -> None:
-            size = "9" * 19
-            self.send(206, VALID.ljust(65_536, b"\0"), {"Content-Range": f"bytes 0-65535/{size}"})
-
-    with serve(Liar) as url:
-        done = CliRunner().invoke(
-            audit, [f"{url}/a.safetensors", "-o", str(tmp_path / "rows"), "--jobs", "1"]
-        )
+    parquet = pytest.importorskip("pyarrow.parquet")
+    body, fields = VALID.ljust(65_536, b"\0"), {"Content-Range": f"bytes 0-65535/{'9' * 19}"}
+    with serve(handler(a=lambda self: self.send(206, body, fields))) as url:
+        done = stc_audit(f"{url}/a.safetensors", "-o", tmp_path / "rows")
     assert (done.exit_code, done.output) == (2, "1 file: 1 no-ranges\n")
-    import pyarrow.parquet as parquet
-
-    assert parquet.read_table(tmp_path / "rows" / "part-000001.parquet")["verdict"].to_pylist() == [
-        "no-ranges"
-    ]
+    rows = parquet.read_table(tmp_path / "rows" / "part-000001.parquet")
+    assert rows["verdict"].to_pylist() == ["no-ranges"]
 
 
 def test_shards_whose_sum_cannot_be_are_no_verdict() -> None:

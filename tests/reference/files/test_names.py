@@ -35,18 +35,14 @@ def test_a_conventional_name_is_read_back(stem: str, number: int, total: int) ->
     assert sibling_name(name, 7) == shard_name(stem, 7, total)
 
 
-@pytest.mark.parametrize(
-    "name", ["model.safetensors", "-1-of-2.safetensors", "m-1-of-2.bin", "m-x-of-2.safetensors", INDEX]
-)
-def test_other_names_have_no_number(name: str) -> None:
-    assert parse_shard_number(name) is None
-
-
-def test_the_variant_of_an_index_is_part_of_its_stem() -> None:
-    assert index_stem(INDEX) == "model"
-    assert index_stem("model.fp16.safetensors.index.json") == "model.fp16"
-    assert index_stem("model.safetensors.index.fp16.json") == "model.fp16"
-    assert index_stem("config.json") is None
+def test_other_names_have_no_number_and_a_variant_is_part_of_a_stem() -> None:
+    for name in ("model.safetensors", "-1-of-2.safetensors", "m-1-of-2.bin", "m-x-of-2.safetensors", INDEX):
+        assert parse_shard_number(name) is None
+    indexes = (INDEX, "model.fp16.safetensors.index.json", "model.safetensors.index.fp16.json", "config.json")
+    assert [*map(index_stem, indexes)] == ["model", "model.fp16", "model.fp16", None]
+    assert is_index("https://h/model.safetensors.index.fp16.json?download=true")
+    assert not is_index("https://h/model.safetensors?of=m.safetensors.index.json")
+    assert not is_index("m.safetensors.index.x/config.json")
 
 
 HOOKS = yaml.safe_load((Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text())
@@ -65,29 +61,11 @@ def test_a_model_is_made_of_files_that_are_looked_for(names: list[str]) -> None:
     assert all(is_model_file(name) for model in find_models(names) for name in model.files)
 
 
-def test_an_address_is_an_index_by_its_path() -> None:
-    assert is_index("https://h/model.safetensors.index.fp16.json?download=true")
-    assert not is_index("https://h/model.safetensors?of=m.safetensors.index.json")
-    assert not is_index("m.safetensors.index.x/config.json")
-
-
-def test_single_files_are_no_models() -> None:
-    assert find_models(["model.safetensors", "adapter.safetensors", "config.json"]) == []
-
-
 def test_shards_go_to_the_index_of_their_stem() -> None:
-    other = shard_name("model", 1, 2)
-    assert find_models(
-        [C, A, INDEX, other, "model.safetensors", "consolidated.safetensors", "x.safetensors"]
-    ) == [
-        ModelFiles(
-            "model",
-            INDEX,
-            (other, A, C),
-            ("consolidated.safetensors", "model.safetensors"),
-            ("x.safetensors",),
-        )
-    ]
+    other, single, rival = shard_name("model", 1, 2), "model.safetensors", "consolidated.safetensors"
+    (found,) = find_models([C, A, INDEX, other, single, rival, "x.safetensors"])
+    assert found == ModelFiles("model", INDEX, (other, A, C), (rival, single), ("x.safetensors",))
+    assert find_models([single, "x.safetensors", "config.json"]) == []
 
 
 def test_a_collection_of_files_has_no_strays() -> None:

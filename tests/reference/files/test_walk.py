@@ -6,10 +6,9 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from rich.console import Console
@@ -20,6 +19,7 @@ from safetensors_reference.files.stores import tag_of
 from safetensors_reference.files.walk import ProgressBar
 
 from ..audit.support import MODEL, VALID, read_row, rows_of, write_tree
+from .hub import served
 from .web import Tree, serve
 
 
@@ -105,42 +105,33 @@ def test_the_version_that_a_listing_gives() -> None:
     assert [tag_of(about) for about, _ in versions] == [tag for _, tag in versions]
 
 
-@pytest.fixture
-def web() -> Iterator[str]:
-    """Serve a model, and return where."""
+def test_the_links_of_a_page_are_its_files() -> None:
     pytest.importorskip("aiohttp")
-    Tree.files = {f"org/model/resolve/main/{name}": data for name, data in MODEL.items()}
-    Tree.log = []
-    with serve(Tree) as url:
-        yield url
 
+    class Page(Tree):
+        files: ClassVar[dict[str, bytes]] = {f"org/main/{name}": data for name, data in MODEL.items()}
 
-def test_the_links_of_a_page_are_its_files(web: str) -> None:
-    rows = rows_of([f"{web}/org/model/resolve/main/"])
-    assert [(row.kind, row.verdict) for row in rows] == [
-        ("file", "valid"),
-        ("file", "valid"),
-        ("model", "valid"),
-    ]
+    with serve(Page) as web:
+        rows = rows_of([f"{web}/org/main/"])
+        (row,) = rows_of([f"{web}/org/main/model.safetensors.index.json"])
+    kinds = [(row.kind, row.verdict) for row in rows]
+    assert kinds == [("file", "valid"), ("file", "valid"), ("model", "valid")]
     assert all(row.address.startswith(web) for row in rows)
-    (row,) = rows_of([f"{web}/org/model/resolve/main/model.safetensors.index.json"])
     assert (row.kind, row.verdict, row.shards) == ("model", "valid", 2)
 
 
-def test_a_model_of_the_hub_costs_one_request_for_each_file(web: str, tmp_path: Path) -> None:
+def test_a_model_of_the_hub_costs_one_request_for_each_file(tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     code = "from safetensors_reference.audit.cli import audit; audit(['hf://org/model', '--jobs', '1'])"
-    env = {**os.environ, "HF_ENDPOINT": web, "HF_TOKEN": "hf_secret", "HF_HOME": str(tmp_path)}
-    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False)
+    with served() as hub:
+        hub.files = dict(MODEL)
+        env = {**os.environ, "HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_secret", "HF_HOME": str(tmp_path)}
+        run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr
-    assert [(row.address, row.verdict) for row in map(read_row, run.stdout.splitlines())] == [
-        ("hf://org/model/model-00001-of-00002.safetensors", "valid"),
-        ("hf://org/model/model-00002-of-00002.safetensors", "valid"),
-        ("hf://org/model/model.safetensors.index.json", "valid"),
-    ]
-    asked = [line for line in Tree.log if "/resolve/" in line]
-    assert len(asked) == 3
-    assert all(line.endswith("Bearer hf_secret") for line in asked)
+    rows = [(row.address, row.verdict) for row in map(read_row, run.stdout.splitlines())]
+    assert rows == [(f"hf://org/model/{name}", "valid") for name in MODEL]
+    asked = [token for call, token in zip(hub.calls, hub.tokens, strict=True) if "/resolve/" in call]
+    assert asked == ["Bearer hf_secret"] * 3
 
 
 @pytest.mark.parametrize(("pause", "drawn"), [(-1, True), (1000, False)])

@@ -1,8 +1,7 @@
-"""A server of a tree of files by ranges, which also answers the few calls of the Hub that a listing needs."""
+"""A server of a tree of files by ranges, with pages of links."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +12,7 @@ import pytest
 
 
 class Tree(BaseHTTPRequestHandler):
-    """Files by HTTP, with pages of links; the hub's own calls too."""
+    """Files by HTTP, with pages of links."""
 
     files: ClassVar[dict[str, bytes]] = {}
     log: ClassVar[list[str]] = []
@@ -26,36 +25,30 @@ class Tree(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
+        self.log.append(f"{self.command} {self.path} {self.headers.get('Authorization', '')}")
         self.answer()
 
     def answer(self) -> None:
         """Answer as a server should."""
-        self.log.append(f"{self.command} {self.path} {self.headers.get('Authorization', '')}")
         path = self.path.split("?")[0].lstrip("/")
-        if path.startswith("api/"):
-            self._hub(path)
-        elif path in self.files:
-            data = self.files[path]
-            first, last = (int(n) for n in self.headers.get("Range", f"bytes=0-{len(data)}")[6:].split("-"))
-            where = {"Content-Range": f"bytes {first}-{min(last, len(data) - 1)}/{len(data)}", "ETag": '"1"'}
-            self.send(206, data[first : last + 1], where)
+        if path in self.files:
+            self.send_file(self.files[path])
         elif path.endswith("/"):
             links = [f'<a href="/{name}">x</a>' for name in self.files if name.startswith(path)]
             self.send(200, "".join([*links, '<a href="http://elsewhere.invalid/a.safetensors">']).encode())
         else:
             self.send(404, b"")
 
-    def _hub(self, path: str) -> None:
-        if "/tree/" in path:
-            rows = [
-                {"type": "file", "path": n.rpartition("/")[2], "size": len(d), "oid": "a" * 40}
-                for n, d in self.files.items()
-                if n.startswith("org/model/")
-            ]
-            self.send(200, json.dumps(rows).encode())
-        else:
-            about = {"_id": "1", "id": "org/model", "sha": "0" * 40, "private": False, "siblings": []}
-            self.send(200, json.dumps(about).encode())
+    def send_file(self, data: bytes, *, ranges: bool = True) -> int:
+        """Answer with a file or the range of it that the request names, and return how much was sent."""
+        span = self.headers["Range"] if ranges else None
+        first, _, last = (span or "bytes=0-")[6:].partition("-")
+        start, end = int(first), min(int(last or len(data)) + 1, len(data))
+        fields = {"Accept-Ranges": "bytes" if ranges else "none", "ETag": '"1"'}
+        if span:
+            fields["Content-Range"] = f"bytes {start}-{end - 1}/{len(data)}"
+        self.send(206 if span else 200, data[start:end], fields)
+        return end - start if self.command == "GET" else 0
 
     def send(self, status: int, body: bytes, fields: dict[str, str] | None = None) -> None:
         """Answer."""

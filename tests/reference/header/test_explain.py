@@ -22,7 +22,6 @@ from safetensors_reference import (
 )
 from safetensors_reference.header.explain import FAULT_LIMIT
 from safetensors_reference.model.read import explain_index
-from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.rules.errors import AccessError
 
 from .. import naive
@@ -50,12 +49,21 @@ def naive_content(data: bytes) -> Content | None:
 
 
 def agrees(data: bytes) -> Explanation:
-    """Assert that both readers say the same about ``data``."""
+    """Assert that both readers say the same about ``data``, and that each fault has a place and a rule."""
     explanation = explain(data)
     expected = naive_content(data)
     assert explanation.valid == (expected is not None), explanation.faults
+    assert (explanation.header is None) == (expected is None)
     if expected is not None:
         assert content(explanation) == expected
+    places = [(f.start, f.end) for f in explanation.faults]
+    assert places == sorted(places)
+    for fault in explanation.faults:
+        assert 0 <= fault.start <= fault.end <= len(data)
+        assert fault.code in rule_book().rules[fault.rule].codes
+        assert fault.choice is None or fault.choice in rule_book().choices
+        assert fault.message.isprintable(), "a message is one line and controls no terminal"
+        assert len(fault.message) < 2500
     return explanation
 
 
@@ -96,42 +104,18 @@ def test_verdict_and_content_equal_those_of_the_naive_reader() -> None:
 
 @FEWER
 @given(mutants())
-def test_faults_are_well_formed_ordered_and_inside_the_file(data: bytes) -> None:
-    explanation = explain(data)
-    book = rule_book()
-    places = [(f.start, f.end) for f in explanation.faults]
-    assert places == sorted(places)
-    for fault in explanation.faults:
-        assert 0 <= fault.start <= fault.end <= len(data)
-        assert fault.code in book.rules[fault.rule].codes
-        assert fault.choice is None or fault.choice in book.choices
-        assert fault.message.isprintable(), "a message is one line and controls no terminal"
-        assert len(fault.message) < 2500
-
-
-@FEWER
-@given(mutants())
-def test_hardened_tolerates_nothing_and_is_the_strictest_profile(data: bytes) -> None:
+def test_hardened_is_the_strictest_profile_and_others_tolerate_what_their_choices_allow(data: bytes) -> None:
     hardened = explain(data, "hardened")
     assert hardened.tolerated == []
-    if hardened.valid:
-        for profile in PROFILES:
-            other = explain(data, profile)
-            assert other.valid
-            assert content(other) == content(hardened)
-
-
-@FEWER
-@given(mutants(), st.sampled_from(PROFILES))
-def test_a_tolerated_fault_is_one_that_a_choice_of_the_profile_tolerates(
-    data: bytes, profile: ProfileName
-) -> None:
-    explanation = explain(data, profile)
-    for fault in explanation.tolerated:
-        assert fault.choice is not None
-        choice = rule_book().choices[fault.choice]
-        assert (choice.positions[profile] or choice.positions["hardened"]) != "reject"
-    assert (explanation.header is not None) == (explanation.faults == [])
+    for profile in PROFILES:
+        other = explain(data, profile)
+        assert (other.header is None) == bool(other.faults)
+        assert other.valid >= hardened.valid
+        assert not hardened.valid or content(other) == content(hardened)
+        for fault in other.tolerated:
+            assert fault.choice is not None
+            positions = rule_book().choices[fault.choice].positions
+            assert (positions[profile] or positions["hardened"]) != "reject"
 
 
 @FEWER
@@ -149,33 +133,6 @@ def test_every_byte_belongs_to_the_header_or_to_a_tensor(
     assert content(explain(whole[: len(whole) - len(other)] + other)) == Content(
         model.tensors, model.metadata
     )
-
-
-FAULTY = {
-    "DTY_UNKNOWN": entry("F33", "[0]", "[4,4]"),
-    "DTY_BAD_TYPE": '{"dtype":7,"shape":[0],"data_offsets":[4,4]}',
-    "DTY_SUBBYTE": entry("F4", "[1]", "[4,4]"),
-    "SHP_BAD_TYPE": entry("U8", '"0"', "[4,4]"),
-    "SHP_OVERFLOW": entry("U8", "[4294967296,4294967296]", "[4,4]"),
-    "ENT_BAD_INTEGER": entry("U8", "[-0]", "[4,4]"),
-    "ENT_MISSING_FIELD": '{"dtype":"U8","shape":[0]}',
-    "ENT_UNKNOWN_FIELD": '{"dtype":"U8","shape":[0],"data_offsets":[4,4],"x":1}',
-    "ENT_NOT_OBJECT": "null",
-    "OFF_BAD_PAIR": entry("U8", "[0]", "[4]"),
-    "OFF_REVERSED": entry("U8", "[0]", "[4,3]"),
-    "OFF_OUT_OF_BOUNDS": entry("U8", "[0]", "[5,5]"),
-    "OFF_SIZE_MISMATCH": entry("U8", "[1]", "[4,4]"),
-    "OFF_OVERLAP": entry("U8", "[0]", "[2,2]"),
-}
-
-
-@FEWER
-@given(st.lists(st.sampled_from(sorted(FAULTY)), unique=True, min_size=1))
-def test_every_faulty_entry_of_a_file_is_reported_under_its_own_name(codes: list[str]) -> None:
-    members = [f'"{code}":{FAULTY[code]}' for code in codes]
-    explanation = explain(make("{" + ",".join([f'"w":{W}', *members]) + "}", ABCD))
-    found = {(f.code, f.path[0]) for f in explanation.faults if f.path}
-    assert found == {(code, code) for code in codes}
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 3])
@@ -235,14 +192,6 @@ def test_read_header_raises_with_all_faults_and_a_short_text() -> None:
     assert {f.code for f in caught.value.explanation.faults} == {"HDR_DUP_KEY", "OFF_TRAILING"}
     for part in ("<bytes>", "HDR_DUP_KEY", "HDR-09", "1 more"):
         assert part in str(caught.value)
-
-
-def test_read_header_returns_the_header_of_a_valid_file() -> None:
-    header = read_header(make(f'{{"w":{W}}}', ABCD))
-    info = header.tensors["w"]
-    assert (info.name, info.dtype, info.shape, info.begin, info.end) == ("w", "U8", (4,), 0, 4)
-    assert (info.nbytes, info.bits) == (4, 8)
-    assert header.metadata is None
 
 
 @pytest.mark.parametrize("profile", ["nonsense", None, [], "Hardened"])

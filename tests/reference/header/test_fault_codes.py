@@ -5,6 +5,7 @@ The range expected is what stands between ``<<`` and ``>>`` in the file as it is
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -75,12 +76,9 @@ def with_dtype(code: str, rule: str, dtype: str, **more: Any) -> Broken:
 
 FRAMING = [
     whole("FRM_TOO_SHORT", "FRM-03", b"", 0, 0),
-    whole("FRM_TOO_SHORT", "FRM-03", b"\x02", 0, 1),
     whole("FRM_TOO_SHORT", "FRM-03", b"\x02" + bytes(6), 0, 7),
     whole("FRM_HEADER_EMPTY", "FRM-07", bytes(8), 0, 8),
-    whole("FRM_HEADER_EMPTY", "FRM-07", bytes(8) + b"{}", 0, 8),
     whole("FRM_HEADER_OVER_LIMIT", "FRM-06", make("{}", length=HEADER_CAP + 1), 0, 8),
-    whole("FRM_HEADER_OVER_LIMIT", "FRM-06", make("{}", length=2**63), 0, 8),
     whole("FRM_HEADER_OVER_LIMIT", "FRM-06", make("{}", length=U64), 0, 8),
     whole("FRM_HEADER_PAST_EOF", "FRM-04", make("{}", length=3), 0, 8),
     whole("FRM_HEADER_PAST_EOF", "FRM-04", make("{}", length=HEADER_CAP), 0, 8),
@@ -96,14 +94,8 @@ HEADER = [
     one("HDR_BAD_PADDING", "HDR-03", b"{}  <<\n>> ", choice="trailing-whitespace"),
     one("HDR_BAD_PADDING", "HDR-03", b"{} <<\x00>>"),
     one("HDR_BAD_PADDING", "HDR-03", b"{}\t<<x>>"),
-    one("HDR_BAD_PADDING", "HDR-03", b"{}<<{>>}"),
-    one("HDR_BAD_PADDING", "HDR-03", b"{}<<\xef>>\xbb\xbf"),
     one("HDR_NOT_JSON", "HDR-07", b'{"__metadata__":{"k":"v"<<,>>}}'),
-    one("HDR_NOT_JSON", "HDR-07", b'{"__metadata__":{"k":"v"}<<,>>}'),
-    one("HDR_NOT_JSON", "HDR-07", b"{<<,>>}"),
     one("HDR_NOT_JSON", "HDR-07", b"{<<k>>:1}"),
-    one("HDR_NOT_JSON", "HDR-07", b"{<<'>>k':1}"),
-    one("HDR_NOT_JSON", "HDR-07", b"{<</>>* comment */}"),
     one("HDR_NOT_JSON", "HDR-07", b'{"k"<<,>>1}'),
     one("HDR_NOT_JSON", "HDR-07", b'{"k":<<}>>'),
     one("HDR_NOT_JSON", "HDR-07", b'{"__metadata__":{} <<">>k":1}'),
@@ -111,12 +103,7 @@ HEADER = [
     one("HDR_NOT_JSON", "HDR-07", b'{"k":<<"abc>>'),
     one("HDR_NOT_JSON", "HDR-07", b'{"k":<<"abc\\">>'),
     with_shape("HDR_NOT_JSON", "HDR-07", "[<<04>>]"),
-    with_shape("HDR_NOT_JSON", "HDR-07", "[<<+4>>]"),
-    with_shape("HDR_NOT_JSON", "HDR-07", "[<<0x4>>]"),
-    with_shape("HDR_NOT_JSON", "HDR-07", "[<<4.>>]"),
-    with_shape("HDR_NOT_JSON", "HDR-07", "[<<.5>>]"),
     with_shape("HDR_NOT_JSON", "HDR-07", "[<<1e>>]"),
-    with_shape("HDR_NOT_JSON", "HDR-07", "[<<NaN>>]"),
     with_shape("HDR_NOT_JSON", "HDR-07", "[<<-Infinity>>]"),
     with_shape("HDR_NOT_JSON", "HDR-07", "[0<<,>>]"),
     one("HDR_NOT_JSON", "HDR-14", b'{"__metadata__":{"k<<\x01>>":"v"}}'),
@@ -130,15 +117,11 @@ HEADER = [
         "HDR_NOT_JSON", "HDR-18", W[:-1] + ',"x":<<-1e999>>}', "x", choice="number-range", profile="official"
     ),
     one("HDR_NOT_OBJECT", "HDR-06", b"<<[>>]"),
-    one("HDR_NOT_OBJECT", "HDR-06", b'<<">>a"'),
     one("HDR_NOT_OBJECT", "HDR-06", b"<<n>>ull"),
-    one("HDR_NOT_OBJECT", "HDR-06", b"<<1>>"),
     one("HDR_NOT_OBJECT", "HDR-06", b"<<  >>"),
     one("HDR_DUP_KEY", "HDR-09", f'{{"w":{W},<<"w">>:{W}}}', ABCD, ("w",), choice="duplicate-tensor-names"),
     one("HDR_DUP_KEY", "HDR-11", b'{"__metadata__":{},<<"__metadata__">>:{}}', b"", ("__metadata__",)),
     one("HDR_DUP_KEY", "HDR-11", rb'{"__metadata__":{},<<"\u005f_metadata__">>:{}}', b"", ("__metadata__",)),
-    in_entry("HDR_DUP_KEY", "HDR-12", W[:-1] + ',<<"dtype">>:"U8"}', "dtype"),
-    in_entry("HDR_DUP_KEY", "HDR-12", W[:-1] + ',<<"shape">>:[4]}', "shape"),
     in_entry("HDR_DUP_KEY", "HDR-12", W[:-1] + ',<<"data_offsets">>:[0,4]}', "data_offsets"),
     in_metadata("HDR_DUP_KEY", "HDR-13", '{"k":"v",<<"k">>:"v"}', "k", choice="duplicate-metadata-keys"),
     *(
@@ -149,13 +132,9 @@ HEADER = [
 ENTRY = [
     in_entry("ENT_NOT_OBJECT", "ENT-01", "<<null>>", data=b""),
     in_entry("ENT_NOT_OBJECT", "ENT-01", '<<"x">>', data=b""),
-    in_entry("ENT_NOT_OBJECT", "ENT-01", "<<1>>", data=b""),
-    in_entry("ENT_NOT_OBJECT", "ENT-01", "<<true>>", data=b""),
     in_entry("ENT_NOT_OBJECT", "ENT-02", '<<["U8",[4],[0,4]]>>', choice="entry-as-array"),
     in_entry("ENT_NOT_OBJECT", "ENT-02", '<<["U8",[4]]>>', data=b""),
-    in_entry("ENT_NOT_OBJECT", "ENT-02", "<<[]>>", data=b""),
     in_entry("ENT_MISSING_FIELD", "ENT-03", '<<{"shape":[4],"data_offsets":[0,4]}>>'),
-    in_entry("ENT_MISSING_FIELD", "ENT-03", '<<{"dtype":"U8","data_offsets":[0,4]}>>'),
     in_entry("ENT_MISSING_FIELD", "ENT-03", '<<{"dtype":"U8","shape":[4]}>>', data=b""),
     in_entry("ENT_UNKNOWN_FIELD", "ENT-04", W[:-1] + ',<<"x">>:[{}]}', "x", choice="unknown-entry-fields"),
     in_entry(
@@ -165,7 +144,6 @@ ENTRY = [
     with_shape("ENT_BAD_INTEGER", "SHP-01", "[<<4.5>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-02", "[0,<<-0>>]", 1),
     with_shape("ENT_BAD_INTEGER", "SHP-02", "[<<4.0>>]", 0),
-    with_shape("ENT_BAD_INTEGER", "SHP-02", "[<<4e0>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-02", "[<<4E0>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-07", f"[0,<<{2**64}>>]", 1),
     with_shape("ENT_BAD_INTEGER", "SHP-07", f"[0,<<{'9' * 5000}>>]", 1),
@@ -173,40 +151,30 @@ ENTRY = [
     with_offsets("ENT_BAD_INTEGER", "OFF-01", "[0,<<45e-1>>]", 1),
     with_offsets("ENT_BAD_INTEGER", "OFF-02", "[<<-0>>,4]", 0),
     with_offsets("ENT_BAD_INTEGER", "OFF-02", "[0,<<4.0>>]", 1),
-    with_offsets("ENT_BAD_INTEGER", "OFF-02", "[0,<<4e0>>]", 1),
     with_offsets("ENT_BAD_INTEGER", "OFF-02", f"[0,<<{2**64}>>]", 1),
     with_offsets("ENT_BAD_INTEGER", "OFF-01", '[<<"0">>,4]', 0),
-    with_offsets("ENT_BAD_INTEGER", "OFF-01", "[0,<<true>>]", 1),
 ]
 DTYPE_AND_SHAPE = [
     with_dtype("DTY_BAD_TYPE", "DTY-02", '{"U8":null}', choice="dtype-as-object"),
-    with_dtype("DTY_BAD_TYPE", "DTY-02", '{"U8":{}}'),
     with_dtype("DTY_BAD_TYPE", "DTY-02", '{"XX":null}'),
     with_dtype("DTY_BAD_TYPE", "DTY-02", "{}"),
-    with_dtype("DTY_BAD_TYPE", "DTY-03", "null"),
     with_dtype("DTY_BAD_TYPE", "DTY-03", "8"),
-    with_dtype("DTY_BAD_TYPE", "DTY-03", "true"),
     with_dtype("DTY_BAD_TYPE", "DTY-03", '["U8"]'),
     *(
         with_dtype("DTY_UNKNOWN", "DTY-01", json.dumps(name))
         for name in ("f32", "float16", "", " F32", "F32\x00", "F128", "C128", "I4", "U1", "F8_E4M3FN", "E8M0")
     ),
     in_entry("DTY_SUBBYTE", "DTY-09", entry("F4", "<<[1]>>", "[0,1]"), "shape", data=b"a"),
-    in_entry("DTY_SUBBYTE", "DTY-09", entry("F4", "<<[]>>", "[0,1]"), "shape", data=b"a"),
     in_entry("DTY_SUBBYTE", "DTY-09", entry("F6_E2M3", "<<[2]>>", "[0,2]"), "shape", data=b"ab"),
     in_entry("DTY_SUBBYTE", "DTY-09", entry("F6_E3M2", "<<[3]>>", "[0,3]"), "shape", data=b"abc"),
     with_shape("SHP_BAD_TYPE", "SHP-01", "<<null>>"),
-    with_shape("SHP_BAD_TYPE", "SHP-01", "<<4>>"),
-    with_shape("SHP_BAD_TYPE", "SHP-01", "<<{}>>"),
     with_shape("SHP_BAD_TYPE", "SHP-01", '<<"[4]">>'),
     with_shape("SHP_BAD_TYPE", "SHP-01", "[<<[4]>>]", 0),
     with_shape("SHP_BAD_TYPE", "SHP-01", '[0,<<"4">>]', 1),
     with_shape("SHP_BAD_TYPE", "SHP-01", "[<<true>>]", 0),
-    with_shape("SHP_BAD_TYPE", "SHP-01", "[<<null>>]", 0),
     with_shape("SHP_OVERFLOW", "SHP-05", "<<[4294967296,4294967296]>>"),
     with_shape("SHP_OVERFLOW", "SHP-05", f"<<[{2**61}]>>"),
     with_shape("SHP_OVERFLOW", "SHP-05", "<<[4194305,4194305,844424795914257]>>", data=bytes(17)),  # wraps
-    with_shape("SHP_OVERFLOW", "SHP-05", f"<<[{2**63 + 2},2]>>", data=ABCD),
     with_shape("SHP_OVERFLOW", "SHP-06", f"<<[{U64},2,0]>>", choice="zero-dim-overflow"),
     with_shape("SHP_OVERFLOW", "SHP-06", f"<<[0,{U64},2]>>", choice="zero-dim-overflow"),
 ]
@@ -218,10 +186,8 @@ LAYOUT = [
     with_offsets("OFF_REVERSED", "OFF-03", "<<[4,0]>>"),
     with_offsets("OFF_REVERSED", "OFF-03", f"<<[{U64},0]>>"),
     with_offsets("OFF_OUT_OF_BOUNDS", "OFF-04", "<<[0,4]>>", data=b"abc"),
-    with_offsets("OFF_OUT_OF_BOUNDS", "OFF-04", "<<[0,4]>>", data=b""),
     in_entry("OFF_OUT_OF_BOUNDS", "OFF-04", entry("U8", f"[{2**40}]", f"<<[0,{2**40}]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[3]", "<<[0,4]>>"), "data_offsets"),
-    in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[5]", "<<[0,4]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[]", "<<[0,0]>>"), "data_offsets", data=b""),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[0]", "<<[0,4]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("F4", "[2,2]", "<<[0,4]>>"), "data_offsets"),
@@ -280,8 +246,6 @@ LONG = '"y":[' + "0," * 300 + "0],"
         ('{"w":{"dtype":"F9","shape":[-1],"data_offsets":1,"x":', [
             "DTY_UNKNOWN", "ENT_BAD_INTEGER", "OFF_BAD_PAIR", "ENT_UNKNOWN_FIELD",
         ]),
-        ('{"w":{"dtype":"U8","dtype":', ["HDR_DUP_KEY"]),
-        ('{"w":{"dtype":"U8","shape":["a",', ["SHP_BAD_TYPE"]),
         ('{"w":{"shape":[' + "0," * 300 + '"a",', ["SHP_BAD_TYPE"]),
         ('{"w":{"data_offsets":["a",', ["ENT_BAD_INTEGER"]),
         ('{"w":{"data_offsets":[0,1,2,', ["OFF_BAD_PAIR"]),
@@ -289,14 +253,10 @@ LONG = '"y":[' + "0," * 300 + "0],"
             "OFF_SIZE_MISMATCH", "ENT_UNKNOWN_FIELD",
         ]),
         (f'{{"w":{W},"w":{{"dtype":', ["HDR_DUP_KEY"]),
-        (f'{{"w":{W},"w":', ["HDR_DUP_KEY"]),
         ('{"w":["F9",', ["ENT_NOT_OBJECT", "DTY_UNKNOWN"]),
-        ('{"w":[1,2,3,', ["ENT_NOT_OBJECT"]),
         ('{"__metadata__":{"a":1,"b":"","b":', ["MET_VALUE_NOT_STRING", "HDR_DUP_KEY"]),
-        ('{"w":{"dtype":', []),
         ('{"w":{"shape":[1,', []),
         ('{"w":{"data_offsets":[0,', []),
-        ('{"w":', []),
     ],
 )  # fmt: skip
 def test_what_stands_before_a_value_that_nests_too_deep_keeps_its_faults(
@@ -314,44 +274,36 @@ def test_what_stands_before_a_breach_of_the_grammar_may_mean_something_else(valu
     assert [f.code for f in faults] == ["HDR_NOT_JSON"]
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (b'"a"', rb'"\u0061"'),
-        ('"é"'.encode(), rb'"\u00e9"'),
-        ('"😀"'.encode(), rb'"\ud83d\uDE00"'),
-        (b'"/"', rb'"\/"'),
-    ],
-)
-def test_names_are_the_same_when_their_decoded_text_is(first: bytes, second: bytes) -> None:
-    """Rule HDR-10; the fault may be filed under it or under the ban itself, HDR-09."""
-    data = make(b"{%s:%s,%s:%s}" % (first, W.encode(), second, W.encode()), ABCD)
-    (fault,) = explain(data).faults
-    assert fault.code == "HDR_DUP_KEY"
-    assert fault.rule in ("HDR-09", "HDR-10")
-    assert data[fault.start : fault.end] == second
+EMPTY = entry("U8", "[0]", "[0,0]").encode()
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("first", "second", "same"),
     [
-        pytest.param(b'"\xff"', b'"\xfe"', id="invalid-utf8"),
-        pytest.param(b'"\xed\xa0\x80"', b'"\xed\xa0\x81"', id="encoded-surrogates"),
-        pytest.param(rb'"\ud800"', rb'"\ud801"', id="lone-surrogates"),
-        pytest.param(rb'"\ud800"', b'"\xed\xa0\x80"', id="escaped-and-encoded-surrogate"),
-        pytest.param(b'"a"', b'"A"', id="case"),
-        pytest.param('"é"'.encode(), '"e\u0301"'.encode(), id="normalisation"),
-        pytest.param(rb'"a\u0000"', b'"a"', id="nul"),
-        pytest.param(rb'"\udcff"', b'"\xff"', id="lone-surrogate-and-invalid-utf8"),
-        pytest.param(rb'"\x41"', rb'"\\x41"', id="bad-escape-and-backslash"),
+        (b'"a"', rb'"\u0061"', True),
+        ('"é"'.encode(), rb'"\u00e9"', True),
+        ('"😀"'.encode(), rb'"\ud83d\uDE00"', True),
+        (b'"/"', rb'"\/"', True),
+        (b'"\xff"', b'"\xfe"', False),
+        (b'"\xed\xa0\x80"', b'"\xed\xa0\x81"', False),
+        (rb'"\ud800"', rb'"\ud801"', False),
+        (rb'"\ud800"', b'"\xed\xa0\x80"', False),
+        (b'"a"', b'"A"', False),
+        ('"é"'.encode(), '"e\u0301"'.encode(), False),
+        (rb'"a\u0000"', b'"a"', False),
+        (rb'"\udcff"', b'"\xff"', False),
+        (rb'"\x41"', rb'"\\x41"', False),
     ],
+    ids=itertools.count(),
 )
-def test_different_names_are_not_called_the_same_even_when_they_are_broken(
-    first: bytes, second: bytes
+def test_names_are_the_same_when_their_decoded_text_is_and_a_broken_name_is_like_no_other(
+    first: bytes, second: bytes, same: bool
 ) -> None:
-    empty = entry("U8", "[0]", "[0,0]").encode()
-    faults = explain(make(b"{%s:%s,%s:%s}" % (first, empty, second, empty))).faults
-    assert "HDR_DUP_KEY" not in {f.code for f in faults}
+    """Rule HDR-10; the fault may be filed under it or under the ban itself, HDR-09."""
+    data = make(b"{%s:%s,%s:%s}" % (first, EMPTY, second, EMPTY))
+    found = [f for f in explain(data).faults if f.code == "HDR_DUP_KEY"]
+    assert [data[f.start : f.end] for f in found] == [second] * same
+    assert {f.rule for f in found} <= {"HDR-09", "HDR-10"}
 
 
 @pytest.mark.parametrize(
