@@ -18,7 +18,7 @@ from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.source import PathSource
 
 from ..support import raw_bytes
-from .support import CountingEngine, LateEngine, data_of, file_of, install, write
+from .support import CountingEngine, LateLane, StagedLane, data_of, file_of, install, write
 
 PAGE = 4096
 
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_same_tensors_as_without(folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     rng = random.Random(seed)
-    install(monkeypatch, LateEngine() if seed % 2 else CountingEngine(), 2, 4 * PAGE)
+    install(monkeypatch, CountingEngine(LateLane if seed % 2 else StagedLane), 2, 4 * PAGE)
     codes = ("U8", "F32", "F64", "F6_E2M3", "BF16")
     tensors = [(f"t{i}", rng.choice(codes), [4, rng.randint(0, 3000)]) for i in range(8)]
     file = file_of(tensors, seed)

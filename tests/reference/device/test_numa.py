@@ -49,16 +49,10 @@ def test_a_system_that_does_not_know_the_node(node: str | None, sysfs: Path) -> 
     assert cpus_near(torch.device(DEVICE)) is None
 
 
-@pytest.mark.usefixtures("simulated")
-def test_a_device_without_an_address() -> None:
-    assert cpus_near(torch.device(DEVICE)) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "cpus"), [("0-3,8\n", {0, 1, 2, 3, 8}), ("", set()), ("5", {5}), ("1-2,4-4", {1, 2, 4})]
-)
-def test_lists(text: str, cpus: set[int]) -> None:
-    assert parse_list(text) == cpus
+def test_lists(simulated: object) -> None:
+    lists = {"0-3,8\n": {0, 1, 2, 3, 8}, "": set(), "5": {5}, "1-2,4-4": {1, 2, 4}}
+    assert {text: parse_list(text) for text in lists} == lists
+    assert cpus_near(torch.device(DEVICE)) is None, "this device has no address"
 
 
 def test_workers_run_near_the_device_or_where_the_caller_wants(
