@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -27,6 +26,8 @@ from safetensors_reference.device.ranks import plan as distributed_plan
 from safetensors_reference.device.ranks import rounds as distributed_rounds
 from safetensors_reference.device.ranks.model import ShardedModel
 from safetensors_reference.rules.errors import AccessError, SafetensorsError
+
+from ..support import tracked
 
 Answer = dict[str, Any]
 
@@ -84,29 +85,6 @@ def broken(where: object, name: str, turn: int, act: Callable[[], None]) -> Iter
         yield
     finally:
         setattr(where, name, real)
-
-
-class Memory:
-    """Counts the buffers of the device that were made and that are gone, and the most bytes at a time."""
-
-    def __init__(self) -> None:
-        self.made = 0
-        self.gone = 0
-        self.live = 0
-        self.peak = 0
-
-    def allocate(self, _engine: CpuEngine, size: int) -> torch.Tensor:
-        memory = np.empty(size + 256, np.uint8)
-        weakref.finalize(memory, self._went, size)
-        self.made += 1
-        self.live += size
-        self.peak = max(self.peak, self.live)
-        start = -memory.ctypes.data % 256
-        return torch.from_numpy(memory)[start : start + size]
-
-    def _went(self, size: int) -> None:
-        self.gone += 1
-        self.live -= size
 
 
 def limits(most: int, shortest: int) -> None:
@@ -167,10 +145,15 @@ def kept_errors(_folder: Path, path: str) -> Answer:
     """Errors are kept; the memory of the loads that raised them is not. Tensors keep theirs."""
     limits(200, 1 << 20)
     me = dist.get_rank() == 1
-    memory = Memory()
-    CpuEngine.allocate = lambda self, size: memory.allocate(self, size)  # type: ignore[method-assign]
+    memories: list[weakref.ref[Any]] = []
+    CpuEngine.allocate = lambda _self, size: tracked(size, memories)  # type: ignore[method-assign]
     kept: list[BaseException] = []
     made: list[int] = []
+
+    def held() -> int:
+        gc.collect()
+        return sum(memory() is not None for memory in memories)
+
     with opened(path) as model:
         wanted = {name: len(model.info(name).shape) - 1 for name in model}
         for turn in (1, 3, 5):
@@ -179,34 +162,34 @@ def kept_errors(_folder: Path, path: str) -> Answer:
                     model.load(wanted)
                 except SafetensorsError as err:
                     kept.append(err)
-            made.append(memory.made)
-        gc.collect()
-        lost = memory.made - memory.gone
+            made.append(len(memories))
+        counts = [held()]
         tensors = model.load(wanted)
-    gc.collect()
-    held = memory.made - memory.gone
-    last = tensors.popitem()
+    counts.append(held())
+    last: Any = tensors.popitem()[1]
     tensors.clear()
-    gc.collect()
-    one = memory.made - memory.gone
-    raw = plain(last[1])
+    counts.append(held())
+    raw = plain(last)
     del last
-    gc.collect()
-    none = memory.made - memory.gone
-    return {
-        "errors": len(kept), "made": made, "lost": lost, "held": held, "one": one, "none": none, "raw": raw
-    }  # fmt: skip
+    return {"errors": len(kept), "made": made, "held": [*counts, held()], "raw": raw}
 
 
 def scattering(_folder: Path, path: str, most: int) -> Answer:
     """Scatter every tensor in rounds of ``most`` bytes, and measure the memory beside the result."""
     limits(most, 1 << 20)
-    memory = Memory()
-    CpuEngine.allocate = lambda self, size: memory.allocate(self, size)  # type: ignore[method-assign]
+    memories: list[weakref.ref[Any]] = []
+    peaks = [0]
+
+    def allocate(_engine: CpuEngine, size: int) -> torch.Tensor:
+        memory = tracked(size, memories)
+        peaks.append(sum(array.nbytes - 256 for made in memories if (array := made()) is not None))
+        return memory
+
+    CpuEngine.allocate = allocate  # type: ignore[method-assign]
     with opened(path) as model:
         result = model.load(dict.fromkeys(model, 1))
     size = sum(tensor.nbytes for tensor in result.values() if isinstance(tensor, torch.Tensor))
-    return {"beside": memory.peak - size}
+    return {"beside": max(peaks) - size}
 
 
 def other_backend(_folder: Path, path: str) -> Answer:
