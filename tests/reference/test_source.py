@@ -261,7 +261,6 @@ def unwritten(path: Path) -> BinaryIO:
 OBJECTS: dict[str, Callable[[Path], BinaryIO]] = {
     "buffered": lambda path: path.open("rb"),
     "unbuffered": lambda path: cast("BinaryIO", path.open("rb", buffering=0)),
-    "buffer of one's own": lambda path: cast("BinaryIO", io.BufferedReader(io.FileIO(path))),
     "written to": unwritten,
     "gzip": packed,
     "memory": lambda path: Slow(path.read_bytes()),
