@@ -106,8 +106,6 @@ def test_numpy_knows_the_processor_alone(framework: str, device: Any, path: Path
 
 
 PROGRAM = """
-import array
-from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -115,23 +113,16 @@ from safetensors_reference import safe_open
 from safetensors_reference import numpy as by_numpy
 from safetensors_reference import torch as by_torch
 
-tensor: torch.Tensor = by_torch.load_file("x", device=torch.device("cpu"))["w"]
-tensors: dict[str, torch.Tensor] = by_torch.load(array.array("B"))
+tensors: dict[str, torch.Tensor] = by_torch.load_file("x", device=torch.device("cpu"))
 by_torch.save_file(tensors, "x")
 with safe_open("x", framework="pt", device="cpu") as file:
-    tensor = file.get_tensor("w")
+    tensor: torch.Tensor = file.get_tensor("w")
     tensor = file.get_slice("w")[:, 1]
 values: npt.NDArray[np.float32] = by_numpy.load_file("x")["w"]
 by_numpy.save(by_numpy.load(b""))
 with safe_open("x") as by_default, safe_open("x", "raw") as raw:
     values = by_default.get_tensor("w")
     view: memoryview = raw.get_tensor("w")
-
-
-def chosen(framework: str) -> Any:
-    return safe_open("x", framework).get_tensor("w")
-
-
 wrong: str = raw.get_tensor("w")
 tensor.no_such_method()
 safe_open("x", mode="fast")
@@ -143,17 +134,8 @@ safe_open(7)
 def test_a_typed_program_needs_no_cast(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (tmp_path / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "program.py"],
-        check=False,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    wrong = [
-        n
-        for n, line in enumerate(PROGRAM.split("\n"), 1)
-        if line.startswith(("wrong", "tensor.no", "safe_open("))
-    ]
-    found = [int(line.split(":")[1]) for line in done.stdout.split("\n") if ": error: " in line]
-    assert sorted(set(found)) == wrong, done.stdout + done.stderr
+    argv = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "program.py"]
+    done = subprocess.run(argv, check=False, cwd=tmp_path, capture_output=True, text=True)
+    found = {int(line.split(":")[1]) for line in done.stdout.split("\n") if ": error: " in line}
+    last = PROGRAM.count("\n")
+    assert found == set(range(last - 3, last + 1)), done.stdout + done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,35 +150,6 @@ def test_buffers_are_freed_file_by_file(
     tensors = load_files(paths, device=device, **options)
     assert len(tensors) == 8
     assert (simulated.peak() - before) / (8 * 200_000) <= 1.2
-
-
-@pytest.mark.parametrize("number", [1, 5, 30])
-def test_a_failed_copy_frees_everything(
-    number: int, simulated: SimulatedDevice, ring: Ring, tmp_path: Path
-) -> None:
-    path = write(tmp_path, FILE)
-    before = simulated.live
-    with simulated.settings(delay=300, fail_copy=number), pytest.raises(DeviceError) as kept:
-        load_file(path, device=DEVICES[0], chunk=9000)
-    assert str(path) in str(kept.value)
-    assert (simulated.live, ring.free) == (before, ring.made)
-
-
-def test_loads_on_both_devices_share_the_ring(simulated: SimulatedDevice, ring: Ring, tmp_path: Path) -> None:
-    path = write(tmp_path, FILE)
-    results: list[bool] = []
-
-    def load(device: str) -> None:
-        results.extend(right(load_file(path, device=device, threads=4)) for _ in range(3))
-
-    with simulated.settings(delay=300):
-        threads = [threading.Thread(target=load, args=(device,)) for device in DEVICES * 2]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert results == [True] * 12
-    assert ring.free == ring.made <= 4
 
 
 def test_staging_memory_can_be_freed(

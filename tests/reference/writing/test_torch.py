@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,16 @@ from hypothesis.strategies import DrawFn
 
 from safetensors_reference import read_header
 from safetensors_reference.arrays.numpy import PackedTensor
+from safetensors_reference.arrays.torch import WORDS
 from safetensors_reference.rules.errors import WriteError
-from safetensors_reference.writing.torch import MemoryRegion, regions_overlap, save, save_file, shared_groups
+from safetensors_reference.writing.torch import (
+    MemoryRegion,
+    memory_regions,
+    regions_overlap,
+    save,
+    save_file,
+    shared_groups,
+)
 
 from ..strategies import FEWER
 from .samples import NUMPY_TYPES, Array, Sample, content, dicts, lay_out, metadata, wanted
@@ -236,74 +244,62 @@ def test_what_torch_raises_about_a_tensor_names_it(what: str) -> None:
     assert str(caught.value).isprintable()
 
 
-def place(
-    name: str,
-    address: int,
-    itemsize: int,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    device: str = "cpu",
-) -> MemoryRegion:
-    return MemoryRegion.of(name, device, address, itemsize, shape, strides)
-
-
-def covered(address: int, itemsize: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> set[int]:
-    out: set[int] = set()
-    for at in product(*map(range, shape)):
-        first = address + itemsize * sum(i * s for i, s in zip(at, strides, strict=True))
-        out.update(range(first, first + itemsize))
-    return out
-
-
 @st.composite
-def spots(draw: DrawFn) -> tuple[MemoryRegion, set[int]]:
-    rank = draw(st.integers(0, 3))
-    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank)))
-    strides = tuple(draw(st.lists(st.integers(0, 8), min_size=rank, max_size=rank)))
-    itemsize = draw(st.sampled_from([1, 2, 4, 8]))
-    address = 4096 + draw(st.integers(0, 40))
-    name = draw(st.text("abc", min_size=1, max_size=2))
-    return place(name, address, itemsize, shape, strides), covered(address, itemsize, shape, strides)
+def views(draw: DrawFn) -> tuple[torch.Tensor, set[int]]:
+    """A view of 640 bytes, and the places of its bytes among them."""
+    size = draw(st.sampled_from([1, 2, 4, 8]))
+    shape = draw(st.lists(st.integers(1, 4), max_size=3))
+    strides = [draw(st.integers(0, 8)) for _ in shape]
+    at = draw(st.integers(0, 40 // size))
+    places = (
+        torch.arange(640)
+        .reshape(-1, size)
+        .as_strided([*shape, size], [*(s * size for s in strides), 1], at * size)
+    )
+    return MEMORY.view(WORDS[size]).as_strided(shape, strides, at), set(places.reshape(-1).tolist())
+
+
+MEMORY = torch.zeros(640, dtype=torch.uint8)
 
 
 @FEWER
-@given(spots())
-def test_extent_and_density(spot: tuple[MemoryRegion, set[int]]) -> None:
-    here, bytes_ = spot
-    assert (here.address, here.end) == (min(bytes_), max(bytes_) + 1)
-    assert here.dense == (len(bytes_) == here.end - here.address)
-
-
-@FEWER
-@given(st.lists(spots(), max_size=6, unique_by=lambda spot: spot[0].name))
-def test_groups(spots_: list[tuple[MemoryRegion, set[int]]]) -> None:
+@given(st.lists(views(), max_size=6))
+def test_regions_and_groups(drawn: list[tuple[torch.Tensor, set[int]]]) -> None:
+    regions = list(memory_regions({str(number): view for number, (view, _) in enumerate(drawn)}))
+    for here, (_, places) in zip(regions, drawn, strict=True):
+        first = here.address - MEMORY.data_ptr()
+        assert (first, here.end - here.address) == (min(places), max(places) + 1 - min(places))
+        assert here.dense == (len(places) == here.end - here.address)
     # Merge sets of bytes until no two touch each other.
-    merged = [({here.name}, set(bytes_)) for here, bytes_ in spots_]
-    while True:
-        pair = next(((a, b) for a, b in combinations(merged, 2) if a[1] & b[1]), None)
-        if pair is None:
-            break
+    merged = [({str(number)}, places) for number, (_, places) in enumerate(drawn)]
+    while pair := next(((a, b) for a, b in combinations(merged, 2) if a[1] & b[1]), None):
         merged = [m for m in merged if m is not pair[0] and m is not pair[1]]
         merged.append((pair[0][0] | pair[1][0], pair[0][1] | pair[1][1]))
-    wanted = sorted(sorted(names) for names, _ in merged if len(names) > 1)
-    assert sorted(sorted(p.name for p in g) for g in shared_groups(here for here, _ in spots_)) == wanted
+    groups = sorted(sorted(region.name for region in group) for group in shared_groups(regions))
+    assert groups == sorted(sorted(names) for names, _ in merged if len(names) > 1)
+
+
+def place(
+    name: str, address: int, shape: tuple[int, ...], strides: tuple[int, ...], device: str = "cpu"
+) -> MemoryRegion:
+    return MemoryRegion.of(name, device, address, 4, shape, strides)
 
 
 def test_other_devices_are_other_memory() -> None:
-    cpu, one, two = (place(device, 4096, 4, (4,), (1,), device) for device in ("cpu", "cuda:0", "cuda:1"))
+    cpu, one, two = (place(device, 4096, (4,), (1,), device) for device in ("cpu", "cuda:0", "cuda:1"))
     assert shared_groups([cpu, one, two]) == []
-    part = place("part", 4100, 1, (1,), (1,), "cuda:0")
+    part = place("part", 4100, (1,), (1,), "cuda:0")
     assert shared_groups([cpu, one, two, part]) == [[one, part]]
 
 
 def test_many_views_of_one_storage_are_quick() -> None:
-    many = [place(str(i), 4096 + 64 * i, 4, (4, 4), (4, 1)) for i in range(20_000)]
+    many = [place(str(i), 4096 + 64 * i, (4, 4), (4, 1)) for i in range(20_000)]
     assert shared_groups(many) == []
-    assert len(shared_groups([*many, place("all", 4096, 4, (320_000,), (1,))])[0]) == 20_001
+    assert len(shared_groups([*many, place("all", 4096, (320_000,), (1,))])[0]) == 20_001
 
 
 def test_a_pair_that_is_too_hard_counts_as_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b = place("a", 4096, 1, (4,), (2,)), place("b", 4097, 1, (4,), (2,))
+    a, b = place("a", 4096, (4,), (2,)), place("b", 4100, (4,), (2,))
     assert not regions_overlap(a, b)
 
     def give_up(*_: object, **__: object) -> bool:
@@ -315,7 +311,7 @@ def test_a_pair_that_is_too_hard_counts_as_sharing(monkeypatch: pytest.MonkeyPat
 
 def test_more_dimensions_than_numpy_has() -> None:
     # Only as many dimensions as memory can hold reach NumPy: length 1 and stride 0 do not count.
-    a = place("a", 4096, 4, (1,) * 70 + (2,) * 70 + (3,), (5,) * 70 + (0,) * 70 + (2,))
-    b = place("b", 4100, 4, (3,), (2,))
+    a = place("a", 4096, (1,) * 70 + (2,) * 70 + (3,), (5,) * 70 + (0,) * 70 + (2,))
+    b = place("b", 4100, (3,), (2,))
     assert a.dims == ((3, 8),)
     assert not regions_overlap(a, b)

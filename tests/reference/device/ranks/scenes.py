@@ -20,7 +20,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.device.engine import AcceleratorEngine, CpuEngine
 from safetensors_reference.device.ranks import model as distributed
 from safetensors_reference.device.ranks import plan as distributed_plan
@@ -28,18 +27,9 @@ from safetensors_reference.device.ranks import rounds as distributed_rounds
 from safetensors_reference.device.ranks.model import ShardedModel
 from safetensors_reference.rules.errors import AccessError, SafetensorsError
 
-from ..support import tracked
+from ..support import said, tracked
 
 Answer = dict[str, Any]
-
-
-def plain(tensor: Any) -> tuple[str, tuple[int, ...], bytes]:
-    """What a tensor is, in terms that need no torch: type, shape and bytes."""
-    if isinstance(tensor, PackedTensor):
-        return (tensor.dtype, tensor.shape, tensor.raw.numpy().tobytes())
-    flat = tensor.contiguous().reshape(-1)
-    raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-    return (str(tensor.dtype), tuple(tensor.shape), raw)
 
 
 def caught(do: Callable[[], Any]) -> Answer:
@@ -113,7 +103,7 @@ def everything(_folder: Path, paths: Any, uneven: str, most: int, shortest: int)
                 except AccessError as err:
                     out[f"{name}|{axis}"] = str(err)
                 else:
-                    assert plain(out[f"{name}|{axis}"]) == plain(model.get_sharded(name, axis - rank))
+                    assert said(out[f"{name}|{axis}"]) == said(model.get_sharded(name, axis - rank))
         for turn in range(4):
             wanted: dict[str, int | None] = {}
             for number, name in enumerate(model):
@@ -126,10 +116,10 @@ def everything(_folder: Path, paths: Any, uneven: str, most: int, shortest: int)
             loaded = model.load(wanted)
             assert list(loaded) == list(wanted)
             for name, dim in wanted.items():
-                assert plain(loaded[name]) == plain(out[f"{name}|{dim}"]), (name, dim)
+                assert said(loaded[name]) == said(out[f"{name}|{dim}"]), (name, dim)
     del model
     gc.collect()
-    return {key: value if isinstance(value, str) else plain(value) for key, value in out.items()}
+    return {key: value if isinstance(value, str) else said(value) for key, value in out.items()}
 
 
 def part_of_the_ranks(_folder: Path, path: str) -> Answer:
@@ -138,7 +128,7 @@ def part_of_the_ranks(_folder: Path, path: str) -> Answer:
     rank = dist.get_rank()
     if rank in (1, 3):
         with opened(path, group=group) as model:
-            return {"rank": model.rank, "got": {n: plain(t) for n, t in model.load({"a": 1, "b": 0}).items()}}
+            return {"rank": model.rank, "got": {n: said(t) for n, t in model.load({"a": 1, "b": 0}).items()}}
     return caught(lambda: opened(path, group=group))
 
 
@@ -170,7 +160,7 @@ def kept_errors(_folder: Path, path: str) -> Answer:
     last: Any = tensors.popitem()[1]
     tensors.clear()
     counts.append(held())
-    raw = plain(last)
+    raw = said(last)
     del last
     return {"errors": len(kept), "made": made, "held": [*counts, held()], "raw": raw}
 
@@ -221,10 +211,10 @@ def errors(folder: Path, path: str, other: str, second: str) -> Answer:
     note("argument", lambda: opened(path, threads=0 if me else 1))
     with opened(path) as model:
         wanted = dict.fromkeys(model)
-        whole = {n: plain(t) for n, t in model.load(wanted).items()}
+        whole = {n: said(t) for n, t in model.load(wanted).items()}
 
         def works() -> None:
-            assert {n: plain(t) for n, t in model.load(wanted).items()} == whole
+            assert {n: said(t) for n, t in model.load(wanted).items()} == whole
 
         note("other call", lambda: model.get_tensor("a" if me else "b"))
         note("no tensor", lambda: model.load({"none" if me else "a": None}))
@@ -284,7 +274,7 @@ def at_random_moments(_folder: Path, path: str, turns: int) -> Answer:
     with opened(path) as model:
         wanted = dict.fromkeys(model, 1)
         start = time.monotonic()
-        whole = {n: plain(t) for n, t in model.load(wanted).items()}
+        whole = {n: said(t) for n, t in model.load(wanted).items()}
         usual = time.monotonic() - start
         for turn in range(turns):
             delay = 0.01 + rng.random() * usual
@@ -298,7 +288,7 @@ def at_random_moments(_folder: Path, path: str, turns: int) -> Answer:
 
             kinds.append(caught(load)["type"])
             assert usable()
-            assert {n: plain(t) for n, t in model.load(wanted).items()} == whole
+            assert {n: said(t) for n, t in model.load(wanted).items()} == whole
     return {"kinds": kinds}
 
 
