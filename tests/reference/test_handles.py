@@ -7,10 +7,12 @@ import gc
 import importlib
 import inspect
 import io
+import itertools
 import pickle
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,25 +57,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-save_any: Any = numpy_door.save_file
-
-
-def ways() -> Iterator[Any]:
-    index = "model.safetensors.index.json"
-    for framework in ("np", "pt", "raw"):
-        for mode in ("copy", "mmap"):
-            opened = f"safe_open {framework} {mode}"
-            yield pytest.param(
-                lambda f, a=(framework, mode): safe_open(f / "good", a[0], mode=a[1]), id=opened
-            )
-            yield pytest.param(
-                lambda f, a=(framework, mode): safe_open(f / "good", a[0], mode=a[1]).get_slice("w")[1:],
-                id=f"{opened} get_slice",
-            )
-            yield pytest.param(
-                lambda f, a=(framework, mode): safe_open(f / "bad", a[0], mode=a[1]), id=f"{opened} bad"
-            )
-    whole: dict[str, Way] = {
+def ways() -> dict[str, Way]:
+    index, wrong = "model.safetensors.index.json", "index.safetensors.index.json"
+    save_any: Any = numpy_door.save_file
+    found: dict[str, Way] = {
         "safe_open folder": safe_open,
         "safe_open missing": lambda f: safe_open(f / "none"),
         "safe_open mode": lambda f: safe_open(f / "good", mode="x"),  # type: ignore[call-overload]
@@ -86,23 +73,27 @@ def ways() -> Iterator[Any]:
         "numpy.load_file": lambda f: numpy_door.load_file(f / "good", mode="mmap").keys(),
         "torch.load_file": lambda f: torch_door.load_file(f / "good").keys(),
         "load_file bad": lambda f: torch_door.load_file(f / "bad"),
-        "numpy.save_file": lambda f: numpy_door.save_file({"w": np.ones(3)}, f / "new"),
-        "numpy.save_file folder": lambda f: numpy_door.save_file({"w": np.ones(3)}, f),
-        "numpy.save_file refused": lambda f: numpy_door.save_file({"w": "no"}, f / "new"),  # type: ignore[dict-item]
+        "numpy.save_file": lambda f: save_any({"w": np.ones(3)}, f / "new"),
+        "numpy.save_file folder": lambda f: save_any({"w": np.ones(3)}, f),
+        "numpy.save_file refused": lambda f: save_any({"w": "no"}, f / "new"),
         "torch.save_file": lambda f: torch_door.save_file({"w": torch.ones(3)}, f / "new"),
         "save_model": lambda f: torch_door.save_model(torch.nn.Linear(2, 2), f / "new"),
         "load_model": lambda f: torch_door.load_model(torch.nn.Linear(2, 2), f / "good"),
-        "open_index": lambda f: open_index(f / index),
-        "open_index bad": lambda f: open_index(f / "index.safetensors.index.json"),
-        "explain_index": lambda f: explain_index(f / index),
+        "open_index": lambda f: (explain_index(f / index), open_index(f / index)),
+        "open_index bad": lambda f: open_index(f / wrong),
         "save_sharded refused": lambda f: save_sharded(save_any, {"w": "x"}, {"w": 4}, f, 4),
         "device": lambda f: device.load_file(f / "good", device="cpu"),
         "device direct": lambda f: device.load_file(f / "good", device="cpu", direct=True),
         "device bad": lambda f: device.load_files([f / "good", f / "bad"], device="cpu"),
         "device names": lambda f: device.load_file(f / "good", device="cpu", names=["none"]),
     }
-    for name, way in whole.items():
-        yield pytest.param(way, id=name)
+    kinds: Any = itertools.product(("np", "pt", "raw"), ("copy", "mmap"))
+    for framework, mode in kinds:
+        opened = partial(safe_open, framework=framework, mode=mode)
+        found[f"{framework} {mode}"] = lambda f, o=opened: o(f / "good")
+        found[f"{framework} {mode} slice"] = lambda f, o=opened: o(f / "good").get_slice("w")[1:]
+        found[f"{framework} {mode} bad"] = lambda f, o=opened: o(f / "bad")
+    return found
 
 
 def call(way: Way, folder: Path) -> object:
@@ -121,7 +112,7 @@ def frozen() -> None:
 
 @linux
 @pytest.mark.usefixtures("frozen")
-@pytest.mark.parametrize("way", list(ways()))
+@pytest.mark.parametrize("way", [pytest.param(way, id=name) for name, way in ways().items()])
 def test_what_is_dropped_leaves_no_descriptor_open(way: Way, folder: Path) -> None:
     kept = call(way, folder)  # what stays of the first call, such as the memory of a device, is kept by all
     del kept

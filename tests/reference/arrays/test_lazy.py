@@ -113,6 +113,9 @@ def test_tensors_outlive_the_file_and_change_nothing_and_reads_after_closing_are
     with safe_open(two, framework, mode=mode) as file:
         tensors = {name: file.get_tensor(name) for name in file}
         part = file.get_slice("a")
+        again: Any = np.asarray(file.get_tensor("a"))
+        assert np.shares_memory(again, np.asarray(tensors["a"])) == (mode == "mmap")
+        del again
     handed = [from_dlpack(tensors["a"]) for from_dlpack in (np.from_dlpack, torch.from_dlpack)]
     tensors["a"][0] = 99
     assert (tensors["b"].tolist(), two.read_bytes()) == ([7], TWO)

@@ -10,35 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from safetensors_reference.arrays import buffers
-from safetensors_reference.arrays import torch as torch_views
 from safetensors_reference.arrays.buffers import Pages
+from safetensors_reference.arrays.torch import make_views
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file
-from safetensors_reference.device.engine import CpuEngine, CpuLane
+from safetensors_reference.device.engine import CpuEngine
 from safetensors_reference.device.transfer import Ring
 
 from ..support import raw_bytes
-from .support import data_of, file_of, install
+from .support import LateLane, data_of, file_of, install, tracked
 
 FILE = file_of([(f"t{i:02}", "U8", [1000 + i]) for i in range(40)], 3)
-STEPS = [
-    "allocate",
-    "ready",
-    "staging",
-    "lane",
-    "copy",
-    "copied",
-    "mark",
-    "close",
-    "preadv",
-    "views",
-    "unchanged",
-]
+STEPS = "allocate ready staging lane copy copied mark close preadv views unchanged".split()  # noqa: SIM905
 THREADS = 3
 
 
@@ -73,38 +60,22 @@ class Trigger:
             time.sleep(0.05)  # the calling thread is interrupted while workers are at work
 
 
-class FaultyLane(CpuLane):
-    """Copies are put off until they are waited for; any step may fail, before or after it is done."""
+class FaultyLane(LateLane):
+    """Any step may fail, before or after it is done."""
 
-    def __init__(self, trigger: Trigger, log: list[str], pages: Pages) -> None:
+    def __init__(self, trigger: Trigger, pages: Pages) -> None:
         super().__init__(pages)
         self._trigger = trigger
-        self._log = log
-        self._queue: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self._lock = threading.Lock()
-
-    def host_view(self, target: torch.Tensor) -> None:
-        return None
 
     def copy(self, target: torch.Tensor, staged: torch.Tensor) -> FaultyLane:
         self._trigger("copy")
-        self._queue.append((target, staged))
+        super().copy(target, staged)
         self._trigger("copied")
         return self
-
-    def query(self) -> bool:
-        return not self._queue
 
     def synchronize(self) -> None:
         self._trigger("mark")
         self.drain()
-
-    def drain(self) -> None:
-        with self._lock:
-            while self._queue:
-                super().copy(*self._queue[0])
-                del self._queue[0]
-        self._log.append("drained")
 
     def close(self) -> None:
         self._trigger("close")
@@ -112,31 +83,17 @@ class FaultyLane(CpuLane):
 
 
 class FaultyEngine(CpuEngine):
-    """Any step may fail. ``gone`` counts the buffers whose memory was given back."""
+    """Any step may fail."""
 
     def __init__(self, trigger: Trigger) -> None:
         super().__init__()
         self.trigger = trigger
-        self.log: list[str] = []
         # No counters: an interrupt may fall between an allocation, or a finaliser, and its count.
-        self._memories: list[weakref.ref[Any]] = []
-
-    @property
-    def made(self) -> int:
-        """How many buffers were allocated."""
-        return len(self._memories)
-
-    @property
-    def gone(self) -> int:
-        """How many of them are gone."""
-        return sum(memory() is None for memory in self._memories)
+        self.memories: list[weakref.ref[Any]] = []
 
     def allocate(self, size: int) -> torch.Tensor:
         self.trigger("allocate")
-        memory = np.empty(size + 256, np.uint8)
-        self._memories.append(weakref.ref(memory))
-        start = -memory.ctypes.data % 256
-        return torch.from_numpy(memory)[start : start + size]
+        return tracked(size, self.memories)
 
     def staging(self, size: int) -> torch.Tensor:
         self.trigger("staging")
@@ -147,7 +104,7 @@ class FaultyEngine(CpuEngine):
 
     def lane(self) -> Any:
         self.trigger("lane")
-        return FaultyLane(self.trigger, self.log, self.pages)
+        return FaultyLane(self.trigger, self.pages)
 
 
 def arm(
@@ -157,25 +114,21 @@ def arm(
     trigger = Trigger(step, turn, error)
     engine = FaultyEngine(trigger)
     ring = install(patch, engine, slots=2)
-    real_preadv, real_views = os.preadv, torch_views.make_views
-    real_check = buffers.check_unchanged
 
-    def preadv(*args: Any) -> int:
-        trigger("preadv")
-        return real_preadv(*args)
+    def triggering(step: str, real: Callable[..., Any], late: bool = False) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            if not late:
+                trigger(step)
+            result = real(*args)
+            if late:
+                trigger(step)
+            return result
 
-    def make_views(*args: Any) -> Any:
-        tensors = real_views(*args)
-        trigger("views")
-        return tensors
+        return call
 
-    def check_unchanged(source: Any) -> None:
-        trigger("unchanged")
-        real_check(source)
-
-    patch.setattr(os, "preadv", preadv)
-    patch.setattr(load_module, "make_views", make_views)
-    patch.setattr(load_module, "check_unchanged", check_unchanged)
+    patch.setattr(os, "preadv", triggering("preadv", os.preadv))
+    patch.setattr(load_module, "make_views", triggering("views", make_views, late=True))
+    patch.setattr(load_module, "check_unchanged", triggering("unchanged", buffers.check_unchanged))
     return engine, ring
 
 
@@ -195,6 +148,6 @@ def assert_clean(engine: FaultyEngine, ring: Ring, path: Path, before: set[threa
         time.sleep(0.001)  # a thread whose work is over may not be gone yet
     assert not running() - before  # those of other tests may have ended meanwhile
     assert ring.free == ring.made
-    assert engine.gone == engine.made, "freed at once, not when cycles are collected"
+    assert not any(memory() for memory in engine.memories), "freed at once, not when cycles are collected"
     assert b"".join(map(raw_bytes, load(path).values())) == data_of(path.read_bytes())
     assert ring.free == ring.made

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from safetensors_reference.arrays.buffers import Pages
 from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device.engine import CpuEngine, CpuLane, Engine
@@ -73,6 +76,14 @@ def data_of(file: bytes) -> bytes:
     return file[8 + int.from_bytes(file[:8], "little") :]
 
 
+def tracked(size: int, memories: list[weakref.ref[Any]]) -> torch.Tensor:
+    """Allocate aligned memory, and note when it is given back."""
+    memory = np.empty(size + 256, np.uint8)
+    memories.append(weakref.ref(memory))
+    start = -memory.ctypes.data % 256
+    return torch.from_numpy(memory)[start : start + size]
+
+
 class StagedLane(CpuLane):
     """Has bytes staged and copied, as for a device."""
 
@@ -81,11 +92,11 @@ class StagedLane(CpuLane):
 
 
 class CountingEngine(CpuEngine):
-    """Notes the size of everything that is allocated, and stages as for a device if ``staged``."""
+    """Notes the size of everything that is allocated; by default, bytes are staged as for a device."""
 
-    def __init__(self, staged: bool = True) -> None:
+    def __init__(self, lane: type[CpuLane] = StagedLane) -> None:
         super().__init__()
-        self._lane = StagedLane if staged else CpuLane
+        self._lane = lane
         self.sizes: list[int] = []
         self.slots = 0
 
@@ -101,55 +112,28 @@ class CountingEngine(CpuEngine):
         return self._lane(self.pages)
 
 
-class LateMark:
-    def __init__(self, lane: LateLane, number: int) -> None:
-        self._lane = lane
-        self._number = number
+class LateLane(StagedLane):
+    """Copies as late as it may, as a busy GPU: when a mark (the lane) is waited for, and at the end."""
 
-    def query(self) -> bool:
-        return self._lane.done >= self._number
-
-    def synchronize(self) -> None:
-        self._lane.catch_up(self._number)
-
-
-class LateLane:
-    """Copies as late as it may: when a mark is waited for, and at the end."""
-
-    def __init__(self) -> None:
-        self.done = 0
+    def __init__(self, pages: Pages) -> None:
+        super().__init__(pages)
         self._lock = threading.Lock()
         self._queue: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def host_view(self, target: torch.Tensor) -> None:
-        return None
-
-    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> LateMark:
+    def copy(self, target: torch.Tensor, staged: torch.Tensor) -> Any:
         self._queue.append((target, staged))
-        return LateMark(self, len(self._queue))
+        return self
 
-    def catch_up(self, number: int) -> None:
-        with self._lock:
-            while self.done < number:
-                target, staged = self._queue[self.done]
-                target.copy_(staged)
-                self.done += 1
+    def query(self) -> bool:
+        return not self._queue
 
     def drain(self) -> None:
-        self.catch_up(len(self._queue))
+        with self._lock:
+            while self._queue:
+                super().copy(*self._queue[0])
+                del self._queue[0]
 
-    def close(self) -> None:
-        self.drain()
-
-
-class LateEngine(CountingEngine):
-    """A device whose copies are put off, as those of a busy GPU are."""
-
-    def lane(self) -> Any:
-        return LateLane()
-
-
-Install = Callable[..., Ring]
+    synchronize = close = drain
 
 
 def install(

@@ -32,21 +32,22 @@ from .support import (
 @pytest.mark.parametrize("device", DEVICES)
 def test_conversion_of_floating_tensors_or_of_all(tmp_path: Path, device: str) -> None:
     tensors = [
-        ("f", "F32", [4]),
-        ("h", "F16", [4]),
-        ("i", "I32", [4]),
-        ("p", "F4", [4]),
-        ("s", "F6_E2M3", [4]),
+        (name, code, [4]) for name, code in zip("fhips", ("F32", "F16", "I32", "F4", "F6_E2M3"), strict=True)
     ]
     path = write(tmp_path, file_of(tensors))
     before = load_file(path, device=device)
     floating: dict[str, Any] = load_file(path, device=device, dtype=torch.float64)
-    types = {n: t.dtype for n, t in floating.items()}
-    packed = {"p": torch.float4_e2m1fn_x2, "s": "F6_E2M3"}
-    assert types == {"f": torch.float64, "h": torch.float64, "i": torch.int32, **packed}
+    types = {
+        "f": torch.float64,
+        "h": torch.float64,
+        "i": torch.int32,
+        "p": torch.float4_e2m1fn_x2,
+        "s": "F6_E2M3",
+    }
+    assert {n: t.dtype for n, t in floating.items()} == types
     everything: dict[str, Any] = load_file(path, device=device, dtype=torch.float64, all_dtypes=True)
-    assert everything["i"].dtype == torch.float64
     for name in "fhi":
+        assert everything[name].dtype == torch.float64
         assert torch.equal(everything[name], before[name].to(torch.float64))  # type: ignore[union-attr]
     assert everything["f"].device == torch.device(device)
     clones: dict[str, Any] = load_file(path, device=device, dtype=torch.float64, clone=True)
@@ -93,35 +94,33 @@ def test_a_name_in_two_files_is_refused_before_anything_is_allocated(
     assert list(load_files([one, two], device="cpu", names=["a", "c"])) == ["a", "c"]
 
 
+NUMBER = "must be a whole number of at least 1, not "
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"device": "nonsense"}, "must be 'cpu' or an accelerator such as 'cuda:0', not 'nonsense'"),
-        ({"device": "meta"}, "device 'meta' does not exist"),
-        ({"device": "cuda:99"}, "device 'cuda:99' does not exist"),
+        *(({"device": device}, f"device '{device}' does not exist") for device in ("meta", "cuda:99")),
         ({"names": "ab"}, 'not the string "ab"'),
         ({"names": [["a"]]}, "must be a list of names"),
-        ({"align": 3}, "align must be a power of two up to 256, not 3"),
-        ({"align": 512}, "align must be"),
-        ({"align": 0}, "align must be"),
-        ({"threads": 0}, "threads must be a whole number of at least 1, not 0"),
-        ({"chunk": -1}, "chunk must be a whole number of at least 1"),
-        ({"chunk": 1.5}, "chunk must be a whole number of at least 1, not 1.5"),
+        *(
+            ({"align": odd}, "align must be a power of two up to 256, not ")
+            for odd in (3, 512, 0, 16.0, [16])
+        ),
+        *(({"threads": odd}, f"threads {NUMBER}{odd}") for odd in (0, True)),
+        *(({"chunk": odd}, f"chunk {NUMBER}{odd}") for odd in (-1, 1.5)),
         ({"dtype": "F32"}, 'dtype must be a torch dtype, not "F32"'),
         ({"direct": True, "gds": True}, "cannot be used together"),
         ({"profile": "nonsense"}, 'profile must be one of text, official, hardened, not "nonsense"'),
         ({"profile": []}, "profile must be one of"),
-        ({"threads": True}, "threads must be a whole number of at least 1, not True"),
-        ({"align": 16.0}, "align must be a power of two"),
-        ({"align": [16]}, "align must be a power of two"),
         ({"align": 128, "clone": True}, "align=128 does not apply to the copies"),
         ({"align": 256, "dtype": torch.float16}, "align=256 does not apply to the copies"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(tmp_path: Path, arguments: Any, words: str) -> None:
     """A broken file is refused as such only when all else is right."""
-    broken = file_of(WORDS) if "names" in arguments else b"broken"
-    for data in (file_of(WORDS), broken):
+    for data in (file_of(WORDS), file_of(WORDS) if "names" in arguments else b"broken"):
         with pytest.raises(AccessError, match=words):
             load_file(write(tmp_path, data), **{"device": "cpu", **arguments})
 
@@ -177,25 +176,24 @@ def test_what_torch_lacks_or_cannot_hold_is_known_before_anything_is_allocated(
 
 
 def test_defaults_suit_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, int]] = []
-    real = Transfer
+    seen: list[int] = []
 
-    class Seen(real):  # type: ignore[valid-type, misc]
+    class Seen(Transfer):
         def __init__(self, targets: Any, engine: Any, ring: Any, chunk: int) -> None:
             super().__init__(targets, engine, ring, chunk)
-            self.chunk = chunk
+            seen.append(chunk)
 
         def run(self, threads: int) -> None:
-            seen.append((threads, self.chunk))
+            seen.append(threads)
             super().run(threads)
 
     monkeypatch.setattr(load_module, "Transfer", Seen)
     monkeypatch.setattr(load_module, "cores", lambda: 64)
     path = write(tmp_path, file_of([("a", "U8", [3 << 20])]))
-    load_file(path, device="cpu")
-    monkeypatch.setattr(load_module, "CPU_CHUNK", 1 << 16)
-    load_file(path, device="cpu")
-    assert seen == [(3, 1 << 20), (12, 1 << 16)]
+    for size in (load_module.CPU_CHUNK, 1 << 16):
+        monkeypatch.setattr(load_module, "CPU_CHUNK", size)
+        load_file(path, device="cpu")
+    assert seen == [1 << 20, 3, 1 << 16, 12]
 
 
 def test_memory_that_is_not_aligned_is_not_handed_out(

@@ -18,7 +18,7 @@ from safetensors_reference.rules.errors import AccessError
 from safetensors_reference.source import PathSource
 
 from ..support import raw_bytes
-from .support import CountingEngine, LateEngine, data_of, file_of, install, write
+from .support import CountingEngine, LateLane, StagedLane, data_of, file_of, install, write
 
 PAGE = 4096
 
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_same_tensors_as_without(folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     rng = random.Random(seed)
-    install(monkeypatch, LateEngine() if seed % 2 else CountingEngine(), 2, 4 * PAGE)
+    install(monkeypatch, CountingEngine(LateLane if seed % 2 else StagedLane), 2, 4 * PAGE)
     codes = ("U8", "F32", "F64", "F6_E2M3", "BF16")
     tensors = [(f"t{i}", rng.choice(codes), [4, rng.randint(0, 3000)]) for i in range(8)]
     file = file_of(tensors, seed)
@@ -63,13 +63,12 @@ def test_reads_are_whole_pages_and_no_page_is_read_twice(
     file = file_of([("a", "U8", [100_001])], 5)
     path = write(folder, file)
     calls: list[tuple[int, int]] = []
-    real = os.preadv
 
-    def preadv(fd: int, buffers: list[memoryview], at: int) -> int:
-        calls.append((at, sum(map(len, buffers))))
-        return real(fd, buffers, at)
+    def note(real: Callable[..., int], args: list[Any]) -> int:
+        calls.append((args[2], sum(map(len, args[1]))))
+        return real(*args)
 
-    monkeypatch.setattr(os, "preadv", preadv)
+    reading(monkeypatch, note)
     tensors = load_file(path, device="cpu", direct=True, chunk=4 * PAGE, threads=2)
     assert raw_bytes(tensors["a"]) == data_of(file)
     pages = [page for at, size in calls for page in range(at, at + size, PAGE)]
@@ -77,49 +76,42 @@ def test_reads_are_whole_pages_and_no_page_is_read_twice(
     assert sorted(pages) == list(range(0, len(file), PAGE))
 
 
-@pytest.mark.parametrize("most", [PAGE, 2 * PAGE, PAGE + 512])
+def reading(patch: pytest.MonkeyPatch, read: Callable[[Callable[..., int], list[Any]], int]) -> list[int]:
+    """Have ``read`` take the place of ``os.preadv``, and return the places of all reads."""
+    real, places = os.preadv, []
+
+    def preadv(*args: Any) -> int:
+        places.append(args[2])
+        return read(real, [*args])
+
+    patch.setattr(os, "preadv", preadv)
+    return places
+
+
+@pytest.mark.parametrize("most", [PAGE, 2 * PAGE, PAGE + 512, 100])
 def test_short_reads_are_taken_up_at_the_last_whole_page(
     folder: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    real = os.preadv
-    places: list[int] = []
-
-    def preadv(fd: int, views: list[memoryview], at: int) -> int:
-        places.append(at)
-        return min(most, real(fd, views, at))
-
-    monkeypatch.setattr(os, "preadv", preadv)
+    places = reading(monkeypatch, lambda real, args: min(most, real(*args)))
     file = file_of([("a", "U8", [60_001])], 1)
-    tensors = load_file(write(folder, file), device="cpu", direct=True, chunk=5 * PAGE)
-    assert raw_bytes(tensors["a"]) == data_of(file)
+    path = write(folder, file)
+    if most < PAGE:
+        with pytest.raises(UnreadableError, match=r"file.safetensors: at byte 0: .*less than a page"):
+            load_file(path, device="cpu", direct=True)
+        return
+    assert raw_bytes(load_file(path, device="cpu", direct=True, chunk=5 * PAGE)["a"]) == data_of(file)
     assert all(at % PAGE == 0 for at in places)
-
-
-def test_a_read_that_makes_no_headway_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.preadv
-    monkeypatch.setattr(os, "preadv", lambda fd, views, at: min(100, real(fd, views, at)))
-    with pytest.raises(UnreadableError, match=r"file.safetensors: at byte 0: .*less than a page"):
-        load_file(write(folder, file_of([("a", "U8", [60_001])])), device="cpu", direct=True)
 
 
 @pytest.mark.parametrize("left", [0, 10, PAGE, 3 * PAGE + 7, 60_000])
 def test_a_file_that_shrinks_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch, left: int) -> None:
     file = file_of([("a", "U8", [60_001])])
     path = write(folder, file)
-    real = os.preadv
-
-    def preadv(*args: Any) -> int:
-        os.truncate(path, left)
-        return real(*args)
-
-    monkeypatch.setattr(os, "preadv", preadv)
-    with pytest.raises(
-        UnreadableError, match=r"file.safetensors: the file became shorter .* at byte ([\d,]+)"
-    ) as caught:
+    reading(monkeypatch, lambda real, args: os.truncate(path, left) or real(*args))  # type: ignore[func-returns-value]
+    with pytest.raises(UnreadableError, match=r"file.safetensors: the file became shorter") as caught:
         load_file(path, device="cpu", direct=True, threads=1)
     assert caught.value.code == "API_TRUNCATED"
-    at = int(str(caught.value).rsplit(" ", 1)[1].replace(",", ""))
-    assert at == max(left, len(file) - 60_001)
+    assert str(caught.value).endswith(f" at byte {max(left, len(file) - 60_001):,}")
 
 
 def refuse(code: int) -> Callable[..., int]:

@@ -8,7 +8,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ import pytest
 import torch
 
 from safetensors_reference import UnreadableError
-from safetensors_reference.device import DeviceError
+from safetensors_reference.device import DeviceError, load_files
 from safetensors_reference.device.transfer import Slot
+from safetensors_reference.rules.errors import AccessError
 
+from ..support import raw_bytes
 from .faulty import FILE, STEPS, THREADS, BrokenError, PassedError, arm, assert_clean, load, running
-from .support import write
+from .support import data_of, file_of, write
 
 OFTEN = {"copy": 46, "copied": 46, "preadv": 46, "mark": 44, "lane": THREADS, "close": THREADS, "staging": 2}
 """How often a step comes in one load, where it is more than once."""
@@ -37,18 +40,13 @@ def test_a_fault_at_any_step_leaves_nothing_behind(
     # The check at the end raises clean errors by itself; here a fault stands in its place.
     with pytest.raises(BrokenError if step == "unchanged" else DeviceError) as caught:
         load(path)
-    if step != "unchanged":
-        assert "broken on purpose" in str(caught.value)
-        assert "second line" not in str(caught.value)
-    if step in ("allocate", "copy", "copied", "preadv", "mark", "views"):
-        assert "file.safetensors: " in str(caught.value)
-    if step in ("copy", "copied", "preadv", "mark"):
-        assert "file bytes from " in str(caught.value)
-    if step == "allocate":
-        assert "cpu cannot be used" in str(caught.value)
-    if step == "staging":
-        assert isinstance(caught.value, DeviceError)
-        assert caught.value.code == "LIM_MEMORY"
+    said = str(caught.value)
+    assert ("broken on purpose" in said, "second line" in said) == (True, step == "unchanged")
+    in_file = step in ("copy", "copied", "preadv", "mark")
+    assert ("file bytes from " in said) == in_file
+    assert ("file.safetensors: " in said) == (in_file or step in ("allocate", "views"))
+    assert ("cpu cannot be used" in said) == (step in ("allocate", "ready"))
+    assert step != "staging" or getattr(caught.value, "code", None) == "LIM_MEMORY"
     # The error is still held here; the memory must be gone all the same.
     assert_clean(engine, ring, path, before)
     assert caught.value is not None
@@ -230,3 +228,83 @@ def test_slots_held_by_another_load_are_not_waited_for_after_a_fault(
         load(path)
     assert ring.free == ring.made - 1
     ring.give(other)
+
+
+# ---- files that change, end early or cannot be read while a load is under way ----
+
+
+def during_reads(patch: pytest.MonkeyPatch, turn: int, change: Callable[[], object]) -> None:
+    """Have something happen just before the read with this number."""
+    real = os.preadv
+    lock = threading.Lock()
+    left = [turn]
+
+    def preadv(*args: Any) -> int:
+        with lock:
+            left[0] -= 1
+            if left[0] == 0:
+                change()
+        return real(*args)
+
+    patch.setattr(os, "preadv", preadv)
+
+
+@pytest.mark.parametrize("turn", [1, 5, 30])
+@pytest.mark.parametrize("left", [0, 2000, len(FILE) - 1, None])
+def test_a_file_that_shrinks_or_is_rewritten_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: int, left: int | None
+) -> None:
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+    engine, ring = arm(monkeypatch, "never", 1, BrokenError)
+    change = partial(os.utime, path, ns=(1, 1)) if left is None else partial(os.truncate, path, left)
+    during_reads(monkeypatch, turn, change)
+    words = "was modified after it was opened" if left is None else "became shorter"
+    with pytest.raises((UnreadableError, AccessError), match=f"file.safetensors: the file {words}") as caught:
+        load(path)
+    assert caught.value.code == "API_TRUNCATED"
+    if isinstance(caught.value, UnreadableError):
+        assert "at byte " in str(caught.value)
+    path.write_bytes(FILE)
+    assert_clean(engine, ring, path, before)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_keeps_its_old_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, FILE)
+    arm(monkeypatch, "never", 1, BrokenError)
+    during_reads(monkeypatch, 1, lambda: write(tmp_path, b"something else", "other").replace(path))
+    assert b"".join(map(raw_bytes, load(path).values())) == data_of(FILE)
+    assert path.read_bytes() == b"something else"
+
+
+def test_a_read_that_the_system_refuses_names_the_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, FILE)
+    before = set(threading.enumerate())
+    engine, ring = arm(monkeypatch, "preadv", 1, lambda: OSError(5, "Input/output error"))
+    start = len(FILE) - len(data_of(FILE))
+    with pytest.raises(
+        UnreadableError, match=rf"at byte ({start:,}|{start + 900:,}|{start + 1800:,}): Input"
+    ) as err:
+        load(path)
+    assert err.value.code == "IO_ERROR"
+    assert_clean(engine, ring, path, before)
+
+
+def test_a_second_file_that_is_bad_leaves_nothing_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, ring = arm(monkeypatch, "allocate", 2, lambda: MemoryError("no more"))
+    paths = [write(tmp_path, file_of([(name, "U8", [5000])]), name) for name in "ab"]
+    with pytest.raises(
+        DeviceError, match=r"b: cpu has too little memory for 5,000 bytes \(MemoryError: no more\)"
+    ):
+        load_files(paths, device="cpu")
+    assert ([memory() for memory in engine.memories], ring.made) == ([None], 0)
+    write(tmp_path, b"short", "b")
+    with pytest.raises(ValueError, match="FRM_"):
+        load_files(paths, device="cpu")
+    assert len(engine.memories) == 1

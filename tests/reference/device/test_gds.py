@@ -7,10 +7,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Any, Self
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,52 +26,36 @@ from .support import CountingEngine, file_of, install, said, write
 WORDS = [("a", "U8", [3]), ("b", "F32", [300]), ("c", "I64", [40]), ("d", "F8_E4M3", [0])]
 
 
-class Future:
-    """Reads when it is asked for its result, as late as it may."""
-
-    def __init__(self, kvikio: Any, fd: int, buffer: Any, size: int, at: int) -> None:
-        self._kvikio = kvikio
-        self._arguments = (fd, buffer, size, at)
-        kvikio.pending += 1
-
-    def get(self) -> int:
-        fd, buffer, size, at = self._arguments
-        self._kvikio.pending -= 1
-        self._kvikio.step()
-        data = os.pread(fd, size, at)
-        buffer[: len(data)] = np.frombuffer(data, np.uint8)
-        return len(data)
-
-
-class CuFile:
-    def __init__(self, kvikio: Any, path: str, flags: str) -> None:
-        assert flags == "r"
-        self._kvikio = kvikio
-        self._fd = os.open(path, os.O_RDONLY)
-
-    def pread(self, buf: Any, size: int | None = None, file_offset: int = 0) -> Future:
-        assert size is not None
-        return Future(self._kvikio, self._fd, buf, size, file_offset)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        os.close(self._fd)
-
-
 class Kvikio(ModuleType):
+    """A file of KvikIO that reads when the result is wanted, as late as it may."""
+
     def __init__(self) -> None:
         super().__init__("kvikio")
         self.pending = 0
+        self.reads: list[tuple[int, int]] = []
+        self.step: Callable[[], object] = lambda: None
 
-    def CuFile(self, path: str, flags: str) -> CuFile:  # noqa: N802 - the name is KvikIO's
-        return CuFile(self, path, flags)
+    @contextmanager
+    def CuFile(self, path: str, flags: str) -> Iterator[Any]:  # noqa: N802 - the name is KvikIO's
+        fd = os.open(path, {"r": os.O_RDONLY}[flags])
 
-    def step(self) -> None:
-        """Nothing goes wrong."""
+        def pread(buf: Any, size: int, file_offset: int = 0) -> SimpleNamespace:
+            self.reads.append((buf.ctypes.data % PAGE, file_offset % PAGE))
+            self.pending += 1
+
+            def get() -> int:
+                self.pending -= 1
+                self.step()
+                data = os.pread(fd, size, file_offset)
+                buf[: len(data)] = np.frombuffer(data, np.uint8)
+                return len(data)
+
+            return SimpleNamespace(get=get)
+
+        try:
+            yield SimpleNamespace(pread=pread)
+        finally:
+            os.close(fd)
 
 
 @pytest.fixture
@@ -107,24 +92,16 @@ def test_reads_and_memory_have_the_same_alignment(
 ) -> None:
     """Except for a header whose length would misalign the elements."""
     monkeypatch.setattr(gds, "MAX_READ", 4 * PAGE)
-    reads: list[tuple[int, int]] = []
-    real = CuFile.pread
-
-    def pread(self: CuFile, buf: Any, size: int | None = None, file_offset: int = 0) -> Future:
-        reads.append((buf.ctypes.data % PAGE, file_offset % PAGE))
-        return real(self, buf, size, file_offset)
-
-    monkeypatch.setattr(CuFile, "pread", pread)
     tensors = [("a", "U8", [50_000]), ("b", "F64", [9])]
     length = int.from_bytes(file_of(tensors)[:8], "little")
     for padding in (-length % 8, -length % 8 + 1):
         path = write(tmp_path, file_of(tensors, padding))
         plain = load_file(path, device="cpu")
-        reads.clear()
+        kvikio.reads.clear()
         got = load_file(path, device="cpu", gds=True)
         assert {n: said(t) for n, t in got.items()} == {n: said(t) for n, t in plain.items()}
-        aligned = {memory == file for memory, file in reads}
-        assert len(reads) > 3
+        aligned = {memory == file for memory, file in kvikio.reads}
+        assert len(kvikio.reads) > 3
         assert aligned == {padding % 8 == -length % 8}
 
 

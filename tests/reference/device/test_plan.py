@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from safetensors_reference.device.plan import Chunk, Segment, cut, cut_on_grid, make_plan
-from safetensors_reference.header.model import Header
 from safetensors_reference.header.read import read_header
 
 from ..naive import BITS
 from ..strategies import FEWER, Model, models
-from .support import data_of, file_of
+from .support import file_of
 
 alignments = st.sampled_from([1, 2, 16, 64, 256])
 
@@ -32,16 +30,12 @@ def moved(chunks: list[Chunk]) -> dict[int, int]:
     return out
 
 
-def header_of(model: Model) -> Header:
-    return read_header(model.file)
-
-
 @FEWER
 @given(models(least=1), st.data(), alignments, st.integers(1, 40), st.sampled_from([None, 1, 4, 16]))
 def test_every_wanted_byte_goes_to_its_tensor_and_no_other_is_read(
     model: Model, data: st.DataObject, align: int, chunk: int, grid: int | None
 ) -> None:
-    header = header_of(model)
+    header = read_header(model.file)
     names = data.draw(st.none() | st.sets(st.sampled_from(sorted(model.tensors))))
     plan = make_plan(header, names, align)
     chunks = list(cut(plan.segments, chunk) if grid is None else cut_on_grid(plan.segments, chunk, grid))
@@ -69,7 +63,7 @@ def test_every_wanted_byte_goes_to_its_tensor_and_no_other_is_read(
 @FEWER
 @given(models(least=1))
 def test_a_layout_that_is_aligned_is_kept(model: Model) -> None:
-    plan = make_plan(header_of(model))
+    plan = make_plan(read_header(model.file))
     misfit = any(b % max(BITS[code] // 8, 1) for code, _, b, e in model.tensors.values() if b != e)
     size = len(model.data)
     if not misfit:
@@ -82,14 +76,6 @@ def test_tensors_off_by_the_same_amount_cost_one_gap() -> None:
     start = read_header(file_of(tensors)).data_start
     assert plan.segments == [Segment(start, 0, 3), Segment(start + 3, 4, 20_000)]
     assert (plan.size, plan.gaps) == (20_004, 1)
-
-
-@pytest.mark.parametrize(("align", "largest"), [(1, 1.0), (16, 1.002), (64, 1.006)])
-def test_gaps_between_many_small_tensors_stay_small(align: int, largest: float) -> None:
-    tensors = [(f"t{i}", "BF16", [6 * 1024 + 1 + i % 5]) for i in range(200)]
-    file = file_of(tensors)
-    plan = make_plan(read_header(file), None, align)
-    assert plan.size <= len(data_of(file)) * largest
 
 
 def test_neighbours_of_a_subset_are_read_together() -> None:

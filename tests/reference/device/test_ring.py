@@ -29,16 +29,20 @@ def memory(size: int) -> torch.Tensor:
 
 
 class Mark:
-    def __init__(self, done: bool = False) -> None:
-        self.done = done
+    """The end of a copy, which may fail."""
+
+    def __init__(self, error: str = "") -> None:
+        self.error = error
         self.waits = 0
 
     def query(self) -> bool:
-        return self.done
+        if self.error:
+            raise RuntimeError(self.error)
+        return bool(self.waits)
 
     def synchronize(self) -> None:
+        self.query()
         self.waits += 1
-        self.done = True
 
 
 def take(ring: Ring) -> Slot:
@@ -47,107 +51,66 @@ def take(ring: Ring) -> Slot:
     return slot
 
 
-def test_slots_are_made_when_they_are_needed_and_kept() -> None:
+def test_slots_are_made_when_they_are_needed_and_waited_for_when_no_more_may_be_made() -> None:
     sizes: list[int] = []
-
-    def make(size: int) -> torch.Tensor:
-        sizes.append(size)
-        return memory(size)
-
-    ring = Ring(3, 100, make)
+    ring = Ring(2, 100, lambda size: sizes.append(size) or memory(size))  # type: ignore[func-returns-value]
     for _ in range(5):
-        slot = take(ring)
-        ring.give(slot)
+        first = take(ring)
+        ring.give(first)
     assert sizes == [100]
-    held = [take(ring) for _ in range(3)]
-    assert len(set(map(id, held))) == 3
-    assert sizes == [100] * 3
-
-
-def test_a_busy_slot_is_waited_for_only_when_no_more_may_be_made() -> None:
-    ring = Ring(2, 100, memory)
     first = take(ring)
-    mark = Mark()
-    first.mark = mark
+    first.mark = mark = Mark()
     ring.give(first)
-    second = take(ring)
-    assert second is not first
-    assert mark.waits == 0
-    assert take(ring) is first
-    assert mark.waits == 1
-    assert first.idle()
+    assert take(ring) is not first
+    assert (sizes, mark.waits) == ([100] * 2, 0)
+    assert (take(ring), mark.waits, first.idle()) == (first, 1, True)
 
 
-def test_who_asked_first_gets_a_slot_first() -> None:
-    ring = Ring(1, 100, memory)
-    slot = take(ring)
-    order: list[int] = []
-
-    def work(number: int) -> None:
-        got = take(ring)
-        order.append(number)
-        ring.give(got)
-
-    threads = []
-    for number in range(8):
-        threads.append(threading.Thread(target=work, args=(number,)))
-        threads[-1].start()
-        while len(ring._waiting) <= number:
-            time.sleep(0.001)
-    ring.give(slot)
-    for thread in threads:
-        thread.join(10)
-    assert order == list(range(8))
-
-
-def test_who_waits_can_be_told_to_stop_and_others_go_on() -> None:
+def test_who_asked_first_gets_a_slot_first_and_who_is_told_to_stop_gets_none() -> None:
     ring = Ring(1, 100, memory)
     slot = take(ring)
     stop = threading.Event()
-    got: list[Slot | None] = []
-    first = threading.Thread(target=lambda: got.append(ring.take(stop.is_set)))
-    first.start()
-    while not ring._waiting:
-        time.sleep(0.001)
-    second = threading.Thread(target=lambda: got.append(ring.take(never)))
-    second.start()
+    order: list[int] = []
+
+    def work(number: int) -> None:
+        got = ring.take(stop.is_set if number == 3 else never)
+        order.append(number if got else -number)
+        if got:
+            ring.give(got)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for number, thread in enumerate(threads):
+        thread.start()
+        while len(ring._waiting) <= number:
+            time.sleep(0.001)
     stop.set()
     ring.wake()
-    first.join(10)
-    assert got == [None]
+    threads[3].join(10)
     ring.give(slot)
-    second.join(10)
-    assert got == [None, slot]
+    for thread in threads:
+        thread.join(10)
+    assert order == [-3, 0, 1, 2, 4, 5, 6, 7]
 
 
 def test_a_slot_that_cannot_be_made_is_an_error_and_may_be_made_later() -> None:
-    broken = True
+    errors = [RuntimeError("CUDA error: out of memory\nand a page of advice")]
 
     def make(size: int) -> torch.Tensor:
-        if broken:
-            raise RuntimeError("CUDA error: out of memory\nand a page of advice")
+        if errors:
+            raise errors.pop()
         return memory(size)
 
     ring = Ring(1, 4096, make)
     with pytest.raises(DeviceError, match=r"staging slot of 4,096 bytes .*configure\(\)") as caught:
         ring.take(never)
-    assert "advice" not in str(caught.value)
-    assert caught.value.code == "LIM_MEMORY"
-    broken = False
+    assert ("advice" in str(caught.value), caught.value.code) == (False, "LIM_MEMORY")
     assert take(ring).memory.numel() == 4096
 
 
 def test_a_slot_whose_mark_fails_comes_back() -> None:
-    class Broken(Mark):
-        def query(self) -> bool:
-            raise RuntimeError("gone")
-
-        def synchronize(self) -> None:
-            raise RuntimeError("gone")
-
     ring = Ring(1, 100, memory)
     slot = take(ring)
-    slot.mark = Broken()
+    slot.mark = Mark("gone")
     ring.give(slot)
     with pytest.raises(RuntimeError, match="gone"):
         ring.take(never)
@@ -173,20 +136,41 @@ def test_there_is_one_ring_of_the_size_that_was_configured_first() -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [
-        ([(0, 1 << 20), (1, 0), (1, 5000), (1, 8192), (-1, 1 << 20)], "at least one slot"),
-        (
-            [(float("nan"), 1 << 20), (1, 16384.0), (1, 1 << 70), ("a", 1 << 20), (None, 1 << 20)],
-            "must be whole numbers that fit into memory",
-        ),
-    ],
-)
-def test_a_ring_of_impossible_size_is_refused(sizes: list[Any], words: str) -> None:
-    for size in sizes:
-        with pytest.raises(AccessError, match=words):
-            configure(*size)
+def test_a_ring_of_impossible_size_is_refused() -> None:
+    odd: Any
+    for odd in ((0, 1 << 20), (1, 0), (1, 5000), (1, 8192), (-1, 1 << 20)):
+        with pytest.raises(AccessError, match="at least one slot"):
+            configure(*odd)
+    for odd in ((float("nan"), 1 << 20), (1, 16384.0), (1, 1 << 70), ("a", 1 << 20), (None, 1 << 20)):
+        with pytest.raises(AccessError, match="must be whole numbers that fit into memory"):
+            configure(*odd)
+
+
+FORKED = """
+import os, signal, sys
+from safetensors_reference.device import load_file, transfer
+mine = load_file(sys.argv[1], device="cpu")["a"]
+held = transfer._rings[False]
+held.give(held.take(lambda: False))  # reads on the CPU go past the ring
+
+class Pinned:
+    parent = os.getpid()
+
+    def __del__(self):
+        if os.getpid() != self.parent:
+            os._exit(9)
+
+held._free[0].mark = Pinned()
+with transfer._lock, held._changed:
+    child = os.fork()
+if not child:
+    signal.alarm(20)
+    same = bool((load_file(sys.argv[1], device="cpu")["a"] == mine).all())
+    other = transfer._rings[False] is not held
+    del held
+    sys.exit(0 if same and other else 3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
 
 
 def test_a_forked_child_has_a_ring_of_its_own(tmp_path: Path) -> None:
@@ -194,34 +178,13 @@ def test_a_forked_child_has_a_ring_of_its_own(tmp_path: Path) -> None:
 
     Its slots must not be freed in the child, not at its end either: those of CUDA would end it.
     """
-    path = write(tmp_path, file_of([("a", "U8", [100_000])]))
-    code = """if True:
-        import os, signal, sys
-        from safetensors_reference.device import load_file, transfer
-        mine = load_file(sys.argv[1], device="cpu")["a"]
-        held = transfer._rings[False]
-        held.give(held.take(lambda: False))  # reads on the CPU go past the ring
-
-        class Pinned:
-            def __init__(self, parent):
-                self.parent = parent
-
-            def __del__(self):
-                if os.getpid() != self.parent:
-                    os._exit(9)
-
-        held._free[0].mark = Pinned(os.getpid())
-        with transfer._lock, held._changed:
-            child = os.fork()
-        if not child:
-            signal.alarm(20)
-            same = bool((load_file(sys.argv[1], device="cpu")["a"] == mine).all())
-            other = transfer._rings[False] is not held
-            del held
-            sys.exit(0 if same and other else 3)
-        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    """
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(path)], capture_output=True, timeout=120, check=False
-    )
+    argv = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        FORKED,
+        str(write(tmp_path, file_of([("a", "U8", [9999])]))),
+    ]
+    run = subprocess.run(argv, capture_output=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr.decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import save_file
 
-from safetensors_reference import Explanation, InvalidFileError, UnreadableError, rule_book
+from safetensors_reference import UnreadableError, rule_book
 from safetensors_reference.model import index as shard_index
 from safetensors_reference.model.read import (
     IndexExplanation,
@@ -91,21 +92,14 @@ def model(tmp_path: Path) -> Model:
     return Model(tmp_path)
 
 
-def test_a_sound_model_has_no_faults_and_says_what_it_holds(model: Model) -> None:
+def test_a_sound_model_has_no_faults_and_gives_the_entries_of_all_shards(model: Model) -> None:
+    model.metadata["note"] = [1, {"x": "é"}, None, 2.5]
     seen = model.explain()
     assert (seen.faults, seen.tolerated, seen.notes, seen.complete) == ([], [], [], True)
-    assert seen.weight_map == model.weight_map
-    assert list(seen.shards) == [A, B]
-    assert seen.sizes == {A: 24, B: 11}
-    assert explain_index(str(model.path)).faults == []
-
-
-def test_open_index_gives_the_entries_of_all_shards(model: Model) -> None:
-    model.metadata["note"] = [1, {"x": "é"}, None, 2.5]
-    header = open_index(model.write())
+    assert (seen.weight_map, list(seen.shards), seen.sizes) == (model.weight_map, [A, B], {A: 24, B: 11})
+    header = open_index(str(model.path))
     assert list(header.tensors) == ["a", "b", "c", "d"]
-    assert header.total_size == TOTAL
-    assert header.metadata == model.metadata
+    assert (header.total_size, header.metadata) == (TOTAL, model.metadata)
     for name, (shard, info) in header.tensors.items():
         assert shard == model.weight_map[name]
         expected = TENSORS[shard][name]
@@ -121,36 +115,25 @@ def test_open_index_gives_the_entries_of_all_shards(model: Model) -> None:
 @pytest.mark.parametrize(
     ("text", "marked"),
     [
+        # The places of other faults of grammar are tested with those of headers.
         (b"", b""),
-        (b"   ", b""),
         (b"[]", b"["),
-        (b"null", b"n"),
-        (b'"x"', b'"'),
         (b"\xef\xbb\xbf{}", b"\xef\xbb\xbf"),
-        (b'{"weight_map":{}}x', b"x"),
-        (b'{"weight_map":{}} {}', b"{}"),
-        (b'{"weight_map":{},}', b","),
-        (b'{"weight_map":{} "x":1}', b'"'),
-        (b"{'weight_map':{}}", b"'"),
+        *(
+            (b'{"weight_map":{}' + rest, marked)
+            for rest, marked in (
+                *((b"}x", b"x"), (b"} {}", b"{}"), (b",}", b","), (b',"x":[1,[+2]]}', b"+2")),
+                *((b',"x":"\xff"}', b"\xff"), (b',"x":"\\ud800"}', b"\\ud800"), (b',"x":"open}', b'"open}')),
+            )
+        ),
         (b'{"weight_map":{', b""),
         (b'{"weight_map":{"a"}}', b"}"),
-        (b'{"weight_map":{},"x":NaN}', b"NaN"),
-        (b'{"weight_map":{},"x":[1,[+2]]}', b"+2"),
-        (b'{"weight_map":{},"x":[1 2]}', b"2"),
-        (b'{"weight_map":{},"x":{"y":{"z":01}}}', b"01"),
-        (b'{"weight_map":{},"x":"\\q"}', b"\\q"),
-        (b'{"weight_map":{},"x":"\\ud800"}', b"\\ud800"),
-        (b'{"weight_map":{},"x":"\x01"}', b"\x01"),
-        (b'{"weight_map":{},"x":"\xff"}', b"\xff"),
-        (b'{"weight_map":{},"x":"\xed\xa0\x80"}', b"\xed"),
-        (b'{"weight_map":{},"x":"open}', b'"open}'),
     ],
 )
 def test_text_that_is_no_utf8_json_object_is_refused(model: Model, text: bytes, marked: bytes) -> None:
-    faults = [f for f in model.explain(text).faults if f.code == "IDX_NOT_JSON"]
-    assert [f.rule for f in faults] == ["IDX-01"]
-    assert text[faults[0].start : faults[0].end] == marked
-    assert "header" not in faults[0].message
+    (fault,) = (f for f in model.explain(text).faults if f.code == "IDX_NOT_JSON")
+    assert (fault.rule, text[fault.start : fault.end]) == ("IDX-01", marked)
+    assert "header" not in fault.message
 
 
 MAP = json.dumps({"a": A, "b": A, "c": B, "d": B})
@@ -175,7 +158,7 @@ ONE_FAULT = [
     *(
         (f'{{"metadata":{{"total_size":0}},"weight_map":{value}}}', "IDX_NO_WEIGHT_MAP", "IDX-01",
          ("weight_map",), value)
-        for value in ("null", "[]", '"x"', "3", "true", '[["a","b"]]')
+        for value in ("null", '"x"', "3", '[["a","b"]]')
     ),
     *(
         (mapped(f'"e":{value}'), "IDX_NO_WEIGHT_MAP", "IDX-01", ("weight_map", "e"), value)
@@ -184,8 +167,8 @@ ONE_FAULT = [
     *(
         (sized(text), "IDX_SIZE_MISMATCH", "IDX-03", ("metadata", "total_size"), text)
         for text in (
-            "0", str(TOTAL - 1), str(TOTAL + 1), str(2**64), "1" * 5000, f"-{TOTAL}", "-0",
-            f'"{TOTAL}"', "null", f"{TOTAL}.5", f"{TOTAL + 1}.0", f"{TOTAL}e0", "1e999", "[35]",
+            str(TOTAL - 1), str(TOTAL + 1), "1" * 5000, "-0", f'"{TOTAL}"', "null", f"{TOTAL}.5",
+            f"{TOTAL + 1}.0", f"{TOTAL}e0", "1e999", "[35]",
         )
     ),
     (mapped(f'"e":"{B}"'), "IDX_TENSOR_MISSING", "IDX-09", ("weight_map", "e"), f'"{B}"'),
@@ -253,29 +236,12 @@ def test_a_second_copy_of_a_tensor_is_reported(model: Model, copy: Any) -> None:
 
 @pytest.mark.parametrize(
     ("metadata", "noted"),
-    [
-        ({}, []),
-        ({"total_size": TOTAL, "total_parameters": 12}, []),
-        ({"total_size": float(TOTAL)}, ["IDX-03"]),
-        (None, ["IDX-02"]),
-        ([1], ["IDX-02"]),
-    ],
+    [({}, []), ({"total_size": float(TOTAL)}, ["IDX-03"]), (None, ["IDX-02"]), ([1], ["IDX-02"])],
 )
 def test_metadata_may_hold_anything(model: Model, metadata: object, noted: list[str]) -> None:
     model.metadata = metadata
     seen = model.explain()
-    assert seen.faults == []
-    assert [n.rule for n in seen.notes] == noted
-
-
-def test_metadata_have_a_limit(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = len(json.dumps(model.metadata))
-    monkeypatch.setattr(shard_index, "METADATA_CAP", size)
-    assert model.faults() == []
-    monkeypatch.setattr(shard_index, "METADATA_CAP", size - 1)
-    fault, at = model.one()
-    assert (fault.code, fault.rule) == ("LIM_METADATA", "LIM-06")
-    assert json.loads(at) == model.metadata
+    assert (seen.faults, [n.rule for n in seen.notes]) == ([], noted)
 
 
 # ---- IDX-06, IDX-07, IDX-08: the shards as files (names: test_shard_names.py) ----
@@ -320,16 +286,11 @@ def test_a_shard_that_is_no_regular_file_is_refused_without_waiting(
 def test_a_tensor_that_the_index_does_not_name_is_reported_where_it_would_be_added(model: Model) -> None:
     del model.weight_map["d"]
     fault, at = model.one()
-    assert (fault.code, fault.rule, fault.path, at) == (
-        "IDX_TENSOR_UNINDEXED",
-        "IDX-10",
-        ("weight_map",),
-        b"",
-    )
+    told = ("IDX_TENSOR_UNINDEXED", "IDX-10", ("weight_map",), b"")
+    assert (fault.code, fault.rule, fault.path, at) == told
     data = model.path.read_bytes()
-    assert (
-        json.loads(data[: fault.start] + f',"d":"{B}"'.encode() + data[fault.start :])["weight_map"]["d"] == B
-    )
+    data = data[: fault.start] + f',"d":"{B}"'.encode() + data[fault.start :]
+    assert json.loads(data)["weight_map"]["d"] == B
 
 
 def add_metadata(model: Model) -> None:
@@ -380,7 +341,20 @@ def test_total_size_may_count_a_surplus_tensor_or_not(model: Model) -> None:
         assert (("IDX_SIZE_MISMATCH", "IDX-03") in model.faults()) == expected
 
 
-# ---- IDX-13: the size of an index ----
+# ---- IDX-13: the size of an index, and other limits ----
+
+
+@pytest.mark.parametrize(("limit", "code"), [("METADATA_CAP", "LIM_METADATA"), ("INDEX_CAP", "LIM_MEMORY")])
+def test_metadata_and_an_index_of_exactly_the_cap_are_read(
+    model: Model, monkeypatch: pytest.MonkeyPatch, limit: str, code: str
+) -> None:
+    text = json.dumps(model.metadata) if limit == "METADATA_CAP" else model.write().read_text()
+    monkeypatch.setattr(shard_index, limit, len(text))
+    assert model.faults() == []
+    monkeypatch.setattr(shard_index, limit, len(text) - 1)
+    fault, at = model.one()
+    assert (fault.code, fault.rule) == (code, "LIM-06")
+    assert limit == "INDEX_CAP" or at.decode() == text
 
 
 def test_sizes_that_are_claimed_cost_no_memory(model: Model) -> None:
@@ -394,30 +368,6 @@ def test_sizes_that_are_claimed_cost_no_memory(model: Model) -> None:
     well_formed(seen)
     assert [(f.code, f.rule) for f in seen.faults] == [("LIM_MEMORY", "LIM-06")]
     assert "IDX-13" in seen.faults[0].message
-
-
-def test_an_index_of_exactly_the_cap_is_read(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_index, "INDEX_CAP", model.write().stat().st_size)
-    assert explain_index(model.path).faults == []
-    monkeypatch.setattr(shard_index, "INDEX_CAP", model.path.stat().st_size - 1)
-    assert [f.code for f in explain_index(model.path).faults] == ["LIM_MEMORY"]
-
-
-@pytest.mark.parametrize(
-    "filler",
-    [
-        pytest.param("[" + "0," * 20_000 + "0]", id="array"),
-        pytest.param("[" + "[],{}," * 6_000 + "0]", id="containers"),
-        pytest.param("{" + ",".join(f'"{n}":0' for n in range(6_000)) + "}", id="object"),
-    ],
-)
-def test_text_without_meaning_costs_a_small_multiple_of_its_size(tmp_path: Path, filler: str) -> None:
-    text = f'{{"weight_map":{{}},"x":{filler}}}'
-    path = tmp_path / INDEX
-    path.write_text(text)
-    used = peak(lambda: explain_index(path).faults)
-    assert explain_index(path).faults == []
-    assert used < 20 * len(text)
 
 
 def test_faults_have_a_limit_that_is_told(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,20 +437,9 @@ def test_open_index_raises_with_all_faults(model: Model) -> None:
         open_index(model.write())
     assert [f.code for f in caught.value.explanation.faults] == ["IDX_TENSOR_MISSING", "IDX_BAD_EXTENSION"]
     assert (caught.value.code, caught.value.rule) == ("IDX_TENSOR_MISSING", "IDX-09")
-    for part in (INDEX, "IDX_TENSOR_MISSING", "IDX-09", "1 more"):
-        assert part in str(caught.value)
-
-
-def test_an_invalid_index_and_an_invalid_file_are_told_alike() -> None:
-    fault = Fault("HDR_EMPTY", "HDR-01", "what was found", 1234, 1240)
-    index = InvalidIndexError(IndexExplanation("x", 1, "text", [fault, fault]))
-    file = InvalidFileError(Explanation("x", 1, "text", [fault, fault]))
-    assert isinstance(index, InvalidError)
-    assert isinstance(file, InvalidError)
-    assert isinstance(file, ValueError)
-    assert str(index) == str(file)
-    assert str(file) == "x: HDR_EMPTY [HDR-01] at byte 1,234: what was found (and 1 more fault)"
-    assert (file.code, file.rule) == (index.code, index.rule) == ("HDR_EMPTY", "HDR-01")
+    assert isinstance(caught.value, InvalidError)
+    place = r" at byte \d+: .* \(and 1 more fault\)$"
+    assert re.match(rf"{re.escape(str(model.path))}: IDX_TENSOR_MISSING \[IDX-09\]{place}", str(caught.value))
 
 
 def test_an_index_that_cannot_be_read_is_no_invalid_one(tmp_path: Path) -> None:
@@ -514,7 +453,6 @@ def test_an_index_that_cannot_be_read_is_no_invalid_one(tmp_path: Path) -> None:
 def test_messages_stay_short_when_names_are_long(model: Model) -> None:
     name = "n" * 1_000_000
     model.weight_map = {name: A, f"{name}2": name, f"{name}3": f"{name}/x"}
-    seen = model.explain()
-    assert {f.code for f in seen.faults} >= {"IDX_TENSOR_MISSING", "IDX_BAD_FILENAME"}
-    for fault in seen.faults:
-        assert len(str(fault.to_dict())) < 2000
+    faults = model.explain().faults
+    assert {f.code for f in faults} >= {"IDX_TENSOR_MISSING", "IDX_BAD_FILENAME"}
+    assert all(len(str(fault.to_dict())) < 2000 for fault in faults)

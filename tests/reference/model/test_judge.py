@@ -44,15 +44,10 @@ class Folder:
     more: tuple[str, ...] = ()
 
     def judge(self) -> ModelJudgement:
-        index = None
-        names = {*self.shards, *self.more}
-        if self.weight_map is not None:
-            index = json.dumps(
-                {"metadata": {"total_size": self.total}, "weight_map": self.weight_map}
-            ).encode()
-            names.add(INDEX)
+        text = json.dumps({"metadata": {"total_size": self.total}, "weight_map": self.weight_map}).encode()
+        names = {*self.shards, *self.more, *([] if self.weight_map is None else [INDEX])}
         model = next(m for m in find_models(names) if m.stem == "model")
-        judged = judge_model(model, index, self.shards, names)
+        judged = judge_model(model, None if self.weight_map is None else text, self.shards, names)
         for finding in judged.findings:
             rule = rule_book().rules[finding.issue.rule]
             assert finding.code is None or finding.inner or finding.code in rule.codes
@@ -65,6 +60,16 @@ SECOND = {A: shard("a"), C: shard("c")}
 Told = tuple[str, str | None, str, str | None]
 FOLDERS: dict[str, tuple[Folder, list[Told]]] = {
     "whole": (Folder(), []),
+    "whole without an index": (Folder(weight_map=None), [(A, None, "IDX-15", None)]),
+    "a missing shard": (
+        Folder(SECOND),
+        [(INDEX, "IDX_SHARD_MISSING", "IDX-08", "$['weight_map']['b']")],
+    ),
+    "a missing shard without an index": (
+        Folder(SECOND, weight_map=None),
+        [(B, "IDX_SHARD_MISSING", "IDX-08", None), (A, None, "IDX-15", None)],
+    ),
+    "a gap in the numbers": (Folder(SECOND, {"a": A, "c": C}, 8), [(INDEX, None, "IDX-15", None)]),
     "a wrong total": (
         Folder(total=11),
         [(INDEX, "IDX_SIZE_MISMATCH", "IDX-03", "$['metadata']['total_size']")],
@@ -121,26 +126,6 @@ def test_what_is_told_of_a_folder(name: str) -> None:
     )
 
 
-def test_a_whole_model_without_an_index() -> None:
-    judged = Folder(weight_map=None).judge()
-    assert (judged.status, judged.tensors, judged.data_size) == ("valid", 3, 12)
-    (note,) = judged.of("note")
-    assert "have no index, which some loaders need" in note.issue.message
-
-
-@pytest.mark.parametrize("indexed", [True, False])
-def test_a_missing_shard(indexed: bool) -> None:
-    folder = Folder() if indexed else Folder(weight_map=None)
-    del folder.shards[B]
-    judged = folder.judge()
-    (fault,) = judged.of("fault")
-    assert (judged.status, fault.code, fault.issue.rule) == ("invalid", "IDX_SHARD_MISSING", "IDX-08")
-    assert B in fault.issue.message
-    assert fault.file == (INDEX if indexed else B)
-    assert fault.field == ("$['weight_map']['b']" if indexed else None)
-    assert judged.tensors is None
-
-
 def test_a_shard_that_was_not_read_leaves_it_open() -> None:
     folder = Folder()
     folder.shards[B] = Shard(unread="HTTP 503")
@@ -160,15 +145,6 @@ def test_copies_of_a_shard_are_cut() -> None:
     judged = folder.judge()
     assert len(judged.of("fault")) == MAX_DUPLICATES
     assert not judged.complete
-
-
-def test_a_gap_in_the_numbers_of_an_index() -> None:
-    folder = Folder(weight_map={"a": A, "c": C}, total=8)
-    del folder.shards[B]
-    judged = folder.judge()
-    (note,) = judged.findings
-    assert (judged.status, note.issue.rule) == ("valid", "IDX-15")
-    assert "names 2 of 3 shards" in note.issue.message
 
 
 def test_a_shard_that_the_index_does_not_name() -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from ..strategies import names
 from .support import Row
 
 Array = npt.NDArray[Any]
@@ -29,16 +30,8 @@ NUMPY_TYPES: dict[str, Any] = {
 """Every dtype of the format that fills whole bytes."""
 
 LAYOUTS = (
-    "plain",
-    "fortran",
-    "permuted",
-    "gaps",
-    "backwards",
-    "broadcast",
-    "big-endian",
-    "unaligned",
-    "read-only",
-)
+    "plain", "fortran", "permuted", "gaps", "backwards", "broadcast", "big-endian", "unaligned", "read-only",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,18 +105,12 @@ def samples(draw: DrawFn, layouts: tuple[str, ...] = LAYOUTS) -> Sample:
     return Sample(lay_out(plain.copy(), layout, rng), code, shape, plain.tobytes())
 
 
-def names() -> SearchStrategy[str]:
-    """Tensor names: any text that UTF-8 can hold but the reserved one."""
-    odd = ("", "a", "b", "\x00", "\x1f\x7f", '"\\/', "\u2028", "é", "e\u0301", "😀", "__METADATA__", "../x")
-    return (st.sampled_from(odd) | st.text(max_size=6)).filter(lambda name: name != "__metadata__")
-
-
 def metadata(max_size: int = 3) -> SearchStrategy[dict[str, str] | None]:
     return st.none() | st.dictionaries(st.text(max_size=4), st.text(max_size=8), max_size=max_size)
 
 
 def dicts(layouts: tuple[str, ...] = LAYOUTS) -> SearchStrategy[dict[str, Sample]]:
-    return st.dictionaries(names(), samples(layouts), max_size=4)
+    return st.dictionaries(names, samples(layouts), max_size=4)
 
 
 def wanted(drawn: dict[str, Sample]) -> dict[str, Row]:

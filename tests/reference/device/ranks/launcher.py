@@ -1,6 +1,6 @@
 """Real processes of a gloo group. Run as a program, this module imports torch once and forks ranks on demand.
 
-A request is a line of JSON: what to run (a function of the modules ``rank_*``), how many ranks, a folder, the
+A request is a line of JSON: what to run (a function of ``scenes``), how many ranks, a folder, the
 store, and arguments. Every rank leaves its answer, or the text of its error, in the folder; the reply is how
 the processes ended.
 """
@@ -29,7 +29,6 @@ import torch
 import torch.distributed as dist
 
 PROGRAM = ["-m", "tests.reference.device.ranks.launcher"]
-SCENES = ["scenes", "endings"]
 LIMIT = 45
 """Seconds after which a rank is ended by an alarm."""
 
@@ -84,13 +83,13 @@ class Launcher:
 
 def main() -> None:
     """Serve requests until stdin ends."""
-    scenes = [importlib.import_module(f".{name}", __package__) for name in SCENES]
+    scenes = importlib.import_module(".scenes", __package__)  # which imports the product
     for line in sys.stdin:
         request = json.loads(line)
         print(json.dumps(_serve(request, scenes)), flush=True)
 
 
-def _serve(request: dict[str, Any], scenes: list[ModuleType]) -> list[int]:
+def _serve(request: dict[str, Any], scenes: ModuleType) -> list[int]:
     folder = Path(request["folder"])
     if request["store"] == "tcp":
         with socket.socket() as probe:
@@ -107,7 +106,7 @@ def _serve(request: dict[str, Any], scenes: list[ModuleType]) -> list[int]:
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
-def _child(request: dict[str, Any], scenes: list[ModuleType], rank: int, method: str, folder: Path) -> None:
+def _child(request: dict[str, Any], scenes: ModuleType, rank: int, method: str, folder: Path) -> None:
     signal.alarm(LIMIT)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdin = open(os.devnull)  # noqa: SIM115
@@ -118,8 +117,7 @@ def _child(request: dict[str, Any], scenes: list[ModuleType], rank: int, method:
         dist.init_process_group(
             "gloo", init_method=method, rank=rank, world_size=world, timeout=timedelta(seconds=30)
         )
-        scene = next(getattr(m, request["scene"]) for m in scenes if hasattr(m, request["scene"]))
-        answer = scene(folder, *request["args"])
+        answer = getattr(scenes, request["scene"])(folder, *request["args"])
     except BaseException:
         answer = traceback.format_exc()
         status = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import random
 import shutil
 import signal
 import threading
@@ -16,11 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
-from safetensors_reference.arrays.numpy import PackedTensor
 from safetensors_reference.device.engine import AcceleratorEngine, CpuEngine
 from safetensors_reference.device.ranks import model as distributed
 from safetensors_reference.device.ranks import plan as distributed_plan
@@ -28,16 +27,9 @@ from safetensors_reference.device.ranks import rounds as distributed_rounds
 from safetensors_reference.device.ranks.model import ShardedModel
 from safetensors_reference.rules.errors import AccessError, SafetensorsError
 
+from ..support import said, tracked
+
 Answer = dict[str, Any]
-
-
-def plain(tensor: Any) -> tuple[str, tuple[int, ...], bytes]:
-    """What a tensor is, in terms that need no torch: type, shape and bytes."""
-    if isinstance(tensor, PackedTensor):
-        return (tensor.dtype, tensor.shape, tensor.raw.numpy().tobytes())
-    flat = tensor.contiguous().reshape(-1)
-    raw = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-    return (str(tensor.dtype), tuple(tensor.shape), raw)
 
 
 def caught(do: Callable[[], Any]) -> Answer:
@@ -86,29 +78,6 @@ def broken(where: object, name: str, turn: int, act: Callable[[], None]) -> Iter
         setattr(where, name, real)
 
 
-class Memory:
-    """Counts the buffers of the device that were made and that are gone, and the most bytes at a time."""
-
-    def __init__(self) -> None:
-        self.made = 0
-        self.gone = 0
-        self.live = 0
-        self.peak = 0
-
-    def allocate(self, _engine: CpuEngine, size: int) -> torch.Tensor:
-        memory = np.empty(size + 256, np.uint8)
-        weakref.finalize(memory, self._went, size)
-        self.made += 1
-        self.live += size
-        self.peak = max(self.peak, self.live)
-        start = -memory.ctypes.data % 256
-        return torch.from_numpy(memory)[start : start + size]
-
-    def _went(self, size: int) -> None:
-        self.gone += 1
-        self.live -= size
-
-
 def limits(most: int, shortest: int) -> None:
     """Make rounds and runs small."""
     smaller = partial(distributed_plan.make_load_plan, limit=most)
@@ -134,7 +103,7 @@ def everything(_folder: Path, paths: Any, uneven: str, most: int, shortest: int)
                 except AccessError as err:
                     out[f"{name}|{axis}"] = str(err)
                 else:
-                    assert plain(out[f"{name}|{axis}"]) == plain(model.get_sharded(name, axis - rank))
+                    assert said(out[f"{name}|{axis}"]) == said(model.get_sharded(name, axis - rank))
         for turn in range(4):
             wanted: dict[str, int | None] = {}
             for number, name in enumerate(model):
@@ -147,10 +116,10 @@ def everything(_folder: Path, paths: Any, uneven: str, most: int, shortest: int)
             loaded = model.load(wanted)
             assert list(loaded) == list(wanted)
             for name, dim in wanted.items():
-                assert plain(loaded[name]) == plain(out[f"{name}|{dim}"]), (name, dim)
+                assert said(loaded[name]) == said(out[f"{name}|{dim}"]), (name, dim)
     del model
     gc.collect()
-    return {key: value if isinstance(value, str) else plain(value) for key, value in out.items()}
+    return {key: value if isinstance(value, str) else said(value) for key, value in out.items()}
 
 
 def part_of_the_ranks(_folder: Path, path: str) -> Answer:
@@ -159,7 +128,7 @@ def part_of_the_ranks(_folder: Path, path: str) -> Answer:
     rank = dist.get_rank()
     if rank in (1, 3):
         with opened(path, group=group) as model:
-            return {"rank": model.rank, "got": {n: plain(t) for n, t in model.load({"a": 1, "b": 0}).items()}}
+            return {"rank": model.rank, "got": {n: said(t) for n, t in model.load({"a": 1, "b": 0}).items()}}
     return caught(lambda: opened(path, group=group))
 
 
@@ -167,10 +136,15 @@ def kept_errors(_folder: Path, path: str) -> Answer:
     """Errors are kept; the memory of the loads that raised them is not. Tensors keep theirs."""
     limits(200, 1 << 20)
     me = dist.get_rank() == 1
-    memory = Memory()
-    CpuEngine.allocate = lambda self, size: memory.allocate(self, size)  # type: ignore[method-assign]
+    memories: list[weakref.ref[Any]] = []
+    CpuEngine.allocate = lambda _self, size: tracked(size, memories)  # type: ignore[method-assign]
     kept: list[BaseException] = []
     made: list[int] = []
+
+    def held() -> int:
+        gc.collect()
+        return sum(memory() is not None for memory in memories)
+
     with opened(path) as model:
         wanted = {name: len(model.info(name).shape) - 1 for name in model}
         for turn in (1, 3, 5):
@@ -179,34 +153,34 @@ def kept_errors(_folder: Path, path: str) -> Answer:
                     model.load(wanted)
                 except SafetensorsError as err:
                     kept.append(err)
-            made.append(memory.made)
-        gc.collect()
-        lost = memory.made - memory.gone
+            made.append(len(memories))
+        counts = [held()]
         tensors = model.load(wanted)
-    gc.collect()
-    held = memory.made - memory.gone
-    last = tensors.popitem()
+    counts.append(held())
+    last: Any = tensors.popitem()[1]
     tensors.clear()
-    gc.collect()
-    one = memory.made - memory.gone
-    raw = plain(last[1])
+    counts.append(held())
+    raw = said(last)
     del last
-    gc.collect()
-    none = memory.made - memory.gone
-    return {
-        "errors": len(kept), "made": made, "lost": lost, "held": held, "one": one, "none": none, "raw": raw
-    }  # fmt: skip
+    return {"errors": len(kept), "made": made, "held": [*counts, held()], "raw": raw}
 
 
 def scattering(_folder: Path, path: str, most: int) -> Answer:
     """Scatter every tensor in rounds of ``most`` bytes, and measure the memory beside the result."""
     limits(most, 1 << 20)
-    memory = Memory()
-    CpuEngine.allocate = lambda self, size: memory.allocate(self, size)  # type: ignore[method-assign]
+    memories: list[weakref.ref[Any]] = []
+    peaks = [0]
+
+    def allocate(_engine: CpuEngine, size: int) -> torch.Tensor:
+        memory = tracked(size, memories)
+        peaks.append(sum(array.nbytes - 256 for made in memories if (array := made()) is not None))
+        return memory
+
+    CpuEngine.allocate = allocate  # type: ignore[method-assign]
     with opened(path) as model:
         result = model.load(dict.fromkeys(model, 1))
     size = sum(tensor.nbytes for tensor in result.values() if isinstance(tensor, torch.Tensor))
-    return {"beside": memory.peak - size}
+    return {"beside": max(peaks) - size}
 
 
 def other_backend(_folder: Path, path: str) -> Answer:
@@ -237,10 +211,10 @@ def errors(folder: Path, path: str, other: str, second: str) -> Answer:
     note("argument", lambda: opened(path, threads=0 if me else 1))
     with opened(path) as model:
         wanted = dict.fromkeys(model)
-        whole = {n: plain(t) for n, t in model.load(wanted).items()}
+        whole = {n: said(t) for n, t in model.load(wanted).items()}
 
         def works() -> None:
-            assert {n: plain(t) for n, t in model.load(wanted).items()} == whole
+            assert {n: said(t) for n, t in model.load(wanted).items()} == whole
 
         note("other call", lambda: model.get_tensor("a" if me else "b"))
         note("no tensor", lambda: model.load({"none" if me else "a": None}))
@@ -280,3 +254,78 @@ def errors(folder: Path, path: str, other: str, second: str) -> Answer:
     model.close()
     note("closed", lambda: model.get_tensor("a"))
     return out
+
+
+# ---- when one of them is interrupted, hangs or ends ----
+
+
+def interrupt(delay: float) -> threading.Timer:
+    """Send this process a SIGINT after a while."""
+    timer = threading.Timer(delay, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    timer.start()
+    return timer
+
+
+def at_random_moments(_folder: Path, path: str, turns: int) -> Answer:
+    """One rank after the other is interrupted somewhere in a load; both get through the next one."""
+    limits(1 << 20, 1 << 20)
+    rng = random.Random(3)
+    kinds: list[str | None] = []
+    with opened(path) as model:
+        wanted = dict.fromkeys(model, 1)
+        start = time.monotonic()
+        whole = {n: said(t) for n, t in model.load(wanted).items()}
+        usual = time.monotonic() - start
+        for turn in range(turns):
+            delay = 0.01 + rng.random() * usual
+            timer = interrupt(delay) if turn % 2 == dist.get_rank() else None
+
+            def load(timer: threading.Timer | None = timer) -> None:
+                model.load(wanted)
+                if timer is not None:
+                    timer.join()
+                    time.sleep(0.1)
+
+            kinds.append(caught(load)["type"])
+            assert usable()
+            assert {n: said(t) for n, t in model.load(wanted).items()} == whole
+    return {"kinds": kinds}
+
+
+def insisting(_folder: Path, path: str) -> Answer:
+    """Rank 1 is interrupted twice while it waits for rank 0, which reads."""
+    me = dist.get_rank() == 1
+    with opened(path) as model, broken(os, "preadv", -1 if me else 1, partial(time.sleep, 3)):
+        if me:
+            interrupt(0.4)
+            interrupt(0.8)
+        return caught(lambda: model.load(dict.fromkeys(model)))
+
+
+def dying(_folder: Path, path: str, victim: int, where: str, timeout: float) -> Answer:
+    """A rank is killed while it reads, or in the middle of collectives."""
+    limits(200, 1 << 20)
+    me = dist.get_rank() == victim
+    with opened(path, timeout) as model:
+        wanted = dict.fromkeys(model)
+        place, name = (os, "preadv") if where == "reading" else (dist, "broadcast")
+        with broken(place, name, 3 if me else -1, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+            first = caught(lambda: model.load(wanted))
+            return {"first": first, "again": caught(lambda: model.load(wanted))}
+
+
+def hanging(_folder: Path, path: str, where: str) -> Answer:
+    """Rank 1 hangs for a while, longer than the others wait."""
+    limits(200, 1 << 20)
+    me = dist.get_rank() == 1
+    with opened(path, 1.5) as model:
+        place, name = (os, "preadv") if where == "reading" else (dist, "broadcast")
+        with broken(place, name, 2 if me else -1, partial(time.sleep, 3.5)):
+            return caught(lambda: model.load(dict.fromkeys(model)))
+
+
+def first_to_go(folder: Path, path: str) -> Answer:
+    """Rank 0, which hosts the store, fails and ends at once; the others come a little later."""
+    if dist.get_rank():
+        time.sleep(0.5)
+    return caught(lambda: opened(path if dist.get_rank() else str(folder / "none")))

@@ -25,37 +25,22 @@ def interrupt() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def test_the_first_one_waits_for_the_next_attempt_and_comes_once() -> None:
+def test_the_first_one_waits_for_the_next_attempt_and_comes_once_and_a_second_one_is_raised_anywhere() -> (
+    None
+):
     done: list[int] = []
     with InterruptGate() as gate:
         interrupt()
         assert isinstance(gate.attempt(done.append, 1), KeyboardInterrupt)
         assert gate.attempt(done.append, 2) is None
+        assert isinstance(gate.attempt(int, "x"), ValueError), "other errors are returned"
         assert not gate.second_interrupt
-    assert done == [2]
-
-
-def test_inside_an_attempt_it_is_raised_at_once() -> None:
-    done: list[int] = []
-
-    def work() -> None:
-        interrupt()
-        done.append(1)
-
-    with InterruptGate() as gate:
-        assert isinstance(gate.attempt(work), KeyboardInterrupt)
-        assert not gate.second_interrupt
-    assert not done
-
-
-def test_a_second_one_is_raised_anywhere() -> None:
-    with InterruptGate() as gate:
-        interrupt()
-        for _ in range(2):
-            with pytest.raises(KeyboardInterrupt):
-                interrupt()
-            assert gate.second_interrupt
+        assert isinstance(gate.attempt(lambda: (interrupt(), done.append(3))), KeyboardInterrupt), "at once"
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+        assert gate.second_interrupt
         assert gate.attempt(int) is None
+    assert done == [2]
 
 
 def through(passed: list[int], error: BaseException | None) -> None:
@@ -73,12 +58,6 @@ def test_one_that_is_still_held_comes_at_the_end_unless_there_is_an_error() -> N
     with pytest.raises(KeyError):
         through(passed, KeyError())
     assert passed == [1, 1]
-
-
-def test_other_errors_are_returned() -> None:
-    with InterruptGate() as gate:
-        assert isinstance(gate.attempt(int, "x"), ValueError)
-        assert gate.attempt(int, "1") is None
 
 
 def test_the_handler_of_the_program_is_called() -> None:

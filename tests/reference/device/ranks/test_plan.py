@@ -99,16 +99,18 @@ def test_uneven_sizes_are_refused_unless_asked_for(info: TensorInfo, data: st.Da
         assert cut_along("f", info, dim, world) == cut_along("f", info, dim, world, "split")
 
 
+OUTSIDE, NO_NUMBER = "API_SLICE_OUT_OF_RANGE", "UNCLASSIFIED"
+
+
 @pytest.mark.parametrize(
     ("shape", "dim", "code", "text"),
     [
-        ([], 0, "API_SLICE_OUT_OF_RANGE", "a scalar has no dimension to cut"),
-        ([], -1, "API_SLICE_OUT_OF_RANGE", "a scalar has no dimension to cut"),
-        ([4, 4], 2, "API_SLICE_OUT_OF_RANGE", r"there is no dimension 2 in the shape \[4, 4\]"),
-        ([4, 4], -3, "API_SLICE_OUT_OF_RANGE", "no dimension -3"),
-        ([4, 4], True, "UNCLASSIFIED", "a dimension must be a number, not True"),
-        ([4, 4], 1.0, "UNCLASSIFIED", "a dimension must be a number, not 1.0"),
-        ([4, 4], "0", "UNCLASSIFIED", 'a dimension must be a number, not "0"'),
+        ([], 0, OUTSIDE, "a scalar has no dimension to cut"),
+        ([], -1, OUTSIDE, "a scalar has no dimension to cut"),
+        ([4, 4], 2, OUTSIDE, r"there is no dimension 2 in the shape \[4, 4\]"),
+        ([4, 4], -3, OUTSIDE, "no dimension -3"),
+        *(([4, 4], odd, NO_NUMBER, f"a dimension must be a number, not {odd}") for odd in (True, 1.0)),
+        ([4, 4], "0", NO_NUMBER, 'a dimension must be a number, not "0"'),
     ],
 )
 def test_dimensions_that_are_none(shape: list[int], dim: int, code: str, text: str) -> None:
@@ -124,23 +126,22 @@ def test_the_whole_tensor_is_everybodys() -> None:
     assert {share.shape for share in cut.shares} == {(3, 5)}
 
 
-def test_which_way_a_tensor_goes() -> None:
-    wide = info_of("U8", [4, 2 * MIN_RUN])
-    narrow = info_of("U8", [4, 2 * MIN_RUN - 2])
-    flat = info_of("U8", [1, 1, 10])
-    known = PlannedFile("f", 8, {"wide": wide, "narrow": narrow, "flat": flat})
-    ways = {
-        (name, dim, world): make_item(known, 0, name, dim, world, "refuse").way
-        for name, dim, world in [
-            ("wide", 0, 2), ("wide", 1, 2), ("narrow", 0, 2), ("narrow", 1, 2), ("flat", 2, 2),
-            ("narrow", None, 2), ("narrow", 1, 1), ("narrow", None, 1),
-        ]
-    }  # fmt: skip
-    assert ways == {
-        ("wide", 0, 2): "own", ("wide", 1, 2): "own", ("narrow", 0, 2): "own", ("narrow", 1, 2): "scatter",
-        ("flat", 2, 2): "own", ("narrow", None, 2): "broadcast", ("narrow", 1, 1): "own",
-        ("narrow", None, 1): "own",
-    }  # fmt: skip
+@pytest.mark.parametrize(
+    ("columns", "dim", "world", "way"),
+    [
+        (2 * MIN_RUN, 0, 2, "own"),
+        (2 * MIN_RUN, 1, 2, "own"),
+        (2 * MIN_RUN - 2, 0, 2, "own"),
+        (2 * MIN_RUN - 2, 1, 2, "scatter"),
+        (2 * MIN_RUN - 2, None, 2, "broadcast"),
+        (2 * MIN_RUN - 2, 1, 1, "own"),
+        (2 * MIN_RUN - 2, None, 1, "own"),
+    ],
+)
+def test_which_way_a_tensor_goes(columns: int, dim: int | None, world: int, way: str) -> None:
+    known = PlannedFile("f", 8, {"t": info_of("U8", [4, columns]), "flat": info_of("U8", [1, 1, 10])})
+    assert make_item(known, 0, "t", dim, world, "refuse").way == way
+    assert make_item(known, 0, "flat", 2, 2, "refuse").way == "own"
 
 
 @FEWER
