@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -24,11 +23,7 @@ from safetensors_reports.record.file import read_record
 from safetensors_reports.text import code
 
 from ...published_schemas import schema_error
-from ..samples import HOLE, TWICE, as_json, corpus, failing, report, run, without_run, write_finding
-
-if TYPE_CHECKING:
-    from ..conftest import Make
-
+from ..samples import HOLE, TWICE, Make, as_json, corpus, failing, report, run, without_run, write_finding
 
 TOLD_OF_OLDER = next(
     c.id for c in corpus().cases if any(a["project"] == "safetensors" and a["versions"] for a in c.affects)
@@ -110,9 +105,9 @@ def test_the_matrix_shows_the_worst_verdict_of_each_implementation() -> None:
     assert document.agreement.pairs == [PairRow([0, 1], 0, 0)]
 
 
-def test_agreement_sets_aside_who_has_few_of_the_files(make: type[Make]) -> None:
+def test_agreement_sets_aside_who_has_few_of_the_files() -> None:
     plain = [c.id for c in corpus().reading[:4]]
-    accepts = [failing(c, "pass", content=make.content("w")) for c in plain]
+    accepts = [failing(c, "pass", content=Make.content("w")) for c in plain]
     other = [*accepts[:3], failing(plain[3], "pass", outcome="reject")]
     few = failing(plain[3], "pass", outcome="reject")
     runs = [

@@ -21,8 +21,7 @@ from safetensors_reports.causes.lines import cause_lines
 from safetensors_reports.comment import markdown, summary_markdown
 from safetensors_reports.record.run import Row, RunRecord
 
-from ..conftest import Make
-from ..samples import HOLE, TWICE, corpus, failing, report, run
+from ..samples import HOLE, TWICE, Make, corpus, failing, report, run
 
 HOSTILE = [
     "\x1b[2J\x1b]0;gone\x07 \x9b31m",

@@ -13,7 +13,7 @@ from safetensors_corpus.judging.content import first_disagreement
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 
-from ..conftest import Make
+from ..samples import Make
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,17 @@ def test_splits(
 
 
 @pytest.mark.parametrize("outcome", ["unsupported", "harness-error"])
-def test_no_answer_is_no_split(make: type[Make], outcome: str) -> None:
-    found = compare([make.answers("x", c=make.content("w")), make.answers("y", c=outcome)])
+def test_no_answer_is_no_split(outcome: str) -> None:
+    found = compare([Make.answers("x", c=Make.content("w")), Make.answers("y", c=outcome)])
     assert (found.splits, found.compared, found.unanswered) == ((), 0, 1)
     assert diff_lines(found)[-1].startswith("nothing was compared")
 
 
-def test_the_last_step_counts(make: type[Make]) -> None:
-    rows = [make.result("c", step="read", outcome="reject"), make.result("c", step="open", outcome="accept")]
-    late = make.run(*rows, name="late", version="1")
-    opens = make.run(
-        make.result("c", step="open", content=make.content("w", nbytes=None, sha256=None)),
+def test_the_last_step_counts() -> None:
+    rows = [Make.result("c", step="read", outcome="reject"), Make.result("c", step="open", outcome="accept")]
+    late = Make.run(*rows, name="late", version="1")
+    opens = Make.run(
+        Make.result("c", step="open", content=Make.content("w", nbytes=None, sha256=None)),
         name="opens",
         version="1",
     )
@@ -146,29 +146,29 @@ def test_the_last_step_counts(make: type[Make]) -> None:
     assert split.vector == {"late 1": "reject", "opens 1": "accept:A"}
 
 
-def test_only_shared_cases_that_ended_are_compared(make: type[Make]) -> None:
-    rows = [make.result("b"), make.result("c", step="open", outcome="accept")]
-    cut = make.run(*rows, name="cut", footer=None)
-    found = compare([cut, make.answers("x", a="reject", b="reject", c="reject")])
+def test_only_shared_cases_that_ended_are_compared() -> None:
+    rows = [Make.result("b"), Make.result("c", step="open", outcome="accept")]
+    cut = Make.run(*rows, name="cut", footer=None)
+    found = compare([cut, Make.answers("x", a="reject", b="reject", c="reject")])
     assert [s.case for s in found.verdict_splits] == ["b"]
     assert (found.compared, found.left_out) == (1, 2)
     assert found.notes == ("truncated run: cut 0.8.0",)
 
 
-def test_runs_of_one_name_stay_apart(make: type[Make]) -> None:
-    runs = [make.answers("x", c="reject"), make.answers("x", c=None), make.answers("x", c="reject")]
+def test_runs_of_one_name_stay_apart() -> None:
+    runs = [Make.answers("x", c="reject"), Make.answers("x", c=None), Make.answers("x", c="reject")]
     runs[1].implementation["selector"] = "py:mine:Reader"
     found = compare(runs)
     assert found.labels == ("x 1", "py:mine:Reader 1", "x 1 #2")
     assert found.verdict_splits[0].dissenter == "py:mine:Reader 1"
 
 
-def test_the_text(make: type[Make]) -> None:
-    one, two = make.content("w", metadata={"k": "1"}), make.content("w", metadata={"k": "2"})
+def test_the_text() -> None:
+    one, two = Make.content("w", metadata={"k": "1"}), Make.content("w", metadata={"k": "2"})
     runs = [
-        make.answers("x", a=one, b=one, c=one, d="reject", e=one),
-        make.answers("y", a=two, b="reject", c="reject", d="reject", e=one),
-        make.answers("z", a=one, b="reject", c="reject", d="reject", e=one, f=one),
+        Make.answers("x", a=one, b=one, c=one, d="reject", e=one),
+        Make.answers("y", a=two, b="reject", c="reject", d="reject", e=one),
+        Make.answers("z", a=one, b="reject", c="reject", d="reject", e=one, f=one),
     ]
     assert diff_lines(compare(runs)) == [
         "3 runs, cases compared 5: x 1 · y 1 · z 1",
@@ -194,19 +194,19 @@ def test_the_text(make: type[Make]) -> None:
     ]
 
 
-def test_no_difference_is_said_plainly(make: type[Make]) -> None:
-    lines = diff_lines(compare([make.answers("x", c="reject"), make.answers("y", c="reject")]))
+def test_no_difference_is_said_plainly() -> None:
+    lines = diff_lines(compare([Make.answers("x", c="reject"), Make.answers("y", c="reject")]))
     assert lines[-1] == "no differences in anything that at least two runs report"
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_one_run_is_nothing_to_compare(make: type[Make], count: int) -> None:
-    found = compare([make.answers("x", c="reject")] * count)
+def test_one_run_is_nothing_to_compare(count: int) -> None:
+    found = compare([Make.answers("x", c="reject")] * count)
     assert diff_lines(found) == ["nothing to compare; a comparison needs the records of at least two runs"]
 
 
-def test_different_corpora_and_profiles_are_noted(make: type[Make]) -> None:
-    runs = [make.answers("x", c="reject"), make.answers("y", c="reject")]
+def test_different_corpora_and_profiles_are_noted() -> None:
+    runs = [Make.answers("x", c="reject"), Make.answers("y", c="reject")]
     runs[1].header["corpus"]["digest"] = "other"
     runs[1].header["profile"] = "text"
     text = "\n".join(diff_lines(compare(runs)))
@@ -214,10 +214,10 @@ def test_different_corpora_and_profiles_are_noted(make: type[Make]) -> None:
     assert "note: the runs used different profiles" in text
 
 
-def test_the_limit_bounds_every_list(make: type[Make]) -> None:
-    contents = [make.content(str(i)) for i in range(6)]
+def test_the_limit_bounds_every_list() -> None:
+    contents = [Make.content(str(i)) for i in range(6)]
     cases = {f"c{i}": [contents[(i >> k) % 2 + k] for k in range(5)] for i in range(1, 31)}
-    runs = [make.answers(f"r{k}", **{case: row[k] for case, row in cases.items()}) for k in range(5)]
+    runs = [Make.answers(f"r{k}", **{case: row[k] for case, row in cases.items()}) for k in range(5)]
     lines = diff_lines(compare(runs), limit=2)
     assert any("more outcome vectors" in line for line in lines)
     assert len(lines) < 20
@@ -238,23 +238,21 @@ rows = st.lists(outcomes | contents, min_size=4, max_size=4)
 tables = st.dictionaries(st.sampled_from(["a/1", "a/2", "a/3", "\udc00"]), rows)
 
 
-def runs_of(make: type[Make], table: dict[str, list[Any]]) -> list[Any]:
-    return [make.answers(f"r{i}\ud800", **{case: row[i] for case, row in table.items()}) for i in range(4)]
+def runs_of(table: dict[str, list[Any]]) -> list[Any]:
+    return [Make.answers(f"r{i}\ud800", **{case: row[i] for case, row in table.items()}) for i in range(4)]
 
 
 @given(table=tables, seed=st.integers(0, 100))
-def test_the_order_of_cases_does_not_matter(make: type[Make], table: dict[str, list[Any]], seed: int) -> None:
-    runs, mixed = runs_of(make, table), runs_of(make, table)
+def test_the_order_of_cases_does_not_matter(table: dict[str, list[Any]], seed: int) -> None:
+    runs, mixed = runs_of(table), runs_of(table)
     for run in mixed:
         random.Random(seed).shuffle(run.results)
     assert compare(runs) == compare(mixed)
 
 
 @given(table=tables, order=st.permutations(range(4)))
-def test_the_order_of_runs_does_not_matter(
-    make: type[Make], table: dict[str, list[Any]], order: list[int]
-) -> None:
-    runs = runs_of(make, table)
+def test_the_order_of_runs_does_not_matter(table: dict[str, list[Any]], order: list[int]) -> None:
+    runs = runs_of(table)
     found, mixed = compare(runs), compare([runs[i] for i in order])
     for kind in ("content_splits", "verdict_splits"):
         assert [s.case for s in getattr(found, kind)] == [s.case for s in getattr(mixed, kind)]
@@ -264,8 +262,8 @@ def test_the_order_of_runs_does_not_matter(
 
 
 @given(table=tables)
-def test_what_a_comparison_promises(make: type[Make], table: dict[str, list[Any]]) -> None:
-    found = compare(runs_of(make, table))
+def test_what_a_comparison_promises(table: dict[str, list[Any]]) -> None:
+    found = compare(runs_of(table))
     both = {s.case for s in found.content_splits} & {s.case for s in found.verdict_splits}
     assert not both
     for split in found.content_splits:

@@ -13,8 +13,7 @@ from safetensors_reports.history.trend import CaseInfo, VersionRun, trend
 from safetensors_reports.page.publish import MAX_LOST, history
 from safetensors_reports.record.run import Row, RunRecord
 
-from ..conftest import Make
-from ..samples import HOLE, TWICE, corpus, failing, run
+from ..samples import HOLE, TWICE, Make, corpus, failing, run
 
 BASIC = next(c for c in corpus().cases if c.smoke and not c.heavy and c.expect and c.expect.content)
 MISSING = {"outcome": "reject", "exception": "AttributeError", "message": "'f' object has no attribute 'get'"}
