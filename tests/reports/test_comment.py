@@ -52,23 +52,20 @@ def test_what_does_not_fit_is_counted() -> None:
     assert f"… and {100 - shown} more: wrong-accept {60 - shown}, wrong-accept (expected) 40\n" in text
 
 
-def test_an_inconsistent_choice_is_a_failure() -> None:
+def test_an_inconsistent_choice_is_a_failure_and_those_of_several_runs_are_gathered() -> None:
     row = {"choice": "blank", "verdict": "choice-inconsistent", "detail": "accepts one, refuses one"}
     text = markdown([Make.run(Make.result("a/b", "choice:accept"), choices=[row])])
     assert failing_rows(text)[0][:2] == ["**choice-inconsistent**", "`blank`"]
     assert "- `blank`: **inconsistent**" in text
     assert "choice-inconsistent |" in text
-
-
-def test_choices_of_several_runs_are_gathered() -> None:
-    def run(name: str, verdict: str) -> Any:
-        return Make.run(name=name, version="1", choices=[{"choice": "blank", "verdict": verdict}])
-
-    text = markdown([run("x", "choice:accept"), run("y", "choice:reject|ignore"), run("z", "pass")])
+    verdicts = {"x": "choice:accept", "y": "choice:reject|ignore", "z": "pass"}
+    runs = [
+        Make.run(name=name, version="1", choices=[{"choice": "blank", "verdict": verdict}])
+        for name, verdict in verdicts.items()
+    ]
     line = "- `blank`: `accept` (`x 1`); `reject` or `ignore` (`y 1`); as the profile requires (`z 1`)"
-    assert line in text.splitlines()
-    alone = markdown([run("x", "choice:accept")])
-    assert "- `blank`: `accept`" in alone.splitlines()
+    assert line in markdown(runs).splitlines()
+    assert "- `blank`: `accept`" in markdown(runs[:1]).splitlines()
 
 
 def test_disagreements_of_several_runs() -> None:
@@ -144,47 +141,34 @@ kinds = st.sampled_from([v if v != "choice" else "choice:a|b`" for v in VERDICTS
 outcomes = st.sampled_from(["accept", "reject", "crash", "unsupported", "harness-error"])
 
 
-@st.composite
-def specs(draw: st.DrawFn) -> list[dict[str, Any]]:
-    one = st.fixed_dictionaries(
-        {
-            "name": texts,
-            "rows": st.lists(st.tuples(kinds, outcomes, st.booleans()), max_size=90),
-            "detail": texts,
-            "case": texts,
-            "choices": st.lists(st.tuples(texts, kinds), max_size=9),
-            "problems": st.lists(texts, max_size=9),
-            "ends": st.booleans(),
-        }
-    )
-    few = draw(st.lists(one, max_size=4))
-    return few * draw(st.sampled_from([1, 1, 5]))
+runs_of_all_sorts = st.lists(
+    st.tuples(
+        texts,
+        st.lists(st.tuples(kinds, outcomes, st.booleans()), max_size=90),
+        texts,
+        texts,
+        st.lists(st.tuples(texts, kinds), max_size=9),
+        st.lists(texts, max_size=9),
+        st.sampled_from([None, ...]),
+    ),
+    max_size=4,
+)
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
-@given(runs=specs())
-def test_the_comment_is_bounded_and_printable_whatever_the_records_hold(runs: list[dict[str, Any]]) -> None:
-    records = [
-        Make.run(
-            *(
-                Make.result(
-                    f"{run['case']}{i}",
-                    verdict,
-                    outcome=outcome,
-                    expected_failure=known,
-                    detail=run["detail"],
-                    content=Make.content(f"{k}"),
-                )
-                for i, (verdict, outcome, known) in enumerate(run["rows"])
-            ),
-            name=run["name"],
-            choices=[{"choice": name, "verdict": verdict} for name, verdict in run["choices"]],
-            problems=run["problems"],
-            cases=100,
-            footer=None if run["ends"] else ...,
+@given(few=runs_of_all_sorts, times=st.sampled_from([1, 1, 5]))
+def test_the_comment_is_bounded_and_printable_whatever_the_records_hold(few: list[Any], times: int) -> None:
+    records = []
+    for k, (name, rows, detail, case, choices, problems, footer) in enumerate(few * times):
+        results = [
+            Make.result(f"{case}{i}", verdict, outcome=outcome, expected_failure=known, detail=detail,
+                content=Make.content(f"{k}"))
+            for i, (verdict, outcome, known) in enumerate(rows)
+        ]  # fmt: skip
+        said = [{"choice": choice, "verdict": verdict} for choice, verdict in choices]
+        records.append(
+            Make.run(*results, name=name, choices=said, problems=problems, cases=100, footer=footer)
         )
-        for k, run in enumerate(runs)
-    ]
     text = markdown(records)
     lines = text.splitlines()
     assert len(lines) <= MAX_LINES == 60
