@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 
 FULL_CONTENT = {
     "tensors": [
-        {
-            "name": "w\ud800\u202e",
-            "dtype": "F32",
-            "shape": [2, 0],
-            "nbytes": 0,
-            "sha256": None,
-            "unsupported": "no F4",
-        },
+        Make.content("w\ud800\u202e", sha256=None, unsupported="no F4")["tensors"][0],
         {"name": ""},
     ],
     "metadata": {"k": "\udfff"},
@@ -90,23 +83,15 @@ def test_schema_and_vocabulary_are_the_same() -> None:
     assert not any(verdict.is_valid(v) for v in bad)
 
 
-def test_each_line_is_on_disk_before_the_next(tmp_path: Path) -> None:
+def test_each_line_is_on_disk_before_the_next_and_numbers_that_json_lacks_are_null(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with RecordWriter(path) as writer:
         writer.write("header", Make.header())
         assert path.read_bytes().count(b"\n") == 1
-        writer.write("result", Make.result("a/b"))
-        assert read_record(path).truncated
-        assert read_record(path).cases == 1
-
-
-def test_numbers_that_json_lacks_become_null(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    with RecordWriter(path) as writer:
-        writer.write("header", Make.header())
         writer.write("result", Make.result("a/b", cpu_ms=float("nan"), wall_ms=float("inf")))
-    row = read_record(path).results[0]
-    assert (row["cpu_ms"], row["wall_ms"]) == (None, None)
+        record = read_record(path)
+    assert (record.truncated, record.cases) == (True, 1)
+    assert [record.results[0][name] for name in ("cpu_ms", "wall_ms")] == [None, None]
 
 
 def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Path) -> None:
@@ -216,14 +201,9 @@ def test_a_bad_line_is_named_and_left_out(tmp_path: Path, text: str, line: int, 
 )
 def test_a_wrong_typed_field_costs_its_line_only(tmp_path: Path, field: str, value: object) -> None:
     path = tmp_path / "run.jsonl"
-    bad = (
-        Make.result("a/b", "wrong-accept", **{field: value})
-        if field != "verdict"
-        else Make.result("a/b", str(value))
-    )
-    rows = [
-        Make.header(cases=2), Make.result("a/a"), Make.result("a/b", step="open"), bad, Make.result("a/c")
-    ]  # fmt: skip
+    opened = Make.result("a/b", step="open")
+    bad = Make.result("a/b", "wrong-accept") | {field: value}
+    rows = [Make.header(cases=2), Make.result("a/a"), opened, bad, Make.result("a/c")]
     path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
     record = read_record(path)
     assert record.left_out == 1
@@ -233,18 +213,15 @@ def test_a_wrong_typed_field_costs_its_line_only(tmp_path: Path, field: str, val
     assert record.case_verdicts == {"a/a": "pass", "a/c": "pass"}
 
 
-def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour(
+def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour_and_many_are_counted(
     tmp_path: Path,
 ) -> None:
-    rows = [Make.result(case, verdict) for case, verdict in
-            (("a/a", "pass"), ("a/b", "pass"), ("a/c", "wrong-accept"), ("a/d", "pass"))]  # fmt: skip
-    lines = [json.dumps(row) for row in (Make.header(), *rows)]
+    verdicts = {"a/a": "pass", "a/b": "pass", "a/c": "wrong-accept", "a/d": "pass"}
+    rows = [Make.header(), *(Make.result(case, verdict) for case, verdict in verdicts.items())]
+    lines = [json.dumps(row) for row in rows]
     (tmp_path / "run.jsonl").write_text("\n".join([*lines[:3], "{", *lines[3:]]) + "\n")
     record = read_record(tmp_path / "run.jsonl")
-    assert record.case_verdicts == {"a/a": "pass", "a/c": "wrong-accept", "a/d": "pass"}
-
-
-def test_of_many_bad_lines_some_are_named_and_all_counted(tmp_path: Path) -> None:
+    assert record.case_verdicts == {case: v for case, v in verdicts.items() if case != "a/b"}
     path = _written(tmp_path / "run.jsonl", "HEADER\n" + "{\n" * 1000 + "RESULT\nFOOTER\n")
     record = read_record(path)
     assert (record.left_out, len(record.results), record.truncated) == (1000, 1, False)
@@ -271,10 +248,9 @@ def test_any_change_of_one_line_keeps_the_others(tmp_path_factory: Any, data: st
         row[data.draw(st.sampled_from([*row, "new"]))] = data.draw(VALUES)
         changed = json.dumps(row).encode()
     else:
-        start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(lines[number]))] * 2)))
-        changed = (
-            lines[number][:start] + data.draw(st.binary(max_size=6)).replace(b"\n", b"") + lines[number][end:]
-        )
+        line = lines[number]
+        start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(line))] * 2)))
+        changed = line[:start] + data.draw(st.binary(max_size=6)).replace(b"\n", b"") + line[end:]
     others = [json.loads(line) for i, line in enumerate(lines) if i not in (0, number)]
     path.write_bytes(b"\n".join([*lines[:number], changed, *lines[number + 1 :]]) + b"\n")
     record = read_record(path)
