@@ -16,48 +16,45 @@ from safetensors_reports.differences.report import diff_lines
 from ..samples import Make
 
 
+def w(**fields: Any) -> dict[str, Any]:
+    return {"name": "w", **fields}
+
+
+def tensors(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"tensors": list(rows)}
+
+
+F32, F16 = w(dtype="F32"), w(dtype="F16")
+W, V = Make.content("w"), Make.content("v")
+
+
 @pytest.mark.parametrize(
     ("a", "b", "text"),
     [
-        ({}, {"tensors": [{"name": "w"}]}, None),
-        ({"tensors": [{"name": "w"}]}, {"tensors": [{"name": "w", "dtype": "F32"}]}, None),
-        ({"tensors": None}, {"tensors": []}, None),
-        ({"tensors": [{"name": "a"}]}, {"tensors": []}, 'tensor "a" is missing'),
+        ({}, tensors(w()), None),
+        (tensors(w()), tensors(w(dtype="F32")), None),
+        ({"tensors": None}, tensors(), None),
+        (tensors(w(name="a")), tensors(), 'tensor "a" is missing'),
         (
-            {"tensors": []},
-            {"tensors": [{"name": "\u202e"}]},
+            tensors(),
+            tensors(w(name="\u202e")),
             'tensor "\\u202e" is reported, but the file has none of that name',
         ),
+        (tensors(w(shape=[2, 3])), tensors(w(shape=[3, 2])), 'tensor "w": shape [3, 2] instead of [2, 3]'),
         (
-            {"tensors": [{"name": "w", "shape": [2, 3]}]},
-            {"tensors": [{"name": "w", "shape": [3, 2]}]},
-            'tensor "w": shape [3, 2] instead of [2, 3]',
-        ),
-        (
-            {"tensors": [{"name": "w", "dtype": "F32", "sha256": "a"}]},
-            {"tensors": [{"name": "w", "sha256": "b"}]},
+            tensors(w(dtype="F32", sha256="a")),
+            tensors(w(sha256="b")),
             'tensor "w": other bytes than the file contains (sha256 b…, not a…)',
         ),
         ({"metadata": None}, {"metadata": {}}, None),
-        ({"metadata": {"k": "1"}}, {"tensors": []}, None),
+        ({"metadata": {"k": "1"}}, tensors(), None),
         ({"metadata": {"k": 1}}, {"metadata": {"k": "1"}}, "metadata \"k\" is '1' instead of 1"),
         ({"metadata": {"k": "1"}}, {"metadata": {"k": "2"}}, 'metadata "k" is \'2\' instead of "1"'),
         ({"metadata": {"k": "1"}}, {"metadata": None}, 'metadata key "k" is missing'),
-        (  # a name reported twice: order does not matter, a row of its own does
-            {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
-            {"tensors": [{"name": "w", "dtype": "F16"}, {"name": "w", "dtype": "F32"}]},
-            None,
-        ),
-        (
-            {"tensors": [{"name": "w", "dtype": "F32"}]},
-            {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
-            'tensor "w" is reported twice',
-        ),
-        (
-            {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
-            {"tensors": [{"name": "w", "dtype": "F32"}]},
-            'tensor "w": dtype F32 instead of F16',
-        ),
+        # A name reported twice: order does not matter, a row of its own does.
+        (tensors(F32, F16), tensors(F16, F32), None),
+        (tensors(F32), tensors(F32, F16), 'tensor "w" is reported twice'),
+        (tensors(F32, F16), tensors(F32), 'tensor "w": dtype F32 instead of F16'),
     ],
 )
 def test_disagreement(a: Any, b: Any, text: str | None) -> None:
@@ -66,24 +63,20 @@ def test_disagreement(a: Any, b: Any, text: str | None) -> None:
     assert (first_disagreement(b, a) is None) is (text is None)
 
 
-def accepting(*names: str) -> dict[str, Any]:
-    return Make.content(*names)
-
-
 @pytest.mark.parametrize(
     ("answers", "vector", "kind", "dissenter", "pairs"),
     [
         (
-            {"x": accepting("w"), "y": Make.content("w", sha256="bb"), "z": accepting("w")},
+            {"x": W, "y": Make.content("w", sha256="bb"), "z": W},
             ["accept:A", "accept:B", "accept:A"],
             "content",
             "y 1",
             {"xy": (1, 0), "xz": (0, 0), "yz": (1, 0)},
         ),
-        ({"x": accepting("w"), "y": "crash"}, ["accept:A", "crash"], "verdict", None, {"xy": (0, 1)}),
+        ({"x": W, "y": "crash"}, ["accept:A", "crash"], "verdict", None, {"xy": (0, 1)}),
         # A case that splits both ways is a content split only.
         (
-            {"x": accepting("w"), "y": accepting("v"), "z": "reject"},
+            {"x": W, "y": V, "z": "reject"},
             ["accept:A", "accept:B", "reject"],
             "content",
             None,
@@ -91,13 +84,7 @@ def accepting(*names: str) -> dict[str, Any]:
         ),
         # Unsupported is in the vector but has no vote, and a lost answer is not.
         (
-            {
-                "x": accepting("w"),
-                "y": "unsupported",
-                "z": "reject",
-                "v": accepting("w"),
-                "h": "harness-error",
-            },
+            {"x": W, "y": "unsupported", "z": "reject", "v": W, "h": "harness-error"},
             ["accept:A", "unsupported", "reject", "accept:A"],
             "verdict",
             "z 1",
@@ -105,7 +92,7 @@ def accepting(*names: str) -> dict[str, Any]:
         ),
         # A reader that tells too little joins no side.
         (
-            {"s": None, "x": accepting("w"), "y": accepting("v")},
+            {"s": None, "x": W, "y": V},
             ["accept:?", "accept:A", "accept:B"],
             "content",
             None,
@@ -125,13 +112,6 @@ def test_splits(
     if dissenter == "y 1":
         text = 'tensor "w": other bytes than the file contains (sha256 bb…, not aa…) (as x 1 reads it)'
         assert (split.difference, split.between) == (f"y 1: {text}", ("x 1", "y 1"))
-
-
-@pytest.mark.parametrize("outcome", ["unsupported", "harness-error"])
-def test_no_answer_is_no_split(outcome: str) -> None:
-    found = compare([Make.answers("x", c=Make.content("w")), Make.answers("y", c=outcome)])
-    assert (found.splits, found.compared, found.unanswered) == ((), 0, 1)
-    assert diff_lines(found)[-1].startswith("nothing was compared")
 
 
 def test_the_last_step_counts() -> None:
@@ -194,19 +174,18 @@ def test_the_text() -> None:
     ]
 
 
-def test_no_difference_is_said_plainly() -> None:
-    lines = diff_lines(compare([Make.answers("x", c="reject"), Make.answers("y", c="reject")]))
-    assert lines[-1] == "no differences in anything that at least two runs report"
+@pytest.mark.parametrize("outcome", ["unsupported", "harness-error"])
+def test_no_answer_is_no_split(outcome: str) -> None:
+    found = compare([Make.answers("x", c=W), Make.answers("y", c=outcome)])
+    assert (found.splits, found.compared, found.unanswered) == ((), 0, 1)
+    assert diff_lines(found)[-1].startswith("nothing was compared")
 
 
-@pytest.mark.parametrize("count", [0, 1])
-def test_one_run_is_nothing_to_compare(count: int) -> None:
-    found = compare([Make.answers("x", c="reject")] * count)
-    assert diff_lines(found) == ["nothing to compare; a comparison needs the records of at least two runs"]
-
-
-def test_different_corpora_and_profiles_are_noted() -> None:
+def test_the_text_says_plainly_what_was_not_or_not_well_compared() -> None:
     runs = [Make.answers("x", c="reject"), Make.answers("y", c="reject")]
+    alone = ["nothing to compare; a comparison needs the records of at least two runs"]
+    assert diff_lines(compare([])) == diff_lines(compare(runs[:1])) == alone
+    assert diff_lines(compare(runs))[-1] == "no differences in anything that at least two runs report"
     runs[1].header["corpus"]["digest"] = "other"
     runs[1].header["profile"] = "text"
     text = "\n".join(diff_lines(compare(runs)))
@@ -225,12 +204,12 @@ def test_the_limit_bounds_every_list() -> None:
 
 texts = st.text(st.characters(exclude_categories=()), max_size=6)
 names = st.sampled_from(["a", "b", "\ud800", "\n"])
-tensors = st.fixed_dictionaries(
+rows_of_tensors = st.fixed_dictionaries(
     {"name": names},
     optional={"dtype": st.sampled_from(["F32", None]), "shape": st.sampled_from([[1], [2]]), "sha256": texts},
 )
 contents = st.none() | st.fixed_dictionaries(
-    {"tensors": st.none() | st.lists(tensors, max_size=3)},
+    {"tensors": st.none() | st.lists(rows_of_tensors, max_size=3)},
     optional={"metadata": st.none() | st.dictionaries(names, texts, max_size=2)},
 )
 outcomes = st.sampled_from(["reject", "unsupported", "crash", "hang", "exhausted", "harness-error"])
@@ -242,23 +221,19 @@ def runs_of(table: dict[str, list[Any]]) -> list[Any]:
     return [Make.answers(f"r{i}\ud800", **{case: row[i] for case, row in table.items()}) for i in range(4)]
 
 
-@given(table=tables, seed=st.integers(0, 100))
-def test_the_order_of_cases_does_not_matter(table: dict[str, list[Any]], seed: int) -> None:
-    runs, mixed = runs_of(table), runs_of(table)
-    for run in mixed:
+@given(table=tables, order=st.permutations(range(4)), seed=st.integers(0, 100))
+def test_the_order_of_cases_and_runs_does_not_matter(
+    table: dict[str, list[Any]], order: list[int], seed: int
+) -> None:
+    runs, shuffled = runs_of(table), runs_of(table)
+    for run in shuffled:
         random.Random(seed).shuffle(run.results)
-    assert compare(runs) == compare(mixed)
-
-
-@given(table=tables, order=st.permutations(range(4)))
-def test_the_order_of_runs_does_not_matter(table: dict[str, list[Any]], order: list[int]) -> None:
-    runs = runs_of(table)
     found, mixed = compare(runs), compare([runs[i] for i in order])
+    assert found == compare(shuffled)
     for kind in ("content_splits", "verdict_splits"):
         assert [s.case for s in getattr(found, kind)] == [s.case for s in getattr(mixed, kind)]
-    assert {frozenset(p): n for p, n in found.pairs.items()} == {
-        frozenset(p): n for p, n in mixed.pairs.items()
-    }
+    pairs = [{frozenset(pair): n for pair, n in one.pairs.items()} for one in (found, mixed)]
+    assert pairs[0] == pairs[1]
 
 
 @given(table=tables)
@@ -283,8 +258,5 @@ def test_what_a_comparison_promises(table: dict[str, list[Any]]) -> None:
     sizes = [len(cluster.cases) for cluster in found.clusters]
     assert sizes == sorted(sizes, reverse=True)
     assert all(line.isprintable() and isinstance(line.encode(), bytes) for line in diff_lines(found))
-
-
-@given(content=contents)
-def test_a_content_agrees_with_itself(content: Any) -> None:
-    assert first_disagreement(content or {}, content or {}) is None
+    for content in (answer for row in table.values() for answer in row if isinstance(answer, dict)):
+        assert first_disagreement(content, content) is None

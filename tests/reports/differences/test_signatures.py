@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ from ..samples import Make
 
 HOLE = InputInfo("OFF_HOLE", "", "a hole")
 SPACE = InputInfo("HDR_LEADING", "leading-whitespace", "a space")
+W, V = Make.content("w"), Make.content("v")
 
 
 def found_in(about: Mapping[str, InputInfo], **answers: Mapping[str, Any]) -> Differences:
@@ -69,13 +71,12 @@ def test_a_signature_is_one_for_all_orders_and_letters(tokens: list[str], random
 
 
 def test_sorts() -> None:
-    w, v = Make.content("w"), Make.content("v")
     rows = {
-        "content": (HOLE, w, v, "content"),
-        "verdict": (HOLE, w, "reject", "verdict"),
-        "choice": (SPACE, w, "reject", "choice"),
-        "choice-content": (SPACE, w, v, "content"),
-        "choice-crash": (SPACE, w, "crash", "verdict"),
+        "content": (HOLE, W, V, "content"),
+        "verdict": (HOLE, W, "reject", "verdict"),
+        "choice": (SPACE, W, "reject", "choice"),
+        "choice-content": (SPACE, W, V, "content"),
+        "choice-crash": (SPACE, W, "crash", "verdict"),
         "unsafe": (None, "hang", "reject", "unsafe"),
     }
     about = {name: row[0] for name, row in rows.items() if row[0] is not None}
@@ -89,7 +90,7 @@ def test_sorts() -> None:
 
 
 def test_who_was_not_asked_has_no_vote() -> None:
-    found = found_in({"c": HOLE}, x={"c": Make.content("w")}, y={"c": "not-asked"}, z={"c": "reject"})
+    found = found_in({"c": HOLE}, x={"c": W}, y={"c": "not-asked"}, z={"c": "reject"})
     (one,) = found.found
     assert one.vector == {"x 1": "accept:A", "z 1": "reject"}
     assert one.signature == "OFF_HOLE: accept x; reject z"
@@ -97,28 +98,32 @@ def test_who_was_not_asked_has_no_vote() -> None:
 
 
 def test_clusters_hold_no_choices_and_content_comes_first() -> None:
-    w, v = Make.content("w"), Make.content("v")
     about = {"a": HOLE, "b": HOLE, "c": HOLE, "d": SPACE}
-    first = {"a": w, "b": w, "c": w, "d": w}
-    found = found_in(about, x=first, y={"a": "reject", "b": "reject", "c": v, "d": "reject"})
+    found = found_in(about, x=dict.fromkeys(about, W), y=dict.fromkeys("abd", "reject") | {"c": V})
     assert [(c.kind, c.cases) for c in found.clusters()] == [("content", ("c",)), ("verdict", ("a", "b"))]
 
 
 def test_exit_status() -> None:
-    found = found_in({"c": HOLE}, x={"c": Make.content("w")}, y={"c": "reject"})
+    found = found_in({"c": HOLE}, x={"c": W}, y={"c": "reject"})
     (signature,) = found.signatures()
     assert report_of(found).exit_status == 1
     assert report_of(found, standing={signature.text: TriageState("known", "r")}).exit_status == 0
     assert report_of(found, standing={signature.text: TriageState("expired", "r")}).exit_status == 1
     assert report_of(found, problems=("no",)).exit_status == 2
-    agreed = found_in({}, x={"c": Make.content("w")}, y={"c": Make.content("w")})
-    assert report_of(agreed).exit_status == 0
+    # The skeleton of an entry holds the signature as it will be matched.
+    block = diff_markdown(report_of(found)).split("```toml\n")[1].split("```")[0]
+    (entry,) = tomllib.loads(block.replace("review_by = ", "review_by = 2027-01-01"))["known"]
+    assert entry["signature"] == signature.text
+    agreed = report_of(found_in({}, x={"c": W}, y={"c": W}))
+    assert (agreed.exit_status, "no disagreement" in "\n".join(diff_text(agreed))) == (0, True)
+    silent = report_of(found_in({}, x={"c": "unsupported"}, y={"c": W}))
+    assert "nothing was compared" in "\n".join(diff_text(silent))
 
 
 def test_the_document_obeys_its_schema_even_for_hostile_names() -> None:
     bad = "\ud800|`</script>\u202e\x1b[31m"
     about = {bad: InputInfo("OFF_HOLE", "", bad)}
-    found = found_in(about, x={bad: Make.content(bad)}, y={bad: Make.content("v")})
+    found = found_in(about, x={bad: Make.content(bad)}, y={bad: V})
     answers = {bad: {"x 1": {"outcome": "accept", "digest": "0", "count": 0, "tensors": []}}}
     report = report_of(found, answers=answers, listed=(bad,), notes=(bad,), problems=(bad,), unmatched=(bad,))
     assert schema_error("diff", json.loads(json.dumps(to_builtins(document(report))))) is None
@@ -128,15 +133,6 @@ def test_the_document_obeys_its_schema_even_for_hostile_names() -> None:
         assert "\u202e" not in text
     assert "`</script>" not in diff_markdown(report).replace("\\u0060", "")
     assert schema("diff")["properties"]["diff"]["enum"] == [1]
-
-
-def test_a_skeleton_holds_the_signature_as_it_will_be_matched() -> None:
-    import tomllib
-
-    found = found_in({"c": HOLE}, x={"c": Make.content("w")}, y={"c": "reject"})
-    block = diff_markdown(report_of(found)).split("```toml\n")[1].split("```")[0]
-    (entry,) = tomllib.loads(block.replace("review_by = ", "review_by = 2027-01-01"))["known"]
-    assert entry["signature"] == found.signatures()[0].text
 
 
 @pytest.mark.parametrize(
@@ -155,19 +151,11 @@ def test_in_words(answer: dict[str, Any], text: str) -> None:
     assert in_words(answer) == text
 
 
-def test_nothing_compared() -> None:
-    found = found_in({}, x={"c": "unsupported"}, y={"c": Make.content("w")})
-    assert "nothing was compared" in "\n".join(diff_text(report_of(found)))
-    assert "no disagreement" in "\n".join(
-        diff_text(report_of(found_in({}, x={"c": "reject"}, y={"c": "reject"})))
-    )
-
-
 def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command() -> None:
     found = found_in(
         {"a": HOLE, "bb": HOLE, "c": InputInfo("DAT-01"), "d": InputInfo("OFF_HOLE+OFF_TRAILING")},
-        x={"a": Make.content("w"), "bb": Make.content("w"), "c": Make.content("w"), "d": "reject"},
-        y={"a": "reject", "bb": "reject", "c": Make.content("w", dtype="F16"), "d": Make.content("w")},
+        x=dict.fromkeys(("a", "bb", "c"), W) | {"d": "reject"},
+        y={"a": "reject", "bb": "reject", "c": Make.content("w", dtype="F16"), "d": W},
     )
     report = report_of(found)
     lines = diff_text(report)
@@ -202,8 +190,7 @@ def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command()
 def test_the_command_to_copy_names_two_that_disagree_and_have_a_vote(
     name: str, source: str, command: str
 ) -> None:
-    accept = Make.content("w")
-    answers = {"w": "unsupported", "x": accept, "y": accept, "z": "reject"}
+    answers = {"w": "unsupported", "x": W, "y": W, "z": "reject"}
     found = found_in({name: HOLE}, **{reader: {name: answer} for reader, answer in answers.items()})
     report = dataclasses.replace(report_of(found), source=source)
     assert f"        {command}" in diff_text(report)

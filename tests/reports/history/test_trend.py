@@ -11,6 +11,7 @@ from safetensors_reports.history.trend import (
     TURNS,
     CaseInfo,
     KnownBug,
+    TrendDocument,
     Turn,
     VersionRun,
     trend,
@@ -101,14 +102,22 @@ def test_versions_that_were_not_run_are_passed_over() -> None:
     assert "cannot be had" in trend_markdown(result)
 
 
-def test_the_table_shows_the_kinds_that_occur_worst_first() -> None:
-    runs = [
-        VersionRun("1", Make.run(Make.result("a"), Make.result("b", "wrong-accept"))),
-        VersionRun("2", Make.run(Make.result("a", "choice:x"), Make.result("b", "unsafe"))),
-    ]
-    result = trend("lib", "s", "c", runs, {})
+def test_the_table_shows_the_kinds_that_occur_worst_first_and_long_lists_are_cut() -> None:
+    def made(before: dict[str, str], after: dict[str, str], notes: dict[str, CaseInfo]) -> TrendDocument:
+        rows = ([Make.result(*item) for item in answers.items()] for answers in (before, after))
+        runs = [VersionRun(str(n), Make.run(*results)) for n, results in enumerate(rows, 1)]
+        return trend("lib", "s", "c", runs, notes)
+
+    result = made({"a": "pass", "b": "wrong-accept"}, {"a": "choice:x", "b": "unsafe"}, {})
     assert result.kinds == ["unsafe", "wrong-accept", "choice", "pass"]
     assert "| `1` | 2 | 0 | 1 | 0 | 1 |" in trend_markdown(result)
+    ids = [f"c{i:03}" for i in range(60)]
+    before, after = dict.fromkeys(ids, "unsafe"), dict.fromkeys(ids, "pass")
+    same = made(before, after, {i: CaseInfo(i, ("OFF-07",)) for i in ids})
+    assert "… 55 more" in "\n".join(trend_text(same))
+    apart = made(before, after, {i: CaseInfo(i, (f"X-{i}",)) for i in ids})
+    assert "more rules, 50 cases" in "\n".join(trend_text(apart))
+    assert len(trend_markdown(apart).splitlines()) < 120
 
 
 def test_the_document_obeys_its_schema() -> None:
@@ -122,16 +131,3 @@ def test_the_document_obeys_its_schema() -> None:
     assert set(schema("trend")["$defs"]["changeRow"]["properties"]["turn"]["enum"]) == set(TURNS)
     trend_markdown(result).encode()
     "\n".join(trend_text(result)).encode()
-
-
-def test_long_lists_are_cut_and_say_so() -> None:
-    ids = [f"c{i:03}" for i in range(60)]
-    runs = [
-        VersionRun("1", Make.run(*(Make.result(i, "unsafe") for i in ids))),
-        VersionRun("2", Make.run(*(Make.result(i) for i in ids))),
-    ]
-    same = trend("lib", "s", "c", runs, {i: CaseInfo(i, ("OFF-07",)) for i in ids})
-    assert "… 55 more" in "\n".join(trend_text(same))
-    apart = trend("lib", "s", "c", runs, {i: CaseInfo(i, (f"X-{i}",)) for i in ids})
-    assert "more rules, 50 cases" in "\n".join(trend_text(apart))
-    assert len(trend_markdown(apart).splitlines()) < 120
