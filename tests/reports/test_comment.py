@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -13,8 +13,7 @@ from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.comment import MAX_LINES, markdown
 from safetensors_reports.text import code, visible
 
-if TYPE_CHECKING:
-    from .conftest import Make
+from .samples import Make
 
 CELL = re.compile(r"(?<!\\)\|")
 
@@ -25,12 +24,12 @@ def failing_rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()]
 
 
-def test_counts_and_failing_cases(make: type[Make]) -> None:
-    record = make.run(
-        make.result("a/fine"),
-        make.result("a/refused", "wrong-reject", detail="refused"),
-        make.result("a/known", "unsafe", detail="crashed", expected_failure=True),
-        make.result("a/taken", "wrong-accept", detail="accepted 2 tensors"),
+def test_counts_and_failing_cases() -> None:
+    record = Make.run(
+        Make.result("a/fine"),
+        Make.result("a/refused", "wrong-reject", detail="refused"),
+        Make.result("a/known", "unsafe", detail="crashed", expected_failure=True),
+        Make.result("a/taken", "wrong-accept", detail="accepted 2 tensors"),
     )
     text = markdown([record])
     assert text.startswith(
@@ -45,40 +44,37 @@ def test_counts_and_failing_cases(make: type[Make]) -> None:
     ]
 
 
-def test_what_does_not_fit_is_counted(make: type[Make]) -> None:
-    rows = [make.result(f"a/{i:03}", "wrong-accept", expected_failure=i >= 60) for i in range(100)]
-    text = markdown([make.run(*rows)])
+def test_what_does_not_fit_is_counted() -> None:
+    rows = [Make.result(f"a/{i:03}", "wrong-accept", expected_failure=i >= 60) for i in range(100)]
+    text = markdown([Make.run(*rows)])
     shown = len(failing_rows(text))
     assert 30 < shown < 60
     assert f"… and {100 - shown} more: wrong-accept {60 - shown}, wrong-accept (expected) 40\n" in text
 
 
-def test_an_inconsistent_choice_is_a_failure(make: type[Make]) -> None:
+def test_an_inconsistent_choice_is_a_failure_and_those_of_several_runs_are_gathered() -> None:
     row = {"choice": "blank", "verdict": "choice-inconsistent", "detail": "accepts one, refuses one"}
-    text = markdown([make.run(make.result("a/b", "choice:accept"), choices=[row])])
+    text = markdown([Make.run(Make.result("a/b", "choice:accept"), choices=[row])])
     assert failing_rows(text)[0][:2] == ["**choice-inconsistent**", "`blank`"]
     assert "- `blank`: **inconsistent**" in text
     assert "choice-inconsistent |" in text
-
-
-def test_choices_of_several_runs_are_gathered(make: type[Make]) -> None:
-    def run(name: str, verdict: str) -> Any:
-        return make.run(name=name, version="1", choices=[{"choice": "blank", "verdict": verdict}])
-
-    text = markdown([run("x", "choice:accept"), run("y", "choice:reject|ignore"), run("z", "pass")])
+    verdicts = {"x": "choice:accept", "y": "choice:reject|ignore", "z": "pass"}
+    runs = [
+        Make.run(name=name, version="1", choices=[{"choice": "blank", "verdict": verdict}])
+        for name, verdict in verdicts.items()
+    ]
     line = "- `blank`: `accept` (`x 1`); `reject` or `ignore` (`y 1`); as the profile requires (`z 1`)"
-    assert line in text.splitlines()
-    alone = markdown([run("x", "choice:accept")])
-    assert "- `blank`: `accept`" in alone.splitlines()
+    assert line in markdown(runs).splitlines()
+    assert "- `blank`: `accept`" in markdown(runs[:1]).splitlines()
 
 
-def test_disagreements_of_several_runs(make: type[Make]) -> None:
-    one, two = make.content("w"), make.content("w", dtype="F16")
+def test_disagreements_of_several_runs() -> None:
+    one, two = Make.content("w"), Make.content("w", dtype="F16")
     text = markdown(
         [
-            make.answers("x", c=one, d=one),
-            make.answers("y", c=two, d="reject"),
-            make.answers("z", c=one, d="reject", e=one),
+            Make.answers("x", c=one, d=one),
+            Make.answers("y", c=two, d="reject"),
+            Make.answers("z", c=one, d="reject", e=one),
         ]
     )
     assert "**Cases compared: 2 · content splits 1 · verdict splits 1**" in text
@@ -90,27 +86,27 @@ def test_disagreements_of_several_runs(make: type[Make]) -> None:
     assert "Alone against all others: " in text
     assert "`y 1` (content 1, verdict 0)" in text
     assert "Note: cases left out because not all runs contain them: 1." in text
-    assert "Compared" not in markdown([make.answers("x", c=one)])
+    assert "Compared" not in markdown([Make.answers("x", c=one)])
     assert "nothing to report" in markdown([])
 
 
-def test_an_incomplete_run_says_so_and_is_not_called_clean(make: type[Make]) -> None:
-    text = markdown([make.run(make.result("a/b"), cases=9, footer=None, problems=["no | start"])])
+def test_an_incomplete_run_says_so_and_is_not_called_clean() -> None:
+    text = markdown([Make.run(Make.result("a/b"), cases=9, footer=None, problems=["no | start"])])
     assert "| `safetensors 0.8.0` **truncated run** |" in text
     assert "- `safetensors 0.8.0`: truncated run: the record has no footer; 1 of 9 cases" in text
     assert "- `safetensors 0.8.0`: problem: `no \\u007c start`" in text
     assert "No case failed; 1 of 9 cases were run." in text
-    assert "No case failed; 1 of 1 cases were run." in markdown([make.run(make.result("a/b"))])
+    assert "No case failed; 1 of 1 cases were run." in markdown([Make.run(Make.result("a/b"))])
 
 
-def test_many_runs_with_everything_wrong_fit(make: type[Make]) -> None:
+def test_many_runs_with_everything_wrong_fit() -> None:
     def run(k: int) -> Any:
         rows = [
-            make.result(f"a/{i}", "wrong-content", content=make.content(str(k if i % 30 == k else i)))
+            Make.result(f"a/{i}", "wrong-content", content=Make.content(str(k if i % 30 == k else i)))
             for i in range(300)
         ]
         choices = [{"choice": f"c{i}", "verdict": f"choice:{k}"} for i in range(20)]
-        return make.run(*rows, name=f"r{k}", choices=choices, problems=["bad"] * 9, footer=None, cases=400)
+        return Make.run(*rows, name=f"r{k}", choices=choices, problems=["bad"] * 9, footer=None, cases=400)
 
     text = markdown([run(k) for k in range(30)])
     assert 50 < text.count("\n") <= MAX_LINES
@@ -145,49 +141,34 @@ kinds = st.sampled_from([v if v != "choice" else "choice:a|b`" for v in VERDICTS
 outcomes = st.sampled_from(["accept", "reject", "crash", "unsupported", "harness-error"])
 
 
-@st.composite
-def specs(draw: st.DrawFn) -> list[dict[str, Any]]:
-    one = st.fixed_dictionaries(
-        {
-            "name": texts,
-            "rows": st.lists(st.tuples(kinds, outcomes, st.booleans()), max_size=90),
-            "detail": texts,
-            "case": texts,
-            "choices": st.lists(st.tuples(texts, kinds), max_size=9),
-            "problems": st.lists(texts, max_size=9),
-            "ends": st.booleans(),
-        }
-    )
-    few = draw(st.lists(one, max_size=4))
-    return few * draw(st.sampled_from([1, 1, 5]))
+runs_of_all_sorts = st.lists(
+    st.tuples(
+        texts,
+        st.lists(st.tuples(kinds, outcomes, st.booleans()), max_size=90),
+        texts,
+        texts,
+        st.lists(st.tuples(texts, kinds), max_size=9),
+        st.lists(texts, max_size=9),
+        st.sampled_from([None, ...]),
+    ),
+    max_size=4,
+)
 
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
-@given(runs=specs())
-def test_the_comment_is_bounded_and_printable_whatever_the_records_hold(
-    make: type[Make], runs: list[dict[str, Any]]
-) -> None:
-    records = [
-        make.run(
-            *(
-                make.result(
-                    f"{run['case']}{i}",
-                    verdict,
-                    outcome=outcome,
-                    expected_failure=known,
-                    detail=run["detail"],
-                    content=make.content(f"{k}"),
-                )
-                for i, (verdict, outcome, known) in enumerate(run["rows"])
-            ),
-            name=run["name"],
-            choices=[{"choice": name, "verdict": verdict} for name, verdict in run["choices"]],
-            problems=run["problems"],
-            cases=100,
-            footer=None if run["ends"] else ...,
+@given(few=runs_of_all_sorts, times=st.sampled_from([1, 1, 5]))
+def test_the_comment_is_bounded_and_printable_whatever_the_records_hold(few: list[Any], times: int) -> None:
+    records = []
+    for k, (name, rows, detail, case, choices, problems, footer) in enumerate(few * times):
+        results = [
+            Make.result(f"{case}{i}", verdict, outcome=outcome, expected_failure=known, detail=detail,
+                content=Make.content(f"{k}"))
+            for i, (verdict, outcome, known) in enumerate(rows)
+        ]  # fmt: skip
+        said = [{"choice": choice, "verdict": verdict} for choice, verdict in choices]
+        records.append(
+            Make.run(*results, name=name, choices=said, problems=problems, cases=100, footer=footer)
         )
-        for k, run in enumerate(runs)
-    ]
     text = markdown(records)
     lines = text.splitlines()
     assert len(lines) <= MAX_LINES == 60

@@ -51,11 +51,8 @@ def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path)
     names = {"badge-lib-1.json", "report.html", "report.json", "report.md", "report.sarif"}
     assert {p.name for p in out.iterdir()} == names | {"test-result-lib-1.intoto.json"}
     documents = {p.name: json.loads(p.read_bytes()) for p in out.iterdir() if p.suffix in (".json", ".sarif")}
-    for kind, name in (
-        ("report", "report"),
-        ("badge", "badge-lib-1"),
-        ("test-result", "test-result-lib-1.intoto"),
-    ):
+    kinds = {"report": "report", "badge": "badge-lib-1", "test-result": "test-result-lib-1.intoto"}
+    for kind, name in kinds.items():
         assert schema_error(kind, documents[f"{name}.json"]) is None
     assert documents["report.sarif"]["version"] == "2.1.0"
     assert documents["report.json"]["fuzz_findings"] == 1
@@ -63,9 +60,17 @@ def test_everything_is_written_and_fits_its_schema(record: Path, tmp_path: Path)
     assert subject["digest"]["sha256"] == hashlib.sha256(record.read_bytes()).hexdigest()
 
 
-def test_a_folder_and_a_file_in_it_are_one_run(record: Path, tmp_path: Path) -> None:
-    (text,) = written(tmp_path / "out", record, record.parent, record).values()
+def test_one_run_given_twice_runs_that_look_alike_and_runs_cut_short(record: Path, tmp_path: Path) -> None:
+    (text,) = written(tmp_path / "once", record, record.parent, record).values()
     assert len(json.loads(text)["implementations"]) == 1
+    alike = tmp_path / "alike"
+    alike.mkdir()
+    for name in ("l-x", "l:x"):
+        write_record(alike / f"{name[1] == ':'}.jsonl", run(failing(HOLE), name=name, version="1"))
+    names = written(tmp_path / "two", alike, "--badge").keys()
+    assert names == {"report.json", "badge-l-x-1.json", "badge-l-x-1-2.json"}
+    record.write_bytes(record.read_bytes().rpartition(b"\n{")[0] + b"\n")
+    assert "truncated run" in written(tmp_path / "cut", record, "--markdown")["report.md"]
 
 
 def test_the_page_is_that_of_the_report_and_tells_what_changed(record: Path, tmp_path: Path) -> None:
@@ -92,18 +97,6 @@ def test_baselines_of_others_are_found_by_name(tmp_path: Path) -> None:
     text = written(tmp_path / "out", path, "--baseline", tmp_path / "b.toml")["report.json"]
     (row,) = json.loads(text)["implementations"][0]["expected_failures"]
     assert (row["issue"], row["review_by"]) == ("https://example.org/1", "2030-01-01")
-
-
-def test_labels_that_look_alike_get_files_of_their_own(tmp_path: Path) -> None:
-    for name in ("l-x", "l:x"):
-        write_record(tmp_path / f"{name[1] == ':'}.jsonl", run(failing(HOLE), name=name, version="1"))
-    names = written(tmp_path / "out", tmp_path, "--badge").keys()
-    assert names == {"report.json", "badge-l-x-1.json", "badge-l-x-1-2.json"}
-
-
-def test_a_truncated_run_is_reported_as_such(record: Path, tmp_path: Path) -> None:
-    record.write_bytes(record.read_bytes().rpartition(b"\n{")[0] + b"\n")
-    assert "truncated run" in written(tmp_path / "out", record, "--markdown")["report.md"]
 
 
 @pytest.mark.parametrize(
@@ -223,22 +216,18 @@ def test_findings_have_the_verdicts_that_fail_a_run() -> None:
     assert set(get_args(Verdict)) == (STRICT_FAILING - {"deviation"}) | deviations
 
 
-def test_an_output_that_cannot_be_written_is_named(record: Path, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("", "utf-8")
+def test_an_output_that_cannot_be_written_is_named_and_no_link_is_followed(
+    record: Path, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "file", tmp_path / "out"
+    file.write_text("mine", "utf-8")
     (tmp_path / "taken" / "report.json").mkdir(parents=True)
-    for out in (file, file / "below", tmp_path / "taken"):
-        result = invoke(record, "-o", out)
-        assert result.exit_code == 2
-        assert str(out) in result.output
-
-
-def test_a_report_is_not_written_through_a_link(record: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    for bad in (file, file / "below", tmp_path / "taken"):
+        result = invoke(record, "-o", bad)
+        assert (result.exit_code, str(bad) in result.output) == (2, True)
     out.mkdir()
-    (tmp_path / "victim").write_text("mine", "utf-8")
     for name in ("report.json", "report.md"):
-        (out / name).symlink_to("../victim")
+        (out / name).symlink_to("../file")
     assert invoke(record, "-o", out, "--markdown").exit_code == 0
-    assert (tmp_path / "victim").read_text("utf-8") == "mine"
+    assert file.read_text("utf-8") == "mine"
     assert load_report(out).implementations

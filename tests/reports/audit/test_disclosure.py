@@ -56,23 +56,25 @@ def test_nothing_of_an_unsafe_case_is_left(outcome: str) -> None:
 def test_only_what_is_shown_whole_is_called_conformant() -> None:
     """Nobody is to read *conformant* where crashes may be held back, and our own reader hides nothing."""
     right = failing(HOLE, "pass")
-    runs = [run(right, name="lib", version="1"), run(right, name="reference", version="1")]
+    runs = [run(right, name=name, version="1") for name in ("lib", "reference")]
     assert [who.word for who in report(*runs).implementations] == ["conformant", "conformant"]
-    words = [who.word for who in report(*runs, public=True).implementations]
-    assert words == ["no fault shown", "conformant"]
-    assert [who["color"] for who in badges(report(*runs, public=True)).values()] == [
-        "lightgrey",
-        "brightgreen",
-    ]
-
-
-def test_crashes_that_are_public_give_no_word_whatever_step_shows_them() -> None:
-    known = [BaselineEntry(HOLE, (HOLE,), {"lifecycle": "unsafe"}, "known", ISSUE, "2027-01-01")]
+    public = report(*runs, public=True)
+    assert [who.word for who in public.implementations] == ["no fault shown", "conformant"]
+    assert [who["color"] for who in badges(public).values()] == ["lightgrey", "brightgreen"]
+    record = run(failing(HOLE, "unsafe", outcome="crash"), name="reference", version="1")
+    assert published_run(record, corpus(), ()) is record
+    public = report(record, public=True)
+    assert public.findings == report(record).findings
+    assert public.implementations[0].counts == {"unsafe": 1}
+    # Crashes that are public give no word, whatever step shows them.
     record = run(failing(HOLE, "unsafe", step="lifecycle", outcome="crash"), name="lib", version="1")
+    before = copy.deepcopy(record)
+    known = [BaselineEntry(HOLE, (HOLE,), {"lifecycle": "unsafe"}, "known", ISSUE, "2027-01-01")]
     (private,) = report(record).implementations
     (told,) = report(record, public=True, known={0: known}).implementations
     assert (private.word, private.counts) == ("unguarded", {"unsafe": 1})
     assert (told.word, told.counts) == ("no fault shown", {"unsafe": 1})
+    assert record == before
 
 
 def test_causes_tell_no_more_than_findings_do() -> None:
@@ -117,23 +119,22 @@ def test_causes_tell_no_more_than_findings_do() -> None:
     assert any(c.said == "SECRET" for c in private)
 
 
-def told_by_bug() -> list[tuple[str, str, str, bool]]:
-    """Case, project, affected versions, and whether the bug is one of safety: one of either sort."""
-    found: dict[bool, tuple[str, str, str, bool]] = {}
+def told_by_bug() -> list[tuple[str, str, bool]]:
+    """Case, project, and whether the bug is one of safety: one of either sort."""
+    found: dict[bool, tuple[str, str, bool]] = {}
     for case in corpus().cases:
         for bug in case.affects:
-            unsafe = field_bugs()[bug["bug"]].family in UNSAFE_FAMILIES
-            others = {field_bugs()[b["bug"]].family in UNSAFE_FAMILIES for b in case.affects}
-            if bug["versions"].startswith("<") and bug["versions"].count(",") == 0 and len(others) == 1:
-                found.setdefault(unsafe, (case.id, bug["project"], bug["versions"], unsafe))
-    return [found[key] for key in sorted(found)]
+            sorts = {field_bugs()[b["bug"]].family in UNSAFE_FAMILIES for b in case.affects}
+            if bug["versions"].startswith("<") and bug["versions"].count(",") == 0 and len(sorts) == 1:
+                (unsafe,) = sorts
+                found.setdefault(unsafe, (case.id, bug["project"], unsafe))
+    return [found[False], found[True]]
 
 
-@pytest.mark.parametrize(("case", "project", "versions", "unsafe"), told_by_bug())
+@pytest.mark.parametrize(("case", "project", "unsafe"), told_by_bug())
 def test_what_a_reported_bug_of_safety_tells_is_shown_for_its_versions(
-    case: str, project: str, versions: str, unsafe: bool
+    case: str, project: str, unsafe: bool
 ) -> None:
-    assert {row[3] for row in told_by_bug()} == {False, True}
     row = failing(case, "unsafe", outcome="crash", message="killed by SIGSEGV")
     before, after = (run(row, name=project, version=v) for v in ("0.0.1", "999.0"))
     found = report(before, public=True).findings
@@ -165,22 +166,19 @@ def test_a_baseline_tells_with_a_report_about_safety_only(issue: str, verdict: s
         assert HOLE in texts(record, known=known)
 
 
-def test_a_choice_that_only_unsafe_cases_are_about_is_not_told() -> None:
+@pytest.mark.parametrize("verdict", ["pass", "unsafe"])
+def test_what_may_have_passed_or_be_held_back_is_not_told(verdict: str) -> None:
+    """A listed failure that is gone may have ended in a way that is held back, so it is not said to pass."""
+    known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]}
+    row = failing(HOLE, verdict, outcome="reject" if verdict == "pass" else "crash")
     case = next(c for c in corpus().cases if c.choice == "leading-whitespace")
     died = failing(case.id, "unsafe", outcome="crash", choice=case.choice)
     said = {"choice": case.choice, "verdict": "pass", "detail": "no case of this choice gave an answer"}
-    document = report(run(died, failing(TWICE), name="lib", version="1", choices=[said]), public=True)
-    assert (document.choices, document.implementations[0].choices) == ({}, [])
-
-
-@pytest.mark.parametrize("verdict", ["pass", "unsafe"])
-def test_a_listed_failure_that_fails_no_longer_is_not_told_to_pass(verdict: str) -> None:
-    """It may have ended in a way that is held back, and *passes now* would be wrong then."""
-    known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]}
-    row = failing(HOLE, verdict, outcome="reject" if verdict == "pass" else "crash")
-    document = report(run(row, name="lib", version="1", baseline="lib.toml"), public=True, known=known)
-    (entry,) = document.implementations[0].expected_failures
-    assert (entry.state, entry.verdict) == ("no verdict", None)
+    record = run(row, died, name="lib", version="1", baseline="lib.toml", choices=[said])
+    document = report(record, public=True, known=known)
+    (who,) = document.implementations
+    assert [(entry.state, entry.verdict) for entry in who.expected_failures] == [("no verdict", None)]
+    assert (document.choices, who.choices) == ({}, [])
 
 
 def test_beside_other_projects_nothing_unsafe_is_told_even_if_it_is_public() -> None:
@@ -199,29 +197,15 @@ def test_beside_other_projects_nothing_unsafe_is_told_even_if_it_is_public() -> 
     assert [area.worst[0] for area in alone.matrix] == [area.worst[1] for area in compared.matrix]
 
 
-def test_this_projects_own_reader_is_shown_as_it_is() -> None:
-    record = run(failing(HOLE, "unsafe", outcome="crash"), name="reference", version="1")
-    assert published_run(record, corpus(), ()) is record
-    public, private = report(record, public=True), report(record)
-    assert public.findings == private.findings
-    assert public.implementations[0].counts == {"unsafe": 1}
-
-
-def test_the_run_given_is_left_as_it_was() -> None:
-    record = run(failing(HOLE, "unsafe", outcome="crash"), failing(TWICE), name="lib", version="1")
-    before = copy.deepcopy(record)
-    report(record, public=True)
-    assert record == before
-
-
 def test_findings_of_fuzzing_are_held_back_alike(tmp_path: Path) -> None:
     died = {"verdict": "unsafe", "got": {"lib": "crash: killed by SIGSEGV"}}
-    crash = load_fuzz_finding(write_finding(tmp_path / "crash", **died))
-    lenient = load_fuzz_finding(write_finding(tmp_path / "lenient"))
     own = {"verdict": "unsafe", "got": {"reference": "hang"}, "versions": {"reference": "1"}}
-    mine = load_fuzz_finding(write_finding(tmp_path / "own", **own))
     both = {"verdict": "unsafe", "got": {"reference": "hang", "lib": "hang"}}
-    mixed = load_fuzz_finding(write_finding(tmp_path / "mixed", **both))
+    changes: list[dict[str, Any]] = [died, {}, own, both]
+    crash, lenient, mine, mixed = (
+        load_fuzz_finding(write_finding(tmp_path / str(number), **change))
+        for number, change in enumerate(changes)
+    )
     record = run(failing(TWICE, "pass"), name="lib", version="1.0")
 
     def published(*items: Any) -> Report:

@@ -52,16 +52,13 @@ def test_sarif_refers_to_what_is_there() -> None:
     assert any("crash" in result["message"]["text"] for result in result_run["results"])
 
 
-def test_sarif_points_at_the_bytes() -> None:
+def test_results_point_at_the_bytes_and_fingerprints_are_of_rule_verdict_and_case_alone() -> None:
     (result,) = sarif_log(report(run(failing(HOLE))))["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == f"corpus/files/{HOLE}.safetensors"
-    data = corpus().by_id[HOLE].read_input()
-    region = place["region"]
-    assert data[region["byteOffset"] : region["byteOffset"] + region["byteLength"]].startswith(b"[")
+    start, length = (place["region"][name] for name in ("byteOffset", "byteLength"))
+    assert corpus().by_id[HOLE].read_input()[start : start + length].startswith(b"[")
 
-
-def test_fingerprints_are_of_rule_verdict_and_case_alone() -> None:
     def prints(version: str, **more: Any) -> dict[str, str]:
         record = run(failing(HOLE, **more), name="lib", version=version)
         (result,) = sarif_log(report(record))["runs"][0]["results"]
@@ -151,13 +148,10 @@ def test_a_version_of_megabytes_stays_short_everywhere(tmp_path: Path) -> None:
     ("row", "more", "result"),
     [
         (failing(HOLE, "pass"), {}, "PASSED"),
-        (failing(HOLE, "not-strict"), {}, "WARNED"),
-        (failing(HOLE, "late-reject"), {}, "WARNED"),
         (failing(HOLE, "pass"), {"cases": 2}, "WARNED"),
         (failing(HOLE, "pass"), {"footer": None}, "WARNED"),
-        (failing(HOLE, "harness-error"), {}, "WARNED"),
-        (failing(HOLE, "wrong-reject"), {}, "FAILED"),
-        (failing(HOLE, "unsafe"), {}, "FAILED"),
+        *((failing(HOLE, v), {}, "WARNED") for v in ("not-strict", "late-reject", "harness-error")),
+        *((failing(HOLE, verdict), {}, "FAILED") for verdict in ("wrong-reject", "unsafe")),
         # The word for these two is one of their own.
         (failing(HOLE, "wrong-content", step="write"), {}, "FAILED"),
         (failing(HOLE, "unsafe", step="lifecycle"), {}, "FAILED"),
@@ -191,36 +185,30 @@ def test_the_comment_stays_within_its_lines_whatever_was_found() -> None:
     assert "8 more" in text
 
 
-def test_the_comment_begins_with_what_changed() -> None:
+def test_the_comment_begins_with_what_changed_and_says_other_conditions() -> None:
     before = report(run(failing(HOLE), failing(TWICE, "pass")))
     after = report(run(failing(HOLE, "pass"), failing(TWICE)))
     lines = summary_markdown(after, before).splitlines()
     assert lines[2] == "**Against the previous report:** 1 new · 1 fixed · 0 still"
     assert lines[3] == "- new: `safetensors-hdr-09-wrong-accept`"
     assert lines[4] == "- fixed: `safetensors-off-07-wrong-accept`"
-    assert any(
-        line.startswith("| `safetensors 0.8.0` | **lenient** | wrong-accept 1 | 1 of 2 | 0 | 0 |")
-        for line in lines
-    )
+    row = "| `safetensors 0.8.0` | **lenient** | wrong-accept 1 | 1 of 2 | 0 | 0 |"
+    assert any(line.startswith(row) for line in lines)
     assert f"reproduce: `stc run --impl safetensors --case {TWICE}`" in "\n".join(lines)
+    other = report(run(failing(HOLE), profile="text"))
+    before.corpus.sha256 = before.rule_book.sha256 = "f" * 64
+    text = summary_markdown(other, before)
+    assert all(f"a different {word}" in text for word in ("corpus", "rule book", "profile"))
 
 
 def test_what_was_not_asked_again_is_not_fixed() -> None:
     before = report(run(failing(HOLE), failing(TWICE)))
-    after = report(run(failing(TWICE, "pass"), cases=2))
-    delta = report_delta(after, before)
-    assert delta.fixed == ("safetensors-hdr-09-wrong-accept",)
-    assert delta.unknown == ("safetensors-off-07-wrong-accept",)
+    delta = report_delta(report(run(failing(TWICE, "pass"), cases=2)), before)
+    off, hdr = "safetensors-off-07-wrong-accept", "safetensors-hdr-09-wrong-accept"
+    assert (delta.fixed, delta.unknown) == ((hdr,), (off,))
     assert report_delta(before, before).still == tuple(f.id for f in before.findings)
     lost = report(run(failing(HOLE, "harness-error"), failing(TWICE, "pass")))
-    assert report_delta(lost, before).unknown == ("safetensors-off-07-wrong-accept",)
-
-
-def test_other_conditions_are_said() -> None:
-    before, after = report(run(failing(HOLE))), report(run(failing(HOLE), profile="text"))
-    before.corpus.sha256 = before.rule_book.sha256 = "f" * 64
-    text = summary_markdown(after, before)
-    assert all(f"a different {word}" in text for word in ("corpus", "rule book", "profile"))
+    assert report_delta(lost, before).unknown == (off,)
 
 
 def test_without_an_older_report_the_baseline_tells_what_is_new() -> None:

@@ -196,25 +196,27 @@ def test_a_scanner_misses_and_a_reader_accepts(
     assert [line.answer for line in shown.lines if line.name == "holes"] == [answer]
 
 
-def test_cells_and_answers_count_shares_of_what_was_asked() -> None:
+def test_what_a_program_says_of_itself_is_taken_only_where_it_is_known_and_escaped() -> None:
+    found = who(failing(HOLE), issues="javascript:x", homepage="https://a.example", kind="x")
+    assert (found.homepage, found.issues, found.kind) == ("https://a.example", "", "")
+    assert 'class="note">Parser only' not in report_html(lib(failing(HOLE)))
+    page = report_html(lib(failing(HOLE), scope="Parser only: the public <f> refuses 9 more of 300 files."))
+    assert "Parser only: the public &lt;f&gt; refuses 9 more of 300 files." in page
+
+
+def test_rows_count_shares_of_what_was_asked_and_no_crash_of_others() -> None:
     cases = [c for c in corpus().reading if c.rules[0] == "OFF-07" and c.expect and c.expect.codes][:20]
     rows = [failing(c.id, "wrong-accept" if i < 5 else "pass") for i, c in enumerate(cases)]
     row = role(who(*rows), "reader")
     (cell,) = (cell for cell in row.cells if cell.area == "OFF")
-    assert (cell.asked, cell.failed) == (20, {"text": {"wrong-accept": 5}})
     (answer,) = (answer for answer in row.answers if answer.question == "holes")
-    assert (answer.asked, answer.failed) == (20, {"text": {"wrong-accept": 5}})
-
-
-def test_a_crash_with_a_public_report_colours_nothing_of_others_and_is_told_of_our_own() -> None:
+    for part in (cell, answer):
+        assert (part.asked, part.failed) == (20, {"text": {"wrong-accept": 5}})
     known = {0: [BaselineEntry(HOLE, (HOLE,), {"read": "unsafe"}, "", "https://example.org/1")]}
-
-    def failed(name: str) -> Any:
+    for name, failed in (("lib", {}), ("reference", {"text": {"unsafe": 1}})):
         record = run(failing(HOLE, "unsafe", outcome="crash"), name=name, version="1")
-        return report(record, public=True, known=known).implementations[0].roles[0].failed
-
-    assert failed("lib") == {}
-    assert [*failed("reference").values()] == [{"unsafe": 1}]
+        made = report(record, public=True, known=known)
+        assert list(made.implementations[0].roles[0].failed.values()) == list(failed.values())
 
 
 @pytest.mark.parametrize(
@@ -239,21 +241,10 @@ def test_every_failure_by_the_text_stands_in_an_answer() -> None:
             assert covered or (name, effect) == ("checker", "content")
 
 
-def test_addresses_and_kinds_are_taken_only_where_they_are_known() -> None:
-    found = who(failing(HOLE), issues="javascript:x", homepage="https://a.example", kind="x")
-    assert (found.homepage, found.issues, found.kind) == ("https://a.example", "", "")
-
-
 @pytest.mark.parametrize(("steps", "known"), [(["open", "read"], True), (["open"], False)])
 def test_nothing_is_said_about_the_values_of_a_reader_that_tells_none(steps: list[str], known: bool) -> None:
     found = who(failing(HOLE, step="open"), public=True, kind="reader", steps=steps)
     assert ("values" in {answer.question for answer in role(found, "reader").answers}) == known
-
-
-def test_a_card_says_what_the_public_entry_point_does() -> None:
-    assert 'class="note">Parser only' not in report_html(lib(failing(HOLE)))
-    page = report_html(lib(failing(HOLE), scope="Parser only: the public <f> refuses 9 more of 300 files."))
-    assert "Parser only: the public &lt;f&gt; refuses 9 more of 300 files." in page
 
 
 def test_an_older_report_has_a_card_without_answers() -> None:

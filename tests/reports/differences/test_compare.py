@@ -13,51 +13,45 @@ from safetensors_corpus.judging.content import first_disagreement
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 
-from ..conftest import Make
+from ..samples import Make
+
+
+def w(**fields: Any) -> dict[str, Any]:
+    return {"name": "w", **fields}
+
+
+def tensors(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"tensors": list(rows)}
+
+
+F32, F16 = w(dtype="F32"), w(dtype="F16")
+W, V = Make.content("w"), Make.content("v")
+UNKNOWN = "is reported, but the file has none of that name"
 
 
 @pytest.mark.parametrize(
     ("a", "b", "text"),
     [
-        ({}, {"tensors": [{"name": "w"}]}, None),
-        ({"tensors": [{"name": "w"}]}, {"tensors": [{"name": "w", "dtype": "F32"}]}, None),
-        ({"tensors": None}, {"tensors": []}, None),
-        ({"tensors": [{"name": "a"}]}, {"tensors": []}, 'tensor "a" is missing'),
+        ({}, tensors(w()), None),
+        (tensors(w()), tensors(w(dtype="F32")), None),
+        ({"tensors": None}, tensors(), None),
+        (tensors(w(name="a")), tensors(), 'tensor "a" is missing'),
+        (tensors(), tensors(w(name="\u202e")), f'tensor "\\u202e" {UNKNOWN}'),
+        (tensors(w(shape=[2, 3])), tensors(w(shape=[3, 2])), 'tensor "w": shape [3, 2] instead of [2, 3]'),
         (
-            {"tensors": []},
-            {"tensors": [{"name": "\u202e"}]},
-            'tensor "\\u202e" is reported, but the file has none of that name',
-        ),
-        (
-            {"tensors": [{"name": "w", "shape": [2, 3]}]},
-            {"tensors": [{"name": "w", "shape": [3, 2]}]},
-            'tensor "w": shape [3, 2] instead of [2, 3]',
-        ),
-        (
-            {"tensors": [{"name": "w", "dtype": "F32", "sha256": "a"}]},
-            {"tensors": [{"name": "w", "sha256": "b"}]},
+            tensors(w(dtype="F32", sha256="a")),
+            tensors(w(sha256="b")),
             'tensor "w": other bytes than the file contains (sha256 b…, not a…)',
         ),
         ({"metadata": None}, {"metadata": {}}, None),
-        ({"metadata": {"k": "1"}}, {"tensors": []}, None),
+        ({"metadata": {"k": "1"}}, tensors(), None),
         ({"metadata": {"k": 1}}, {"metadata": {"k": "1"}}, "metadata \"k\" is '1' instead of 1"),
         ({"metadata": {"k": "1"}}, {"metadata": {"k": "2"}}, 'metadata "k" is \'2\' instead of "1"'),
         ({"metadata": {"k": "1"}}, {"metadata": None}, 'metadata key "k" is missing'),
-        (  # a name reported twice: order does not matter, a row of its own does
-            {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
-            {"tensors": [{"name": "w", "dtype": "F16"}, {"name": "w", "dtype": "F32"}]},
-            None,
-        ),
-        (
-            {"tensors": [{"name": "w", "dtype": "F32"}]},
-            {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
-            'tensor "w" is reported twice',
-        ),
-        (
-            {"tensors": [{"name": "w", "dtype": "F32"}, {"name": "w", "dtype": "F16"}]},
-            {"tensors": [{"name": "w", "dtype": "F32"}]},
-            'tensor "w": dtype F32 instead of F16',
-        ),
+        # A name reported twice: order does not matter, a row of its own does.
+        (tensors(F32, F16), tensors(F16, F32), None),
+        (tensors(F32), tensors(F32, F16), 'tensor "w" is reported twice'),
+        (tensors(F32, F16), tensors(F32), 'tensor "w": dtype F32 instead of F16'),
     ],
 )
 def test_disagreement(a: Any, b: Any, text: str | None) -> None:
@@ -66,24 +60,20 @@ def test_disagreement(a: Any, b: Any, text: str | None) -> None:
     assert (first_disagreement(b, a) is None) is (text is None)
 
 
-def accepting(*names: str) -> dict[str, Any]:
-    return Make.content(*names)
-
-
 @pytest.mark.parametrize(
     ("answers", "vector", "kind", "dissenter", "pairs"),
     [
         (
-            {"x": accepting("w"), "y": Make.content("w", sha256="bb"), "z": accepting("w")},
+            {"x": W, "y": Make.content("w", sha256="bb"), "z": W},
             ["accept:A", "accept:B", "accept:A"],
             "content",
             "y 1",
             {"xy": (1, 0), "xz": (0, 0), "yz": (1, 0)},
         ),
-        ({"x": accepting("w"), "y": "crash"}, ["accept:A", "crash"], "verdict", None, {"xy": (0, 1)}),
+        ({"x": W, "y": "crash"}, ["accept:A", "crash"], "verdict", None, {"xy": (0, 1)}),
         # A case that splits both ways is a content split only.
         (
-            {"x": accepting("w"), "y": accepting("v"), "z": "reject"},
+            {"x": W, "y": V, "z": "reject"},
             ["accept:A", "accept:B", "reject"],
             "content",
             None,
@@ -91,13 +81,7 @@ def accepting(*names: str) -> dict[str, Any]:
         ),
         # Unsupported is in the vector but has no vote, and a lost answer is not.
         (
-            {
-                "x": accepting("w"),
-                "y": "unsupported",
-                "z": "reject",
-                "v": accepting("w"),
-                "h": "harness-error",
-            },
+            {"x": W, "y": "unsupported", "z": "reject", "v": W, "h": "harness-error"},
             ["accept:A", "unsupported", "reject", "accept:A"],
             "verdict",
             "z 1",
@@ -105,7 +89,7 @@ def accepting(*names: str) -> dict[str, Any]:
         ),
         # A reader that tells too little joins no side.
         (
-            {"s": None, "x": accepting("w"), "y": accepting("v")},
+            {"s": None, "x": W, "y": V},
             ["accept:?", "accept:A", "accept:B"],
             "content",
             None,
@@ -127,18 +111,11 @@ def test_splits(
         assert (split.difference, split.between) == (f"y 1: {text}", ("x 1", "y 1"))
 
 
-@pytest.mark.parametrize("outcome", ["unsupported", "harness-error"])
-def test_no_answer_is_no_split(make: type[Make], outcome: str) -> None:
-    found = compare([make.answers("x", c=make.content("w")), make.answers("y", c=outcome)])
-    assert (found.splits, found.compared, found.unanswered) == ((), 0, 1)
-    assert diff_lines(found)[-1].startswith("nothing was compared")
-
-
-def test_the_last_step_counts(make: type[Make]) -> None:
-    rows = [make.result("c", step="read", outcome="reject"), make.result("c", step="open", outcome="accept")]
-    late = make.run(*rows, name="late", version="1")
-    opens = make.run(
-        make.result("c", step="open", content=make.content("w", nbytes=None, sha256=None)),
+def test_the_last_step_counts() -> None:
+    rows = [Make.result("c", step="read", outcome="reject"), Make.result("c", step="open", outcome="accept")]
+    late = Make.run(*rows, name="late", version="1")
+    opens = Make.run(
+        Make.result("c", step="open", content=Make.content("w", nbytes=None, sha256=None)),
         name="opens",
         version="1",
     )
@@ -146,29 +123,29 @@ def test_the_last_step_counts(make: type[Make]) -> None:
     assert split.vector == {"late 1": "reject", "opens 1": "accept:A"}
 
 
-def test_only_shared_cases_that_ended_are_compared(make: type[Make]) -> None:
-    rows = [make.result("b"), make.result("c", step="open", outcome="accept")]
-    cut = make.run(*rows, name="cut", footer=None)
-    found = compare([cut, make.answers("x", a="reject", b="reject", c="reject")])
+def test_only_shared_cases_that_ended_are_compared() -> None:
+    rows = [Make.result("b"), Make.result("c", step="open", outcome="accept")]
+    cut = Make.run(*rows, name="cut", footer=None)
+    found = compare([cut, Make.answers("x", a="reject", b="reject", c="reject")])
     assert [s.case for s in found.verdict_splits] == ["b"]
     assert (found.compared, found.left_out) == (1, 2)
     assert found.notes == ("truncated run: cut 0.8.0",)
 
 
-def test_runs_of_one_name_stay_apart(make: type[Make]) -> None:
-    runs = [make.answers("x", c="reject"), make.answers("x", c=None), make.answers("x", c="reject")]
+def test_runs_of_one_name_stay_apart() -> None:
+    runs = [Make.answers("x", c="reject"), Make.answers("x", c=None), Make.answers("x", c="reject")]
     runs[1].implementation["selector"] = "py:mine:Reader"
     found = compare(runs)
     assert found.labels == ("x 1", "py:mine:Reader 1", "x 1 #2")
     assert found.verdict_splits[0].dissenter == "py:mine:Reader 1"
 
 
-def test_the_text(make: type[Make]) -> None:
-    one, two = make.content("w", metadata={"k": "1"}), make.content("w", metadata={"k": "2"})
+def test_the_text() -> None:
+    one, two = Make.content("w", metadata={"k": "1"}), Make.content("w", metadata={"k": "2"})
     runs = [
-        make.answers("x", a=one, b=one, c=one, d="reject", e=one),
-        make.answers("y", a=two, b="reject", c="reject", d="reject", e=one),
-        make.answers("z", a=one, b="reject", c="reject", d="reject", e=one, f=one),
+        Make.answers("x", a=one, b=one, c=one, d="reject", e=one),
+        Make.answers("y", a=two, b="reject", c="reject", d="reject", e=one),
+        Make.answers("z", a=one, b="reject", c="reject", d="reject", e=one, f=one),
     ]
     assert diff_lines(compare(runs)) == [
         "3 runs, cases compared 5: x 1 · y 1 · z 1",
@@ -194,19 +171,18 @@ def test_the_text(make: type[Make]) -> None:
     ]
 
 
-def test_no_difference_is_said_plainly(make: type[Make]) -> None:
-    lines = diff_lines(compare([make.answers("x", c="reject"), make.answers("y", c="reject")]))
-    assert lines[-1] == "no differences in anything that at least two runs report"
+@pytest.mark.parametrize("outcome", ["unsupported", "harness-error"])
+def test_no_answer_is_no_split(outcome: str) -> None:
+    found = compare([Make.answers("x", c=W), Make.answers("y", c=outcome)])
+    assert (found.splits, found.compared, found.unanswered) == ((), 0, 1)
+    assert diff_lines(found)[-1].startswith("nothing was compared")
 
 
-@pytest.mark.parametrize("count", [0, 1])
-def test_one_run_is_nothing_to_compare(make: type[Make], count: int) -> None:
-    found = compare([make.answers("x", c="reject")] * count)
-    assert diff_lines(found) == ["nothing to compare; a comparison needs the records of at least two runs"]
-
-
-def test_different_corpora_and_profiles_are_noted(make: type[Make]) -> None:
-    runs = [make.answers("x", c="reject"), make.answers("y", c="reject")]
+def test_the_text_says_plainly_what_was_not_or_not_well_compared() -> None:
+    runs = [Make.answers("x", c="reject"), Make.answers("y", c="reject")]
+    alone = ["nothing to compare; a comparison needs the records of at least two runs"]
+    assert diff_lines(compare([])) == diff_lines(compare(runs[:1])) == alone
+    assert diff_lines(compare(runs))[-1] == "no differences in anything that at least two runs report"
     runs[1].header["corpus"]["digest"] = "other"
     runs[1].header["profile"] = "text"
     text = "\n".join(diff_lines(compare(runs)))
@@ -214,10 +190,10 @@ def test_different_corpora_and_profiles_are_noted(make: type[Make]) -> None:
     assert "note: the runs used different profiles" in text
 
 
-def test_the_limit_bounds_every_list(make: type[Make]) -> None:
-    contents = [make.content(str(i)) for i in range(6)]
+def test_the_limit_bounds_every_list() -> None:
+    contents = [Make.content(str(i)) for i in range(6)]
     cases = {f"c{i}": [contents[(i >> k) % 2 + k] for k in range(5)] for i in range(1, 31)}
-    runs = [make.answers(f"r{k}", **{case: row[k] for case, row in cases.items()}) for k in range(5)]
+    runs = [Make.answers(f"r{k}", **{case: row[k] for case, row in cases.items()}) for k in range(5)]
     lines = diff_lines(compare(runs), limit=2)
     assert any("more outcome vectors" in line for line in lines)
     assert len(lines) < 20
@@ -225,12 +201,12 @@ def test_the_limit_bounds_every_list(make: type[Make]) -> None:
 
 texts = st.text(st.characters(exclude_categories=()), max_size=6)
 names = st.sampled_from(["a", "b", "\ud800", "\n"])
-tensors = st.fixed_dictionaries(
+rows_of_tensors = st.fixed_dictionaries(
     {"name": names},
     optional={"dtype": st.sampled_from(["F32", None]), "shape": st.sampled_from([[1], [2]]), "sha256": texts},
 )
 contents = st.none() | st.fixed_dictionaries(
-    {"tensors": st.none() | st.lists(tensors, max_size=3)},
+    {"tensors": st.none() | st.lists(rows_of_tensors, max_size=3)},
     optional={"metadata": st.none() | st.dictionaries(names, texts, max_size=2)},
 )
 outcomes = st.sampled_from(["reject", "unsupported", "crash", "hang", "exhausted", "harness-error"])
@@ -238,34 +214,28 @@ rows = st.lists(outcomes | contents, min_size=4, max_size=4)
 tables = st.dictionaries(st.sampled_from(["a/1", "a/2", "a/3", "\udc00"]), rows)
 
 
-def runs_of(make: type[Make], table: dict[str, list[Any]]) -> list[Any]:
-    return [make.answers(f"r{i}\ud800", **{case: row[i] for case, row in table.items()}) for i in range(4)]
+def runs_of(table: dict[str, list[Any]]) -> list[Any]:
+    return [Make.answers(f"r{i}\ud800", **{case: row[i] for case, row in table.items()}) for i in range(4)]
 
 
-@given(table=tables, seed=st.integers(0, 100))
-def test_the_order_of_cases_does_not_matter(make: type[Make], table: dict[str, list[Any]], seed: int) -> None:
-    runs, mixed = runs_of(make, table), runs_of(make, table)
-    for run in mixed:
-        random.Random(seed).shuffle(run.results)
-    assert compare(runs) == compare(mixed)
-
-
-@given(table=tables, order=st.permutations(range(4)))
-def test_the_order_of_runs_does_not_matter(
-    make: type[Make], table: dict[str, list[Any]], order: list[int]
+@given(table=tables, order=st.permutations(range(4)), seed=st.integers(0, 100))
+def test_the_order_of_cases_and_runs_does_not_matter(
+    table: dict[str, list[Any]], order: list[int], seed: int
 ) -> None:
-    runs = runs_of(make, table)
+    runs, shuffled = runs_of(table), runs_of(table)
+    for run in shuffled:
+        random.Random(seed).shuffle(run.results)
     found, mixed = compare(runs), compare([runs[i] for i in order])
+    assert found == compare(shuffled)
     for kind in ("content_splits", "verdict_splits"):
         assert [s.case for s in getattr(found, kind)] == [s.case for s in getattr(mixed, kind)]
-    assert {frozenset(p): n for p, n in found.pairs.items()} == {
-        frozenset(p): n for p, n in mixed.pairs.items()
-    }
+    pairs = [{frozenset(pair): n for pair, n in one.pairs.items()} for one in (found, mixed)]
+    assert pairs[0] == pairs[1]
 
 
 @given(table=tables)
-def test_what_a_comparison_promises(make: type[Make], table: dict[str, list[Any]]) -> None:
-    found = compare(runs_of(make, table))
+def test_what_a_comparison_promises(table: dict[str, list[Any]]) -> None:
+    found = compare(runs_of(table))
     both = {s.case for s in found.content_splits} & {s.case for s in found.verdict_splits}
     assert not both
     for split in found.content_splits:
@@ -285,8 +255,5 @@ def test_what_a_comparison_promises(make: type[Make], table: dict[str, list[Any]
     sizes = [len(cluster.cases) for cluster in found.clusters]
     assert sizes == sorted(sizes, reverse=True)
     assert all(line.isprintable() and isinstance(line.encode(), bytes) for line in diff_lines(found))
-
-
-@given(content=contents)
-def test_a_content_agrees_with_itself(content: Any) -> None:
-    assert first_disagreement(content or {}, content or {}) is None
+    for content in (answer for row in table.values() for answer in row if isinstance(answer, dict)):
+        assert first_disagreement(content, content) is None

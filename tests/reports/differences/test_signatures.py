@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tomllib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,17 +25,16 @@ from safetensors_reports.differences.report import (
 from safetensors_reports.differences.signatures import Differences, InputInfo, evaluate, signature_of
 
 from ...published_schemas import schema, schema_error
-
-if TYPE_CHECKING:
-    from ..conftest import Make
+from ..samples import Make
 
 HOLE = InputInfo("OFF_HOLE", "", "a hole")
 SPACE = InputInfo("HDR_LEADING", "leading-whitespace", "a space")
+W, V = Make.content("w"), Make.content("v")
 
 
-def found_in(make: type[Make], about: Mapping[str, InputInfo], **answers: Mapping[str, Any]) -> Differences:
+def found_in(about: Mapping[str, InputInfo], **answers: Mapping[str, Any]) -> Differences:
     """Evaluate name -> case -> content or outcome."""
-    records = [make.answers(name, **rows) for name, rows in answers.items()]
+    records = [Make.answers(name, **rows) for name, rows in answers.items()]
     return evaluate(records, list(answers), about)
 
 
@@ -70,19 +70,18 @@ def test_a_signature_is_one_for_all_orders_and_letters(tokens: list[str], random
     assert signature_of("S", dict(items), same) == signature_of("S", vector, same)
 
 
-def test_sorts(make: type[Make]) -> None:
-    w, v = make.content("w"), make.content("v")
+def test_sorts() -> None:
     rows = {
-        "content": (HOLE, w, v, "content"),
-        "verdict": (HOLE, w, "reject", "verdict"),
-        "choice": (SPACE, w, "reject", "choice"),
-        "choice-content": (SPACE, w, v, "content"),
-        "choice-crash": (SPACE, w, "crash", "verdict"),
+        "content": (HOLE, W, V, "content"),
+        "verdict": (HOLE, W, "reject", "verdict"),
+        "choice": (SPACE, W, "reject", "choice"),
+        "choice-content": (SPACE, W, V, "content"),
+        "choice-crash": (SPACE, W, "crash", "verdict"),
         "unsafe": (None, "hang", "reject", "unsafe"),
     }
     about = {name: row[0] for name, row in rows.items() if row[0] is not None}
     first, second = ({name: row[i] for name, row in rows.items()} for i in (1, 2))
-    found = found_in(make, about, x=first, y=second)
+    found = found_in(about, x=first, y=second)
     assert {d.input: d.sort for d in found.found} == {name: row[3] for name, row in rows.items()}
     assert [d.sort for d in found.found] == ["content"] * 2 + ["verdict"] * 2 + ["unsafe", "choice"]
     assert dict(found.pairs()["x 1", "y 1"]) == {"content": 2, "verdict": 2, "choice": 1}
@@ -90,37 +89,41 @@ def test_sorts(make: type[Make]) -> None:
     assert found.compared == 6
 
 
-def test_who_was_not_asked_has_no_vote(make: type[Make]) -> None:
-    found = found_in(make, {"c": HOLE}, x={"c": make.content("w")}, y={"c": "not-asked"}, z={"c": "reject"})
+def test_who_was_not_asked_has_no_vote() -> None:
+    found = found_in({"c": HOLE}, x={"c": W}, y={"c": "not-asked"}, z={"c": "reject"})
     (one,) = found.found
     assert one.vector == {"x 1": "accept:A", "z 1": "reject"}
     assert one.signature == "OFF_HOLE: accept x; reject z"
     assert found.left_out == 0
 
 
-def test_clusters_hold_no_choices_and_content_comes_first(make: type[Make]) -> None:
-    w, v = make.content("w"), make.content("v")
+def test_clusters_hold_no_choices_and_content_comes_first() -> None:
     about = {"a": HOLE, "b": HOLE, "c": HOLE, "d": SPACE}
-    first = {"a": w, "b": w, "c": w, "d": w}
-    found = found_in(make, about, x=first, y={"a": "reject", "b": "reject", "c": v, "d": "reject"})
+    found = found_in(about, x=dict.fromkeys(about, W), y=dict.fromkeys("abd", "reject") | {"c": V})
     assert [(c.kind, c.cases) for c in found.clusters()] == [("content", ("c",)), ("verdict", ("a", "b"))]
 
 
-def test_exit_status(make: type[Make]) -> None:
-    found = found_in(make, {"c": HOLE}, x={"c": make.content("w")}, y={"c": "reject"})
+def test_exit_status() -> None:
+    found = found_in({"c": HOLE}, x={"c": W}, y={"c": "reject"})
     (signature,) = found.signatures()
     assert report_of(found).exit_status == 1
     assert report_of(found, standing={signature.text: TriageState("known", "r")}).exit_status == 0
     assert report_of(found, standing={signature.text: TriageState("expired", "r")}).exit_status == 1
     assert report_of(found, problems=("no",)).exit_status == 2
-    agreed = found_in(make, {}, x={"c": make.content("w")}, y={"c": make.content("w")})
-    assert report_of(agreed).exit_status == 0
+    # The skeleton of an entry holds the signature as it will be matched.
+    block = diff_markdown(report_of(found)).split("```toml\n")[1].split("```")[0]
+    (entry,) = tomllib.loads(block.replace("review_by = ", "review_by = 2027-01-01"))["known"]
+    assert entry["signature"] == signature.text
+    agreed = report_of(found_in({}, x={"c": W}, y={"c": W}))
+    assert (agreed.exit_status, "no disagreement" in "\n".join(diff_text(agreed))) == (0, True)
+    silent = report_of(found_in({}, x={"c": "unsupported"}, y={"c": W}))
+    assert "nothing was compared" in "\n".join(diff_text(silent))
 
 
-def test_the_document_obeys_its_schema_even_for_hostile_names(make: type[Make]) -> None:
+def test_the_document_obeys_its_schema_even_for_hostile_names() -> None:
     bad = "\ud800|`</script>\u202e\x1b[31m"
     about = {bad: InputInfo("OFF_HOLE", "", bad)}
-    found = found_in(make, about, x={bad: make.content(bad)}, y={bad: make.content("v")})
+    found = found_in(about, x={bad: Make.content(bad)}, y={bad: V})
     answers = {bad: {"x 1": {"outcome": "accept", "digest": "0", "count": 0, "tensors": []}}}
     report = report_of(found, answers=answers, listed=(bad,), notes=(bad,), problems=(bad,), unmatched=(bad,))
     assert schema_error("diff", json.loads(json.dumps(to_builtins(document(report))))) is None
@@ -130,15 +133,6 @@ def test_the_document_obeys_its_schema_even_for_hostile_names(make: type[Make]) 
         assert "\u202e" not in text
     assert "`</script>" not in diff_markdown(report).replace("\\u0060", "")
     assert schema("diff")["properties"]["diff"]["enum"] == [1]
-
-
-def test_a_skeleton_holds_the_signature_as_it_will_be_matched(make: type[Make]) -> None:
-    import tomllib
-
-    found = found_in(make, {"c": HOLE}, x={"c": make.content("w")}, y={"c": "reject"})
-    block = diff_markdown(report_of(found)).split("```toml\n")[1].split("```")[0]
-    (entry,) = tomllib.loads(block.replace("review_by = ", "review_by = 2027-01-01"))["known"]
-    assert entry["signature"] == found.signatures()[0].text
 
 
 @pytest.mark.parametrize(
@@ -157,20 +151,11 @@ def test_in_words(answer: dict[str, Any], text: str) -> None:
     assert in_words(answer) == text
 
 
-def test_nothing_compared(make: type[Make]) -> None:
-    found = found_in(make, {}, x={"c": "unsupported"}, y={"c": make.content("w")})
-    assert "nothing was compared" in "\n".join(diff_text(report_of(found)))
-    assert "no disagreement" in "\n".join(
-        diff_text(report_of(found_in(make, {}, x={"c": "reject"}, y={"c": "reject"})))
-    )
-
-
-def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command(make: type[Make]) -> None:
+def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command() -> None:
     found = found_in(
-        make,
         {"a": HOLE, "bb": HOLE, "c": InputInfo("DAT-01"), "d": InputInfo("OFF_HOLE+OFF_TRAILING")},
-        x={"a": make.content("w"), "bb": make.content("w"), "c": make.content("w"), "d": "reject"},
-        y={"a": "reject", "bb": "reject", "c": make.content("w", dtype="F16"), "d": make.content("w")},
+        x=dict.fromkeys(("a", "bb", "c"), W) | {"d": "reject"},
+        y={"a": "reject", "bb": "reject", "c": Make.content("w", dtype="F16"), "d": W},
     )
     report = report_of(found)
     lines = diff_text(report)
@@ -203,10 +188,9 @@ def test_new_signatures_end_the_text_as_causes_with_an_example_and_its_command(m
     ],
 )
 def test_the_command_to_copy_names_two_that_disagree_and_have_a_vote(
-    make: type[Make], name: str, source: str, command: str
+    name: str, source: str, command: str
 ) -> None:
-    accept = make.content("w")
-    answers = {"w": "unsupported", "x": accept, "y": accept, "z": "reject"}
-    found = found_in(make, {name: HOLE}, **{reader: {name: answer} for reader, answer in answers.items()})
+    answers = {"w": "unsupported", "x": W, "y": W, "z": "reject"}
+    found = found_in({name: HOLE}, **{reader: {name: answer} for reader, answer in answers.items()})
     report = dataclasses.replace(report_of(found), source=source)
     assert f"        {command}" in diff_text(report)

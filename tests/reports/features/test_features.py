@@ -76,42 +76,32 @@ def test_the_state_follows_from_the_cases(verdict: str, state: str) -> None:
     assert "slice-ranges" not in found  # the reader has no such step
 
 
-def test_a_call_that_only_the_adapter_cannot_make_is_unknown() -> None:
-    assert states(empty="unsupported")["empty"] == "unknown"
-
-
-def test_a_feature_of_which_one_case_fails_is_supported_in_part() -> None:
+def changed(verdicts: dict[str, str]) -> RunRecord:
+    """Return a run with other verdicts on some cases."""
     made = record()
-    made.results = [
-        failing(row["case"], "wrong-reject", outcome="reject") if row["case"] == ONE.cases[0] else row
-        for row in made.results
-    ]
-    assert feature_run(made, corpus()).states[ONE.id] == "partly"
+    for row in made.results:
+        if verdict := verdicts.get(row["case"]):
+            row |= {"verdict": verdict, "outcome": "reject" if verdict == "wrong-reject" else "accept"}
+    return made
 
 
-def test_other_missing_features_do_not_count() -> None:
-    made = record()
-    made.header["implementation"]["lacks"] = ["dtype-u8"]
+def test_one_failing_case_a_call_of_the_adapter_and_other_missing_features() -> None:
+    first = ONE.cases[0]
+    assert states(empty="unsupported")["empty"] == "unknown"  # only the adapter cannot make this call
+    part = changed({first: "wrong-reject"})
+    assert feature_run(part, corpus()).states[ONE.id] == "partly"
     lost = {"shape/scalar-u8", *(c for one in FEATURES for c in one.cases if one.id == "dtype-u8")}
-    made.results = [
-        failing(row["case"], "unsupported") if row["case"] in lost else row for row in made.results
-    ]
-    found = feature_run(made, corpus()).states
+    lacking = changed(dict.fromkeys(lost, "unsupported"))
+    lacking.header["implementation"]["lacks"] = ["dtype-u8"]
+    found = feature_run(lacking, corpus()).states
     assert (found["rank-0"], found["dtype-u8"]) == ("yes", "no")
-
-
-def test_a_run_without_all_cases_is_refused() -> None:
-    made = record()
-    made.results = [row for row in made.results if row["case"] != ONE.cases[0]]
-    with pytest.raises(AuditError, match=f"lacks {ONE.cases[0]}; run it again"):
-        feature_run(made, corpus())
-
-
-def test_a_run_of_other_features_is_refused() -> None:
-    made = feature_run(record(), corpus())
-    old = replace(made, states={name: state for name, state in made.states.items() if name != ONE.id})
+    part = changed({})
+    part.results = [row for row in part.results if row["case"] != first]
+    with pytest.raises(AuditError, match=f"lacks {first}; run it again"):
+        feature_run(part, corpus())
+    old = {name: state for name, state in PLAIN.states.items() if name != ONE.id}
     with pytest.raises(AuditError, match="does not match the features"):
-        document([old], corpus())
+        document([replace(PLAIN, states=old)], corpus())
 
 
 PLAIN = feature_run(record(), corpus())

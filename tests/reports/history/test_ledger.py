@@ -37,14 +37,8 @@ def write(folder: Path, name: str, *texts: str) -> Path:
 
 
 def test_a_line_holds_what_the_published_report_tells() -> None:
-    record = run(
-        failing(HOLE),
-        failing(TWICE),
-        failing(CRASHES, "unsafe", outcome="crash"),
-        failing(PASSES, "pass"),
-        name="lib",
-        version="1.2",
-    )
+    rows = [failing(HOLE), failing(TWICE), failing(CRASHES, "unsafe", outcome="crash")]
+    record = run(*rows, failing(PASSES, "pass"), name="lib", version="1.2")
     known = [BaselineEntry(TWICE, (TWICE,), {"read": "wrong-accept"}, "why", ISSUE, "2027-01-01")]
     (made,) = lines(record, known={0: known})
     assert (made.program, made.entry, made.version, made.date) == ("lib", "lib", "1.2", "2026-11-21")
@@ -56,16 +50,11 @@ def test_a_line_holds_what_the_published_report_tells() -> None:
     )
     assert made.corpus.sha256 == corpus().digest[:16]
     assert schema_error("history", json.loads(made.text)) is None
-
-
-def test_of_our_own_reader_everything_is_told() -> None:
-    (made,) = lines(run(failing(HOLE), failing(TWICE, "unsafe", outcome="hang"), name="reference"))
-    assert {row.verdict: row.named for row in made.failures} == {"wrong-accept": (HOLE,), "unsafe": (TWICE,)}
-
-
-def test_a_report_that_is_not_for_publication_makes_no_line() -> None:
+    # Of our own reader everything is told, and nothing of a report that is not for publication.
+    (own,) = lines(run(failing(HOLE), failing(TWICE, "unsafe", outcome="hang"), name="reference"))
+    assert {row.verdict: row.named for row in own.failures} == {"wrong-accept": (HOLE,), "unsafe": (TWICE,)}
     with pytest.raises(AuditError, match="only be made from published reports"):
-        lines_of(report(run(failing(HOLE), name="lib")))
+        lines_of(report(record))
 
 
 def test_a_long_line_loses_names_and_no_number() -> None:
@@ -153,10 +142,7 @@ def test_a_file_that_is_no_history_is_named_with_the_line(
     assert says in str(caught.value)
     assert "lib.jsonl" in str(caught.value)
     assert len(str(caught.value)) < 700
-
-
-def test_two_histories_of_one_program_are_refused(tmp_path: Path) -> None:
-    folder = write(tmp_path / "h", "lib.jsonl", GOOD)
+    folder = write(tmp_path / "two", "lib.jsonl", GOOD)
     with pytest.raises(AuditError, match=r"libx\.jsonl: this is a second history of lib"):
         load_ledgers(write(folder, "libx.jsonl", GOOD))
 

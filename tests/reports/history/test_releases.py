@@ -16,15 +16,11 @@ def passage(before: list[object], after: list[object], **more: object) -> Passag
 
 
 def test_fewer_is_fixed_more_is_broken_and_as_many_fails_otherwise() -> None:
+    same = fails("DTY-01", 2)
+    now = [fails("OFF-07", 3), fails("OFF-07", 1, verdict="deviation"), fails("HDR-09", 4)]
     made = passage(
-        [fails("OFF-07", 12), fails("HDR-09", 1), fails("SHP-01", 5), fails("DTY-01", 2)],
-        [
-            fails("OFF-07", 3),
-            fails("OFF-07", 1, verdict="deviation"),
-            fails("HDR-09", 4),
-            fails("SHP-01", 5, verdict="wrong-reject"),
-            fails("DTY-01", 2),
-        ],
+        [fails("OFF-07", 12), fails("HDR-09", 1), fails("SHP-01", 5), same],
+        [*now, fails("SHP-01", 5, verdict="wrong-reject"), same],
     )
     assert {change.rule: (change.turn, change.difference) for change in made.changes} == {
         "OFF-07": ("fixed", -8),
@@ -33,11 +29,7 @@ def test_fewer_is_fixed_more_is_broken_and_as_many_fails_otherwise() -> None:
     }
     assert [change.rule for change in made.changes] == ["OFF-07", "HDR-09", "SHP-01"]
     assert made.changes[0].moves == "wrong-accept 12 -> 3, deviation 0 -> 1"
-    assert made.counts == {
-        "wrong-accept": (20, 9),
-        "wrong-reject": (0, 5),
-        "deviation": (0, 1),
-    }
+    assert made.counts == {"wrong-accept": (20, 9), "wrong-reject": (0, 5), "deviation": (0, 1)}
 
 
 @pytest.mark.parametrize(
@@ -110,20 +102,25 @@ def test_a_page_tells_releases_and_changes() -> None:
     assert "disclosure.md" not in history_page(Ledger("reference", "reference", told))
 
 
-def test_releases_that_changed_nothing_stand_together() -> None:
+def test_releases_that_changed_nothing_stand_together_and_long_lists_say_what_they_leave_out() -> None:
     told = tuple(line(str(n), *([fails("OFF-07", 1)] if n > 3 else [])) for n in range(1, 8))
     text = history_page(Ledger("lib", "lib", told))
-    assert [row for row in text.split("\n") if row.startswith("### ")] == [
-        "### `4` → `7`", "### `3` → `4`", "### `1` → `3`",
-    ]  # fmt: skip
-    assert "difference, including the releases that were run in between: `5`, `6`." in text
-    assert "difference, including the releases that were run in between: `2`." in text
+    heads = [row for row in text.split("\n") if row.startswith("### ")]
+    assert heads == ["### `4` → `7`", "### `3` → `4`", "### `1` → `3`"]
+    for between in ("`5`, `6`", "`2`"):
+        assert f"difference, including the releases that were run in between: {between}." in text
+    cases = [f"layout/case-{number:02}" for number in range(30)]
+    before, after = line("1", fails("OFF-07", 30, *cases)), line("2")
+    text = history_page(Ledger("lib", "lib", (before, after)))
+    assert "`layout/case-11` and 18 more" in text
+    assert "and 18 more" in str(release_changes(Passage(before, after)))
+    assert RuleChange("ZZZ-01", {}, {}).title == ""
 
 
 BAD = "</code><script>x</script>|`\n@everybody\u202e"
 
 
-def test_words_from_outside_break_no_page() -> None:
+def test_words_from_outside_break_no_page_and_a_fragment_says_the_same() -> None:
     told = [
         line("1", fails("OFF-07", 1, BAD), entry=BAD, choices={BAD: BAD}, steps=(BAD,)),
         line("2" + BAD, fails("XXX-99", 1), entry=BAD),
@@ -136,25 +133,7 @@ def test_words_from_outside_break_no_page() -> None:
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert "\u202e" not in html
-
-
-def test_a_fragment_says_the_same_as_the_page() -> None:
     html = str(release_changes(passage([fails("OFF-07", 2, "layout/a")], [], asked=120)))
-    for part in (
-        "wrong-accept 2 → 0",
-        "<strong>Fixed</strong>",
-        "OFF-07",
-        "<code>layout/a</code>",
-        "120 after",
-    ):
-        assert part in html
+    shown = ("wrong-accept 2 → 0", "<strong>Fixed</strong>", "OFF-07", "<code>layout/a</code>", "120 after")
+    assert all(part in html for part in shown)
     assert "no published difference" in str(release_changes(passage([], [])))
-
-
-def test_a_long_list_of_names_says_how_many_more_there_are() -> None:
-    cases = [f"layout/case-{number:02}" for number in range(30)]
-    before, after = line("1", fails("OFF-07", 30, *cases)), line("2")
-    text = history_page(Ledger("lib", "lib", (before, after)))
-    assert "`layout/case-11` and 18 more" in text
-    assert "and 18 more" in str(release_changes(Passage(before, after)))
-    assert RuleChange("ZZZ-01", {}, {}).title == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import to_builtins
@@ -12,6 +11,7 @@ from safetensors_reports.history.trend import (
     TURNS,
     CaseInfo,
     KnownBug,
+    TrendDocument,
     Turn,
     VersionRun,
     trend,
@@ -21,9 +21,7 @@ from safetensors_reports.history.trend import (
 )
 
 from ...published_schemas import schema, schema_error
-
-if TYPE_CHECKING:
-    from ..conftest import Make
+from ..samples import Make
 
 BUG = KnownBug("FB-03", "owner/project#206", "<0.3.1")
 NOTES = {"layout/x": CaseInfo("a hole", ("OFF-07",), (BUG,))}
@@ -72,12 +70,10 @@ def test_a_bug_turns_where_its_range_ends(
 @pytest.mark.parametrize(
     ("before", "after", "elsewhere"), [("0.3.0", "0.3.1", False), ("0.7.0", "0.8.0", True)]
 )
-def test_changes_are_grouped_by_rule_and_explained(
-    make: type[Make], before: str, after: str, elsewhere: bool
-) -> None:
+def test_changes_are_grouped_by_rule_and_explained(before: str, after: str, elsewhere: bool) -> None:
     runs = [
-        VersionRun(before, make.run(make.result("layout/x", "wrong-accept", detail="accept, 2 tensors"))),
-        VersionRun(after, make.run(make.result("layout/x"))),
+        VersionRun(before, Make.run(Make.result("layout/x", "wrong-accept", detail="accept, 2 tensors"))),
+        VersionRun(after, Make.run(Make.result("layout/x"))),
     ]
     result = trend("lib", "2026.11.0", "2026.11", runs, NOTES)
     (change,) = result.passages[0].changes
@@ -89,11 +85,11 @@ def test_changes_are_grouped_by_rule_and_explained(
     assert ("(recorded for other versions)" in page) is elsewhere
 
 
-def test_versions_that_were_not_run_are_passed_over(make: type[Make]) -> None:
+def test_versions_that_were_not_run_are_passed_over() -> None:
     runs = [
-        VersionRun("1", make.run(make.result("a"), make.result("b"))),
+        VersionRun("1", Make.run(Make.result("a"), Make.result("b"))),
         VersionRun("2", reason="cannot be had"),
-        VersionRun("3", make.run(make.result("a", "unsafe"), make.result("c"), make.result("d"))),
+        VersionRun("3", Make.run(Make.result("a", "unsafe"), Make.result("c"), Make.result("d"))),
     ]
     result = trend("lib", "s", "c", runs, {}, interrupted=True)
     (passage,) = result.passages
@@ -106,20 +102,28 @@ def test_versions_that_were_not_run_are_passed_over(make: type[Make]) -> None:
     assert "cannot be had" in trend_markdown(result)
 
 
-def test_the_table_shows_the_kinds_that_occur_worst_first(make: type[Make]) -> None:
-    runs = [
-        VersionRun("1", make.run(make.result("a"), make.result("b", "wrong-accept"))),
-        VersionRun("2", make.run(make.result("a", "choice:x"), make.result("b", "unsafe"))),
-    ]
-    result = trend("lib", "s", "c", runs, {})
+def test_the_table_shows_the_kinds_that_occur_worst_first_and_long_lists_are_cut() -> None:
+    def made(before: dict[str, str], after: dict[str, str], notes: dict[str, CaseInfo]) -> TrendDocument:
+        rows = ([Make.result(*item) for item in answers.items()] for answers in (before, after))
+        runs = [VersionRun(str(n), Make.run(*results)) for n, results in enumerate(rows, 1)]
+        return trend("lib", "s", "c", runs, notes)
+
+    result = made({"a": "pass", "b": "wrong-accept"}, {"a": "choice:x", "b": "unsafe"}, {})
     assert result.kinds == ["unsafe", "wrong-accept", "choice", "pass"]
     assert "| `1` | 2 | 0 | 1 | 0 | 1 |" in trend_markdown(result)
+    ids = [f"c{i:03}" for i in range(60)]
+    before, after = dict.fromkeys(ids, "unsafe"), dict.fromkeys(ids, "pass")
+    same = made(before, after, {i: CaseInfo(i, ("OFF-07",)) for i in ids})
+    assert "… 55 more" in "\n".join(trend_text(same))
+    apart = made(before, after, {i: CaseInfo(i, (f"X-{i}",)) for i in ids})
+    assert "more rules, 50 cases" in "\n".join(trend_text(apart))
+    assert len(trend_markdown(apart).splitlines()) < 120
 
 
-def test_the_document_obeys_its_schema(make: type[Make]) -> None:
+def test_the_document_obeys_its_schema() -> None:
     names = ["pass", "wrong-accept", "unsupported", "harness-error", "choice:a", "unsafe"]
-    first = make.run(*(make.result(f"c{i}", v) for i, v in enumerate(names)))
-    second = make.run(*(make.result(f"c{i}", v) for i, v in enumerate([*names[1:], names[0]])))
+    first = Make.run(*(Make.result(f"c{i}", v) for i, v in enumerate(names)))
+    second = Make.run(*(Make.result(f"c{i}", v) for i, v in enumerate([*names[1:], names[0]])))
     runs = [VersionRun("1", first), VersionRun("2", reason="no"), VersionRun("3", second, remarks=("x",))]
     notes = {"c0": CaseInfo("\ud800`|", ("OFF-07",), (BUG, KnownBug("FB-9", "y")))}
     result = trend("lib", "s", "c", runs, notes)
@@ -127,16 +131,3 @@ def test_the_document_obeys_its_schema(make: type[Make]) -> None:
     assert set(schema("trend")["$defs"]["changeRow"]["properties"]["turn"]["enum"]) == set(TURNS)
     trend_markdown(result).encode()
     "\n".join(trend_text(result)).encode()
-
-
-def test_long_lists_are_cut_and_say_so(make: type[Make]) -> None:
-    ids = [f"c{i:03}" for i in range(60)]
-    runs = [
-        VersionRun("1", make.run(*(make.result(i, "unsafe") for i in ids))),
-        VersionRun("2", make.run(*(make.result(i) for i in ids))),
-    ]
-    same = trend("lib", "s", "c", runs, {i: CaseInfo(i, ("OFF-07",)) for i in ids})
-    assert "… 55 more" in "\n".join(trend_text(same))
-    apart = trend("lib", "s", "c", runs, {i: CaseInfo(i, (f"X-{i}",)) for i in ids})
-    assert "more rules, 50 cases" in "\n".join(trend_text(apart))
-    assert len(trend_markdown(apart).splitlines()) < 120

@@ -188,15 +188,12 @@ def test_a_lost_report_is_named_and_one_in_another_encoding_is_read(out: Path) -
     refused("there is no separate report for lib 1, lib:fast 1", "-o", out, "--check")
 
 
-def test_reports_in_a_folder_of_something_else_stay(runs: Path, tmp_path: Path) -> None:
+def test_what_is_no_longer_run_is_removed_and_nothing_else(runs: Path, out: Path, tmp_path: Path) -> None:
     audit = tmp_path / "mine" / "audit" / "report.json"
     audit.parent.mkdir(parents=True)
     audit.write_text("{}")
     assert invoke(runs, "-o", tmp_path / "mine").exit_code == 0
     assert audit.read_text() == "{}"
-
-
-def test_what_is_no_longer_run_is_removed_and_nothing_else(runs: Path, out: Path) -> None:
     (out / "trends").mkdir()
     (out / "trends/lib.json").write_text("{}", "utf-8")
     (out / "reference/notes.txt").write_text("kept", "utf-8")
@@ -220,9 +217,10 @@ def test_what_cannot_be_published_is_refused_and_nothing_is_written(tmp_path: Pa
     elsewhere.header["corpus"]["digest"] = "0" * 64
     empty = tmp_path / "empty"
     empty.mkdir()
+    torn = run(failing(HOLE), name="torn", version="1", footer=None)
     for bad, says in (
         (partial, "half 1: the run is not complete; run it again"),
-        (run(failing(HOLE), name="torn", version="1", footer=None), "torn 1: "),
+        (torn, "torn 1: "),
         (run(name="none", version="1"), "none 1: the run is not complete"),
         (elsewhere, "other 1: this run used a different corpus; run it again"),
         (write_finding(tmp_path / "f"), "fuzzing findings are not published"),
@@ -276,13 +274,10 @@ def test_names_become_folders_of_their_own() -> None:
     forms = ("{}/report.html", "{}/report.json", "history/{}.jsonl", "history/{}.md")
     shared = {INDEX, PICTURE, README, "report.json", "implementations.json"}
     assert set(texts) == shared | {form.format(folder) for folder in names for form in forms}
-    for folder, name in names.items():
-        assert json.loads(texts[f"{folder}/report.json"])["implementations"][0]["name"] == name
-
-
-def test_nothing_to_publish_is_an_error() -> None:
     with pytest.raises(AuditError, match="no run record"):
         publication([], corpus())
+    for folder, name in names.items():
+        assert json.loads(texts[f"{folder}/report.json"])["implementations"][0]["name"] == name
 
 
 def said(*rows: Any) -> str:

@@ -63,15 +63,21 @@ def test_metadata_without_a_format_are_to_blame_where_all_are_refused(texts: str
     assert rules_of([*[any_text] * 3, row("HDR-08", "MET-04", charged="FRM-11")])[-1] == rule
 
 
-def test_a_slice_of_a_file_that_is_refused_whole_says_nothing_of_slices() -> None:
-    sliced = row("HDR-17", "API-05", charged="API-05", verdict="deviation:reject")
-    assert rules_of([*ORDER, sliced])[-1] == "HDR-17"
-    assert rules_of([row("HDR-17"), sliced])[-1] == "API-05"
-
-
 def test_a_rule_that_only_forbids_is_not_broken_by_refusing() -> None:
     assert rules_of([row("OFF-06", "OFF-07", charged="FRM-11")]) == ["FRM-11"]
     assert rules_of([*ORDER, row("OFF-06", "HDR-17", charged="FRM-11")])[-1] == "HDR-17"
+
+
+def test_a_failure_is_charged_only_to_a_rule_that_it_can_break() -> None:
+    # A slice of a file that is refused whole says nothing of slices.
+    sliced = row("HDR-17", "API-05", charged="API-05", verdict="deviation:reject")
+    assert rules_of([*ORDER, sliced])[-1] == "HDR-17"
+    assert rules_of([row("HDR-17"), sliced])[-1] == "API-05"
+    # A weaker rule takes no wrong rejection over, and no other rule takes an acceptance over.
+    dtype = [row("DTY-01", charged="DTY-01", verdict="deviation:reject")] * 3
+    assert rules_of([*dtype, row("SHP-03", "DTY-01", charged="SHP-03")])[-1] == "SHP-03"
+    rows = [*ORDER, row("OFF-09", "HDR-17", charged="OFF-09", verdict="wrong-accept")]
+    assert recharge(rows)[-1] is rows[-1]
 
 
 def test_one_refusal_among_many_files_of_a_rule_is_no_matter_of_that_rule() -> None:
@@ -82,11 +88,6 @@ def test_one_refusal_among_many_files_of_a_rule_is_no_matter_of_that_rule() -> N
     assert rules_of([*[row("DTY-01")] * 20, dtype])[-1] == "DTY-01"
     written = {**row("SHP-03", charged="SHP-03"), "step": "write"}
     assert rules_of([*[{**row("SHP-03"), "step": "write"}] * 7, written])[-1] == "SHP-03"
-
-
-def test_a_weaker_rule_takes_no_wrong_reject_over() -> None:
-    dtype = [row("DTY-01", charged="DTY-01", verdict="deviation:reject")] * 3
-    assert rules_of([*dtype, row("SHP-03", "DTY-01", charged="SHP-03")])[-1] == "SHP-03"
 
 
 def test_an_invalid_file_that_every_call_comes_to_breaks_the_rule_on_files() -> None:
@@ -103,8 +104,3 @@ def test_who_takes_every_repeated_key_compares_none() -> None:
     assert rules_of([*[plain] * 3, *[escaped] * 2])[-1] == "HDR-09"
     # A reader that rejects keys with the same spelling compares them before it decodes them.
     assert rules_of([*[refused] * 3, *[escaped] * 2])[-1] == "HDR-10"
-
-
-def test_acceptance_goes_to_no_other_rule_of_its_case() -> None:
-    rows = [*ORDER, row("OFF-09", "HDR-17", charged="OFF-09", verdict="wrong-accept")]
-    assert recharge(rows)[-1] is rows[-1]

@@ -16,46 +16,39 @@ from safetensors_reports.record.file import RecordError, RecordWriter, read_reco
 from safetensors_reports.record.run import summary_lines
 
 from ...published_schemas import schema
+from ..samples import Make
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..conftest import Make
 
 FULL_CONTENT = {
     "tensors": [
-        {
-            "name": "w\ud800\u202e",
-            "dtype": "F32",
-            "shape": [2, 0],
-            "nbytes": 0,
-            "sha256": None,
-            "unsupported": "no F4",
-        },
+        Make.content("w\ud800\u202e", sha256=None, unsupported="no F4")["tensors"][0],
         {"name": ""},
     ],
     "metadata": {"k": "\udfff"},
 }
 
 
-def write_full(path: Path, make: type[Make]) -> None:
+def write_full(path: Path) -> None:
     with RecordWriter(path) as writer:
-        writer.write("header", make.header(cases=2))
-        writer.write("result", make.result("a/b", "pass", step="open", content=None))
-        writer.write("result", make.result("a/b", "wrong-accept", content=FULL_CONTENT))
+        writer.write("header", Make.header(cases=2))
+        writer.write("result", Make.result("a/b", "pass", step="open", content=None))
+        writer.write("result", Make.result("a/b", "wrong-accept", content=FULL_CONTENT))
         writer.write(
-            "result", make.result("a/c", "choice:accept|by-position", choice="c", options=["accept"])
+            "result", Make.result("a/c", "choice:accept|by-position", choice="c", options=["accept"])
         )
         writer.write("choice", {"choice": "c", "verdict": "choice:accept", "detail": ""})
         writer.write("problem", {"message": "smoke: \ud800"})
         writer.write("footer", {"complete": True, "duration_s": 3.1, "not_run": 0})
 
 
-def test_what_is_written_is_read_back(tmp_path: Path, make: type[Make]) -> None:
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "run.jsonl"
-    write_full(path, make)
+    write_full(path)
     record = read_record(path)
-    assert record.header == make.header(cases=2)
+    assert record.header == Make.header(cases=2)
     assert [r["step"] for r in record.results] == ["open", "read", "read"]
     assert record.results[1]["content"] == FULL_CONTENT
     assert record.choices[0]["verdict"] == "choice:accept"
@@ -67,8 +60,8 @@ def test_what_is_written_is_read_back(tmp_path: Path, make: type[Make]) -> None:
     assert path.read_bytes().isascii()
 
 
-def test_written_lines_fulfil_the_published_schema(tmp_path: Path, make: type[Make]) -> None:
-    write_full(tmp_path / "run.jsonl", make)
+def test_written_lines_fulfil_the_published_schema(tmp_path: Path) -> None:
+    write_full(tmp_path / "run.jsonl")
     whole = schema("record")
     Draft202012Validator.check_schema(whole)
     validator = Draft202012Validator(whole)
@@ -90,27 +83,19 @@ def test_schema_and_vocabulary_are_the_same() -> None:
     assert not any(verdict.is_valid(v) for v in bad)
 
 
-def test_each_line_is_on_disk_before_the_next(tmp_path: Path, make: type[Make]) -> None:
+def test_each_line_is_on_disk_before_the_next_and_numbers_that_json_lacks_are_null(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     with RecordWriter(path) as writer:
-        writer.write("header", make.header())
+        writer.write("header", Make.header())
         assert path.read_bytes().count(b"\n") == 1
-        writer.write("result", make.result("a/b"))
-        assert read_record(path).truncated
-        assert read_record(path).cases == 1
+        writer.write("result", Make.result("a/b", cpu_ms=float("nan"), wall_ms=float("inf")))
+        record = read_record(path)
+    assert (record.truncated, record.cases) == (True, 1)
+    assert [record.results[0][name] for name in ("cpu_ms", "wall_ms")] == [None, None]
 
 
-def test_numbers_that_json_lacks_become_null(tmp_path: Path, make: type[Make]) -> None:
-    path = tmp_path / "run.jsonl"
-    with RecordWriter(path) as writer:
-        writer.write("header", make.header())
-        writer.write("result", make.result("a/b", cpu_ms=float("nan"), wall_ms=float("inf")))
-    row = read_record(path).results[0]
-    assert (row["cpu_ms"], row["wall_ms"]) == (None, None)
-
-
-def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Path, make: type[Make]) -> None:
-    write_full(tmp_path / "run.jsonl", make)
+def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Path) -> None:
+    write_full(tmp_path / "run.jsonl")
     data = (tmp_path / "run.jsonl").read_bytes()
     cut = tmp_path / "cut.jsonl"
     for size in range(data.index(b"\n"), len(data) - 1, 7):
@@ -123,12 +108,12 @@ def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Pat
     assert not read_record(cut).truncated
 
 
-def _written(path: Path, make: type[Make], text: str) -> Path:
+def _written(path: Path, text: str) -> Path:
     """Write a record; HEADER, RESULT and FOOTER are replaced by valid lines."""
     footer = {"type": "footer", "complete": True, "duration_s": 1, "not_run": 0}
-    rows = {"HEADER": make.header(), "RESULT": make.result("a/b"), "FOOTER": footer}
+    rows = {"HEADER": Make.header(), "RESULT": Make.result("a/b"), "FOOTER": footer}
     for field in ("areas", "steps", "lacks", "kind", "selector", "name", "version"):
-        wrong = make.header()
+        wrong = Make.header()
         wrong["implementation"][field] = {"a": []}
         rows = {f"HEADER/{field}": wrong, **rows}
     for word, row in rows.items():
@@ -161,9 +146,9 @@ def _written(path: Path, make: type[Make], text: str) -> Path:
     ],
 )
 def test_what_is_no_record_or_several_names_the_line(
-    tmp_path: Path, make: type[Make], text: str, line: int, reason: str
+    tmp_path: Path, text: str, line: int, reason: str
 ) -> None:
-    path = _written(tmp_path / "run.jsonl", make, text)
+    path = _written(tmp_path / "run.jsonl", text)
     with pytest.raises(RecordError) as caught:
         read_record(path)
     message = str(caught.value)
@@ -191,10 +176,8 @@ def test_what_is_no_record_or_several_names_the_line(
         ("HEADER\r\n\r\n{\r\nRESULT\r\n", 3, "not valid JSON"),
     ],
 )
-def test_a_bad_line_is_named_and_left_out(
-    tmp_path: Path, make: type[Make], text: str, line: int, reason: str
-) -> None:
-    record = read_record(_written(tmp_path / "run.jsonl", make, text))
+def test_a_bad_line_is_named_and_left_out(tmp_path: Path, text: str, line: int, reason: str) -> None:
+    record = read_record(_written(tmp_path / "run.jsonl", text))
     assert record.left_out == 1
     (problem,) = record.problems
     assert problem.startswith(f"run.jsonl, line {line}: ")
@@ -216,18 +199,11 @@ def test_a_bad_line_is_named_and_left_out(
         ("failures", [{}]),
     ],
 )
-def test_a_wrong_typed_field_costs_its_line_only(
-    tmp_path: Path, make: type[Make], field: str, value: object
-) -> None:
+def test_a_wrong_typed_field_costs_its_line_only(tmp_path: Path, field: str, value: object) -> None:
     path = tmp_path / "run.jsonl"
-    bad = (
-        make.result("a/b", "wrong-accept", **{field: value})
-        if field != "verdict"
-        else make.result("a/b", str(value))
-    )
-    rows = [
-        make.header(cases=2), make.result("a/a"), make.result("a/b", step="open"), bad, make.result("a/c")
-    ]  # fmt: skip
+    opened = Make.result("a/b", step="open")
+    bad = Make.result("a/b", "wrong-accept") | {field: value}
+    rows = [Make.header(cases=2), Make.result("a/a"), opened, bad, Make.result("a/c")]
     path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
     record = read_record(path)
     assert record.left_out == 1
@@ -237,19 +213,16 @@ def test_a_wrong_typed_field_costs_its_line_only(
     assert record.case_verdicts == {"a/a": "pass", "a/c": "pass"}
 
 
-def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour(
-    tmp_path: Path, make: type[Make]
+def test_a_line_that_does_not_say_its_case_may_be_of_either_neighbour_and_many_are_counted(
+    tmp_path: Path,
 ) -> None:
-    rows = [make.result(case, verdict) for case, verdict in
-            (("a/a", "pass"), ("a/b", "pass"), ("a/c", "wrong-accept"), ("a/d", "pass"))]  # fmt: skip
-    lines = [json.dumps(row) for row in (make.header(), *rows)]
+    verdicts = {"a/a": "pass", "a/b": "pass", "a/c": "wrong-accept", "a/d": "pass"}
+    rows = [Make.header(), *(Make.result(case, verdict) for case, verdict in verdicts.items())]
+    lines = [json.dumps(row) for row in rows]
     (tmp_path / "run.jsonl").write_text("\n".join([*lines[:3], "{", *lines[3:]]) + "\n")
     record = read_record(tmp_path / "run.jsonl")
-    assert record.case_verdicts == {"a/a": "pass", "a/c": "wrong-accept", "a/d": "pass"}
-
-
-def test_of_many_bad_lines_some_are_named_and_all_counted(tmp_path: Path, make: type[Make]) -> None:
-    path = _written(tmp_path / "run.jsonl", make, "HEADER\n" + "{\n" * 1000 + "RESULT\nFOOTER\n")
+    assert record.case_verdicts == {case: v for case, v in verdicts.items() if case != "a/b"}
+    path = _written(tmp_path / "run.jsonl", "HEADER\n" + "{\n" * 1000 + "RESULT\nFOOTER\n")
     record = read_record(path)
     assert (record.left_out, len(record.results), record.truncated) == (1000, 1, False)
     assert record.problems[-1] == "run.jsonl: skipped 980 more lines"
@@ -265,11 +238,9 @@ VALUES = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_any_change_of_one_line_keeps_the_others(
-    tmp_path_factory: Any, make: type[Make], data: st.DataObject
-) -> None:
+def test_any_change_of_one_line_keeps_the_others(tmp_path_factory: Any, data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("record") / "run.jsonl"
-    write_full(path, make)
+    write_full(path)
     lines = path.read_bytes().splitlines()
     number = data.draw(st.integers(1, len(lines) - 1))
     if data.draw(st.booleans()):
@@ -277,10 +248,9 @@ def test_any_change_of_one_line_keeps_the_others(
         row[data.draw(st.sampled_from([*row, "new"]))] = data.draw(VALUES)
         changed = json.dumps(row).encode()
     else:
-        start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(lines[number]))] * 2)))
-        changed = (
-            lines[number][:start] + data.draw(st.binary(max_size=6)).replace(b"\n", b"") + lines[number][end:]
-        )
+        line = lines[number]
+        start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(line))] * 2)))
+        changed = line[:start] + data.draw(st.binary(max_size=6)).replace(b"\n", b"") + line[end:]
     others = [json.loads(line) for i, line in enumerate(lines) if i not in (0, number)]
     path.write_bytes(b"\n".join([*lines[:number], changed, *lines[number + 1 :]]) + b"\n")
     record = read_record(path)
@@ -301,33 +271,33 @@ def test_a_missing_file_says_what_to_give(tmp_path: Path) -> None:
         read_record(tmp_path / "run.jsonl")
 
 
-def test_a_case_has_the_worst_verdict_of_its_steps(make: type[Make]) -> None:
-    record = make.run(
-        make.result("a/b", "pass", step="open"),
-        make.result("a/b", "wrong-content"),
-        make.result("a/c", "choice:accept", step="open"),
-        make.result("a/c", "pass"),
+def test_a_case_has_the_worst_verdict_of_its_steps() -> None:
+    record = Make.run(
+        Make.result("a/b", "pass", step="open"),
+        Make.result("a/b", "wrong-content"),
+        Make.result("a/c", "choice:accept", step="open"),
+        Make.result("a/c", "pass"),
     )
     assert record.case_verdicts == {"a/b": "wrong-content", "a/c": "choice:accept"}
     assert record.counts() == {"wrong-content": 1, "choice": 1}
     assert record.cases == 2
     footer = {"complete": False, "duration_s": 1.0, "not_run": 2}
-    assert make.run(make.result("a/b"), cases=10, footer=None).not_run == 9
-    partial = make.run(make.result("a/b"), cases=1, footer=footer)
+    assert Make.run(Make.result("a/b"), cases=10, footer=None).not_run == 9
+    partial = Make.run(Make.result("a/b"), cases=1, footer=footer)
     assert (partial.not_run, partial.partial) == (2, True)
 
 
-def test_expected_failures_count_cases_that_fail_and_are_listed(make: type[Make]) -> None:
-    record = make.run(
-        make.result("a/listed", "wrong-accept", step="open", expected_failure=True),
-        make.result("a/listed", "wrong-accept", expected_failure=True),
-        make.result("a/half", "wrong-accept", step="open", expected_failure=True),
-        make.result("a/half", "wrong-content"),
-        make.result("a/stale", "pass", expected_failure=True),
-        make.result("a/new", "unsafe"),
-        make.result("a/missed-recommendation", "not-strict", expected_failure=True),
-        make.result("a/half-recommendation", "not-strict", step="open", expected_failure=True),
-        make.result("a/half-recommendation", "not-strict"),
+def test_expected_failures_count_cases_that_fail_and_are_listed() -> None:
+    record = Make.run(
+        Make.result("a/listed", "wrong-accept", step="open", expected_failure=True),
+        Make.result("a/listed", "wrong-accept", expected_failure=True),
+        Make.result("a/half", "wrong-accept", step="open", expected_failure=True),
+        Make.result("a/half", "wrong-content"),
+        Make.result("a/stale", "pass", expected_failure=True),
+        Make.result("a/new", "unsafe"),
+        Make.result("a/missed-recommendation", "not-strict", expected_failure=True),
+        Make.result("a/half-recommendation", "not-strict", step="open", expected_failure=True),
+        Make.result("a/half-recommendation", "not-strict"),
     )
     assert record.expected_cases == {"a/listed", "a/missed-recommendation"}
 
@@ -335,13 +305,13 @@ def test_expected_failures_count_cases_that_fail_and_are_listed(make: type[Make]
 @pytest.mark.parametrize(
     ("verdict", "kept"), [("pass", False), ("choice:accept", False), ("wrong-accept", True), ("unsafe", True)]
 )
-def test_half_a_case_is_not_passed(make: type[Make], verdict: str, kept: bool) -> None:
-    rows = (make.result("a/b"), make.result("a/c", verdict, step="open"))
-    cut = make.run(*rows, footer=None)
+def test_half_a_case_is_not_passed(verdict: str, kept: bool) -> None:
+    rows = (Make.result("a/b"), Make.result("a/c", verdict, step="open"))
+    cut = Make.run(*rows, footer=None)
     assert cut.unfinished == "a/c"
     assert ("a/c" in cut.case_verdicts) is kept
     assert cut.not_run == (0 if kept else 1)
-    assert make.run(*rows).case_verdicts["a/c"] == verdict
+    assert Make.run(*rows).case_verdicts["a/c"] == verdict
 
 
 @pytest.mark.parametrize(
@@ -354,24 +324,24 @@ def test_half_a_case_is_not_passed(make: type[Make], verdict: str, kept: bool) -
         ("mine", "unknown", "mine"),
     ],
 )
-def test_a_label_has_the_version_once(make: type[Make], selector: str, version: str, label: str) -> None:
-    record = make.run(name="mine", version=version)
+def test_a_label_has_the_version_once(selector: str, version: str, label: str) -> None:
+    record = Make.run(name="mine", version=version)
     record.implementation["selector"] = selector
     assert record.label == label
 
 
-def test_failures_are_attributed_by_the_whole_record(tmp_path: Path, make: type[Make]) -> None:
+def test_failures_are_attributed_by_the_whole_record(tmp_path: Path) -> None:
     def refused(case: str, *rules: str) -> dict[str, Any]:
         failure = {"verdict": "wrong-reject", "rule": rules[0], "basis": "text", "property": "outcome"}
         more = {"outcome": "reject", "rules": list(rules), "rule": rules[0]}
-        return make.result(case, "wrong-reject", failures=[{**failure, "detail": ""}], **more)
+        return Make.result(case, "wrong-reject", failures=[{**failure, "detail": ""}], **more)
 
     both = refused("a/both", "OFF-09", "HDR-17")
     path = tmp_path / "run.jsonl"
     with RecordWriter(path) as writer:
-        writer.write("header", make.header(cases=7))
+        writer.write("header", Make.header(cases=7))
         for n in range(3):
             writer.write("result", refused(f"a/{n}", "HDR-17"))
-            writer.write("result", make.result(f"b/{n}", rules=["OFF-09"], failures=[]))
+            writer.write("result", Make.result(f"b/{n}", rules=["OFF-09"], failures=[]))
         writer.write("result", both)
     assert read_record(path).results[-1]["rule"] == "HDR-17" != both["rule"]

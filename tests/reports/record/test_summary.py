@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,24 +12,14 @@ from safetensors_corpus.judging.verdicts import VERDICTS
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.run import lacking, summary_lines
 
-if TYPE_CHECKING:
-    from ..conftest import Make
+from ..samples import Make
 
 
-def test_a_complete_run(make: type[Make]) -> None:
-    verdicts = {
-        "pass": 180,
-        "wrong-content": 3,
-        "wrong-accept": 41,
-        "late-reject": 2,
-        "wrong-reject": 5,
-        "deviation:accept": 1,
-        "choice:accept": 24,
-        "not-strict": 3,
-        "unsupported": 9,
-    }
-    rows = [make.result(f"{v}/{i}", v) for v, count in verdicts.items() for i in range(count)]
-    record = make.run(*rows, name="mlx", version="0.32.4", lacks=["dtype-f6", "dtype-f4"])
+def test_a_complete_run() -> None:
+    verdicts = {"pass": 180, "wrong-content": 3, "wrong-accept": 41, "late-reject": 2, "wrong-reject": 5}
+    verdicts |= {"deviation:accept": 1, "choice:accept": 24, "not-strict": 3, "unsupported": 9}
+    rows = [Make.result(f"{v}/{i}", v) for v, count in verdicts.items() for i in range(count)]
+    record = Make.run(*rows, name="mlx", version="0.32.4", lacks=["dtype-f6", "dtype-f4"])
     record.implementation["language"] = "C++"
     assert summary_lines(record) == [
         "mlx 0.32.4 (C++) · corpus 2026.11 · 268 cases in 3.1 s · profile: none",
@@ -50,18 +40,20 @@ def test_a_complete_run(make: type[Make]) -> None:
     ],
 )
 def test_failed_steps_and_contradictions_are_failures(
-    step: str, choice: str, failures: bool, make: type[Make]
+    step: str,
+    choice: str,
+    failures: bool,
 ) -> None:
     choices = [{"choice": "c", "verdict": choice, "detail": ""}]
-    assert make.run(make.result("a/b", step), choices=choices).has_failures is failures
+    assert Make.run(Make.result("a/b", step), choices=choices).has_failures is failures
 
 
-def test_rare_counts_show_up_when_they_occur(make: type[Make]) -> None:
-    record = make.run(
-        make.result("a/b", "harness-error"),
-        *(make.result(f"a/{i}", "choice-inconsistent", choice="c") for i in range(3)),
-        make.result("a/known", "wrong-accept", expected_failure=True),
-        make.result("a/new", "wrong-accept"),
+def test_rare_counts_show_up_when_they_occur() -> None:
+    record = Make.run(
+        Make.result("a/b", "harness-error"),
+        *(Make.result(f"a/{i}", "choice-inconsistent", choice="c") for i in range(3)),
+        Make.result("a/known", "wrong-accept", expected_failure=True),
+        Make.result("a/new", "wrong-accept"),
         choices=[{"choice": "c", "verdict": "choice-inconsistent", "detail": "both"}],
         profile="hardened",
     )
@@ -85,21 +77,28 @@ def test_rare_counts_show_up_when_they_occur(make: type[Make]) -> None:
     ],
 )
 def test_an_incomplete_run_says_so_and_passes_nothing_it_has_not_run(
-    make: type[Make], footer: dict[str, Any] | None, head: str, caveat: str
+    footer: dict[str, Any] | None, head: str, caveat: str
 ) -> None:
-    lines = summary_lines(make.run(make.result("a/b"), cases=1264, footer=footer))
+    lines = summary_lines(Make.run(Make.result("a/b"), cases=1264, footer=footer))
     assert lines[0] == f"safetensors 0.8.0 (Rust) · corpus 2026.11 · {head}"
     assert "pass 1 · " in lines[2]
     assert "not run 1,263" in lines[2]
     assert lines[3] == f"  {caveat}; 1 of 1,264 cases have a verdict; the others are unknown"
 
 
-def test_problems_are_told_and_bounded(make: type[Make]) -> None:
+def test_problems_are_told_and_bounded() -> None:
     problems = [f"smoke {i}\nfailed\ud800" for i in range(9)]
-    lines = summary_lines(make.run(problems=problems))
+    lines = summary_lines(Make.run(problems=problems))
     assert lines[3:5] == ["  problem: smoke 0", r"  problem: failed\ud800"]
     assert lines[-1] == "  … 4 more problems"
     assert len(lines) == 3 + 2 * 5 + 1
+    check = next(iter(CHECKS))
+    checks = [{"name": check, "status": "unknown", "message": "no \x1b[31m"}]
+    record = Make.run(Make.result("a/b", step="device", checks=checks), device="x\x07")
+    record.header["implementation"]["steps"].append("device")
+    lines = summary_lines(record)
+    assert "  device x\\u0007: 1 file" in lines
+    assert f"    {check:<10} 1 unknown (no \\u001b[31m)" in lines
 
 
 @pytest.mark.parametrize(
@@ -111,21 +110,11 @@ def test_problems_are_told_and_bounded(make: type[Make]) -> None:
         (["g", "f", "e", "d", "c", "b", "a", "a"], "a, b, c, d, e, f, …"),
     ],
 )
-def test_features(make: type[Make], lacks: list[str], text: str) -> None:
-    assert lacking(make.run(lacks=lacks)) == text
-    unsupported = make.run(make.result("a/b", "unsupported"), lacks=lacks)
+def test_features(lacks: list[str], text: str) -> None:
+    assert lacking(Make.run(lacks=lacks)) == text
+    unsupported = Make.run(Make.result("a/b", "unsupported"), lacks=lacks)
     assert f"unsupported 1{f' ({text})' if text else ''} · " in summary_lines(unsupported)[2]
-    assert "unsupported 0 · " in summary_lines(make.run(lacks=lacks))[2]
-
-
-def test_messages_of_device_checks_are_printable(make: type[Make]) -> None:
-    check = next(iter(CHECKS))
-    checks = [{"name": check, "status": "unknown", "message": "no \x1b[31m"}]
-    record = make.run(make.result("a/b", step="device", checks=checks), device="x\x07")
-    record.header["implementation"]["steps"].append("device")
-    lines = summary_lines(record)
-    assert "  device x\\u0007: 1 file" in lines
-    assert f"    {check:<10} 1 unknown (no \\u001b[31m)" in lines
+    assert "unsupported 0 · " in summary_lines(Make.run(lacks=lacks))[2]
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=400)
@@ -136,11 +125,11 @@ kinds = st.sampled_from([v if v != "choice" else "choice:x" for v in VERDICTS])
     name=texts, version=texts, problem=texts, verdicts=st.lists(kinds, max_size=12), more=st.integers(0, 3)
 )
 def test_lines_are_printable_and_every_case_is_counted_once(
-    make: type[Make], name: str, version: str, problem: str, verdicts: list[str], more: int
+    name: str, version: str, problem: str, verdicts: list[str], more: int
 ) -> None:
-    rows = [make.result(f"a/{i}", verdict) for i, verdict in enumerate(verdicts)]
+    rows = [Make.result(f"a/{i}", verdict) for i, verdict in enumerate(verdicts)]
     total = len(verdicts) + more
-    record = make.run(*rows, name=name, version=version, problems=[problem], cases=total)
+    record = Make.run(*rows, name=name, version=version, problems=[problem], cases=total)
     lines = summary_lines(record)
     assert all(line.isprintable() and line.encode() for line in lines)
     words = [*lines[1].strip().split("   "), *lines[2].strip().split(" · ")]
