@@ -24,9 +24,9 @@ from safetensors_conformance.implementations.selectors import SelectorError, res
 from safetensors_conformance.programs.launcher import child_variables
 from safetensors_conformance.worker.confinement import Confinement
 from safetensors_conformance.worker.worker import Limits, StartError
-from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.features.tree import File
 from safetensors_corpus.judging.answer import Refused
+from safetensors_corpus.manifest import tensor_row
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 
