@@ -24,8 +24,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import read_whole
+from safetensors_reference.text import shorten
 
 from . import recipe
 from .actions import ACTIONS, SCRIPT_STEPS, contradiction

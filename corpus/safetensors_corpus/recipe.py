@@ -24,7 +24,7 @@ from typing import Annotated, Any, BinaryIO
 
 from msgspec import Meta, Struct
 
-from safetensors_reference.rules.faults import shorten
+from safetensors_reference.text import shorten
 
 from .typed import one_of, typed
 

@@ -19,8 +19,8 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from safetensors_reference.rules.faults import shorten
 from safetensors_reference.source import read_whole
+from safetensors_reference.text import shorten
 
 Model = TypeVar("Model")
 Count = Annotated[int, msgspec.Meta(ge=0)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol, Self, TypeA
 from weakref import WeakKeyDictionary
 
 from .rules.errors import SafetensorsError
-from .rules.faults import shown
+from .text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Collection
+from itertools import islice
 
 WIDTH = 16
 """Number of bytes on one line of a hexadecimal view."""
+MAX_NAME = 500
+"""Maximum length of a file name in a message, in characters."""
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -25,6 +30,42 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def without_name(message: str, name: str) -> str:
+    return message.removeprefix(f"{printable(name)}: ")
+
+
+def quote(text: str, limit: int = 80) -> str:
+    """Quote a name for display, with JSON escapes, and truncate it to ``limit`` characters."""
+    return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
+
+
+def shown_name(name: object, limit: int = MAX_NAME) -> str:
+    """Format a file name, an address or other untrusted text for display on one line, without quotes."""
+    return quote(str(name), limit)[1:-1]
+
+
+def quote_some(names: Collection[str], limit: int = 8) -> str:
+    """Quote the first ``limit`` names. If there are more, add the total number of names.
+
+    Return a dash if there are no names.
+    """
+    tail = f", … ({len(names):,})" if len(names) > limit else ""
+    return (", ".join(map(quote, islice(names, limit))) or "-") + tail
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """Format any value for display in at most ``limit`` characters.
+
+    If ``repr`` fails, name the type instead.
+    """
+    if isinstance(value, str):
+        return quote(value, limit)
+    try:
+        return shorten(repr(value), limit)
+    except Exception:  # the value may be of any class; repr() fails even for an integer of 5,000 digits
+        return f"a value of type {type(value).__name__}"
 
 
 def visible(text: str, limit: int = 200) -> str:

@@ -17,8 +17,8 @@ from .arrays.torch import Device, LoadedTensor, TorchFramework, make_views
 from .header.model import rows
 from .rules.book import ProfileName
 from .rules.errors import SafetensorsError, UnsupportedDtypeError, WriteError
-from .rules.faults import quote, quote_some
 from .source import SourceLike
+from .text import quote, quote_some
 from .writing.torch import MemoryRegion, check, memory_regions, save, save_file, shared_groups
 from .writing.writer import tensor_error, tensor_errors
 

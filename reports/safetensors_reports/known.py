@@ -36,7 +36,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from safetensors_corpus.judging.verdicts import SECURITY
 from safetensors_corpus.steps import STEPS
 from safetensors_corpus.typed import read_toml, typed
-from safetensors_reference.rules.faults import shown
+from safetensors_reference.text import shown
 
 from .differences.report import Status, TriageState
 from .differences.signatures import Signature

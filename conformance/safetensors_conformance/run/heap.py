@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from safetensors_corpus import Case
 from safetensors_corpus.judging.content import first_disagreement
-from safetensors_reference.rules.faults import quote
+from safetensors_reference.text import quote
 
 from ..implementations.selectors import Target
 from ..outcome import StepResult

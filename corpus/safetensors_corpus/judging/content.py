@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from safetensors_reference.rules.faults import quote, shorten
-from safetensors_reference.text import plural
+from safetensors_reference.text import plural, quote, shorten
 
 from .answer import Answer
 

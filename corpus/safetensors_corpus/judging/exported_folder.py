@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors_reference.rules.faults import quote, shorten
 from safetensors_reference.source import read_whole
+from safetensors_reference.text import quote, shorten
 
 from ..manifest import ROOT_MARK, Case
 from .answer import Flaw

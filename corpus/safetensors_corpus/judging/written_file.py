@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from safetensors_reference import explain
 from safetensors_reference.rules.dtypes import DTYPE_BITS
-from safetensors_reference.rules.faults import quote
 from safetensors_reference.source import read_whole
+from safetensors_reference.text import quote
 
 from .. import recipe
 from ..author.write import covered

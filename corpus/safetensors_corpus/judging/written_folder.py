@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from safetensors_reference.rules.faults import quote, shorten
+from safetensors_reference.text import quote, shorten
 
 from ..author.index import INDEX_NAME, MODEL, numbered
 from .answer import Answer, Flaw

@@ -9,8 +9,8 @@ from ..header.model import Header, TensorInfo, show_shape
 from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.errors import AccessError, NoSuchTensorError, memory_for
-from ..rules.faults import quote, quote_some, shown, shown_name
 from ..source import Opened, SourceLike, Uncopied, open_source
+from ..text import quote, quote_some, shown, shown_name
 from .buffers import Mode, check_unchanged, map_file, read_range
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..header.model import TensorInfo, show_shape
 from ..rules.dtypes import ARRAY_TYPES, DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
-from ..rules.faults import quote
+from ..text import quote
 
 # This import registers the types with NumPy. It must not be deferred, because it would fail if the process
 # had run out of file descriptors by then.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..rules.book import ProfileName
 from ..rules.errors import AccessError
-from ..rules.faults import shown
 from ..source import SourceLike
+from ..text import shown
 from .buffers import Mode
 from .lazy import RawFramework, TensorFile
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..header.model import TensorInfo, show_shape
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError
-from ..rules.faults import shown
+from ..text import shown
 from .numpy import MAX_RANK
 
 

@@ -12,7 +12,7 @@ import torch
 from ..header.model import TensorInfo, TensorRow, show_shape
 from ..rules.dtypes import ARRAY_TYPES, DTYPE_BITS
 from ..rules.errors import AccessError, UnsupportedDtypeError, reason
-from ..rules.faults import quote, shown
+from ..text import quote, shown
 from .numpy import PackedTensor
 
 TorchTensor: TypeAlias = "torch.Tensor | PackedTensor[torch.Tensor]"

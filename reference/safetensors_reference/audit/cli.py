@@ -15,8 +15,7 @@ from ..arrays.buffers import cores
 from ..files.names import SourceError, is_address
 from ..files.walk import ProgressBar, find_folders
 from ..main import INTERRUPTED
-from ..rules.faults import shown_name
-from ..text import plural
+from ..text import plural, shown_name
 from .engine import Dask, Engine, EngineError, Pool, run
 from .results import NOT_READ, ProcessedFiles, ResultsError, decode_key, open_results
 from .work import AuditOptions, make_batches

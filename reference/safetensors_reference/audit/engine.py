@@ -24,7 +24,7 @@ from urllib.request import urlopen
 import click
 
 from ..files.reading import NotReadError
-from ..rules.faults import shorten, shown_name
+from ..text import shorten, shown_name
 from .results import encode_row, unread_row
 from .work import Batch, audit_batch
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import msgspec
 
 from ..files.reading import NotRead, NotReadError, listed
-from ..rules.faults import shown_name
+from ..text import shown_name
 from ..writing.atomic import NotSavedError, write_file
 
 if TYPE_CHECKING:

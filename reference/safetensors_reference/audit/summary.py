@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
-from ..rules.faults import shown_name
-from ..text import plural
+from ..text import plural, shown_name
 from ..writing.atomic import NotSavedError
 from ..writing.report import write_report
 from .results import ResultsError, error_text

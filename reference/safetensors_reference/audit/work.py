@@ -36,7 +36,7 @@ from ..header.model import aligned_share, rows
 from ..header.read import examine_source
 from ..model.index import INDEX_CAP, FaultCollector, read_index
 from ..model.read import ABSENT, Shard, check_shards
-from ..rules.faults import quote, shorten, shown_name
+from ..text import quote, shorten, shown_name
 from .results import MAX_TEXT, Profiles, Row, Tally, Writer, encode_row, now, unread_row
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from ..header.likeness import CUT_SHORT
 from ..main import INTERRUPTED
 from ..model.index import IndexNote
 from ..rules.book import PROFILES, TEXT_ANSWERS, ProfileName, rule_book
-from ..rules.faults import render_path, shown_name, without_name
+from ..rules.faults import render_path
 from ..source import UnreadableError, open_source
-from ..text import hexview, plural, printable, shorten
+from ..text import hexview, plural, printable, shorten, shown_name, without_name
 from .digests import DigestResult, sha256_of, state_of
 from .result import FolderModels
 

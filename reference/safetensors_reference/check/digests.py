@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from ..rules.faults import quote, without_name
 from ..source import PathSource, UnreadableError, read_whole
+from ..text import quote, without_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

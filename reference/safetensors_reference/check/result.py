@@ -12,8 +12,9 @@ from ..header.model import AlignedShare, aligned_share, rows
 from ..header.read import examine, examine_source
 from ..model.index import DCP_KEY, IndexNote
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.faults import quote, render_path, without_name
+from ..rules.faults import render_path
 from ..source import UnreadableError
+from ..text import quote, without_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -24,7 +24,7 @@ import torch
 
 from ..arrays.buffers import Pages
 from ..rules.errors import AccessError, SafetensorsError
-from ..rules.faults import shown
+from ..text import shown
 
 PAGE = 4096
 POPULATE = 64 << 10

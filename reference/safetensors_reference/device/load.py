@@ -23,8 +23,8 @@ from ..header.read import header_of
 from ..rules.book import ProfileName
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import AccessError, NoSuchTensorError, reason
-from ..rules.faults import quote, shown
 from ..source import PathSource
+from ..text import quote, shown
 from . import gds as by_gds
 from .engine import PAGE, DeviceError, Engine, open_engine, release_frames
 from .plan import MAX_ALIGN, Plan, make_plan

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import torch
 
 from ..rules.errors import AccessError, SafetensorsError, reason
-from ..rules.faults import shown
+from ..text import shown
 from .engine import PAGE, DeviceError, Engine, Lane, release_frames
 from .plan import Chunk, Segment
 from .readers import Reader

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from itertools import islice
 
-from ..rules.faults import quote
+from ..text import quote
 
 UNFINISHED = (".incomplete", ".part", ".partial", ".crdownload", ".aria2", ".download")
 """Endings that browsers and download programs append to the names of files that are not complete."""

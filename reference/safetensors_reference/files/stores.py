@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..rules.faults import shown_name
 from ..source import Uncopied, UnreadableError, shorter
+from ..text import shown_name
 from .names import HUB, NO_MODEL_FILES, WEB, FileInput, Folder, SourceError, is_model_file, is_remote
 from .reading import (
     LARGEST,

@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from threading import Thread
 from typing import TYPE_CHECKING, Self
 
-from ..rules.faults import quote, shown_name, without_name
+from ..text import quote, shown_name, without_name
 from .names import (
     HUB,
     NO_MODEL_FILES,

@@ -16,8 +16,8 @@ from math import isinf
 from typing import TYPE_CHECKING
 
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.faults import Fault, JsonPath, quote, shorten
-from ..text import plural
+from ..rules.faults import Fault, JsonPath
+from ..text import plural, quote, shorten
 from .json_text import BLOCK, Integers, Long, Node, plain_integer, whole_number
 from .model import Range, Rows, TensorInfo, show_shape
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from ..rules.book import HEADER_CAP, PROFILES, ProfileName, rule_book
 from ..rules.errors import AccessError, InvalidError
-from ..rules.faults import Fault, Likeness, quote, shown
+from ..rules.faults import Fault, Likeness
 from ..source import Source, SourceLike, open_source
-from ..text import plural
+from ..text import plural, quote, shown
 from .entries import Entries, Entry, EntryReader, Names, Ranges, Tensors
 from .json_text import Abandon, JsonReader, Node, TooDeep, find_not_utf8, unfinished
 from .likeness import find_likeness

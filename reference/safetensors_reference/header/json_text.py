@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NoReturn, TypeVar
 
-from ..rules.faults import shorten
+from ..text import shorten
 
 T = TypeVar("T")
 Report = Callable[[str, str, str, int, int, str | None], None]

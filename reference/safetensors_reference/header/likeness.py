@@ -12,9 +12,9 @@ import re
 from typing import TYPE_CHECKING
 
 from ..rules.book import HEADER_CAP
-from ..rules.faults import Likeness, quote
+from ..rules.faults import Likeness
 from ..source import UnreadableError
-from ..text import visible
+from ..text import quote, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

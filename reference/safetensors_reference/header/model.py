@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.faults import quote_some
+from ..text import quote_some
 
 if TYPE_CHECKING:
     from .json_text import Integers

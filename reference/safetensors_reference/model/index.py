@@ -14,7 +14,8 @@ from ..files.names import SUFFIX
 from ..header.entries import describe
 from ..header.json_text import Abandon, JsonReader, Node, find_not_utf8
 from ..header.likeness import SAMPLE, likeness
-from ..rules.faults import Fault, Likeness, quote
+from ..rules.faults import Fault, Likeness
+from ..text import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

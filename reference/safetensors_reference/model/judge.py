@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ..files.names import SUFFIX, index_stem, missing_numbers, parse_shard_number, sibling_name
-from ..rules.faults import Fault, quote, quote_some, render_path
+from ..rules.faults import Fault, render_path
 from ..source import MemorySource
+from ..text import quote, quote_some
 from .index import DCP_KEY, DCP_STEM, IndexNote
 from .read import ABSENT, IndexExplanation, Shard, explain_index_source
 

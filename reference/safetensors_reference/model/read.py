@@ -22,9 +22,9 @@ from ..header.json_text import Abandon, plain_integer
 from ..header.read import examine
 from ..rules.book import ProfileName
 from ..rules.errors import InvalidError
-from ..rules.faults import Fault, Likeness, quote, shorten, shown, without_name
+from ..rules.faults import Fault, Likeness
 from ..source import Source, UnreadableError, open_source
-from ..text import plural
+from ..text import plural, quote, shorten, shown, without_name
 from .index import METADATA, TOTAL_SIZE, WEIGHT_MAP, FaultCollector, IndexNote, IndexText, read_index
 
 if TYPE_CHECKING:

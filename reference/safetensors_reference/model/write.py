@@ -17,7 +17,7 @@ from ..files.names import INDEX_SUFFIX, shard_name
 from ..header.entries import U64_MAX
 from ..header.read import read_header
 from ..rules.errors import WriteError
-from ..rules.faults import quote, shorten, shown
+from ..text import quote, shorten, shown
 from ..writing.atomic import NotSavedError, not_saved, write_file
 from ..writing.writer import check_name
 from .index import (

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
-from ..text import printable
-from ..text import shorten as shorten  # noqa: PLC0414 - quoting and cutting belong together
+from ..text import shorten
 
 JsonPath = tuple[str | int, ...]
 """Path to a value in the header: the keys and array indices that lead to it from the root, which is ``()``.
@@ -26,46 +23,6 @@ def render_path(path: JsonPath) -> str:
             body = json.dumps(shorten(part), ensure_ascii=True)[1:-1].replace('\\"', '"').replace("'", "\\'")
             out.append(f"['{body}']")
     return "".join(out)
-
-
-def without_name(message: str, name: str) -> str:
-    return message.removeprefix(f"{printable(name)}: ")
-
-
-MAX_NAME = 500
-"""Maximum length of a file name in a message, in characters."""
-
-
-def quote(text: str, limit: int = 80) -> str:
-    """Quote a name for display, with JSON escapes, and truncate it to ``limit`` characters."""
-    return json.dumps(shorten(text, limit), ensure_ascii=not text.isprintable())
-
-
-def shown_name(name: object, limit: int = MAX_NAME) -> str:
-    """Format a file name, an address or other untrusted text for display on one line, without quotes."""
-    return quote(str(name), limit)[1:-1]
-
-
-def quote_some(names: Collection[str], limit: int = 8) -> str:
-    """Quote the first ``limit`` names. If there are more, add the total number of names.
-
-    Return a dash if there are no names.
-    """
-    tail = f", … ({len(names):,})" if len(names) > limit else ""
-    return (", ".join(map(quote, islice(names, limit))) or "-") + tail
-
-
-def shown(value: object, limit: int = 80) -> str:
-    """Format any value for display in at most ``limit`` characters.
-
-    If ``repr`` fails, name the type instead.
-    """
-    if isinstance(value, str):
-        return quote(value, limit)
-    try:
-        return shorten(repr(value), limit)
-    except Exception:  # the value may be of any class; repr() fails even for an integer of 5,000 digits
-        return f"a value of type {type(value).__name__}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..rules.errors import SafetensorsError
-from ..rules.faults import shown
+from ..text import shown
 
 Bytes = bytes | bytearray | memoryview
 

@@ -11,7 +11,7 @@ from numpy.ma import MaskedArray  # imported explicitly because NumPy loads np.m
 
 from ..arrays.numpy import Array, NumpyTensor, PackedTensor, code_of, numpy_dtype
 from ..rules.dtypes import DTYPE_BITS
-from ..rules.faults import shown
+from ..text import shown
 from .atomic import write_file
 from .writer import DeferredBytes, FilePlan, TensorData, plan, tensor_data, tensor_error, unsupported_dtype
 

@@ -15,7 +15,7 @@ import torch
 from ..arrays.numpy import PackedTensor
 from ..arrays.torch import CODES, WORDS, TorchTensor
 from ..rules.errors import WriteError
-from ..rules.faults import quote_some
+from ..text import quote_some
 from .atomic import write_file
 from .numpy import check_packed
 from .writer import (

@@ -20,8 +20,7 @@ from ..header.model import show_shape
 from ..rules.book import HEADER_CAP
 from ..rules.dtypes import DTYPE_BITS
 from ..rules.errors import SafetensorsError, WriteError, reason
-from ..rules.faults import quote, shown
-from ..text import plural
+from ..text import plural, quote, shown
 from .atomic import Bytes
 
 T = TypeVar("T")

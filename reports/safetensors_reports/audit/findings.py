@@ -13,7 +13,7 @@ from safetensors_corpus.judging.verdicts import fails, kind_of
 from safetensors_corpus.manifest import AREA_OF_RULES
 from safetensors_reference import rule_book
 from safetensors_reference.rules.cwe import CWE_NAMES, CWE_OF_CODE
-from safetensors_reference.rules.faults import shorten
+from safetensors_reference.text import shorten
 
 from ..case_evidence import (
     Evidence,

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from markupsafe import Markup
 
-from safetensors_reference.rules.faults import shorten
+from safetensors_reference.text import shorten
 
 from ..text import COPIED, plural, visible
 

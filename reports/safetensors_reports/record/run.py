@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from safetensors_corpus.judging.verdicts import STRICT_FAILING, fails, kind_of, worst
-from safetensors_reference.rules.faults import shorten
+from safetensors_reference.text import shorten
 
 from ..text import code, plural, visible, visible_lines
 from .charges import recharge

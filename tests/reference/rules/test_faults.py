@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safetensors_reference.rules.faults import Fault, JsonPath, quote, render_path, shorten
+from safetensors_reference.rules.faults import Fault, JsonPath, render_path
+from safetensors_reference.text import quote, shorten
 
 from ..strategies import FEWER
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import torch.distributed as dist
 
 from ...rules.errors import AccessError, SafetensorsError, reason
-from ...rules.faults import shorten, shown
+from ...text import shorten, shown
 
 GRACE = 5.0
 """Number of seconds that a failed rank waits for the others to read its error, because it may host the store.

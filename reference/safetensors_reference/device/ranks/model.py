@@ -22,9 +22,8 @@ from ...header.model import TensorInfo, TensorRow
 from ...model.read import open_index
 from ...rules.book import ProfileName
 from ...rules.errors import AccessError
-from ...rules.faults import quote, shown
 from ...source import Uncopied
-from ...text import plural
+from ...text import plural, quote, shown
 from ..engine import identity_of, open_engine, release_frames
 from ..load import (
     PathLike,

@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 
 from ...header.model import TensorInfo, TensorRow
 from ...rules.errors import AccessError
-from ...rules.faults import quote, shown
+from ...text import quote, shown
 from ..plan import Segment
 
 Uneven = Literal["refuse", "split"]
