@@ -23,7 +23,8 @@ from safetensors_fuzz.grammar.grammar import valid_file
 from safetensors_fuzz.loop.recorder import Settings
 from safetensors_fuzz.loop.subjects import CallSubject, Slots, content, quick_header
 from safetensors_reference import explain
-from safetensors_reference.rules.book import REPORTED_RULES, ProfileName
+from safetensors_reference.rules.book import ProfileName
+from safetensors_reference.rules.faults import REPORTED_RULES
 
 
 def _profile(rule: str) -> ProfileName:

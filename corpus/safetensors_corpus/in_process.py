@@ -47,7 +47,6 @@ from safetensors_reference.text import plural
 
 from . import recipe
 from .author.actions import index_items
-from .author.file import tensor_row
 from .author.index import MODEL
 from .judging.answer import Answer, Flaw, Outcome
 from .judging.exported_folder import entries, flaws_of_export, set_up_export
@@ -61,7 +60,7 @@ from .judging.written_folder import (
     aged_snapshot,
     flaws_of_folder,
 )
-from .manifest import LARGEST_IN_MEMORY, Case
+from .manifest import LARGEST_IN_MEMORY, Case, tensor_row
 from .placing import PLACES, put
 from .repeating import usage_of, what_stays
 from .server import FileServer

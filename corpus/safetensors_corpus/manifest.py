@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -68,6 +68,22 @@ class Expectation:
             metadata = content.get("metadata")
             content = {"tensors": tensors, "metadata": None if metadata is None else recipe.map_of(metadata)}
         return cls(raw["outcome"], content, tuple(raw.get("codes", ())), tuple(raw.get("properties", ())))
+
+
+def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict[str, Any]:
+    """Return the row of a tensor in the content of an expectation."""
+    return {
+        "name": name,
+        "dtype": dtype,
+        "shape": list(shape),
+        "nbytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def dtype_features(dtypes: Iterable[str]) -> list[str]:
+    """Return the features that a case with these dtypes needs."""
+    return sorted({f"dtype-{d.lower().replace('_', '-')}" for d in dtypes})
 
 
 COMBINED = "surroundings"

@@ -18,7 +18,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from safetensors_reference import explain
-from safetensors_reference.rules.book import REPORTED_RULES
+from safetensors_reference.rules.faults import REPORTED_RULES
 
 from .grammar.grammar import Grammar, faults_by_rule
 

@@ -1,14 +1,21 @@
-"""Findings for tests: made of corpus cases or of files under construction."""
+"""Findings, files and runs for tests of fuzzing."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
+from click.testing import CliRunner, Result
+
 from safetensors_corpus import Manifest, load_manifest
 from safetensors_corpus.author.file import FileBuilder
+from safetensors_fuzz.engines.campaign import Campaign
 from safetensors_fuzz.finding import ENTRY, Finding
+from safetensors_fuzz.loop.recorder import Settings, Tally
+from safetensors_fuzz.loop.subjects import Slots, Subject
 from safetensors_reference import explain
 
 FAKES = Path(__file__).parent / "fakes.py"
@@ -75,10 +82,46 @@ def hole() -> Finding:
     return of_case("layout/hole-between-two")
 
 
-def two_tensors() -> FileBuilder:
-    """A valid file of two tensors with metadata."""
-    builder = FileBuilder()
-    builder.metadata({"k": "v"})
-    builder.tensor("a", "F32", [2])
-    builder.tensor("b", "U8", [3])
+def built(*tensors: Sequence[Any], metadata: dict[str, str] | None = None, **how: Any) -> FileBuilder:
+    """Return the builder of a file with these tensors, each a name, a dtype, a shape and perhaps data."""
+    builder = FileBuilder(**how)
+    if metadata is not None:
+        builder.metadata(metadata)
+    for row in tensors:
+        builder.tensor(*row)
     return builder
+
+
+def two_tensors(**how: Any) -> FileBuilder:
+    return built(("a", "F32", [2]), ("b", "U8", [3]), metadata={"k": "v"}, **how)
+
+
+def raw(header: str, data: bytes = b"") -> bytes:
+    text = header.encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def invoke(command: click.Command, *args: str | Path) -> Result:
+    result = CliRunner().invoke(command, [str(a) for a in args], env={"NO_COLOR": "1"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def fuzzed(*subjects: Subject, start: Sequence[bytes] = (), **settings: Any) -> tuple[Tally, list[Finding]]:
+    """Run a campaign over files, with ``start`` first, and return its tally and its findings."""
+    kept: list[Finding] = []
+    try:
+        campaign = Campaign(subjects, Settings(**{"shrink_seconds": 0.5, **settings}), keep=kept.append)
+        return campaign.run(start), kept
+    finally:
+        for subject in subjects:
+            subject.close()
+
+
+def fuzzed_with(subject: Subject, data: bytes, **settings: Any) -> tuple[Tally, list[Finding]]:
+    """Run one file without shrinking it."""
+    kept: list[Finding] = []
+    campaign = Campaign([subject], Settings(shrink_seconds=0, **settings), keep=kept.append)
+    with Slots(1) as slots:
+        campaign.run_one(data, slots)
+    return campaign.tally, kept

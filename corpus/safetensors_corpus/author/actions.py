@@ -11,9 +11,10 @@ from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
 from ..actions import contradiction
+from ..manifest import dtype_features, tensor_row
 from ..placing import PLACES, SUFFIX
 from ..server import Behaviour
-from .file import FileBuilder, dtype_features, size_of, stored_recipe, tensor_row
+from .file import FileBuilder, size_of, stored_recipe
 from .index import IndexBuilder
 
 

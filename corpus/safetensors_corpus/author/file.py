@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
+from ..manifest import dtype_features, tensor_row
 
 MAX_FILE = 64 * 1024
 """Maximum size of a stored file in bytes. Larger inputs become recipes."""
@@ -50,16 +51,6 @@ class Builder(ABC):
 
     def demanded(self, option: str | None = None) -> list[str]:  # noqa: ARG002 - few kinds have options
         return []
-
-
-def tensor_row(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict[str, Any]:
-    return {
-        "name": name,
-        "dtype": dtype,
-        "shape": list(shape),
-        "nbytes": len(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
 
 
 def stored_file(path: str, data: bytes, *, numbered: bool = False) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -293,10 +284,6 @@ class FileBuilder(Builder):
 
     def stored(self, case_id: str) -> tuple[dict[str, Any] | None, dict[str, bytes]]:
         return stored_file(f"files/{case_id}.safetensors", self.render(), numbered=self.numbered)
-
-
-def dtype_features(dtypes: Iterable[str]) -> list[str]:
-    return sorted({f"dtype-{d.lower().replace('_', '-')}" for d in dtypes})
 
 
 @dataclass

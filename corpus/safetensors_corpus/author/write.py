@@ -11,7 +11,8 @@ from typing import Any
 from safetensors_reference.rules.dtypes import DTYPE_BITS
 
 from .. import recipe
-from .file import Builder, FileBuilder, dtype_features, pattern, size_of, stored_file, tensor_row
+from ..manifest import dtype_features, tensor_row
+from .file import Builder, FileBuilder, pattern, size_of, stored_file
 from .index import IndexBuilder, numbered
 
 SPELLED = 4096

@@ -8,12 +8,11 @@ from functools import cache, cached_property
 from typing import Any, ClassVar, Literal
 
 from safetensors_conformance.outcome import StepResult
-from safetensors_corpus.author.file import dtype_features
 from safetensors_corpus.judging.answer import UNSAFE
 from safetensors_corpus.judging.charge import LARGE_DIMENSION, Demand
 from safetensors_corpus.judging.judge import failure_of, judge_step
 from safetensors_corpus.judging.verdicts import effect_of, fails
-from safetensors_corpus.manifest import Expectation
+from safetensors_corpus.manifest import Expectation, dtype_features
 from safetensors_reference import explain
 from safetensors_reference.header.model import Header
 from safetensors_reference.rules.book import ProfileName, rule_book

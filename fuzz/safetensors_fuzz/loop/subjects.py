@@ -16,9 +16,8 @@ from safetensors_conformance.programs.sandbox import run_folder
 from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.verdict import StepVerdict, judge
 from safetensors_conformance.worker.worker import Limits, Request, Worker, make_worker
-from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.judging.answer import Refused
-from safetensors_corpus.manifest import Case
+from safetensors_corpus.manifest import Case, tensor_row
 from safetensors_reference.check.result import check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.files.names import FileInput

@@ -25,20 +25,6 @@ BASES: dict[Basis, str] = {
 
 HEADER_CAP = 100_000_000
 """Maximum header length in bytes that a reader accepts (LIM-01)."""
-REPORTED_RULES = tuple(
-    f"{family}-{number}"
-    for family, numbers in {
-        "DTY": "01 02 03 09",
-        "ENT": "01 02 03 04",
-        "FRM": "03 04 06 07",
-        "HDR": "01 02 03 05 06 07 09 11 12 13 14 15 16 18",
-        "MET": "01 02",
-        "OFF": "01 02 03 04 05 06 07 08",
-        "SHP": "01 02 05 06 07",
-    }.items()
-    for number in numbers.split()
-)
-"""Rules that the strict reader names in the faults of a header. Other rules only explain these."""
 
 
 @dataclass(frozen=True)

@@ -6,30 +6,23 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from safetensors_fuzz.cli import fuzz, report
 from safetensors_fuzz.engines.run import FuzzConfig
 from safetensors_fuzz.loop.recorder import Tally
 
-from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA
+from ..samples import ACCEPTS_ALL, FAKES, OTHER_METADATA, invoke
 
 
 def run(*args: str | Path) -> Result:
-    result = CliRunner().invoke(fuzz, [str(a) for a in args], env={"NO_COLOR": "1"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return invoke(fuzz, *args)
 
 
 @pytest.mark.parametrize(
     ("args", "status", "counts", "words"),
     [
-        (
-            ("--max-execs", "200", "--seed", "9"),
-            0,
-            200,
-            r"^200 inputs in .* engine outcome · seed 9$",
-        ),
+        (("--max-execs", "200", "--seed", "9"), 0, 200, r"^200 inputs in .* engine outcome · seed 9$"),
         (("--max-execs", "200"), 0, 200, r"passed JSON \d+ % · passed the schema \d+ % · valid \d+ %"),
         (("--steps", "prove,check", "--max-execs", "100"), 0, 100, "accept / accept"),
         (("--steps", "read,slice,write,index", "--max-execs", "40"), 0, 40, "index: pass"),
@@ -123,20 +116,11 @@ def test_that_atheris_asks_the_proving_path_alone_is_told(config: FuzzConfig, to
         (("--steps", "", "--jobs", "2"), "no steps to run"),
         (("--steps", "", "--engine", "atheris"), "no steps to run"),
         (("--engine", "hypothesis"), "draw inputs with safetensors_fuzz.strategies.files()"),
-        (
-            ("--steps", "read,slice", "--max-execs", "1"),
-            "1 input is too few: files and plans share the inputs",
-        ),
+        (("--steps", "read,slice", "--max-execs", "1"), "1 input is too few: files and plans share the"),
         (("--impl", ""), "unknown implementation ''"),
         (("--max-execs", "9", "-o", "/dev/null"), "-o /dev/null: File exists; give a writable"),
-        (
-            ("--max-execs", "9", "-o", "/dev/null/x"),
-            "-o /dev/null/x: Not a directory; give a writable",
-        ),
-        (
-            ("--steps", "read,fly"),
-            "unknown step 'fly'; available steps: open, read, slice, write, index, prove, check",
-        ),
+        (("--max-execs", "9", "-o", "/dev/null/x"), "-o /dev/null/x: Not a directory; give a writable"),
+        (("--steps", "read,fly"), "unknown step 'fly'; available steps: open, read, slice, write, index,"),
         (("--steps", "open", "--impl", ACCEPTS_ALL), "has none of the steps open; it has read"),
         (("--triage", str(FAKES)), "fakes.py"),
         (("--corpus", "/dev/null/x"), "/dev/null"),

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from proof.broken.correct import reader as small_reader
-from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.features.tree import parse
 from safetensors_corpus.judging.answer import Refused
 from safetensors_fuzz.engines import campaign as campaign_module
+from safetensors_fuzz.engines import run as running
 from safetensors_fuzz.engines.campaign import Campaign
+from safetensors_fuzz.engines.run import FuzzConfig, Run
 from safetensors_fuzz.finding import ENTRY, Finding
 from safetensors_fuzz.loop import expectation
 from safetensors_fuzz.loop.expectation import FileQuestion
 from safetensors_fuzz.loop.recorder import Settings, Tally
-from safetensors_fuzz.loop.subjects import CallSubject, Slots, Subject, WorkerSubject, folder_in_memory
+from safetensors_fuzz.loop.subjects import (
+    CallSubject,
+    Slots,
+    Subject,
+    WorkerSubject,
+    complete,
+    folder_in_memory,
+)
 from safetensors_reference import explain
 
-from ..samples import ACCEPTS_ALL, READING
+from ..samples import ACCEPTS_ALL, READING, fuzzed
 
 READER = small_reader.READER
+Read = Callable[[bytes], Mapping[str, Any]]
+EMPTY = b"\x02" + bytes(7) + b"{}"
+"""The smallest valid file."""
 
 
-def fuzzed(subject: Subject, start: Sequence[bytes] = (), **settings: Any) -> tuple[Tally, list[Finding]]:
-    kept: list[Finding] = []
-    chosen = Settings(**{"max_execs": 1500, "profile": "hardened", "shrink_seconds": 2.0, **settings})
-    tally = Campaign([subject], chosen, keep=kept.append).run(start)
-    subject.close()
-    return tally, kept
+def found(read: Read, start: Sequence[bytes] = (), **settings: Any) -> tuple[Tally, list[Finding]]:
+    settings = {"max_execs": 1500, "profile": "hardened", "shrink_seconds": 2.0, **settings}
+    return fuzzed(CallSubject("small", read), start=start, **settings)
 
 
 @pytest.mark.by_day(2)
@@ -41,10 +53,8 @@ def fuzzed(subject: Subject, start: Sequence[bytes] = (), **settings: Any) -> tu
     [("hole", "OFF-07"), ("trailing", "OFF-08"), ("name-twice", "HDR-09"), ("metadata-value", "MET-01")],
 )
 def test_a_check_left_out_is_found_made_small_and_told_once(check: str, rule: str) -> None:
-    tally, kept = fuzzed(CallSubject("small", READER.without(check).content))
-    assert [f.verdict for f in kept] == ["wrong-accept"]
-    (finding,) = kept
-    assert finding.rules == (rule,)
+    tally, (finding,) = found(READER.without(check).content)
+    assert (finding.verdict, finding.rules) == ("wrong-accept", (rule,))
     assert finding.signature == next(iter(tally.findings))
     assert finding.replays == 3
     assert finding.size <= 130
@@ -63,33 +73,31 @@ def test_wrong_content_names_what_differs() -> None:
                 row["shape"] = row["shape"][::-1]
         return content
 
-    _, kept = fuzzed(CallSubject("reversed", other))
-    assert [(f.verdict, f.rules) for f in kept] == [("wrong-content", ("SHP-11",))]
-    assert kept[0].codes == ()
-    assert "shape" in next(iter(kept[0].got.values()))
+    _, (finding,) = found(other)
+    assert (finding.verdict, finding.rules, finding.codes) == ("wrong-content", ("SHP-11",), ())
+    assert "shape" in next(iter(finding.got.values()))
 
 
 def test_a_known_mistake_is_neither_reported_nor_made_small() -> None:
-    calls = 0
+    calls: list[bytes] = []
 
-    def reader(data: bytes) -> Mapping[str, Any]:
-        nonlocal calls
-        calls += 1
+    def read(data: bytes) -> Mapping[str, Any]:
+        calls.append(data)
         return READER.without("hole").content(data)
 
-    tally, kept = fuzzed(CallSubject("small", reader), known=lambda s: s.startswith("OFF_HOLE: accept small"))
+    tally, kept = found(read, known=lambda s: s.startswith("OFF_HOLE: accept small"))
     assert kept == []
     assert tally.known
-    assert calls == tally.execs
+    assert len(calls) == tally.execs
+
+
+def refuse(data: bytes) -> Mapping[str, Any]:
+    raise Refused("all")
 
 
 def refusing(samples: Sequence[tuple[tuple[str, ...], bytes]]) -> Campaign:
     """Put samples, each with the faults that it is said to have, to a reader that refuses all alike."""
-
-    def read(data: bytes) -> Mapping[str, Any]:
-        raise Refused("all")
-
-    campaign = Campaign([CallSubject("none", read)], Settings(profile="hardened", shrink_seconds=0))
+    campaign = Campaign([CallSubject("none", refuse)], Settings(profile="hardened", shrink_seconds=0))
     with Slots(0) as slots:
         for faults, data in samples:
             file = parse(data)
@@ -100,11 +108,10 @@ def refusing(samples: Sequence[tuple[tuple[str, ...], bytes]]) -> Campaign:
 
 def test_a_valid_file_among_broken_ones_is_wrongly_refused() -> None:
     """It is refused in the words of broken files with the same fault, which are not looked at again."""
-    valid = b"\x02" + bytes(7) + b"{}"
     for faults in (("hole",), ("hole", "trailing")):
-        broken = [(faults, valid + bytes(number + 1)) for number in range(3)]
+        broken = [(faults, EMPTY + bytes(number + 1)) for number in range(3)]
         assert not refusing(broken).tally.findings
-        (finding,) = refusing([*broken, (faults, valid)]).tally.findings.values()
+        (finding,) = refusing([*broken, (faults, EMPTY)]).tally.findings.values()
         assert finding.verdict == "wrong-reject"
 
 
@@ -116,9 +123,7 @@ def test_pairs_of_faults_that_all_refuse_are_seldom_explained(monkeypatch: pytes
         return expectation.opinion(data, *args, **more)
 
     monkeypatch.setattr(campaign_module, "opinion", opinion)
-    tally = refusing(
-        [((f"a{n}", f"b{n}"), b"\x02" + bytes(7) + b"{}" + bytes(n + 1)) for n in range(16)]
-    ).tally
+    tally = refusing([((f"a{n}", f"b{n}"), EMPTY + bytes(n + 1)) for n in range(16)]).tally
     assert tally.rules == {"OFF-08": 16}
     assert len(explained) == 3
 
@@ -126,25 +131,18 @@ def test_pairs_of_faults_that_all_refuse_are_seldom_explained(monkeypatch: pytes
 @pytest.mark.skipif(folder_in_memory() is None, reason="there is no folder in memory here")
 def test_only_what_a_writer_makes_goes_to_the_disk() -> None:
     usual = tempfile.gettempdir()
-    for step, folder in (
-        ("slice", str(folder_in_memory())),
-        ("index", str(folder_in_memory())),
-        ("write", usual),
-    ):
+    memory = str(folder_in_memory())
+    for step, folder in (("slice", memory), ("index", memory), ("write", usual)):
         with campaign_module.scratch(step):
             assert tempfile.gettempdir() == folder
         assert tempfile.gettempdir() == usual
 
 
 def test_the_same_seed_finds_the_same() -> None:
-    def once() -> list[tuple[str, bytes]]:
-        reader = READER.without("hole", "trailing", "reversed").content
-        _, kept = fuzzed(CallSubject("small", reader), seed=5, shrink_seconds=60.0, max_execs=800)
-        return [(f.signature, f.files[ENTRY]) for f in kept]
-
-    first = once()
+    reader = READER.without("hole", "trailing", "reversed").content
+    first, second = (found(reader, seed=5, shrink_seconds=60.0, max_execs=800)[1] for _ in range(2))
     assert len(first) >= 2
-    assert once() == first
+    assert first == second
 
 
 def test_inputs_of_an_earlier_run_come_first() -> None:
@@ -154,31 +152,26 @@ def test_inputs_of_an_earlier_run_come_first() -> None:
         seen.append(data)
         raise Refused("all")
 
-    earlier = [b"", b"\x02" + bytes(7) + b"{}"]
-    campaign = Campaign([CallSubject("none", read)], Settings(max_execs=10, shrink_seconds=0))
-    campaign.run(earlier)
-    assert seen[:2] == earlier
-    assert campaign.tally.execs == 10
+    tally, _ = found(read, [b"", EMPTY], max_execs=10, shrink_seconds=0)
+    assert seen[:2] == [b"", EMPTY]
+    assert tally.execs == 10
 
 
 def test_a_run_for_the_first_finding_ends_with_it() -> None:
-    subject = CallSubject("small", READER.without("trailing").content)
-    tally, kept = fuzzed(subject, [b"\x02" + bytes(7) + b"{}!"], first=True)
+    tally, kept = found(READER.without("trailing").content, [EMPTY + b"!"], first=True)
     assert [f.rules for f in kept] == [("OFF-08",)]
     assert tally.execs < 1000
 
 
 def test_an_answer_that_comes_once_is_no_finding_and_is_told() -> None:
-    calls = 0
+    calls = itertools.count(1)
 
     def flaky(data: bytes) -> Mapping[str, Any]:
-        nonlocal calls
-        calls += 1
-        if calls == 20:
+        if next(calls) == 20:
             raise ZeroDivisionError
         return READER.content(data)
 
-    tally, kept = fuzzed(CallSubject("flaky", flaky), max_execs=40)
+    tally, kept = found(flaky, max_execs=40)
     assert kept == []
     assert list(tally.unstable.values()) == [0]
 
@@ -187,8 +180,7 @@ def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
     """What follows the one that kills is the seed's; whether any of it kills too does not matter."""
     target = resolve(f"py:{READING}:DiesOnSomeSizes")
     subject = WorkerSubject(target, ["read"], Limits(10.0))
-    deadly = bytes(9)
-    tally, kept = fuzzed(subject, [deadly], max_execs=6, shrink_seconds=0.1)
+    tally, kept = fuzzed(subject, start=[bytes(9)], max_execs=6, shrink_seconds=0.1)
     assert tally.execs == 6
     assert {f.verdict for f in kept} == {"unsafe"}
     assert all(f.size % 16 == 9 for f in kept)
@@ -197,3 +189,53 @@ def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
 def test_a_subject_without_the_step_is_refused() -> None:
     with pytest.raises(ValueError, match="has none of the steps open; it has read"):
         WorkerSubject(resolve(ACCEPTS_ALL), ["open"], Limits(10.0))
+
+
+TRIAGE = """
+[[known]]
+signature = "a known one"
+reason = "of these two alone"
+issue = "https://example.org/1"
+review_by = 2999-01-01
+between = ["reference", "safetensors:numpy"]
+"""
+
+
+def test_known_between_two_are_known_of_any_version_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triage = tmp_path / "triage.toml"
+    triage.write_text(TRIAGE, encoding="utf-8")
+    known: list[bool] = []
+
+    def started(target: Target, *_: Any) -> Subject:
+        """Make a subject without a worker, so that no environment of the version is needed."""
+        subject = Subject()
+        subject.name, subject.plain = target.selector, target.plain()
+        subject.steps, subject.plan_steps = (), ("slice",)
+        return subject
+
+    def campaign(subjects: Any, settings: Settings, **_: Any) -> Any:
+        known.append(settings.known("a known one"))
+        return SimpleNamespace(plans=lambda *_: None)
+
+    monkeypatch.setattr(running, "WorkerSubject", started)
+    monkeypatch.setattr(running, "Campaign", campaign)
+    for selector in ("safetensors:numpy==0.7.0", "safetensors:numpy", "safetensors"):
+        config = FuzzConfig((selector,), ("slice",), max_execs=5, triage=triage)
+        Run(config, lambda _: None, lambda _: None, Tally()).here([resolve(selector)])
+    assert known == [True, True, False]
+
+
+def test_who_has_the_same_name_as_another_is_called_by_the_selector() -> None:
+    subjects = [Subject() for _ in range(3)]
+    names = [("mlx", "mlx==1"), ("mlx", "mlx==2"), ("lib", "py:a:b")]
+    for subject, (plain, name) in zip(subjects, names, strict=True):
+        subject.plain, subject.name = plain, name
+    complete(subjects, [])
+    assert [subject.plain for subject in subjects] == ["mlx==1", "mlx==2", "lib"]
+
+
+def test_single_files_and_other_steps_are_two_campaigns() -> None:
+    asked = [("read",), ("slice", "index"), ("read", "slice"), ("prove", "write")]
+    assert [FuzzConfig(("reference",), steps).families for steps in asked] == [1, 1, 2, 2]

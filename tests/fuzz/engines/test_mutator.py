@@ -26,6 +26,8 @@ from safetensors_fuzz.grammar.grammar import MAX_FAULTS
 from safetensors_fuzz.loop.expectation import opinion
 from safetensors_reference import explain
 
+from ..samples import built, raw
+
 
 def made(mutator: Mutator, count: int, max_size: int = 1024) -> list[bytes]:
     """Mutate and cross as libFuzzer does: mostly what came out before."""
@@ -67,10 +69,7 @@ def test_most_inputs_are_trees_and_many_get_deep() -> None:
 
 def test_a_joined_file_keeps_the_data_of_both() -> None:
     mutator = Mutator()
-    first = b'{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}'
-    second = b'{"b":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}'
-    one = len(first).to_bytes(8, "little") + first + b"AA"
-    other = len(second).to_bytes(8, "little") + second + b"BBB"
+    one, other = built(("a", "U8", [2], b"AA")).render(), built(("b", "U8", [3], b"BBB")).render()
     joined = [mutator.cross(one, other, 1024, seed) for seed in range(60)]
     whole = [data for data in joined if not explain(data).faults and b'"a"' in data and b'"b"' in data]
     assert whole
@@ -79,8 +78,8 @@ def test_a_joined_file_keeps_the_data_of_both() -> None:
 
 def test_shapes_and_ranges_of_any_size_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutator_module, "CACHE", 16)
-    header = b'{"a":{"dtype":"U8","shape":[9223372036854775808,3],"data_offsets":[4611686018427387904,2]}}'
-    data = len(header).to_bytes(8, "little") + header + b"xx"
+    entry = '{"dtype":"U8","shape":[9223372036854775808,3],"data_offsets":[4611686018427387904,2]}'
+    data = raw(f'{{"a":{entry}}}', b"xx")
     mutator = Mutator()
     outputs = [mutator.mutate(data, 1024, seed) for seed in range(400)]
     outputs += [mutator.cross(data, data, 1024, seed) for seed in range(200)]

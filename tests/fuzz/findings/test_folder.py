@@ -26,14 +26,13 @@ from safetensors_fuzz.finding import (
     Finding,
     FindingError,
     blamed_selector,
-    describe,
     load,
     name_of_test,
     write,
 )
 from safetensors_reference import rule_book
 
-from ..samples import ACCEPTS_ALL, hole, of_builder, of_case, two_tensors
+from ..samples import ACCEPTS_ALL, hole, of_builder, two_tensors
 
 INDEX = "model.safetensors.index.json"
 TEXT = st.text(st.characters(), max_size=12)  # lone surrogates included
@@ -46,12 +45,10 @@ PART = st.text("abcXYZ019_-é", min_size=1, max_size=8)
 PATHS = st.lists(PART, min_size=1, max_size=2).map("/".join)
 
 
-def _apart(paths: list[str]) -> bool:
-    """No file stands where another has a folder."""
-    return not any(other.startswith(path + "/") for path in paths for other in paths)
-
-
-FILES = st.dictionaries(PATHS, st.binary(max_size=80), max_size=3).filter(lambda f: _apart(list(f)))
+# No file is where another has a folder.
+FILES = st.dictionaries(PATHS, st.binary(max_size=80), max_size=3).filter(
+    lambda files: not any(other.startswith(path + "/") for path in files for other in files)
+)
 FINDINGS = st.builds(
     Finding,
     step=st.sampled_from(["open", "read", "slice", "write", "index", "prove"]),
@@ -93,33 +90,21 @@ def test_what_is_written_is_read_back_and_its_test_is_python(finding: Finding) -
 
 
 def test_the_folder_holds_input_description_drawing_test_and_words(tmp_path: Path) -> None:
-    finding = hole()
-    place = write(finding, tmp_path / "new" / "findings")
-    assert {p.name for p in place.iterdir()} == {
-        ENTRY,
-        DOCUMENT,
-        DRAWING,
-        "README.md",
-        f"test_{finding.slug.replace('-', '_')}.py",
-    }
-    assert (place / ENTRY).read_bytes() == finding.files[ENTRY]
-    assert ET.fromstring((place / DRAWING).read_text())[0].text == (
-        "Byte layout of input.safetensors: 132 bytes, 1 fault"
-    )
+    place = write(hole(), tmp_path / "new" / "findings")
+    names = {ENTRY, DOCUMENT, DRAWING, "README.md", name_of_test(hole())}
+    assert {p.name for p in place.iterdir()} == names
+    assert (place / ENTRY).read_bytes() == hole().files[ENTRY]
+    title = ET.fromstring((place / DRAWING).read_text())[0].text
+    assert title == "Byte layout of input.safetensors: 132 bytes, 1 fault"
+    rule = rule_book().rules["OFF-07"]
     readme = (place / "README.md").read_text()
-    for words in (rule_book().rules["OFF-07"].statement, "reject (OFF_HOLE)", "CWE-1288", "stc fuzz replay"):
-        assert words in readme
-
-
-def test_the_description_obeys_its_schema_and_says_what_the_rule_book_says() -> None:
-    document = describe(hole())
+    assert all(w in readme for w in (rule.statement, "reject (OFF_HOLE)", "CWE-1288", "stc fuzz replay"))
+    document = json.loads((place / DOCUMENT).read_bytes())
     schema = json.loads((files("safetensors_fuzz") / "schemas" / "finding.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(schema).validate(document)
-    rule = rule_book().rules["OFF-07"]
     assert document["schema"] == 1
-    assert document["rules"] == [
-        {"id": "OFF-07", "level": rule.level, "title": rule.title, "statement": rule.statement}
-    ]
+    row = {"id": "OFF-07", "level": rule.level, "title": rule.title, "statement": rule.statement}
+    assert document["rules"] == [row]
     assert [w["id"] for w in document["cwe"]] == [1288, 436]
     assert document["size"] == {"found": 4000, "now": 132}
     assert document["reproduce"] == f"stc fuzz replay {hole().slug} --impl {ACCEPTS_ALL}"
@@ -167,22 +152,14 @@ def test_findings_of_one_input_do_not_take_each_others_place(tmp_path: Path) -> 
     assert {next(iter(load(place).got)) for place in places} == {ACCEPTS_ALL, "other"}
 
 
+SHARDS = {INDEX: b"{}", "one.safetensors": two_tensors().render(), "sub/two.safetensors": b"short"}
+
+
 @pytest.mark.parametrize(
     ("changes", "drawn"),
     [
         ({"step": "write", "files": {}, "action": {"do": "write"}}, ""),
-        (
-            {
-                "step": "index",
-                "files": {
-                    INDEX: b"{}",
-                    "one.safetensors": two_tensors().render(),
-                    "sub/two.safetensors": b"short",
-                },
-                "entry": INDEX,
-            },
-            "sub/two.safetensors: 5 bytes, 1 fault",
-        ),
+        ({"step": "index", "files": SHARDS, "entry": INDEX}, "sub/two.safetensors: 5 bytes, 1 fault"),
     ],
     ids=["no file", "several files"],
 )
@@ -220,37 +197,28 @@ def test_what_cannot_be_told_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "words"),
+    ("text", "words"),
     [
-        ("schema", 2, "schema: must be 1, not 2"),
-        ("step", None, "step: must be a string, not null"),
-        ("verdict", "terrible", "verdict: must be"),
-        ("rules", [{"id": "x"}], "rules[0]"),
-        ("got", {"a": 1}, "got[...]: must be a string, not a whole number"),
-        ("where", {"start": 1}, "where"),
-        ("replays", -1, "replays: must be a whole number >= 0, not -1"),
-        ("size", {"found": 0}, "size: has no 'now'"),
+        (None, "No such file or directory; give the folder of a finding"),
+        *((text, "not JSON") for text in (b"", b"{", b"\xff", b"[" * 100_000, b'{"a": [1], "a": []}')),
+        ({"schema": 2}, "schema: must be 1, not 2"),
+        ({"verdict": "terrible"}, "verdict: must be"),
+        ({"rules": [{"id": "x"}]}, "rules[0]"),
+        ({"got": {"a": 1}}, "got[...]: must be a string, not a whole number"),
+        ({"replays": -1}, "replays: must be a whole number >= 0, not -1"),
+        ({"size": {"found": 0}}, "size: has no 'now'"),
     ],
 )
-def test_a_broken_description_is_refused_by_key(tmp_path: Path, key: str, value: object, words: str) -> None:
-    place = write(hole(), tmp_path)
-    raw = json.loads((place / DOCUMENT).read_bytes())
-    (place / DOCUMENT).write_text(json.dumps({**raw, key: value}))
+def test_a_broken_description_is_refused_by_key(tmp_path: Path, text: Any, words: str) -> None:
+    document = write(hole(), tmp_path) / DOCUMENT
+    if isinstance(text, dict):
+        text = json.dumps({**json.loads(document.read_bytes()), **text}).encode()
+    document.unlink()
+    if text is not None:
+        document.write_bytes(text)
     with pytest.raises(FindingError, match=re.escape(words)) as caught:
-        load(place)
-    assert str(place / DOCUMENT) in str(caught.value)
-
-
-@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000, b'{"files": [1], "files": []}'])
-def test_what_is_no_json_is_refused(tmp_path: Path, text: bytes) -> None:
-    (tmp_path / DOCUMENT).write_bytes(text)
-    with pytest.raises(FindingError, match=r"finding\.json: not JSON"):
-        load(tmp_path)
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FindingError, match="give the folder of a finding"):
-        load(tmp_path / "nowhere")
+        load(document.parent)
+    assert str(document) in str(caught.value)
 
 
 def stored(name: str) -> Callable[[Path], object]:
@@ -265,8 +233,6 @@ def stored(name: str) -> Callable[[Path], object]:
 
 
 def fifo(name: str) -> Callable[[Path], object]:
-    """Return a function that replaces a file by a pipe that nobody writes to."""
-
     def change(place: Path) -> None:
         (place / name).unlink()
         os.mkfifo(place / name)
@@ -301,27 +267,27 @@ def test_an_input_other_than_described_is_refused(
         load(place)
 
 
-def test_the_wrong_one_of_several_is_blamed() -> None:
-    finding = replace(
-        hole(), got={"reference": "reject: a hole", "other": "reject", "lib": "accept, 2 tensors"}
-    )
-    assert blamed_selector(finding) == "lib"
-    content = of_builder(two_tensors(), ("API-19",))
-    answers = {"reference": "accept, 2 tensors", "lib": "accept, but tensor a is missing"}
-    assert blamed_selector(replace(content, got=answers)) == "lib"
-    assert blamed_selector(replace(content, got={})) == ""
+@pytest.mark.parametrize(
+    ("finding", "got", "blamed"),
+    [
+        (hole(), {"reference": "reject: a hole", "other": "reject", "lib": "accept, 2 tensors"}, "lib"),
+        (
+            of_builder(two_tensors(), ("API-19",)),
+            {"reference": "accept, 2 tensors", "lib": "accept, but tensor a is missing"},
+            "lib",
+        ),
+        (hole(), {}, ""),
+    ],
+)
+def test_the_wrong_one_of_several_is_blamed(finding: Finding, got: dict[str, str], blamed: str) -> None:
+    assert blamed_selector(replace(finding, got=got)) == blamed
 
 
 def test_large_inputs_are_read_from_beside_the_test(tmp_path: Path) -> None:
-    small, large = of_case("layout/hole-between-two"), of_case("layout/trailing-32-kib")
-    middle = of_case("layout/trailing-4-bytes")
-    middle = replace(middle, files={ENTRY: middle.files[ENTRY] + bytes(600)})
-    texts = []
-    for finding in (small, middle, large):
-        place = write(finding, tmp_path)
-        texts.append((place / name_of_test(finding)).read_text())
-    assert "bytes.fromhex" in texts[0]
-    assert "base64.b64decode" in texts[1]
-    assert '(HERE / "input.safetensors").read_bytes()' in texts[2]
-    for text in texts:
+    for size, words in (
+        (4, "bytes.fromhex"), (600, "base64.b64decode"), (5000, '(HERE / "input.safetensors").read_bytes()')
+    ):  # fmt: skip
+        finding = replace(hole(), files={ENTRY: hole().files[ENTRY] + bytes(size)})
+        text = (write(finding, tmp_path) / name_of_test(finding)).read_text()
+        assert words in text
         assert all(len(line) <= 120 for line in text.splitlines())

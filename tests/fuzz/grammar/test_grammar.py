@@ -21,7 +21,7 @@ from safetensors_fuzz.grammar.grammar import (
 from safetensors_fuzz.plans import PLAN_KINDS
 from safetensors_reference import DTYPE_BITS, explain, rule_book
 from safetensors_reference.header.explain import Explanation
-from safetensors_reference.rules.book import REPORTED_RULES
+from safetensors_reference.rules.faults import REPORTED_RULES
 
 FILE_AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT", "LIM")
 NOT_SHOWN_BY_A_SMALL_FILE = {

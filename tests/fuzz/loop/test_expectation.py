@@ -1,4 +1,4 @@
-"""What must be answered, and what is wrong about an answer."""
+"""What must be answered, what is wrong about an answer, and what a finding of it is called."""
 
 from __future__ import annotations
 
@@ -8,53 +8,46 @@ import pytest
 
 from safetensors_conformance.cli.common import corpus
 from safetensors_conformance.outcome import StepResult
-from safetensors_corpus.author.file import FileBuilder
+from safetensors_corpus.judging.answer import Outcome
+from safetensors_fuzz.finding import bare
 from safetensors_fuzz.grammar.grammar import Grammar
 from safetensors_fuzz.loop.expectation import opinion
+from safetensors_fuzz.loop.subjects import CallSubject
+
+from ..samples import built, fuzzed_with, two_tensors
 
 NONE: frozenset[str] = frozenset()
-
-
-def valid() -> bytes:
-    builder = FileBuilder()
-    builder.tensor("w", "F32", [2])
-    builder.metadata({"k": "v"})
-    return builder.render()
+VALID = built(("w", "F32", [2]), metadata={"k": "v"}).render()
+SPACED = built(("w", "F32", [2]), before=b" ").render()
+"""A file that may be refused, since its header begins with a space."""
+ODD_BOOL = built(("w", "BOOL", [1], b"\2")).render()
+"""A file without fault that may be refused, since a BOOL is neither 0 nor 1."""
 
 
 def test_a_valid_file_must_be_accepted_with_its_content() -> None:
-    what = opinion(valid())
+    what = opinion(VALID)
     assert (what.required, what.subject) == ("accept", "valid")
     content = what.content()
     assert content["metadata"] == {"k": "v"}
     assert [row["shape"] for row in content["tensors"]] == [[2]]
-    right = StepResult("accept", tensors=content["tensors"], metadata={"k": "v"}, has_metadata=True)
-    assert what.mistake_in(right, NONE) is None
-    other = StepResult("accept", tensors=[], metadata={"k": "v"}, has_metadata=True)
-    mistake = what.mistake_in(other, NONE)
-    assert mistake is not None
-    assert (mistake.verdict, mistake.kind) == ("wrong-content", "missing")
-    refused = what.mistake_in(StepResult("reject", "Error: 12 things"), NONE)
-    assert refused is not None
-    assert (refused.verdict, refused.kind) == ("wrong-reject", "Error: # things")
-
-
-def test_a_refusal_for_a_declared_lack_is_none() -> None:
-    what = opinion(valid())
-    assert what.mistake_in(StepResult("reject", "no F32"), frozenset({"dtype-f32"})) is None
-    assert what.mistake_in(StepResult("unsupported", "no F32"), NONE) is None
+    for result, lacks, wrong in (
+        (StepResult("accept", "", content["tensors"], {"k": "v"}, has_metadata=True), NONE, None),
+        (StepResult("accept", "", [], {"k": "v"}, has_metadata=True), NONE, ("wrong-content", "missing")),
+        (StepResult("reject", "Error: 12 things"), NONE, ("wrong-reject", "Error: # things")),
+        (StepResult("reject", "no F32"), frozenset({"dtype-f32"}), None),
+        (StepResult("unsupported", "no F32"), NONE, None),
+    ):
+        mistake = what.mistake_in(result, lacks)
+        assert (mistake and (mistake.verdict, mistake.kind)) == wrong
 
 
 def test_open_choices_leave_the_answer_open_and_profiles_close_them() -> None:
-    builder = FileBuilder(before=b" ")
-    builder.tensor("w", "F32", [2])
-    data = builder.render()
-    assert opinion(data).required == "open"
-    assert opinion(data).choices == ("leading-whitespace",)
-    assert opinion(data, "hardened").required == "reject"
-    assert opinion(data, "official").required == "accept"
-    assert opinion(data).mistake_in(StepResult("accept", tensors=[]), NONE) is None
-    assert opinion(data).mistake_in(StepResult("reject", "no"), NONE) is None
+    what = opinion(SPACED)
+    assert (what.required, what.choices) == ("open", ("leading-whitespace",))
+    assert opinion(SPACED, "hardened").required == "reject"
+    assert opinion(SPACED, "official").required == "accept"
+    assert what.mistake_in(StepResult("accept", tensors=[]), NONE) is None
+    assert what.mistake_in(StepResult("reject", "no"), NONE) is None
 
 
 @pytest.mark.parametrize(
@@ -68,9 +61,7 @@ def test_open_choices_leave_the_answer_open_and_profiles_close_them() -> None:
 def test_a_valid_file_may_fall_under_a_choice(
     dtype: str, shape: list[int], content: bytes, choice: str
 ) -> None:
-    builder = FileBuilder()
-    builder.tensor("w", dtype, shape, content)
-    what = opinion(builder.render())
+    what = opinion(built(("w", dtype, shape, content)).render())
     assert (what.required, what.choices) == ("open", (choice,))
 
 
@@ -94,3 +85,67 @@ def test_it_agrees_with_what_the_cases_of_the_corpus_demand() -> None:
             assert what.required == case.expect.outcome, case.id
             checked += 1
     assert checked > 300
+
+
+class Says(CallSubject):
+    """Gives one and the same answer to everything."""
+
+    def __init__(self, outcome: Outcome, message: str = "") -> None:
+        super().__init__("lib", lambda _: {})
+        self.always = StepResult(outcome, message)
+
+    def answer(self, data: bytes, path: str, step: str) -> StepResult:
+        return self.always
+
+
+def holed() -> bytes:
+    builder = two_tensors()
+    builder.gap(4)
+    builder.tensor("c", "F32", [2])
+    return builder.render()
+
+
+ADAPTER = "valid: accept reference; adapter-error lib"
+
+
+@pytest.mark.parametrize(
+    ("data", "outcome", "message", "signature"),
+    [
+        (VALID, "reject", "", "valid: accept reference; reject lib"),
+        (VALID, "reject", "no 7 here", "valid: accept reference; reject lib [no # here]"),
+        (VALID, "harness-error", "KeyError: 'x'", f"{ADAPTER} [KeyError: #]"),
+        (VALID, "harness-error", "", ADAPTER),
+        (VALID, "hang", "", "valid: accept reference; hang lib [hang]"),
+        (holed(), "accept", "", "OFF_HOLE: accept lib; reject reference [OFF-07]"),
+        (holed(), "crash", "SIGSEGV", "OFF_HOLE: crash lib; reject reference [crash SIGSEGV]"),
+        (SPACED, "crash", "", "HDR_BAD_START: crash lib; reject reference [crash]"),
+        (ODD_BOOL, "crash", "", "valid: accept reference; crash lib [crash]"),
+    ],
+)
+def test_a_signature_says_who_answered_how(
+    data: bytes, outcome: Outcome, message: str, signature: str
+) -> None:
+    _, kept = fuzzed_with(Says(outcome, message), data)
+    assert [finding.signature for finding in kept] == [signature]
+
+
+@pytest.mark.parametrize(
+    ("data", "codes", "choices"),
+    [(SPACED, ["HDR_BAD_START"], ["leading-whitespace"]), (ODD_BOOL, [], ["bool-bytes"])],
+)
+def test_where_the_answer_is_open_any_orderly_one_is_expected(
+    data: bytes, codes: list[str], choices: list[str]
+) -> None:
+    _, (finding,) = fuzzed_with(Says("crash"), data)
+    assert finding.expected == "any orderly answer"
+    assert finding.expectation == {"outcome": "open", "codes": codes, "choices": choices}
+    _, (settled,) = fuzzed_with(Says("crash"), data, profile="official")
+    assert settled.expectation["outcome"] == "accept"
+
+
+def test_a_known_signature_stays_quiet_whatever_brackets_a_message_has() -> None:
+    known = "valid: accept reference; reject lib"
+    tally, kept = fuzzed_with(Says("reject", "bad tensor: [1, 2]"), VALID, known=lambda s: s == known)
+    assert kept == []
+    assert tally.known == {f"{known} [bad tensor: [#]]": 1}
+    assert bare("a: b [c: [#]]") == bare("a: b") == "a: b"

@@ -23,9 +23,9 @@ from typing import Any, cast
 from safetensors_conformance.implementations.selectors import SelectorError, resolve
 from safetensors_conformance.programs.launcher import Confinement, child_variables
 from safetensors_conformance.worker.worker import Limits, StartError
-from safetensors_corpus.author.file import tensor_row
 from safetensors_corpus.features.tree import File
 from safetensors_corpus.judging.answer import Refused
+from safetensors_corpus.manifest import tensor_row
 from safetensors_reference import PROFILES
 from safetensors_reference.rules.book import ProfileName
 
