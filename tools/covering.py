@@ -64,6 +64,14 @@ def covering(check: bool) -> None:
             raise click.ClickException(
                 f"{topic}: the search did not cover {len(lost)} combinations, e.g. {min(lost)}"
             )
+    for model in MODELS:
+        joint = model.joint_faults()
+        missing += len(joint.keys() - model.covered_jointly(known))
+        total += len(joint)
+        for chosen in sorted(joint.keys() - model.covered_jointly(found)):
+            fault = min(joint[chosen], key=lambda name: len(found[name]))
+            usual = {name: levels[0] for name, levels in model.levels(fault).items()}
+            found[fault] = [*found[fault], usual | dict(zip(model.joint, chosen, strict=True))]
     page = written(found, {topic: len(need) for topic, need in due.items()})
     if check:
         stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page
@@ -125,6 +133,12 @@ def _lines(found: Mapping[str, Sequence[Row]], due: Mapping[str, int]) -> Iterat
             excluded = dict.fromkeys(f"{', '.join(e.properties)}: {e.why}" for e in model.exclusions)
             yield from ("", "The model excludes these combinations of levels, each for the reason given:", "")
             yield from (f"- {combination}" for combination in excluded)
+        if model.joint:
+            *names, last = model.joint
+            yield from (
+                "",
+                f"Every permitted combination of {', '.join(names)} and {last} occurs around some fault.",
+            )
         yield from ("", "| topic | files | about | rule |", "| --- | --: | --- | --- |")
         for topic, about in model.topics.items():
             rules = dict.fromkeys(about.rules_of(row)[0] for row in found[topic])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from safetensors_cases.surroundings import sets
+from safetensors_cases.surroundings.model import Model, Property, Topic, excludes
 from tools import covering as module
 
 TOKENS = tuple(model for model in sets.MODELS if model.name == "tokens")
@@ -42,6 +44,28 @@ def test_rows_are_found_and_those_that_are_there_stay(folder: Path) -> None:
     assert run("--check")[0] == 0
     assert run()[0] == 0
     assert file.read_text(encoding="ascii") == written
+
+
+def test_joint_properties_meet_in_every_way_around_some_fault(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {name: Property(name, {f"{name}0": "", f"{name}1": name}) for name in "abc"}
+    apart = [excludes("they are the same", a="a1", b="b1", c="c1")]
+    fault = Topic("fault", lambda _row, _file: None, ("FRM-01",), ("FRM_TOO_SHORT",))
+    topics = {"whole": replace(fault, codes=()), "one": fault, "two": replace(fault, only={"a": ("a0",)})}
+    for place in (module, sets):
+        monkeypatch.setattr(place, "MODELS", (Model("m", properties, apart, topics, joint=("a", "b", "c")),))
+    # These rows contain all pairs, but not all triples.
+    pairs = ["usual", "a1-b1", "a1-c1", "b1-c1"]
+    known = [*(f"one {row}" for row in pairs), *(f"two {row}" for row in ("usual", "b1", "c1", "b1-c1"))]
+    (folder / "covering.txt").write_text(
+        "".join(f"{line}\n" for line in ["whole a1", *known]), encoding="ascii"
+    )
+    assert run("--check")[0] == 1
+    assert run()[0] == 0
+    lines = (folder / "covering.txt").read_text(encoding="ascii").splitlines()
+    assert [line for line in lines if not line.startswith("whole")] == [*known[:4], "one a1", *known[4:]]
+    assert run("--check")[0] == 0
 
 
 @pytest.mark.parametrize("text", ["nothing usual\n", "comma-more ü\n", "comma-more usual-usual\n"])

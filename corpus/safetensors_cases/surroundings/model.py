@@ -105,13 +105,19 @@ class Topic:
 
 @dataclass(frozen=True)
 class Model:
-    """Properties and topics to combine. Sets of valid files also combine any three ``core`` properties."""
+    """Properties and topics to combine.
+
+    Attributes:
+        core: sets of valid files also combine any three of these properties.
+        joint: every combination of these properties occurs in the set of at least one fault.
+    """
 
     name: str
     properties: Mapping[str, Property]
     exclusions: Sequence[Exclusion]
     topics: Mapping[str, Topic]
     core: tuple[str, ...] = ()
+    joint: tuple[str, ...] = ()
 
     def slug(self, row: Row) -> str:
         """Return the part of an id that identifies a row, which lists its unusual levels in order."""
@@ -148,10 +154,13 @@ class Model:
 
     def feasible(self, topic: str) -> set[Combination]:
         """Return the combinations of levels that occur in at least one permitted row of a topic."""
+        return {chosen for names in self.groups(topic) for chosen in self.feasible_of(topic, names)}
+
+    def feasible_of(self, topic: str, names: Sequence[str]) -> set[Combination]:
+        """Return the combinations of levels of some properties in the permitted rows of a topic."""
         domain = self.levels(topic)
         return {
             chosen
-            for names in self.groups(topic)
             for chosen in product(*(domain[name] for name in names))
             if self._completable(domain, dict(zip(names, chosen, strict=True)))
         }
@@ -167,7 +176,20 @@ class Model:
             self._completable(domain, {**fixed, name: level}) for level in domain[name]
         )
 
+    def joint_faults(self) -> dict[Combination, list[str]]:
+        """Map each combination of the joint properties to the faults that it can occur with."""
+        found: dict[Combination, list[str]] = {}
+        for name, topic in self.topics.items():
+            for chosen in self.feasible_of(name, self.joint) if topic.codes and self.joint else ():
+                found.setdefault(chosen, []).append(name)
+        return found
+
     def covered(self, topic: str, rows: Iterable[Row]) -> set[Combination]:
         """Return the combinations of levels in the rows of a topic."""
         groups = self.groups(topic)
         return {tuple(row[name] for name in names) for row in rows for names in groups}
+
+    def covered_jointly(self, rows: Mapping[str, Iterable[Row]]) -> set[Combination]:
+        """Return the combinations of the joint properties in the rows of all faults."""
+        faults = (name for name, topic in self.topics.items() if topic.codes and self.joint)
+        return {tuple(row[name] for name in self.joint) for fault in faults for row in rows[fault]}

@@ -32,7 +32,7 @@ from ..document import CHECKSUM, MANIFEST, SCHEMA_VERSION, rendered, sha256sum
 from ..field_bugs import affected, field_bugs
 from ..packed import corpus_root
 
-CORPUS_VERSION = "2026.11.5"
+CORPUS_VERSION = "2026.11.6"
 SPEC = {
     "name": "safetensors README, Format section",
     "repository": "https://github.com/huggingface/safetensors",

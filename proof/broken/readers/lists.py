@@ -13,6 +13,7 @@ from ..correct.json import Pairs
 from ..correct.reader import READER, SmallReader, Tensor, by_offset
 from ..variant import reading
 
+KNOWING_ANY = READER.without("dtype-known")
 LENIENT = READER.without("range-size", "dtype-known")
 
 
@@ -49,6 +50,37 @@ class Unchecked(SmallReader):
         self.demand("trailing", place >= size)
 
 
+@dataclass(frozen=True)
+class Table(SmallReader):
+    """Enters the first 512 tensors into a table, and checks only sizes and holes of the others.
+
+    It compares the name of every tensor with the names in the table.
+    """
+
+    room: int = 512
+
+    def entries(self, members: Pairs) -> tuple[list[Tensor], dict[str, Any] | None]:
+        pairs = [member for member in members if not self.reserved(member[0])]
+        listed, others = pairs[: self.room], pairs[self.room :]
+        reserved = [member for member in members if self.reserved(member[0])]
+        tensors, metadata = super().entries(Pairs([*listed, *reserved]))
+        self.demand("name-twice", not {name for name, _ in listed} & {name for name, _ in others})
+        found = (KNOWING_ANY.entry(name, value) for name, value in others)
+        return [*tensors, *(tensor for tensor in found if tensor is not None)], metadata
+
+    def check_layout(self, tensors: Sequence[Tensor], size: int) -> None:
+        listed = {tensor.name for tensor in tensors[: self.room]}
+        place = 0
+        for tensor in by_offset(tensors):
+            sees = tensor.name in listed
+            self.demand("hole", tensor.begin <= place or (not sees and tensor.begin == tensor.end))
+            self.demand("overlap", tensor.begin >= place or not sees)
+            if sees or tensor.begin < tensor.end:
+                place = max(place, tensor.end)
+        self.demand("past-end", place <= size)
+        self.demand("trailing", place >= size)
+
+
 SKIPS: Mapping[str, tuple[str, Callable[[int, int], bool]]] = {
     "second": ("the second tensor", lambda index, _: index == 1),
     "middle": ("the tensor in the middle", lambda index, count: 1 < index == count // 2),
@@ -56,6 +88,7 @@ SKIPS: Mapping[str, tuple[str, Callable[[int, int], bool]]] = {
     "from-17": ("the tensors after the first 16", lambda index, _: index >= 16),
     "from-65": ("the tensors after the first 64", lambda index, _: index >= 64),
     "from-257": ("the tensors after the first 256", lambda index, _: index >= 256),
+    "100th": ("the last tensor of every hundred", lambda index, _: index % 100 == 99),
     "257th": ("the 257th tensor", lambda index, _: index == 256),
     "over-1000": ("tensors in files with more than 1,000 of them", lambda _, count: count > 1000),
 }
@@ -91,6 +124,7 @@ VARIANTS: tuple[Planted, ...] = (
         reading(f"list-unchecked-{name}", f"Does not check {what}.", Unchecked(skips=skips))
         for name, (what, skips) in SKIPS.items()
     ),
+    reading("list-table", "Checks only sizes and holes of the tensors after the first 512.", Table()),
     *(
         reading(
             f"data-across-{size >> 10}-kib",

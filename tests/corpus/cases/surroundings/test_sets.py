@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from safetensors_cases.surroundings import numbers, tensors
 from safetensors_cases.surroundings.covered import case_of
+from safetensors_cases.surroundings.lists import LISTS
 from safetensors_cases.surroundings.model import Model, Property, Topic, excludes
 from safetensors_cases.surroundings.sets import MODELS, rows, topics
 from safetensors_corpus.author.file import FileBuilder
@@ -56,6 +57,33 @@ def test_the_missing_pairs_of_a_topic_are_few_and_excluded() -> None:
         of = {level: name for name, levels in domain.items() for level in levels}
         assert all(of[a] in named and of[b] in named for a, b in missing), topic
         assert len(missing) < len(every) / 10, topic
+
+
+def test_lists_have_every_count_position_and_order_around_some_fault() -> None:
+    names = ("count", "at", "order")
+    faults = [topic for topic, about in LISTS.topics.items() if about.codes]
+    have = {tuple(row[name] for name in names) for topic in faults for row in ROWS[topic]}
+    usual = {name: prop.usual for name, prop in LISTS.properties.items()}
+    domain = (LISTS.properties[name].around_faults or LISTS.properties[name].levels for name in names)
+    every = {
+        chosen
+        for chosen in product(*domain)
+        if LISTS.permitted(usual | dict(zip(names, chosen, strict=True)))
+    }
+    assert len(every) > 100
+    assert every - have == set()
+
+
+def test_long_lists_have_every_fault_at_every_position() -> None:
+    for count, topic in product(("n100", "n1024"), LISTS.topics):
+        if topic != "list":
+            around = [row for row in ROWS[topic] if row["count"] == count]
+            # The first tensor cannot share a byte with a previous one.
+            places = {"second", "middle", "nextlast", "last"} | (
+                {"first"} if topic != "list-overlap" else set()
+            )
+            assert {row["at"] for row in around} == places, (topic, count)
+            assert {row["order"] for row in around} == {"ordered", "halves"}, (topic, count)
 
 
 def test_rows_are_permitted_and_use_the_levels_of_their_topic() -> None:
