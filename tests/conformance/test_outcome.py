@@ -21,6 +21,10 @@ READER = Implementation("r", "1", "Python", ("read",))
 OPENER = Implementation("o", "1", "Python", ("open", "read", "slice"))
 
 
+def claims(*areas: str, steps: tuple[str, ...] = ("read",)) -> Implementation:
+    return Implementation("c", "1", "Python", steps, areas=frozenset(areas))
+
+
 @pytest.mark.parametrize(
     ("case_id", "reader", "opener"),
     [
@@ -43,50 +47,44 @@ def test_reading_stands_in_for_opening_only_where_the_file_is_small(
     assert sorted(OPENER.steps_of(case)) == sorted(opener)
 
 
-def test_what_is_not_claimed_is_not_asked() -> None:
-    judge = Implementation("j", "1", "Python", ("read",), areas=frozenset({"header"}))
-    other, own = cases("framing/one-tensor", "header/before-object-line-separator")
-    assert judge.steps_of(other) == []
-    assert judge.steps_of(own) == ["read"]
+LISTER, CHECKER = claims("dtype", "shape"), claims("dtype", "shape", "layout")
+BROKEN_SHARD = "index/broken-shard-hole"
 
 
-def test_valid_files_that_combine_much_are_asked_of_everyone() -> None:
-    judge = Implementation("j", "1", "Python", ("read",), areas=frozenset({"dtype"}))
-    valid, broken = cases("surroundings/number-lasttensor-blanks", "surroundings/ff-alone-behind")
-    assert valid.rules[0] == "FRM-11"
-    assert judge.steps_of(valid) == ["read"]
-    assert judge.steps_of(broken) == []
-
-
-def test_sizes_and_ranges_are_asked_of_who_claims_the_layout_only() -> None:
-    lister = Implementation("l", "1", "Python", ("read",), areas=frozenset({"dtype", "shape"}))
-    checker = Implementation("c", "1", "Python", ("read",), areas=frozenset({"dtype", "shape", "layout"}))
-    ids = ("dtype/one-byte-less-f32", "shape/wraps-32-bits-to-0-from-2p16-and-2p16")
-    for case in cases(*ids):
-        assert lister.steps_of(case) == []
-        assert checker.steps_of(case) == ["read"]
-    (form,) = cases("shape/negative-1")
-    assert lister.steps_of(form) == ["read"]
-    (broken,) = cases("index/broken-shard-hole")
-    for areas, asked in (({"index", "header"}, []), ({"index", "layout"}, ["index"]), ({"index"}, ["index"])):
-        loader = Implementation("i", "1", "Python", ("index",), areas=frozenset(areas))
-        assert loader.steps_of(broken) == asked
+@pytest.mark.parametrize(
+    ("who", "case_id", "steps"),
+    [
+        (claims("header"), "framing/one-tensor", []),
+        (claims("header"), "header/before-object-line-separator", ["read"]),
+        # Valid files that combine much are for everyone.
+        (claims("dtype"), "surroundings/number-lasttensor-blanks", ["read"]),
+        (claims("dtype"), "surroundings/ff-alone-behind", []),
+        (claims("writer", steps=("read", "write")), "surroundings/ff-alone-behind", []),
+        # Sizes and ranges are for those that claim the layout.
+        *(
+            (LISTER, x, [])
+            for x in ("dtype/one-byte-less-f32", "shape/wraps-32-bits-to-0-from-2p16-and-2p16")
+        ),
+        *((CHECKER, x, ["read"]) for x in ("dtype/one-byte-less-f32", "shape/negative-1")),
+        (CHECKER, "shape/wraps-32-bits-to-0-from-2p16-and-2p16", ["read"]),
+        (LISTER, "shape/negative-1", ["read"]),
+        (claims("index", "header", steps=("index",)), BROKEN_SHARD, []),
+        (claims("index", "layout", steps=("index",)), BROKEN_SHARD, ["index"]),
+        (claims("index", steps=("index",)), BROKEN_SHARD, ["index"]),
+    ],
+)
+def test_what_is_not_claimed_is_not_asked(who: Implementation, case_id: str, steps: list[str]) -> None:
+    assert who.steps_of(*cases(case_id)) == steps
 
 
 def test_a_writer_is_asked_about_every_file_that_it_can_write() -> None:
-    writer = Implementation("w", "1", "Python", ("write",), areas=frozenset({"writer"}))
     written = [case for case in committed().cases if case.kind == "write" and not case.heavy]
     assert {case.rules[0][:3] for case in written} > {"WRT", "DTY", "SHP"}
-    assert all(writer.steps_of(case) == ["write"] for case in written)
-    both = Implementation("b", "1", "Python", ("read", "write"), areas=frozenset({"writer"}))
-    (broken,) = cases("surroundings/ff-alone-behind")
-    assert both.steps_of(broken) == []
+    assert all(claims("writer", steps=("write",)).steps_of(case) == ["write"] for case in written)
 
 
 def test_no_case_is_asked_whose_rule_is_of_an_area_that_is_not_claimed() -> None:
-    lister = Implementation(
-        "l", "1", "Python", ("open", "index"), areas=frozenset({"header", "shape", "index"})
-    )
+    lister = claims("header", "shape", "index", steps=("open", "index"))
     asked = [case for case in committed().cases if lister.steps_of(case)]
     families = {c.rules[0][:3] for c in asked if c.expect is None or c.expect.outcome == "reject"}
     assert {"HDR", "SHP", "IDX"} <= families
@@ -107,9 +105,6 @@ def test_the_schemas_have_the_same_steps(package: str, file: str, place: tuple[s
     assert part["step"]["enum"] == list(STEPS)
 
 
-def test_the_python_host_calls_the_methods_of_the_table() -> None:
+def test_host_and_protocol_check_have_the_same_steps() -> None:
     assert {name: step.method for name, step in STEPS.items()} == python_host._METHODS
-
-
-def test_the_protocol_is_checked_with_a_case_of_every_kind_of_one_step() -> None:
     assert set(SAMPLES) == set(ONE_STEP_KINDS)
