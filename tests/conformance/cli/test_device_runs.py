@@ -111,7 +111,7 @@ def test_a_full_run_is_complete_only_with_the_device(tmp_path: Path) -> None:
     subject.close()
     light = [case for case in manifest.cases if not case.heavy]
     page = ImplementationResults(subject.target, tmp_path)
-    page.header = subject.header
+    page.header = subject.header or {}
     page.results = [{"case": c.id, "step": s, "wall_ms": 1.0} for c in light for s in c.steps]
     page.finish(manifest)
     assert page.footer is not None

@@ -105,25 +105,6 @@ def test_a_bad_end_is_unsafe_and_a_verdict_split_against_an_accept(
     assert sorted(row["vector"].values()) == outcomes
 
 
-def test_several_that_die_do_not_disturb_each_other() -> None:
-    """Threads of one process share pipe numbers; a dead worker must not read a live one's answers."""
-    impls = (QUICK, SMALL, fake("Crashes"), fake("Aborts"), fake("Exits"))
-    ids = [f"--case={c.id}" for c in committed().reading if c.area == "framing"][::3]
-    found = doc(*ids, "--case", TRIGGER, "--jobs", "5", impls=impls)
-    outcomes = {tuple(sorted(set(row["vector"].values()))) for row in found["disagreements"]}
-    assert outcomes == {("accept:A", "crash")}
-    assert ({row["sort"] for row in found["disagreements"]}, found["problems"]) == ({"verdict"}, [])
-
-
-@pytest.mark.parametrize("name", ["Deletes", "WritesIntoTheFile"])
-def test_what_one_does_to_its_input_reaches_neither_the_corpus_nor_another(name: str) -> None:
-    before = committed().by_id[TRIGGER].read_input()
-    found = doc("--case", TRIGGER, "--case", HOLE, impls=(fake(name), SMALL))
-    assert found["disagreements"] == []
-    assert committed().by_id[TRIGGER].read_input() == before
-    assert "safetensors-input" not in json.dumps(found)
-
-
 def test_an_open_choice_is_listed_and_does_not_count() -> None:
     impls = (QUICK, fake("AlwaysAccepts"))
     found = doc("--case", "header/leading-whitespace-space", impls=impls)
