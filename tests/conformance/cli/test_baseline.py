@@ -13,10 +13,9 @@ from safetensors_conformance.cli.run import run
 from ..suite_runs import corpus_of, load_once
 from ..support import QUICK, REPOSITORY, fake
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
 
-@pytest.fixture(autouse=True)
-def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    load_once(monkeypatch)
+STALE = '[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\nwhy = "old"\n'
 
 
 def call(*args: str) -> tuple[int, str]:
@@ -38,48 +37,34 @@ def test_explaining_runs_the_cases_and_shows_reason_and_issue() -> None:
     assert out.endswith("1 entry; steps that no longer fail as listed: 0\n")
 
 
-@pytest.mark.parametrize("command", ["show", "explain"])
-def test_what_a_missing_file_is_answered_with_are_options_that_there_are(
-    command: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        ("show reference --file {}/none.toml", 2, "none.toml: No such file"),
+        ("explain reference --file {}/none.toml", 2, "stc baseline update SELECTOR --file"),
+        ("show no-such-program --file {}/b.toml", 2, "unknown implementation 'no-such-program'"),
+        ("explain reference --file {}/b.toml", 1, "listed as wrong-reject, but the verdict is now pass"),
+        ("explain py:no_such_module:Reader", 2, "cannot start"),
+    ],
+)
+def test_what_cannot_be_shown_or_passes_now_is_told(
+    words: str, status: int, says: str, tmp_path: Path
 ) -> None:
-    status, out = call(command, "reference", "--file", str(tmp_path / "none.toml"))
-    assert status == 2
-    assert "none.toml: No such file" in out
-    assert "--no-baseline" not in out
-    assert "stc baseline update SELECTOR --file" in out
-
-
-def test_an_unknown_selector_is_refused_although_a_file_is_given(tmp_path: Path) -> None:
-    path = tmp_path / "b.toml"
-    path.touch()
-    status, out = call("show", "no-such-program", "--file", str(path))
-    assert status == 2
-    assert "unknown implementation 'no-such-program'" in out
-
-
-def test_an_entry_that_passes_is_told_and_so_is_what_does_not_start(tmp_path: Path) -> None:
-    path = tmp_path / "b.toml"
-    path.write_text('[[expected]]\ncase = "framing/one-tensor"\nread = "wrong-reject"\nwhy = "old"\n')
-    status, out = call("explain", "reference", "--file", str(path))
-    assert (status, "listed as wrong-reject, but the verdict is now pass" in out) == (1, True)
-    status, out = call("explain", "py:no_such_module:Reader")
-    assert (status, "cannot start" in out) == (2, True)
+    (tmp_path / "b.toml").write_text(STALE)
+    done, out = call(*words.format(tmp_path).split())
+    assert (done, says in out, "--no-baseline" in out) == (status, True, False)
 
 
 def test_updating_writes_what_fails_now_and_refuses_a_broken_adapter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_once(monkeypatch, corpus_of(tmp_path / "corpus", "framing/length-prefix", "layout/hole-between"))
-    path = tmp_path / "b.toml"
-    status, out = call(
-        "update", f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter", "--file", str(path)
-    )
-    assert status == 0
-    assert "added" in out
-    assert 'case = "layout/hole-between-two"' in path.read_text()
-    status, out = call("update", fake("AlwaysRejects"), "--file", str(path))
-    assert status == 2
-    assert "probably wrong" in out
+    file = ("--file", str(tmp_path / "b.toml"))
+    status, out = call("update", f"py:{REPOSITORY}/docs/examples/mylib_adapter.py:Adapter", *file)
+    assert (status, "added" in out) == (0, True)
+    assert 'case = "layout/hole-between-two"' in (tmp_path / "b.toml").read_text()
+    status, out = call("update", fake("AlwaysRejects"), *file)
+    assert (status, "probably wrong" in out) == (2, True)
 
 
 @pytest.mark.parametrize(

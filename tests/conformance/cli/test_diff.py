@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 import time
@@ -19,6 +20,8 @@ from safetensors_conformance.differential.run import Side, dump, facts_of, find_
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
+from safetensors_reports.differences.signatures import Disagreement, InputInfo, Signature, Sort
+from safetensors_reports.known import SHIPPED_TRIAGE, KnownDisagreement, KnownError, Triage, load_triage
 
 from ...published_schemas import schema_error
 from ..support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake
@@ -100,25 +103,6 @@ def test_a_bad_end_is_unsafe_and_a_verdict_split_against_an_accept(
     (row,) = result["disagreements"]
     assert (row["sort"], row["unsafe"], result["exit_status"]) == (sort, ["fake 1.0"], 1)
     assert sorted(row["vector"].values()) == outcomes
-
-
-def test_several_that_die_do_not_disturb_each_other() -> None:
-    """Threads of one process share pipe numbers; a dead worker must not read a live one's answers."""
-    impls = (QUICK, SMALL, fake("Crashes"), fake("Aborts"), fake("Exits"))
-    ids = [f"--case={c.id}" for c in committed().reading if c.area == "framing"][::3]
-    found = doc(*ids, "--case", TRIGGER, "--jobs", "5", impls=impls)
-    outcomes = {tuple(sorted(set(row["vector"].values()))) for row in found["disagreements"]}
-    assert outcomes == {("accept:A", "crash")}
-    assert ({row["sort"] for row in found["disagreements"]}, found["problems"]) == ({"verdict"}, [])
-
-
-@pytest.mark.parametrize("name", ["Deletes", "WritesIntoTheFile"])
-def test_what_one_does_to_its_input_reaches_neither_the_corpus_nor_another(name: str) -> None:
-    before = committed().by_id[TRIGGER].read_input()
-    found = doc("--case", TRIGGER, "--case", HOLE, impls=(fake(name), SMALL))
-    assert found["disagreements"] == []
-    assert committed().by_id[TRIGGER].read_input() == before
-    assert "safetensors-input" not in json.dumps(found)
 
 
 def test_an_open_choice_is_listed_and_does_not_count() -> None:
@@ -247,3 +231,129 @@ def test_ctrl_c_prints_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 130
     assert "interrupted: 1 of 2 inputs were given to all of them" in result.stdout
     assert "problem" not in result.stdout
+
+
+TODAY = dt.date(2026, 11, 21)
+TEXT = "OFF_HOLE: accept a; reject b"
+ENTRY = f"""
+[[known]]
+signature = "{TEXT}"
+why = "known"
+issue = "https://example.org/1"
+review_by = 2027-01-01
+"""
+OLD = ENTRY.replace('why = "known"', 'reason = "r"')
+
+
+def signature(text: str, sort: Sort = "verdict") -> Signature:
+    vector, about = {"a": "accept:A", "b": "reject"}, InputInfo("OFF_HOLE")
+    found = Disagreement("x", "verdict", vector, sort=sort, signature=text, about=about)
+    return Signature(text, sort, (found,))
+
+
+def known(pattern: str, review_by: dt.date = dt.date(2027, 1, 1)) -> KnownDisagreement:
+    return KnownDisagreement(pattern, why="known", issue="https://example.org/1", review_by=review_by)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        (TEXT, TEXT, True),
+        ("OFF_HOLE*: accept a; reject b", "OFF_HOLE+OFF_TRAILING: accept a; reject b", True),
+        ("OFF_HOLE: accept a?; reject b", "OFF_HOLE: accept a1; reject b", True),
+        ("OFF_HOLE: accept a", TEXT, False),
+        ("off_hole: *", TEXT, False),
+        ("X: accept py[a]*", "X: accept py[a] 1; reject b", True),
+        ("X: accept py[a]*", "X: accept pya; reject b", False),
+    ],
+)
+def test_patterns_of_triage(pattern: str, text: str, matches: bool) -> None:
+    assert known(pattern).covers(text) is matches
+
+
+@pytest.mark.parametrize(
+    ("days", "more", "status"),
+    [(0, (), "known"), (1, (), "expired"), (1, ("OFF_HOLE*",), "known")],
+)
+def test_an_entry_keeps_quiet_until_its_date_and_on_it(days: int, more: tuple[str, ...], status: str) -> None:
+    """An entry that holds goes before one that is overdue. Choices need no triage and match no entry."""
+    triage = Triage((known("OFF*", TODAY), *map(known, more)))
+    today = TODAY + dt.timedelta(days)
+    assert triage.weigh([signature(TEXT)], today)[TEXT].status == status
+    assert triage.is_known(TEXT, today) is (status == "known")
+    assert not triage.is_known("HDR: accept a; reject b", TODAY)
+    choices = [signature(TEXT, "choice")]
+    assert (triage.weigh(choices, TODAY), triage.unmatched(choices)) == ({}, ["OFF*", *more])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("known = 1", "must be an array of tables"),
+        ("[[expected]]", "unknown key 'expected'"),
+        ("[[known]]", "has no 'signature'"),
+        (ENTRY.replace("why", "wy"), "unknown key 'wy'"),
+        (ENTRY.replace('"known"', '" "'), "needs a 'why'"),
+        (ENTRY.replace(TEXT, "*"), "matches everything"),
+        (ENTRY.replace("https://example.org/1", "later"), "an issue: a URL, or 'unreported' with a why"),
+        (OLD.replace("https://example.org/1", "unreported"), "'unreported' with a why"),
+        (ENTRY.replace("review_by = 2027-01-01", ""), "needs a review_by date"),
+        (ENTRY.replace("2027-01-01", '"soon"'), "must be a date like 2027-06-01 or null, not 'soon'"),
+        (ENTRY.replace("01-01", "01-01T00:00:00"), "review_by: must be a date .* or null, not a date with"),
+        (ENTRY + "between = 3", "between: must be a list, not 3"),
+        ("[[known", "t.toml: "),
+    ],
+)
+def test_a_bad_triage_file_is_told_where_and_why(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "t.toml"
+    path.write_text(text)
+    with pytest.raises(KnownError, match=complaint):
+        load_triage(path, [])
+
+
+def test_entries_hold_for_their_implementations_with_defaults_and_in_the_older_form(tmp_path: Path) -> None:
+    path = tmp_path / "t.toml"
+    bare = '[[known]]\nsignature = "OFF_HOLE*"\n'
+    path.write_text(f"why = 'w'\nissue = 'unreported'\nreview_by = {TODAY}\n{bare}{OLD}between = ['a', 'b']")
+    first, second = load_triage(path, ["b", "a"]).entries
+    told = [Triage((entry,)).weigh([signature(TEXT)], TODAY)[TEXT] for entry in (first, second)]
+    assert [(state.reason, state.issue, state.review_by) for state in told] == [
+        ("w", "unreported", "2026-11-21"),
+        ("r", "https://example.org/1", "2027-01-01"),
+    ]
+    for names in (["a", "b", "c"], []):
+        assert load_triage(path, names).entries == (first,)
+    with pytest.raises(KnownError, match="No such file"):
+        load_triage(tmp_path / "nothing.toml", [])
+    assert load_triage(SHIPPED_TRIAGE, ["reference", "safetensors"]).entries
+    assert not load_triage(SHIPPED_TRIAGE, ["a", "b"]).entries
+
+
+def write_triage(path: Path, signature: str, review_by: str = "2999-01-01") -> Path:
+    path.write_text(OLD.replace(TEXT, signature).replace("2027-01-01", review_by))
+    return path
+
+
+def test_triage_keeps_what_is_known_quiet_until_its_date(tmp_path: Path) -> None:
+    impls = (QUICK, fake("AlwaysAccepts"))
+    path = write_triage(tmp_path / "t.toml", "OFF_HOLE: accept AlwaysAccepts; reject reference")
+    result = call("--case", HOLE, "--triage", path, impls=impls)
+    assert (result.exit_code, "new signatures" in result.stdout) == (0, False)
+    assert "known: 1 signature, 1 input" in result.stdout
+    more = call("--case", HOLE, "--case", "layout/appended-elf", "--triage", path, impls=impls)
+    assert (more.exit_code, "new signatures: 1" in more.stdout) == (1, True)
+    write_triage(path, "OFF_HOLE*", "2020-01-01")
+    result = call("--case", HOLE, "--triage", path, impls=impls)
+    assert (result.exit_code, "review was due 2020-01-01" in result.stdout) == (1, True)
+    path.write_text("[[known]]")
+    result = call("--triage", path)
+    assert (result.exit_code, "has no 'signature'" in result.stderr) == (2, True)
+
+
+def test_unmatched_entries_are_reported_for_files_but_not_for_a_part_of_the_corpus(tmp_path: Path) -> None:
+    path = write_triage(tmp_path / "t.toml", "OFF_TRAILING*")
+    result = call(committed().by_id[TRIGGER].path, "--triage", path)
+    assert result.exit_code == 0
+    assert "match nothing" in result.stdout
+    assert "OFF_TRAILING*" in result.stdout
+    assert "match nothing" not in call("--case", TRIGGER, "--triage", path).stdout

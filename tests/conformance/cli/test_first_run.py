@@ -13,8 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,23 +28,15 @@ PAGE = REPOSITORY / "docs" / "first-run.md"
 BLOCK = re.compile(r"^```(?P<info>[^\n]+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@dataclass
-class Block:
-    """A fenced block: its info string, and its content."""
-
-    body: str
-    kind: str
-    marks: set[str] = field(default_factory=set)
-    settings: dict[str, str] = field(default_factory=dict)
+Block = tuple[str, set[str], dict[str, str]]
+"""Content, marks and settings of a fenced block."""
 
 
-def blocks() -> list[Block]:
-    out = []
+def blocks() -> Iterator[Block]:
     for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
-        kind, *words = match["info"].split()
+        _, *words = match["info"].split()
         settings = dict(word.split("=", 1) for word in words if "=" in word)
-        out.append(Block(match["body"], kind, {w for w in words if "=" not in w}, settings))
-    return out
+        yield match["body"], {word for word in words if "=" not in word}, settings
 
 
 Execute = Callable[[str, Path], tuple[int, str]]
@@ -57,11 +48,10 @@ def as_it_stands(command: str, folder: Path) -> tuple[int, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "PIP_NO_INDEX": "1", "NO_COLOR": "1", "COLUMNS": "200"}
     done = subprocess.run(
-        ["sh", "-ec", command],
+        ["sh", "-ec", f"exec 2>&1\n{command}"],
         cwd=folder,
         env=env,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
         text=True,
         timeout=120,
         check=False,
@@ -98,21 +88,20 @@ def does_what_it_says(tmp_path: Path, execute: Execute) -> None:
     """Run all commands of the page one after the other, and look for the lines that it shows."""
     shutil.copytree(REPOSITORY / "docs", tmp_path / "docs")
     output, ran, left_out = "", 0, set()
-    for block in blocks():
-        if name := block.settings.get("file"):
-            (tmp_path / name).write_text(block.body, encoding="utf-8")
-        elif "run" in block.marks:
-            tool = block.settings.get("needs", "sh")
+    for body, marks, settings in blocks():
+        if name := settings.get("file"):
+            (tmp_path / name).write_text(body, encoding="utf-8")
+        elif "run" in marks:
+            tool = settings.get("needs", "sh")
             output = ""
             if shutil.which(tool) is None:
                 left_out.add(tool)
                 continue
-            status, output = execute(block.body, tmp_path)
-            wanted = int(block.settings.get("status", "0"))
-            assert status == wanted, f"$ {block.body}{output}"
+            status, output = execute(body, tmp_path)
+            assert status == int(settings.get("status", "0")), f"$ {body}{output}"
             ran += 1
-        elif "shows" in block.marks and output:
-            for line in block.body.splitlines():
+        elif "shows" in marks and output:
+            for line in body.splitlines():
                 assert line in output, f"not shown: {line}\n{output}"
     assert ran >= 8
     if left_out:
@@ -120,5 +109,5 @@ def does_what_it_says(tmp_path: Path, execute: Execute) -> None:
 
 
 def test_nothing_but_the_installation_is_left_unmarked() -> None:
-    unmarked = [b.body.strip() for b in blocks() if not b.marks and not b.settings]
+    unmarked = [body.strip() for body, marks, settings in blocks() if not marks and not settings]
     assert unmarked == ['pip install -e ".[harness]"']

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import tomlkit
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from safetensors_reference.main import main
 
@@ -25,6 +25,13 @@ def loud(how: str) -> str:
     return f"cmd:{sys.executable} -IS {HERE / 'loud_fake.py'} {how}"
 
 
+def called(*arguments: str) -> Result:
+    """Run a command whose output is tame."""
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert_tame(result.output)
+    return result
+
+
 def assert_tame(text: str) -> None:
     """Lines hold printable characters only, and none is a command of a forge's log."""
     assert text.strip()
@@ -38,11 +45,8 @@ def assert_tame(text: str) -> None:
 @pytest.mark.parametrize("more", [(), ("--no-smoke",), ("--impl", QUICK, "--no-smoke")])
 def test_a_run_shows_no_text_raw(how: str, more: tuple[str, ...], tmp_path: Path) -> None:
     chosen = [part for case in CASES for part in ("--case", case)]
-    result = CliRunner().invoke(
-        main, ["run", "--impl", loud(how), *chosen, "--report", str(tmp_path), *more], catch_exceptions=False
-    )
+    result = called("run", "--impl", loud(how), *chosen, "--report", str(tmp_path), *more)
     assert result.exit_code in (1, 2)
-    assert_tame(result.output)
     assert_tame((tmp_path / "summary.md").read_text("utf-8"))
     for record in tmp_path.glob("*.jsonl"):
         assert_tame(record.read_text("ascii"))
@@ -53,9 +57,7 @@ def test_a_run_shows_no_text_raw(how: str, more: tuple[str, ...], tmp_path: Path
 @pytest.mark.parametrize("how", ["dies-at-start", "refuses", "tensors", "outcome"])
 def test_comparisons_and_checks_of_the_protocol_show_none_either(command: str, how: str) -> None:
     more = ["--impl", QUICK, "--case", CASES[0]] if command == "diff" else []
-    result = CliRunner().invoke(main, [command, "--impl", loud(how), *more], catch_exceptions=False)
-    assert result.exit_code in (1, 2)
-    assert_tame(result.output)
+    assert called(command, "--impl", loud(how), *more).exit_code in (1, 2)
 
 
 @pytest.mark.parametrize("how", ["dies-at-start", "refuses"])
@@ -71,39 +73,32 @@ def test_pytest_and_junit_show_none_either(how: str, few_cases: Path, tmp_path: 
 HOSTILE = "\x1b[31m\u202e\n::error::pwn\n##[add-mask]x"
 
 
-def baseline(folder: Path, **more: object) -> Path:
+def baseline(folder: Path, **more: object) -> str:
     """A baseline of one entry about a case with a hostile name."""
     entry = {"case": f"framing/{HOSTILE}", "read": "wrong-reject", "why": HOSTILE, **more}
     path = folder / "hostile.toml"
     path.write_text(tomlkit.dumps({"implementation": "x", "expected": [entry]}), encoding="utf-8")
-    return path
+    return str(path)
 
 
 @pytest.mark.parametrize("more", [{}, {HOSTILE: 1}, {"versions": HOSTILE}, {"versions": "==" + "9" * 5000}])
-@pytest.mark.parametrize("command", ["run", "baseline show"])
-def test_a_baseline_shows_no_text_raw(command: str, more: dict[str, Any], tmp_path: Path) -> None:
-    given = ["--impl", QUICK, "--baseline"] if command == "run" else [QUICK, "--file"]
-    chosen = ["--case", "framing/no-bytes"] if command == "run" else []
-    args = [*command.split(), *given, str(baseline(tmp_path, **more)), *chosen]
-    result = CliRunner().invoke(main, args, catch_exceptions=False)
-    assert_tame(result.output)
-    assert bool(result.exit_code) == bool(more)
+def test_a_baseline_shows_no_text_raw(more: dict[str, Any], tmp_path: Path) -> None:
+    path = baseline(tmp_path, **more)
+    run = ["run", "--impl", QUICK, "--baseline", path, "--case", "framing/no-bytes"]
+    for args in (run, ["baseline", "show", QUICK, "--file", path]):
+        assert bool(called(*args).exit_code) == bool(more)
 
 
 @pytest.mark.parametrize(
     "args", [[HOSTILE], ["run", "--impl", HOSTILE], ["run", "--case", HOSTILE], ["run", f"-{HOSTILE}"]]
 )
 def test_errors_show_no_argument_raw(args: list[str]) -> None:
-    result = CliRunner().invoke(main, args, catch_exceptions=False)
-    assert result.exit_code == 2
-    assert_tame(result.output)
+    assert called(*args).exit_code == 2
 
 
 def test_a_stale_entry_is_shown_no_more_raw(tmp_path: Path, few_cases: Path) -> None:
-    args = ["--impl", QUICK, "--baseline", str(baseline(tmp_path)), "--corpus", str(few_cases)]
-    result = CliRunner().invoke(main, ["run", *args], catch_exceptions=False)
-    assert "matches no case" in result.output
-    assert_tame(result.output)
+    args = ["--impl", QUICK, "--baseline", baseline(tmp_path), "--corpus", str(few_cases)]
+    assert "matches no case" in called("run", *args).output
     ran = suite_here(*args, "-k", "baseline")
     assert "matches no case" in ran.stdout
     assert_tame(ran.stdout)

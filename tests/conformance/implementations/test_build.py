@@ -49,7 +49,7 @@ PYTHON = f'["{sys.executable}", "{{built}}/reader.py"]'
 
 def git(folder: Path, *words: str) -> str:
     settings = ("-c", "user.name=tester", "-c", "user.email=tester@example.org", "-c", "core.hooksPath=none")
-    argv = ["git", "-C", folder, *settings, *words]
+    argv = ["git", "-C", str(folder), *settings, *words]
     return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 

@@ -99,17 +99,6 @@ def test_several_implementations_are_compared(small: str) -> None:
     assert re.search("content splits.*verdict splits.*LosesMetadata", run.stdout, re.DOTALL)
 
 
-def test_a_crash_and_hunger_fail_their_case_only(basics: str, tmp_path: Path) -> None:
-    selectors = [fake(name) for name in ("Crashes", "EatsMemory")]
-    options = ("--no-smoke", "--memory-limit=256", f"--report={tmp_path}")
-    run = suite_here(basics, *(f"--impl={selector}" for selector in selectors), *options)
-    assert run.returncode == 1
-    for selector in selectors:
-        rows = records(tmp_path, selector)
-        assert {r["case"] for r in rows if r.get("verdict") == "unsafe"} == {"framing/one-tensor"}
-        assert rows[-1]["not_run"] == 0
-
-
 def test_a_bad_baseline_fails_once_and_the_cases_still_run(basics: str, tmp_path: Path) -> None:
     path = tmp_path / "baseline.toml"
     ids = ("layout/no-such-case", "framing/one-tensor")
