@@ -53,6 +53,10 @@ class Exclusion:
     def meets(self, row: Row) -> bool:
         return all(row[name] in levels for name, levels in self.levels.items())
 
+    def could_meet(self, part: Row) -> bool:
+        """Return whether the exclusion meets a row that contains this part."""
+        return all(name not in part or part[name] in levels for name, levels in self.levels.items())
+
 
 def excludes(why: str, **levels: str) -> Exclusion:
     return Exclusion(why, {name: tuple(words.split()) for name, words in levels.items()})
@@ -162,18 +166,20 @@ class Model:
         return {
             chosen
             for chosen in product(*(domain[name] for name in names))
-            if self._completable(domain, dict(zip(names, chosen, strict=True)))
+            if self._completable(domain, dict(zip(names, chosen, strict=True)), self.exclusions)
         }
 
-    def _completable(self, domain: Levels, fixed: dict[str, str]) -> bool:
-        """Return whether at least one permitted row has these levels."""
-        decided = [e for e in self.exclusions if fixed.keys() >= set(e.properties)]
-        if any(exclusion.meets(fixed) for exclusion in decided):
+    def _completable(self, domain: Levels, fixed: Row, exclusions: Sequence[Exclusion]) -> bool:
+        """Return whether at least one permitted row has these levels.
+
+        ``exclusions`` contains all exclusions that could meet such a row.
+        """
+        left = [e for e in exclusions if e.could_meet(fixed)]
+        if any(e.levels.keys() <= fixed.keys() for e in left):
             return False
-        open_names = (name for e in self.exclusions for name in e.properties if name not in fixed)
-        name = next(open_names, None)
+        name = next((name for e in left for name in e.levels if name not in fixed), None)
         return name is None or any(
-            self._completable(domain, {**fixed, name: level}) for level in domain[name]
+            self._completable(domain, {**fixed, name: level}, left) for level in domain[name]
         )
 
     def joint_faults(self) -> dict[Combination, list[str]]:
