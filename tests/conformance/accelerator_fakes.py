@@ -53,16 +53,6 @@ class KeepsMemory(Right):  # type: ignore[misc]
         return super().device(path, device)
 
 
-class AllocatesFirst(Right):  # type: ignore[misc]
-    """Allocates device memory before it validates the file."""
-
-    device_bytes = None
-
-    def device(self, path: str, device: str) -> Any:
-        torch.empty(4096, dtype=torch.uint8, device=device)
-        return super().device(path, device)
-
-
 class ThreeCopies(Right):  # type: ignore[misc]
     """Needs several times the memory of the tensors while it loads."""
 

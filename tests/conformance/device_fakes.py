@@ -150,35 +150,35 @@ class OneBuffer(Right):
         return [(n, c, s, t + 1 if mixed else t) for n, c, s, t in rows]
 
 
-class OneThread(Right):
-    """Loads in the main thread only."""
+def first(act: Callable[[Any, str], object]) -> type[Right]:
+    """Make a loader that does something with itself and the path before it loads."""
 
-    def device(self, path: str, device: str) -> Any:
-        if threading.current_thread() is not threading.main_thread():
-            raise RuntimeError("load from the main thread")
-        return super().device(path, device)
+    class Acts(Right):
+        def device(self, path: str, device: str) -> Any:
+            act(self, path)
+            return super().device(path, device)
 
-
-class OnceOnly(Right):
-    """Refuses a file that it has loaded before."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: set[str] = set()
-
-    def device(self, path: str, device: str) -> Any:
-        if path in self._seen:
-            raise OSError("the file is in use")
-        self._seen.add(path)
-        return super().device(path, device)
+    return Acts
 
 
-class TakesFirst(Right):
-    """Takes memory for the file before looking at it."""
+def need_the_main_thread(*_: object) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("load from the main thread")
 
-    def device(self, path: str, device: str) -> Any:
-        self._device_bytes += os.path.getsize(path)
-        return super().device(path, device)
+
+def refuse_a_second_load(loader: Any, path: str) -> None:
+    if path in vars(loader).setdefault("seen", set()):
+        raise OSError("the file is in use")
+    loader.seen.add(path)
+
+
+def take_memory(loader: Any, path: str) -> None:
+    loader._device_bytes += os.path.getsize(path)
+
+
+OneThread = first(need_the_main_thread)
+OnceOnly = first(refuse_a_second_load)
+TakesFirst = first(take_memory)
 
 
 class AcceptsAll(Right):

@@ -381,13 +381,8 @@ class StuckAtFirst(Reference):
     def open(self, path: str) -> Any:
         if holds(path) and self.behind:
             time.sleep(3600)
+        self.behind = True
         return super().open(path)
-
-    def read(self, path: str) -> Any:
-        if holds(path) and self.behind:
-            time.sleep(3600)
-        self.behind = self.behind or not holds(path)
-        return super().read(path)
 
 
 class LeaksDescriptors(Reference):

@@ -80,14 +80,8 @@ def suite(
 
 
 OTHERS = (
-    "anyio",
-    "cacheprovider",
-    "faulthandler",
-    "hypothesispytest",
-    "threadexception",
-    "unraisableexception",
-    "xdist",
-    "xdist.looponfail",
+    *("anyio", "cacheprovider", "faulthandler", "hypothesispytest"),
+    *("threadexception", "unraisableexception", "xdist", "xdist.looponfail"),
 )
 """Plugins that a run in this process does without: they are at work around it, or cost time."""
 

@@ -22,7 +22,7 @@ from safetensors_conformance.run import session as runner
 from safetensors_conformance.run.driver import ReportError, Run, RunOptions
 from safetensors_reports.record.file import read_record
 
-from ..support import QUICK, REPOSITORY, STC, TRIGGER, all_end, committed, fake, record_header
+from ..support import QUICK, STC, SUITE, TRIGGER, all_end, committed, fake, record_header
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
 
@@ -60,8 +60,6 @@ def wait_for(folder: Path, pattern: str, content: bytes, process: subprocess.Pop
     [
         (signal.SIGTERM, "1"),
         (signal.SIGINT, "2"),
-        pytest.param(signal.SIGTERM, "2", marks=pytest.mark.nightly),
-        pytest.param(signal.SIGINT, "1", marks=pytest.mark.nightly),
         pytest.param(signal.SIGHUP, "1", marks=pytest.mark.nightly),
         pytest.param(signal.SIGHUP, "2", marks=pytest.mark.nightly),
     ],
@@ -152,15 +150,7 @@ def invoke(*arguments: str) -> Result:
 def test_a_signal_ends_a_run_under_pytest_as_ctrl_c_does(
     tmp_path: Path, few_cases: Path, number: signal.Signals
 ) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        str(REPOSITORY / "conformance"),
-    ]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(SUITE)]
     command += [f"--impl={fake('Hangs')}", "--no-smoke", "--time-limit=100", "-k", TRIGGER]
     command += [f"--report={tmp_path / 'report'}", "-o", "filterwarnings=", f"--corpus={few_cases}"]
     process = started(tmp_path, command, "tmp/safetensors-input-*/*", b"")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -29,8 +28,8 @@ from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.verdict import result_row
 from safetensors_conformance.worker.worker import Limits, make_worker
 from safetensors_corpus import Case, load_manifest
-from safetensors_corpus.document import read_document
 
+from ..suite_runs import corpus_of
 from ..support import QUICK, TRIGGER, all_end, by_exit, committed, fake, stdio
 
 PID_FILE = "HOSTILE_PID_FILE"
@@ -227,16 +226,8 @@ def test_limits_that_a_reader_sets_do_not_reach_the_next_file(cases: list[Case])
 
 @pytest.fixture
 def copied(tmp_path: Path) -> list[Case]:
-    """The cases over a corpus that may be spoiled; two cases more use the trigger's file."""
-    manifest = committed()
-    raw = read_document(manifest.root).raw
-    raw["cases"] = [c for c in raw["cases"] if c["id"] in IDS]
-    (tmp_path / "corpus.json").write_text(json.dumps(raw), encoding="utf-8")
-    for case_id in IDS:
-        target = tmp_path / "files" / f"{case_id}.safetensors"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(manifest.by_id[case_id].path, target)
-    copy = load_manifest(tmp_path)
+    """The cases over a corpus that may be spoiled."""
+    copy = load_manifest(corpus_of(tmp_path, *IDS))
     return [copy.by_id[i] for i in IDS]
 
 

@@ -97,12 +97,3 @@ def test_a_broken_promise_is_noticed(name: str, broken: dict[str, str], fakes: O
 
 def test_copies_that_nothing_waits_for_are_wrong_content(fakes: OneProcess) -> None:
     assert fakes.judged("LateCopies", CASE).verdict == "wrong-content"
-
-
-@pytest.mark.nightly
-def test_memory_for_a_rejected_file_is_noticed(accelerator: str) -> None:
-    with session_of(fake("AllocatesFirst"), accelerator) as session:
-        session.judge(committed().by_id["layout/two-dtypes"])
-        verdict = session.judge(committed().by_id["layout/hole-between-two"]).steps["device"]
-    (check,) = verdict.result.checks
-    assert (check.name, check.status) == ("untouched", "fail")
