@@ -42,11 +42,6 @@ def test_a_missing_file_is_looked_for_beside_its_name(
     assert fault["message"] == f'shard "{NAME}" does not exist{end}'
 
 
-def test_a_missing_number_is_looked_for_too(tmp_path: Path) -> None:
-    write_tree(tmp_path, {A: VALID, f"{B}.part": b""})
-    assert f'"{B}" does not exist; the folder contains "{B}.part", an unfinished' in run(tmp_path).stdout
-
-
 def test_a_dangling_link_says_where_it_leads(tmp_path: Path) -> None:
     (tmp_path / NAME).symlink_to("blobs/\x1b[31m")
     found = run(tmp_path).stderr
@@ -66,6 +61,8 @@ def test_a_folder_without_models_names_an_unfinished_download(tmp_path: Path) ->
     result = run(tmp_path)
     assert result.exit_code == 2
     assert f'"{NAME}.aria2" in it looks like an unfinished download' in result.stderr
+    write_tree(tmp_path, {A: VALID, f"{B}.part": b""})
+    assert f'"{B}" does not exist; the folder contains "{B}.part", an unfinished' in run(tmp_path).stdout
 
 
 @pytest.mark.parametrize("index", [True, False])

@@ -10,12 +10,10 @@ import json
 import lzma
 import pickle
 import random
-import tarfile
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -48,21 +46,6 @@ def zipped(name: str, data: bytes) -> bytes:
     return out.getvalue()
 
 
-def tarred() -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        member = tarfile.TarInfo("model.safetensors")
-        member.size = len(VALID)
-        archive.addfile(member, io.BytesIO(VALID))
-    return out.getvalue()
-
-
-def npy() -> bytes:
-    out = io.BytesIO()
-    np.save(out, np.zeros(3))
-    return out.getvalue()
-
-
 def in_text_mode(data: bytes) -> bytes:
     return data.replace(b"\n", b"\r\n")
 
@@ -71,6 +54,7 @@ def as_utf8(data: bytes) -> bytes:
     return data.decode("latin-1").encode()
 
 
+NPY = b"\x93NUMPY\1\0v\0{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }\n" + bytes(24)
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 440449768\n"
 LFS_TEXT = "a Git LFS pointer to 440,449,768 bytes: run `git lfs pull`"
 HTML = b'<!DOCTYPE html>\n<html lang="en"><head><title>404 ::\x1b[31m</title></head></html>'
@@ -102,8 +86,8 @@ FILES = {
     "pickle 2": (pickle.dumps({"w": [1]}, 2), PICKLE),
     "pickle 5": (pickle.dumps({"w": [1]}, 5), PICKLE),
     "zip": (zipped("m.safetensors", VALID), "a zip archive: unpack it first"),
-    "npz": (zipped("w.npy", npy()), "a NumPy .npz archive"),
-    "npy": (npy(), "a NumPy .npy file"),
+    "npz": (zipped("w.npy", NPY), "a NumPy .npz archive"),
+    "npy": (NPY, "a NumPy .npy file"),
     "gguf": (b"GGUF\3\0\0\0" + bytes(40), "a GGUF file"),
     "ggml": (b"tjgg\3\0\0\0" + bytes(40), "a GGML file, the predecessor of GGUF"),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "an HDF5 file"),
@@ -114,7 +98,7 @@ FILES = {
     "onnx": (b"\x08\x08\x12\x07pytorch\x1a\x052.1.0:\xff", "an ONNX model"),
     "png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a PNG image"),
     "elf": (b"\x7fELF\2\1\1" + bytes(40), "an ELF program or library"),
-    "tar": (tarred(), "a tar archive: unpack it first"),
+    "tar": (b"m".ljust(257, b"\0") + b"ustar\x0000".ljust(255, b"\0"), "a tar archive: unpack it first"),
     "gzip": (gzip.compress(VALID, mtime=0), "a gzip file: decompress it first"),
     "bzip2": (bz2.compress(VALID), "a bzip2 file: decompress it first"),
     "xz": (lzma.compress(VALID), "an xz file: decompress it first"),

@@ -106,13 +106,8 @@ HEADER = [
     with_shape("HDR_NOT_JSON", "HDR-07", "[<<1e>>]"),
     with_shape("HDR_NOT_JSON", "HDR-07", "[<<-Infinity>>]"),
     with_shape("HDR_NOT_JSON", "HDR-07", "[0<<,>>]"),
-    one("HDR_NOT_JSON", "HDR-14", b'{"__metadata__":{"k<<\x01>>":"v"}}'),
     one("HDR_NOT_JSON", "HDR-14", b'{"__metadata__":{"k":"a<<\n>>b"}}'),
     one("HDR_NOT_JSON", "HDR-15", rb'{"__metadata__":{"k":"<<\ud800>>"}}', choice="lone-surrogates"),
-    one("HDR_NOT_JSON", "HDR-15", rb'{"__metadata__":{"k":"<<\uDC00>>\u0041"}}', choice="lone-surrogates"),
-    one("HDR_NOT_JSON", "HDR-15", rb'{"__metadata__":{"k":"<<\x>>41"}}'),
-    one("HDR_NOT_JSON", "HDR-15", rb'{"__metadata__":{"k":"<<\u>>12g4"}}'),
-    one("HDR_NOT_JSON", "HDR-15", b'{"__metadata__":{"k":"<<\\\x1b>>"}}'),
     in_entry(
         "HDR_NOT_JSON", "HDR-18", W[:-1] + ',"x":<<-1e999>>}', "x", choice="number-range", profile="official"
     ),
@@ -141,15 +136,11 @@ ENTRY = [
         "ENT_UNKNOWN_FIELD", "ENT-04", W[:-1] + ',<<"Dtype">>:"U8"}', "Dtype", choice="unknown-entry-fields"
     ),
     with_shape("ENT_BAD_INTEGER", "SHP-01", "[<<-4>>]", 0),
-    with_shape("ENT_BAD_INTEGER", "SHP-01", "[<<4.5>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-02", "[0,<<-0>>]", 1),
-    with_shape("ENT_BAD_INTEGER", "SHP-02", "[<<4.0>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-02", "[<<4E0>>]", 0),
     with_shape("ENT_BAD_INTEGER", "SHP-07", f"[0,<<{2**64}>>]", 1),
     with_shape("ENT_BAD_INTEGER", "SHP-07", f"[0,<<{'9' * 5000}>>]", 1),
-    with_offsets("ENT_BAD_INTEGER", "OFF-01", "[<<-1>>,4]", 0),
     with_offsets("ENT_BAD_INTEGER", "OFF-01", "[0,<<45e-1>>]", 1),
-    with_offsets("ENT_BAD_INTEGER", "OFF-02", "[<<-0>>,4]", 0),
     with_offsets("ENT_BAD_INTEGER", "OFF-02", "[0,<<4.0>>]", 1),
     with_offsets("ENT_BAD_INTEGER", "OFF-02", f"[0,<<{2**64}>>]", 1),
     with_offsets("ENT_BAD_INTEGER", "OFF-01", '[<<"0">>,4]', 0),
@@ -175,7 +166,6 @@ DTYPE_AND_SHAPE = [
     with_shape("SHP_OVERFLOW", "SHP-05", "<<[4294967296,4294967296]>>"),
     with_shape("SHP_OVERFLOW", "SHP-05", f"<<[{2**61}]>>"),
     with_shape("SHP_OVERFLOW", "SHP-05", "<<[4194305,4194305,844424795914257]>>", data=bytes(17)),  # wraps
-    with_shape("SHP_OVERFLOW", "SHP-06", f"<<[{U64},2,0]>>", choice="zero-dim-overflow"),
     with_shape("SHP_OVERFLOW", "SHP-06", f"<<[0,{U64},2]>>", choice="zero-dim-overflow"),
 ]
 LAYOUT = [
@@ -184,20 +174,15 @@ LAYOUT = [
         for pair in ("[]", "[0]", "[0,4,4]", "{}", "null", '"ab"', '{"0":0}', "4")
     ),
     with_offsets("OFF_REVERSED", "OFF-03", "<<[4,0]>>"),
-    with_offsets("OFF_REVERSED", "OFF-03", f"<<[{U64},0]>>"),
     with_offsets("OFF_OUT_OF_BOUNDS", "OFF-04", "<<[0,4]>>", data=b"abc"),
     in_entry("OFF_OUT_OF_BOUNDS", "OFF-04", entry("U8", f"[{2**40}]", f"<<[0,{2**40}]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[3]", "<<[0,4]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[]", "<<[0,0]>>"), "data_offsets", data=b""),
-    in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("U8", "[0]", "<<[0,4]>>"), "data_offsets"),
     in_entry("OFF_SIZE_MISMATCH", "OFF-05", entry("F4", "[2,2]", "<<[0,4]>>"), "data_offsets"),
     beside("OFF_OVERLAP", "OFF-06", f'W,"b":{entry(offsets="<<[0,4]>>")}', ABCD),
-    beside("OFF_OVERLAP", "OFF-06", f'"b":{entry(offsets="<<[3,7]>>")},W', b"abcdefg"),
-    beside("OFF_OVERLAP", "OFF-06", f'W,"b":{entry("U8", "[2]", "<<[1,3]>>")}', ABCD),
     beside("OFF_OVERLAP", "OFF-06", f'W,"b":{entry("U8", "[0]", "<<[2,2]>>")}', ABCD),
     beside("OFF_HOLE", "OFF-07", f'"a":{entry(offsets="<<[1,5]>>")}', b"abcde", "a"),
     beside("OFF_HOLE", "OFF-07", f'"b":{entry(offsets="<<[8,12]>>")},W', b"abcd0000efgh"),
-    one("OFF_TRAILING", "OFF-08", b"{}", b"<<x>>"),
     one("OFF_TRAILING", "OFF-08", f'{{"w":{W}}}', b"abcd<<PK\x05\x06>>"),
 ]
 METADATA = [
