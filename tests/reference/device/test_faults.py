@@ -136,29 +136,27 @@ def test_interrupts_at_random_moments(tmp_path: Path, monkeypatch: pytest.Monkey
     assert_clean(engine, ring, path, before)
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, UnreadableError])
 def test_a_fault_or_an_interrupt_stops_the_other_threads_soon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    path = write(tmp_path, FILE)
-    main = threading.main_thread().ident or 0
+    arm(monkeypatch, "never", 1, BrokenError)
+    calls: list[int] = []
     real = os.preadv
-    for error in (KeyboardInterrupt, UnreadableError):
-        arm(monkeypatch, "never", 1, BrokenError)
-        calls: list[int] = []
 
-        def preadv(*args: Any, calls: list[int] = calls, error: type = error) -> int:
-            calls.append(1)
-            if len(calls) == 3 and error is KeyboardInterrupt:
-                signal.pthread_kill(main, signal.SIGINT)
-            elif len(calls) == 3:
-                raise OSError(5, "gone")
-            time.sleep(0.05)
-            return real(*args)
+    def preadv(*args: Any) -> int:
+        calls.append(1)
+        if len(calls) == 3 and error is UnreadableError:
+            raise OSError(5, "gone")
+        if len(calls) == 3:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        time.sleep(0.05)
+        return real(*args)
 
-        monkeypatch.setattr(os, "preadv", preadv)
-        with pytest.raises(error):
-            load(path)
-        assert 3 <= len(calls) < 15 < OFTEN["preadv"]
+    monkeypatch.setattr(os, "preadv", preadv)
+    with pytest.raises(error):
+        load(write(tmp_path, FILE))
+    assert 3 <= len(calls) < 15 < OFTEN["preadv"]
 
 
 def test_a_thread_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,23 +184,18 @@ def test_an_error_leaves_alone_what_was_being_handled_before(
 ) -> None:
     """The frames of the caller's own error keep their variables."""
     arm(monkeypatch, "copy", 1, lambda: BrokenError("x"))
-    path = write(tmp_path, FILE)
 
     def fails() -> None:
         precious = [1]
         raise LookupError(precious)
 
-    def loads_while_handling() -> None:
-        try:
-            fails()
-        except LookupError:
-            with pytest.raises(DeviceError):
-                load(path)
-            raise
-
-    with pytest.raises(LookupError) as caught:
-        loads_while_handling()
-    assert caught.traceback[-1].frame.f_locals == {"precious": [1]}
+    try:
+        fails()
+    except LookupError as err:
+        frame = pytest.ExceptionInfo.from_exception(err).traceback[-1].frame
+        with pytest.raises(DeviceError):
+            load(write(tmp_path, FILE))
+    assert frame.f_locals == {"precious": [1]}
 
 
 def test_slots_held_by_another_load_are_not_waited_for_after_a_fault(

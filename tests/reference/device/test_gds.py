@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -105,13 +106,10 @@ def test_reads_and_memory_have_the_same_alignment(
         assert aligned == {padding % 8 == -length % 8}
 
 
-def cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size - 50)
-
-
-def cut_and_fail(path: Path) -> None:
+def cut(path: Path, words: str = "") -> None:
     os.truncate(path, 243)
-    raise RuntimeError("pread(O_DIRECT): unexpected EOF within the requested range")
+    if words:
+        raise RuntimeError(words)
 
 
 def fail(_path: Path) -> None:
@@ -127,7 +125,7 @@ ONWARDS = r"file.safetensors: file bytes from [\d,]+ onwards .*cuFile error 5\)$
     [
         (cut, 1, UnreadableError, SHORTER),
         # The end of the file is no fault of the device.
-        (cut_and_fail, 1, UnreadableError, SHORTER),
+        (partial(cut, words="pread(O_DIRECT): unexpected EOF"), 1, UnreadableError, SHORTER),
         (fail, 2, DeviceError, ONWARDS),
         (fail, 0, DeviceError, r"file.safetensors: KvikIO failed \(RuntimeError: cuFile error 5\)"),
     ],
