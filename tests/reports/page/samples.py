@@ -11,7 +11,7 @@ from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.audit.report import Report
 from safetensors_reports.record.run import RunRecord
 
-from ..samples import HOLE, TWICE, corpus, failing, report, run
+from ..samples import HOLE, TWICE, Make, corpus, failing, report, run
 
 SPACE = "leading-whitespace"
 """A choice that many cases are about."""
@@ -153,8 +153,7 @@ def cut() -> Report:
     other.header["corpus"]["digest"] = "0" * 64
     return report(
         run(failing(HOLE), name="a", version="1", footer=None, problems=["the worker died"]),
-        run(failing(HOLE, "pass"), name="b", version="1", cases=9,
-            footer={"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 8}),
+        run(failing(HOLE, "pass"), name="b", version="1", cases=9, footer=Make.CUT | {"not_run": 8}),
         other,
     )  # fmt: skip
 

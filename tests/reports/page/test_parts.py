@@ -23,7 +23,7 @@ from safetensors_reports.severity import NO_WEAKNESS
 from safetensors_reports.text import plural
 
 from ...published_schemas import schema_error
-from ..samples import HOLE, TWICE, as_json, failing, report, run
+from ..samples import HOLE, TWICE, Make, as_json, failing, report, run
 from .samples import ALL, many, one, public, several
 
 PARTS = ["verdict", "causes", "run", "support", "grid", "findings", "agreement", "inputs", "choices",
@@ -187,7 +187,6 @@ def test_limits_and_costs_may_be_missing_or_negative(limits: dict[str, object]) 
 
 
 ACCEPTED, OTHER = "dtype/scalar-of-f64", "dtype/scalar-of-f8-e4m3"
-PARTIAL = {"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 7}
 
 
 @pytest.mark.parametrize(
@@ -199,7 +198,7 @@ PARTIAL = {"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 7}
         (failing("header/metadata-key-twice-both-empty", "wrong-accept"), "no failure with a broken layout"),
     ],
 )
-@pytest.mark.parametrize(("footer", "ended"), [(PARTIAL, "partial"), (None, "truncated")])
+@pytest.mark.parametrize(("footer", "ended"), [(Make.CUT | {"not_run": 7}, "partial"), (None, "truncated")])
 def test_a_run_that_did_not_finish_gets_no_praise(row: Row, praise: str, footer: Any, ended: str) -> None:
     rows = [failing(HOLE, "pass", outcome="reject"), failing(OTHER, "pass"), row]
     assert praise in report_html(report(run(*rows, name="lib", version="1")))
