@@ -23,7 +23,7 @@ class Make:
 
     @staticmethod
     def header(name: str = "safetensors", version: str = "0.8.0", **more: Any) -> dict[str, Any]:
-        who = {"selector": name, "name": name, "version": version, "language": "Rust"}
+        who: dict[str, Any] = {"selector": name, "name": name, "version": version, "language": "Rust"}
         who |= {"steps": ["open", "read"], "lacks": more.pop("lacks", [])}
         corpus = {"version": "2026.11", "digest": "0" * 64, "cases": more.pop("cases", 4)}
         head = {"type": "header", "record": 1, "suite": "2026.11.0", "implementation": who, "corpus": corpus}
