@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -18,54 +18,26 @@ from safetensors_reports.record.run import RunRecord
 class Make:
     """Builds records and their lines as a run would write them."""
 
+    FOOTER: ClassVar = {"type": "footer", "complete": True, "duration_s": 3.1, "not_run": 0}
+    CUT: ClassVar = {"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 3}
+
     @staticmethod
     def header(name: str = "safetensors", version: str = "0.8.0", **more: Any) -> dict[str, Any]:
-        who = {
-            "selector": name,
-            "name": name,
-            "version": version,
-            "language": "Rust",
-            "steps": ["open", "read"],
-            "lacks": more.pop("lacks", []),
-        }
-        return {
-            "type": "header",
-            "record": 1,
-            "suite": "2026.11.0",
-            "implementation": who,
-            "corpus": {"version": "2026.11", "digest": "0" * 64, "cases": more.pop("cases", 4)},
-            "profile": None,
-            "limits": {"time_s": 10.0, "memory_bytes": 2147483648},
-            "started": "2026-11-21T03:00:00Z",
-            "baseline": None,
-            "platform": "Linux",
-            "python": "3.11.7",
-        } | more
+        who: dict[str, Any] = {"selector": name, "name": name, "version": version, "language": "Rust"}
+        who |= {"steps": ["open", "read"], "lacks": more.pop("lacks", [])}
+        corpus = {"version": "2026.11", "digest": "0" * 64, "cases": more.pop("cases", 4)}
+        head = {"type": "header", "record": 1, "suite": "2026.11.0", "implementation": who, "corpus": corpus}
+        limits = {"time_s": 10.0, "memory_bytes": 2147483648}
+        run = {"profile": None, "limits": limits, "started": "2026-11-21T03:00:00Z", "baseline": None}
+        return {**head, **run, "platform": "Linux", "python": "3.11.7", **more}
 
     @staticmethod
     def result(case: str, verdict: str = "pass", **more: Any) -> dict[str, Any]:
-        return {
-            "type": "result",
-            "case": case,
-            "step": "read",
-            "outcome": "accept",
-            "verdict": verdict,
-            "level": "must",
-            "importance": "high",
-            "rules": ["OFF-07"],
-            "choice": None,
-            "options": [],
-            "expected_failure": False,
-            "detail": "",
-            "message": "",
-            "exception": None,
-            "documented": None,
-            "wall_ms": 0.4,
-            "cpu_ms": 0.2,
-            "peak_bytes": 0,
-            "noise": "",
-            "content": None,
-        } | more
+        what = {"type": "result", "case": case, "step": "read", "outcome": "accept", "verdict": verdict}
+        about = {"level": "must", "importance": "high", "rules": ["OFF-07"], "choice": None, "options": []}
+        said = {"expected_failure": False, "detail": "", "message": "", "exception": None, "documented": None}
+        cost = {"wall_ms": 0.4, "cpu_ms": 0.2, "peak_bytes": 0, "noise": "", "content": None}
+        return {**what, **about, **said, **cost, **more}
 
     @staticmethod
     def content(*names: str, metadata: Any = ..., **fields: Any) -> dict[str, Any]:
@@ -78,22 +50,15 @@ class Make:
     def run(cls, *results: dict[str, Any], footer: Any = ..., **more: Any) -> RunRecord:
         """Build a record; it is complete unless ``footer`` says otherwise."""
         choices, problems = more.pop("choices", []), more.pop("problems", [])
-        end = (
-            {"type": "footer", "complete": True, "duration_s": 3.1, "not_run": 0} if footer is ... else footer
-        )
+        end = cls.FOOTER if footer is ... else footer
         cases = more.pop("cases", len({r["case"] for r in results}))
         return RunRecord(cls.header(cases=cases, **more), list(results), choices, problems, end)
 
     @classmethod
     def answers(cls, name: str, **cases: Any) -> RunRecord:
         """Build a record from case -> content of an accept, or the outcome when it is a text."""
-        rows = [
-            cls.result(case, outcome=answer)
-            if isinstance(answer, str)
-            else cls.result(case, outcome="accept", content=answer)
-            for case, answer in cases.items()
-        ]
-        return cls.run(*rows, name=name, version="1")
+        answers = {c: {"outcome": a} if isinstance(a, str) else {"content": a} for c, a in cases.items()}
+        return cls.run(*(cls.result(case, **a) for case, a in answers.items()), name=name, version="1")
 
 
 HOLE = "layout/hole-between-two"

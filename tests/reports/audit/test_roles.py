@@ -149,17 +149,6 @@ def test_a_card_says_neither_more_nor_less_than_was_found(
     assert (shown.tone, said in shown.answer, unsaid in shown.answer) == (tone, True, False)
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [("HDR-11", "Duplicate metadata"), ("HDR-12", "Duplicate fields in an entry"),
-        ("HDR-13", "Duplicate metadata keys"), ("OFF-03", "Reversed ranges"),
-        ("HDR-03", "Headers with other bytes around the JSON object")],
-)  # fmt: skip
-def test_a_row_of_a_card_names_only_what_was_accepted(rule: str, words: str) -> None:
-    bad = [line.words for line in role_part(of_rules(rule), {}).lines if line.tone == "bad"]
-    assert bad == [words]
-
-
 def test_a_lister_is_not_judged_where_it_claims_nothing_and_its_page_says_why() -> None:
     claims = {"kind": "header", "steps": ["open"], "areas": ["header"], "claim": '"<b>header</b>\u202e"'}
     row = role(who(failing(TWICE, step="open"), **claims), "lister")

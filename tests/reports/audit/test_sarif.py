@@ -7,15 +7,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner
 
 from safetensors_corpus import Case
-from safetensors_reference.check.cli import check
 from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.files.names import FileInput
@@ -62,26 +59,6 @@ def test_an_audit_report_of_nothing_and_one_that_withholds_its_place() -> None:
     assert HOLE not in str(log)
     assert "got" not in result["message"]["text"]
     assert "region" not in result["locations"][0]["physicalLocation"]
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("each", [35, pytest.param(7, marks=pytest.mark.nightly)])
-def test_stc_check_over_the_corpus(tmp_path: Path, each: int) -> None:
-    every = sorted({case.input.file for case in corpus().cases if case.input.file is not None})
-    files = every[::each]
-    indexes = sorted(every[0].parents[1].rglob("*.index.json"))[::each]
-    assert indexes
-    out = tmp_path / "out.sarif"
-    result = CliRunner().invoke(
-        check, ["--sarif", str(out), *map(str, files), *map(str, indexes), str(tmp_path / "none")]
-    )
-    assert result.exit_code == 2  # one cannot be read
-    log = json.loads(out.read_text(encoding="ascii"))
-    (made,) = log["runs"]
-    assert len(made["results"]) > len(files) / 2
-    assert made["invocations"][0]["toolExecutionNotifications"]
-    assert sarif_errors(log) == []
-    assert over_limits(log) == []
 
 
 @pytest.mark.parametrize("most", [3, pytest.param(RESULTS, marks=pytest.mark.nightly)])

@@ -1,14 +1,14 @@
-"""Changes by release, as numbers and as named cases."""
+"""Changes by release, as numbers and as named cases; ``stc publish --check`` compares the pages of all."""
 
 from __future__ import annotations
 
 import pytest
 
 from safetensors_reports.history.ledger import Ledger
-from safetensors_reports.history.releases import Passage, RuleChange, history_page, series
+from safetensors_reports.history.releases import Passage, history_page
 from safetensors_reports.page.html import release_changes
 
-from .samples import OLD, fails, line
+from .samples import fails, line
 
 
 def passage(before: list[object], after: list[object], **more: object) -> Passage:
@@ -51,70 +51,6 @@ def test_cases_are_named_where_nothing_else_can_be(
     made = passage([fails("OFF-07", *before)], [fails("OFF-07", *after)] if after else [])
     found = {(c.fixed, c.broken) for c in made.changes} or {((), ())}
     assert found == {(fixed, broken)}
-
-
-def test_only_runs_over_one_corpus_are_compared_the_newest_first() -> None:
-    told = [
-        line("1", fails("OFF-07", 9), corpus=OLD),
-        line("3", fails("OFF-07", 1)),
-        line("2", fails("OFF-07", 2)),
-        line("3", entry="lib:fast"),
-        line("10", fails("OFF-07", 1)),
-    ]
-    found = series(told)
-    assert [(one.entry, [x.version for x in one.lines]) for one in found] == [
-        ("lib", ["10", "3", "2"]),
-        ("lib", ["1"]),
-        ("lib:fast", ["3"]),
-    ]
-    assert [(p.before.version, p.after.version) for p in found[0].passages] == [("3", "10"), ("2", "3")]
-    assert [p.same for p in found[0].passages] == [True, False]
-    assert found[1].corpus == f"2026.10 ({'0' * 16})"
-
-
-def test_what_was_asked_and_which_options_were_taken_counts_too() -> None:
-    made = Passage(
-        line("1", asked=90, steps=("open",), choices={"a": "x", "b": "y"}),
-        line("2", asked=100, steps=("read",), choices={"b": "z"}),
-    )
-    assert not made.same
-    assert (made.steps, made.choices) == ((["read"], ["open"]), {"a": ("x", ""), "b": ("y", "z")})
-    text = history_page(Ledger("lib", "lib", (made.before, made.after)))
-    assert "Cases run: 90 before, 100 after; new steps: `read`; removed steps: `open`." in text
-    assert "- `b`: `y` → `z`" in text
-    assert "- `a`: `x` → unknown" in text
-
-
-def test_a_page_tells_releases_and_changes() -> None:
-    told = (
-        line("1", fails("OFF-07", 2, "layout/a", "layout/b")),
-        line("2", fails("OFF-07", 1, "layout/a")),
-        line("3", fails("OFF-07", 1, "layout/a")),
-    )
-    text = history_page(Ledger("lib", "lib", told), "../lib/report.html")
-    assert text.startswith("# `lib`, release by release\n")
-    assert "[Report of the newest release](../lib/report.html)" in text
-    assert "| `3` | 2026-11-21 | 100 | 1 |" in text
-    assert "### `2` → `3`\n\nThere is no published difference.\n" in text
-    assert "wrong-accept 2 -> 1\n  - fixed: `layout/b`\n" in text
-    assert text.index("`2` → `3`") < text.index("`1` → `2`")
-    assert "disclosure.md" in text
-    assert "disclosure.md" not in history_page(Ledger("reference", "reference", told))
-
-
-def test_releases_that_changed_nothing_stand_together_and_long_lists_say_what_they_leave_out() -> None:
-    told = tuple(line(str(n), *([fails("OFF-07", 1)] if n > 3 else [])) for n in range(1, 8))
-    text = history_page(Ledger("lib", "lib", told))
-    heads = [row for row in text.split("\n") if row.startswith("### ")]
-    assert heads == ["### `4` → `7`", "### `3` → `4`", "### `1` → `3`"]
-    for between in ("`5`, `6`", "`2`"):
-        assert f"difference, including the releases that were run in between: {between}." in text
-    cases = [f"layout/case-{number:02}" for number in range(30)]
-    before, after = line("1", fails("OFF-07", 30, *cases)), line("2")
-    text = history_page(Ledger("lib", "lib", (before, after)))
-    assert "`layout/case-11` and 18 more" in text
-    assert "and 18 more" in str(release_changes(Passage(before, after)))
-    assert RuleChange("ZZZ-01", {}, {}).title == ""
 
 
 BAD = "</code><script>x</script>|`\n@everybody\u202e"

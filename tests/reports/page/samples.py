@@ -11,7 +11,7 @@ from safetensors_reports.audit.inputs import BaselineEntry
 from safetensors_reports.audit.report import Report
 from safetensors_reports.record.run import RunRecord
 
-from ..samples import HOLE, TWICE, corpus, failing, report, run
+from ..samples import HOLE, TWICE, Make, corpus, failing, report, run
 
 SPACE = "leading-whitespace"
 """A choice that many cases are about."""
@@ -61,16 +61,13 @@ def one() -> Report:
     ]  # fmt: skip
     said = {"choice": SPACE, "verdict": "choice-inconsistent", "detail": "accept here, reject there"}
     record = run(*rows, name="lib", version="1.0", cases=2 * len(rows), choices=[said], baseline="lib.toml")
-    entries = [
-        BaselineEntry(
-            HOLE, (HOLE,), {"read": "wrong-accept"}, "holes", "https://example.org/1", "2027-01-01"
-        ),
-        BaselineEntry(TWICE, (TWICE,), {"read": "wrong-accept"}, "names", "unreported", "2026-12-24"),
-        BaselineEntry(
-            bad[5].id, (bad[5].id,), {"read": "wrong-accept"}, "was wrong", "safetensors/safetensors#1"
-        ),
-    ]
-    return report(record, known={0: entries})
+    listed = {
+        HOLE: ("holes", "https://example.org/1", "2027-01-01"),
+        TWICE: ("names", "unreported", "2026-12-24"),
+        bad[5].id: ("was wrong", "safetensors/safetensors#1"),
+    }
+    known = [BaselineEntry(case, (case,), {"read": "wrong-accept"}, *why) for case, why in listed.items()]
+    return report(record, known={0: known})
 
 
 def records(number: int, cases: int, seed: int = 0) -> list[RunRecord]:
@@ -156,8 +153,7 @@ def cut() -> Report:
     other.header["corpus"]["digest"] = "0" * 64
     return report(
         run(failing(HOLE), name="a", version="1", footer=None, problems=["the worker died"]),
-        run(failing(HOLE, "pass"), name="b", version="1", cases=9,
-            footer={"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 8}),
+        run(failing(HOLE, "pass"), name="b", version="1", cases=9, footer=Make.CUT | {"not_run": 8}),
         other,
     )  # fmt: skip
 
@@ -180,10 +176,11 @@ def hostile() -> Report:
         who.header["implementation"]["language"] = text
         who.header["device"] = text
         rows.append(who)
-    known = [BaselineEntry(HOLE, (HOLE,), {"read": "unsafe"}, text, text, text[:12]) for text in HOSTILE]
-    known[0] = BaselineEntry(
-        HOLE, (HOLE,), {"read": "unsafe"}, PLANTED, f"https://example.org/{PLANTED}", PLANTED
-    )
+    issues = [f"https://example.org/{PLANTED}", *HOSTILE[1:]]
+    known = [
+        BaselineEntry(HOLE, (HOLE,), {"read": "unsafe"}, text, issue, text[:80])
+        for text, issue in zip(HOSTILE, issues, strict=True)
+    ]
     return report(*rows, known={i: [entry] for i, entry in enumerate(known)})
 
 

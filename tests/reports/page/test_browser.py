@@ -229,7 +229,13 @@ def test_the_tab_key_reaches_everything_in_order_and_shows_where_it_is(show: Sho
         assert [stop for stop in reached if not (stop["lit"] and stop["shown"])] == []
 
 
-def test_the_skip_link_leads_to_the_report_and_enter_opens_a_part(page: Page) -> None:
+BELOW_FILTER = """name => { const b = document.getElementById(name).getBoundingClientRect();
+    const form = document.getElementById('filter').getBoundingClientRect();
+    return b.top >= form.bottom - 1 && b.top < innerHeight }"""
+ALL_SHOWN = "total => document.querySelectorAll('article.finding:not([hidden])').length === total"
+
+
+def test_links_lead_to_what_is_closed_or_filtered_and_enter_opens_a_part(page: Page) -> None:
     page.keyboard.press("Tab")
     assert page.locator(".skip").bounding_box()["x"] >= 0  # type: ignore[index]
     page.keyboard.press("Enter")
@@ -241,29 +247,7 @@ def test_the_skip_link_leads_to_the_report_and_enter_opens_a_part(page: Page) ->
     part.locator("summary").first.focus()
     page.keyboard.press("Enter")
     assert part.evaluate("e => e.open")
-
-
-BELOW_FILTER = """name => { const b = document.getElementById(name).getBoundingClientRect();
-    const form = document.getElementById('filter').getBoundingClientRect();
-    return b.top >= form.bottom - 1 && b.top < innerHeight }"""
-ALL_SHOWN = "total => document.querySelectorAll('article.finding:not([hidden])').length === total"
-
-
-def test_a_link_into_a_closed_part_opens_it(page: Page) -> None:
-    name = page.locator("details:not([open]) th[id]").last.get_attribute("id")
-    inside = page.locator(f'[id="{name}"]')
-    assert inside.is_hidden()
-    page.evaluate("name => { location.hash = name }", name)
-    inside.wait_for(state="visible")
-    page.wait_for_function(BELOW_FILTER, arg=name)
-    # The address may be sent around.
-    address = page.url
-    page.goto("about:blank")
-    page.goto(address)
-    assert inside.is_visible()
-
-
-def test_a_link_to_a_finding_that_the_filter_hides_takes_the_filter_off(page: Page) -> None:
+    # A link to a finding that the filter hides takes the filter off.
     articles = page.locator("article.finding")
     total, last = articles.count(), articles.last.get_attribute("id")
     page.locator("[name=q]").fill("no such words at all")
@@ -273,6 +257,17 @@ def test_a_link_to_a_finding_that_the_filter_hides_takes_the_filter_off(page: Pa
     # The finding is where one looks, although everything above it came back.
     page.wait_for_function(BELOW_FILTER, arg=last)
     assert page.locator("#shown").inner_text() == f"{total} of {total} shown"
+    # A link into a closed part opens it, also when the address is sent around.
+    name = page.locator("details:not([open]) th[id]").last.get_attribute("id")
+    inside = page.locator(f'[id="{name}"]')
+    assert inside.is_hidden()
+    page.evaluate("name => { location.hash = name }", name)
+    inside.wait_for(state="visible")
+    page.wait_for_function(BELOW_FILTER, arg=name)
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    assert inside.is_visible()
 
 
 def expected(document: Report, fits: Any) -> int:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors_corpus import load_manifest
+from safetensors_reports.audit.inputs import load_report
+from safetensors_reports.page.publish import sentences
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "reports" / "published"
 WRONG = ("wrong-content", "wrong-accept", "wrong-reject")
-LAYOUT = {"overlaps", "holes", "trailing", "outside", "backwards", "inside", "sizes"}
-REPEATED = {"names", "reserved", "fields", "keys"}
 WHOLE: dict[str, Any] = json.loads((PUBLISHED / "report.json").read_text("utf-8"))
 PROGRAMS: list[dict[str, Any]] = WHOLE["implementations"]
 BY_LABEL = {who["label"]: who for who in PROGRAMS}
@@ -57,44 +57,12 @@ def test_each_program_has_the_same_numbers_on_its_page_in_the_list_of_all_and_in
             assert (row["asked"], wrong(row["counts"])) == (who["due"], wrong(who["counts"])), label
 
 
-def test_the_headline_is_what_anybody_computes_from_the_report() -> None:
-    others = [who for who in PROGRAMS if who["name"] != "reference"]
-    groups: dict[str, list[dict[str, Any]]] = {"layout": [], "other": [], "repeated": []}
-    for who in others:
-        taken = {
-            answer["question"]
-            for role in who["roles"]
-            if role["role"] in ("reader", "lister", "checker", "device")
-            for answer in role["answers"]
-            if answer["failed"].get("text", {}).get("wrong-accept")
-        }
-        if taken:
-            groups["layout" if taken & LAYOUT else "repeated" if taken <= REPEATED else "other"].append(who)
-    opens = [w for w in others if {r["role"] for r in w["roles"]} & {"reader", "lister", "checker", "device"}]
-    clean = [who["label"] for who in opens if not any(who["counts"].get(kind) for kind in WRONG)]
+def test_the_readme_says_what_follows_from_the_report() -> None:
     shown = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    assert f"{len(others)} entry points of {len({who['name'] for who in others})} projects" in shown
-    assert f"use {len({who['parser'] for who in others})} parsers" in shown
+    said = sentences(load_report(PUBLISHED))
+    assert len(said) == 5
+    assert [sentence for sentence in said if sentence not in shown] == []
     assert f"results for corpus {WHOLE['corpus']['version']}." in shown
-    assert f"up to {max(who['due'] for who in others):,} cases each" in shown
-    for group, words in (
-        ("layout", "accept files that the format forbids"),
-        ("other", "accept only other kinds of forbidden files"),
-        ("repeated", "accept forbidden files only if they have duplicate keys"),
-    ):
-        parsers = len({who["parser"] for who in groups[group]})
-        assert f"{len(groups[group])} ({parsers} parser{'' if parsers == 1 else 's'}) {words}" in shown
-    content, refuse = (
-        sum(bool(who["counts"].get(kind)) for who in others) for kind in ("wrong-content", "wrong-reject")
-    )
-    assert f"{content} return wrong data" in shown
-    assert f"{refuse} reject files that the format allows" in shown
-    assert (
-        f"{len(clean)} of the {len(opens)} programs that open files make"
-        if clean
-        else "all programs that open files"
-    ) in shown
-    assert all(label in shown for label in clean[:4])
 
 
 def test_the_example_of_the_readme_is_in_the_comparison() -> None:

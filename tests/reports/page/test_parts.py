@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from typing import Any
 
@@ -22,7 +23,7 @@ from safetensors_reports.severity import NO_WEAKNESS
 from safetensors_reports.text import plural
 
 from ...published_schemas import schema_error
-from ..samples import HOLE, TWICE, as_json, failing, report, run
+from ..samples import HOLE, TWICE, Make, as_json, failing, report, run
 from .samples import ALL, many, one, public, several
 
 PARTS = ["verdict", "causes", "run", "support", "grid", "findings", "agreement", "inputs", "choices",
@@ -137,11 +138,8 @@ def test_blocks_and_the_grid_hold_every_finding_once_and_every_input_is_drawn_on
     assert {b.drawn_at for b in found if b.drawn_at} <= {b.anchor for b in found if b.drawing is not None}
     rows = re.findall(r"<tr><th.*?</tr>", part(page, "grid"), re.DOTALL)[1:]
     numbers = [re.findall(r'<td class="num[^"]*">([\d,]+)</td>', row) for row in rows]
-    levels = list(document.scales.difficulty)
-    expected = [
-        [str(sum((f.severity, f.difficulty) == (s, d) for f in document.findings)) for d in levels]
-        for s in order
-    ]
+    count = Counter((f.severity, f.difficulty) for f in document.findings)
+    expected = [[str(count[level, d]) for d in document.scales.difficulty] for level in order]
     shown = document.findings and not document.public
     assert [row for row in numbers if row] == (expected if shown else [])
 
@@ -160,13 +158,23 @@ def test_reports_of_older_versions_have_no_causes_and_pages_of_a_collection_are_
     assert set(places.values()) | {"../policy.md"} <= set(links)
 
 
-def test_not_run_is_told_apart_from_everything_else() -> None:
+def test_what_depends_on_the_number_of_implementations_and_cases() -> None:
+    letters, words = (part(report_html(document), "support") for document in (many(), several()))
+    assert 'table class="sticky cells narrow"' in letters
+    assert "narrow" not in words
+    assert "accepts wrongly" in texts(words)
+    apart = report(*(run(failing(case), name=case, version="1") for case in (HOLE, TWICE)))
+    for document, said in (
+        (several(), "Agreement tree"),
+        (one(), "There is only one implementation."),
+        (apart, "No case was answered by two implementations."),
+    ):
+        assert said in part(report_html(document), "agreement")
     (who,) = one().implementations
     band = part(report_html(one()), "verdict")
     assert (who.due, who.not_run) == (74, 37)
     assert "37 of 74 cases were not run" in texts(band)
-    (apart,) = re.findall(r'<li class="v-0 apart">(.*?)</li>', band)
-    assert texts(apart) == "37 not run"
+    assert [texts(row) for row in re.findall(r'<li class="v-0 apart">(.*?)</li>', band)] == ["37 not run"]
 
 
 @pytest.mark.parametrize("limits", [{}, {"time_s": None, "memory_bytes": None}, {"memory_bytes": -1}])
@@ -179,7 +187,6 @@ def test_limits_and_costs_may_be_missing_or_negative(limits: dict[str, object]) 
 
 
 ACCEPTED, OTHER = "dtype/scalar-of-f64", "dtype/scalar-of-f8-e4m3"
-PARTIAL = {"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 7}
 
 
 @pytest.mark.parametrize(
@@ -191,7 +198,7 @@ PARTIAL = {"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 7}
         (failing("header/metadata-key-twice-both-empty", "wrong-accept"), "no failure with a broken layout"),
     ],
 )
-@pytest.mark.parametrize(("footer", "ended"), [(PARTIAL, "partial"), (None, "truncated")])
+@pytest.mark.parametrize(("footer", "ended"), [(Make.CUT | {"not_run": 7}, "partial"), (None, "truncated")])
 def test_a_run_that_did_not_finish_gets_no_praise(row: Row, praise: str, footer: Any, ended: str) -> None:
     rows = [failing(HOLE, "pass", outcome="reject"), failing(OTHER, "pass"), row]
     assert praise in report_html(report(run(*rows, name="lib", version="1")))
@@ -306,17 +313,3 @@ def test_expected_failures_costs_changes_coverage_choices_and_commands_are_those
     assert "Compared with an older report: 0 new, 1 fixed" in changes
     assert "lib-off-07-wrong-accept" in changes
     assert "no older report or baseline" in part(report_html(fixed), "changes")
-
-
-def test_many_implementations_get_letters_and_few_get_words() -> None:
-    letters, words = (part(report_html(d), "support") for d in (many(), several()))
-    assert 'table class="sticky cells narrow"' in letters
-    assert "narrow" not in words
-    assert "accepts wrongly" in texts(words)
-
-
-def test_only_several_implementations_agree_in_a_tree() -> None:
-    assert "Agreement tree" in part(report_html(several()), "agreement")
-    assert "There is only one implementation." in part(report_html(one()), "agreement")
-    apart = report(*(run(failing(case), name=case, version="1") for case in (HOLE, TWICE)))
-    assert "No case was answered by two implementations." in part(report_html(apart), "agreement")

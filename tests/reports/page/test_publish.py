@@ -29,7 +29,19 @@ from safetensors_reports.page.publish import (
     sentences,
 )
 
-from ..samples import HOLE, TWICE, as_json, broken, corpus, failing, report, run, write_finding, write_record
+from ..samples import (
+    HOLE,
+    TWICE,
+    Make,
+    as_json,
+    broken,
+    corpus,
+    failing,
+    report,
+    run,
+    write_finding,
+    write_record,
+)
 
 FILES = {
     "index.html", "comparison.svg", "README.md", "report.json",
@@ -211,8 +223,7 @@ def test_what_is_no_longer_run_is_removed_and_nothing_else(runs: Path, out: Path
 
 def test_what_cannot_be_published_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     good = write_record(tmp_path / "good.jsonl", run(failing(HOLE), name="good", version="1"))
-    partial = run(failing(HOLE), name="half", version="1",
-        footer={"type": "footer", "complete": False, "duration_s": 1.0, "not_run": 3})  # fmt: skip
+    partial = run(failing(HOLE), name="half", version="1", footer=Make.CUT)
     elsewhere = run(failing(HOLE), name="other", version="1")
     elsewhere.header["corpus"]["digest"] = "0" * 64
     empty = tmp_path / "empty"

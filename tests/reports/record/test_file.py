@@ -41,7 +41,7 @@ def write_full(path: Path) -> None:
         )
         writer.write("choice", {"choice": "c", "verdict": "choice:accept", "detail": ""})
         writer.write("problem", {"message": "smoke: \ud800"})
-        writer.write("footer", {"complete": True, "duration_s": 3.1, "not_run": 0})
+        writer.write("footer", Make.FOOTER)
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert record.results[1]["content"] == FULL_CONTENT
     assert record.choices[0]["verdict"] == "choice:accept"
     assert record.problems == ["smoke: \ud800"]
-    assert record.footer == {"type": "footer", "complete": True, "duration_s": 3.1, "not_run": 0}
+    assert record.footer == Make.FOOTER
     assert record.label == "safetensors 0.8.0"
     assert not record.truncated
     assert not record.partial
@@ -110,8 +110,7 @@ def test_a_record_cut_anywhere_after_its_header_is_a_truncated_run(tmp_path: Pat
 
 def _written(path: Path, text: str) -> Path:
     """Write a record; HEADER, RESULT and FOOTER are replaced by valid lines."""
-    footer = {"type": "footer", "complete": True, "duration_s": 1, "not_run": 0}
-    rows = {"HEADER": Make.header(), "RESULT": Make.result("a/b"), "FOOTER": footer}
+    rows = {"HEADER": Make.header(), "RESULT": Make.result("a/b"), "FOOTER": Make.FOOTER}
     for field in ("areas", "steps", "lacks", "kind", "selector", "name", "version"):
         wrong = Make.header()
         wrong["implementation"][field] = {"a": []}

@@ -81,41 +81,30 @@ def test_links_start_from_their_page_and_lead_only_to_what_is_there(data: SiteDa
     assert "issues/39" not in source  # of the escaped apostrophe
 
 
-def test_demands_say_what_must_happen(data: SiteData) -> None:
+def test_demands_say_what_must_happen_and_the_smallest_case_has_one_fault(
+    data: SiteData,
+) -> None:
     cases, choices = data.manifest.by_id, data.book.choices
     assert demands(cases["layout/hole-between-two"], data) == ("reject", "reject", ("OFF_HOLE",))
+    first, *_ = data.smallest["OFF_HOLE"]
+    holes = [c for c in cases.values() if c.expect and c.expect.codes == ("OFF_HOLE",) and c.kind == "read"]
+    plain = [c.size for c in holes if c.area != "surroundings" and c.input.file]
+    assert (first in holes, first.input.file is not None, first.size) == (True, True, min(plain))
     for required in (False, True):
         case = next(c for c in cases.values() if c.choice and bool(choices[c.choice].required) is required)
         assert (demands(case, data)[0] == "choice") is not required
 
 
-def test_the_smallest_case_of_a_fault_has_that_fault_alone(data: SiteData) -> None:
-    first = data.smallest["OFF_HOLE"][0]
-    assert first.expect is not None
-    assert (first.expect.codes, first.kind, first.input.file is not None) == (("OFF_HOLE",), "read", True)
-    alike = [
-        c for c in data.manifest.cases if c.expect and c.expect.codes == ("OFF_HOLE",) and c.kind == "read"
-    ]
-    plain = [c.size for c in alike if c.area != "surroundings" and c.input.file]
-    assert first.size == min(plain)
-
-
-def test_charges_come_from_published_findings_alone(data: SiteData) -> None:
-    named = {program for charges in data.charges_by_rule.values() for program in charges}
-    assert named == {"mlx", "safetensors", "transformers"}
-    report = data.reports["mlx"][1]
-    told = {case for found in report.findings if found.verdict != "unsafe" for case in found.cases}
-    shown = {case for case, charges in data.charges_by_case.items() if "mlx" in charges}
-    assert shown == told
-
-
-def test_crashes_are_only_on_the_page_of_their_program(data: SiteData, pages: dict[str, Page]) -> None:
+def test_charges_come_from_published_findings_and_crashes_are_only_on_the_page_of_their_program(
+    data: SiteData, pages: dict[str, Page]
+) -> None:
     shared = [*data.charges_by_rule.values(), *data.charges_by_case.values()]
+    assert {name for found in shared for name in found} == {"mlx", "safetensors", "transformers"}
     assert "unsafe" not in {f.verdict for charges in shared for found in charges.values() for f in found}
-    findings = data.reports["safetensors"][1].findings
-    rules = {found.rule for found in findings if found.verdict == "unsafe"}
-    for rule in rules:
-        assert f"#{rule}" in pages["programs/safetensors"].markdown
+    told = {c for f in data.reports["mlx"][1].findings if f.verdict != "unsafe" for c in f.cases}
+    assert {case for case, charges in data.charges_by_case.items() if "mlx" in charges} == told
+    for found in data.reports["safetensors"][1].findings:
+        assert found.verdict != "unsafe" or f"#{found.rule}" in pages["programs/safetensors"].markdown
 
 
 def test_a_rule_that_the_text_does_not_ask_for_is_no_accusation(pages: dict[str, Page]) -> None:
@@ -149,9 +138,7 @@ def test_a_rule_that_the_text_does_not_ask_for_is_no_accusation(pages: dict[str,
 def test_links_of_documents_lead_to_the_site(data: SiteData, link: str, target: str) -> None:
     document = Document("docs/sample.md", "")
     assert document.target(link, Links(data, document.page)) == target
-
-
-def test_titles_of_documents_have_no_number() -> None:
+    # Titles have no number.
     document = Document("docs/decisions/0002-t.md", "<!-- made -->\n# 2. The `T`\n\nText\n\n# 3. More\n")
     assert document.page == "docs/0002-t"
     assert document.markdown == "<!-- made -->\n# The `T`\n\nText\n\n# 3. More\n"

@@ -24,18 +24,11 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.parametrize(
     ("page", "width", "scheme"),
     [
-        ("programs/index", NARROW, "light"),
-        ("index", NARROW, "dark"),
-        ("index", WIDE, "light"),
-        ("features", NARROW, "dark"),
-        ("programs/mlx", NARROW, "dark"),
+        *((page, NARROW, "light") for page in ("programs/index", "faults", "releases/mlx")),
+        *((page, NARROW, "dark") for page in ("index", "features", "programs/mlx", "docs/compare")),
+        *((page, WIDE, "light") for page in ("index", "cases/data", "search")),
         ("rules/met", WIDE, "dark"),
-        ("cases/data", WIDE, "light"),
-        ("faults", NARROW, "light"),
         ("cases/surroundings", NARROW, "dark"),
-        ("releases/mlx", NARROW, "light"),
-        ("docs/compare", NARROW, "dark"),
-        ("search", WIDE, "light"),
     ],
 )
 def test_pages_are_accessible_and_as_wide_as_the_window(
@@ -49,14 +42,11 @@ def test_pages_are_accessible_and_as_wide_as_the_window(
         assert violations(seen.page) == []
 
 
-def test_the_first_page_is_light(browser: Browser, site: Path) -> None:
+def test_the_first_page_is_light_and_pages_can_be_used_without_scripts(browser: Browser, site: Path) -> None:
     with opened(browser, site / "index.html") as seen:
         files = {Path(address.removeprefix("file://").partition("?")[0]) for address in seen.requests}
         assert site / "index.html" in files
         assert sum(path.stat().st_size for path in files) <= FIRST_PAGE
-
-
-def test_pages_can_be_used_without_scripts(browser: Browser, site: Path) -> None:
     with opened(browser, site / "index.html", WIDE, scheme="dark", java_script_enabled=False) as seen:
         page = seen.page
         page.get_by_role("link", name=re.compile("^mlx ")).click()
