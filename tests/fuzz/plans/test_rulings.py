@@ -15,19 +15,11 @@ from safetensors_fuzz.plans import PLAN_KINDS
 from safetensors_fuzz.plans.question import PlanError, PlanQuestion
 from safetensors_fuzz.plans.values import Plan
 
+from .support import slicing, span
+
 
 def question(step: str, plan: Plan) -> PlanQuestion:
     return PLAN_KINDS[step].question(plan)
-
-
-def span(start: int | None = None, stop: int | None = None, step: int | None = None) -> dict[str, Any]:
-    return {"start": start, "stop": stop, "step": step}
-
-
-def slicing(shape: list[int], *index: Any, dtype: str = "I16", **more: Any) -> Plan:
-    tensors = [{"name": "t", "dtype": dtype, "shape": shape}]
-    plan = {"tensors": tensors, "backwards": False, "pad": 0, "fault": None, "ask": "t"}
-    return plan | {"index": list(index)} | more
 
 
 SLICES = [
