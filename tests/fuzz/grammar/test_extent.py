@@ -9,10 +9,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import pytest
 
+from benchmarks.fuzzer.measure import measure
 from proof.broken.correct.reader import READER
+from proof.broken.readers.lists import SKIPS, Unchecked
+from proof.planted import Planted
 from safetensors_corpus.features.entries import Mutation, entry_tree
 from safetensors_corpus.features.tree import File, Obj
 from safetensors_corpus.judging.answer import Refused
@@ -161,9 +165,7 @@ def test_small_dimensions_wrap_at_32_bits_to_the_right_number() -> None:
         file = one_tensor()
         named("shape-wraps-at-32-bits").apply(rng, file)
         shape = json.loads(file.header())["a"]["shape"]
-        total = 1
-        for dim in shape:
-            total *= dim
+        total = prod(shape)
         assert total != 12
         found += max(shape) < 65536 and total % 2**32 == 12
     assert found > 5
@@ -182,3 +184,10 @@ def test_what_is_put_in_does_not_replace_what_was_there(name: str) -> None:
         assert ("U8", (2, 6), 0) in rows
         assert len(rows) <= 2
     assert changed > 100
+
+
+@pytest.mark.by_day(1)
+@pytest.mark.parametrize("name", ["from-65", "257th"])
+def test_a_run_finds_a_reader_that_does_not_check_a_whole_list(name: str) -> None:
+    planted = Planted(name, SKIPS[name][0], "read", lambda _: Unchecked(skips=SKIPS[name][1]), ("OFF-07",))
+    assert measure(planted, "outcome", 1, 40_000).detected

@@ -100,32 +100,11 @@ def test_what_a_fake_does_wrong_is_charged_to_its_rules(
         assert (finding.entry in finding.files) == (step != "write")
 
 
-@pytest.mark.nightly
-def test_the_same_seed_finds_the_same() -> None:
-    # Time enough, so that the tries are counted on a busy machine too.
-    first, second = (campaign(["InclusiveStop"], ["slice"], 25, shrink_seconds=600.0)[1] for _ in range(2))
-    assert first == second != []
-
-
-@pytest.mark.nightly
-def test_a_crash_is_unsafe() -> None:
-    _, kept = campaign(["DiesOnSteps"], ["slice"], 60, known=lambda s: not s.startswith("slice-step"))
-    assert [(finding.verdict, finding.replays) for finding in kept] == [("unsafe", 3)]
-    assert "crash" in kept[0].signature
-
-
 def test_each_implementation_is_asked_the_steps_that_it_has() -> None:
     tally, _ = campaign(["reference", "LastWins"], ["slice", "index"], 10)
     answers = Counter(vector.partition(":")[0] for vector in tally.outcomes.elements())
     assert tally.execs == 10
     assert answers == {"slice": 5, "index": 10}
-
-
-def test_an_answer_by_chance_is_no_finding_and_is_told_by_its_replays() -> None:
-    tally, kept = campaign(["RefusesByTurns"], ["slice"], 8)
-    assert kept == []
-    assert tally.unstable
-    assert set(tally.unstable.values()) == {0}
 
 
 def test_interrupting_leaves_what_was_found() -> None:
