@@ -32,6 +32,10 @@ class Seen:
     data: bytes
 
     @property
+    def file(self) -> bytes:
+        return len(self.text).to_bytes(8, "little") + self.text + self.data
+
+    @property
     def tree(self) -> bytes:
         return self.text.rstrip(b" ")
 

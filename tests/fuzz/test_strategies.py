@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,22 +20,22 @@ ROOT = Path(__file__).parents[2]
 QUIET = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@QUIET
-@given(valid_files())
-def test_valid_files_are_valid(data: bytes) -> None:
-    assert explain(data).valid
+@pytest.mark.parametrize(
+    ("files", "obeys"),
+    [
+        (valid_files(), lambda rules: not rules),
+        (broken_files(), bool),
+        (broken_files("OFF-07"), lambda rules: "OFF-07" in rules),
+    ],
+    ids=["valid", "broken", "broken for a rule"],
+)
+def test_files_obey_the_rules_or_break_them(files: Any, obeys: Callable[[set[str]], bool]) -> None:
+    @QUIET
+    @given(files)
+    def check(data: bytes) -> None:
+        assert obeys({fault.rule for fault in explain(data).faults})
 
-
-@QUIET
-@given(broken_files())
-def test_broken_files_are_broken(data: bytes) -> None:
-    assert not explain(data).valid
-
-
-@QUIET
-@given(broken_files("OFF-07"))
-def test_files_broken_for_a_rule_break_it(data: bytes) -> None:
-    assert "OFF-07" in {fault.rule for fault in explain(data).faults}
+    check()
 
 
 def test_the_example_in_the_documentation_runs(monkeypatch: pytest.MonkeyPatch) -> None:

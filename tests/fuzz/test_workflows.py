@@ -36,6 +36,10 @@ def steps(name: str) -> list[dict[str, Any]]:
     return [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
 
 
+def actions(name: str) -> dict[str, dict[str, Any]]:
+    return {step["uses"].split("@")[0]: step for step in steps(name) if "uses" in step}
+
+
 def commands(name: str) -> list[list[str]]:
     """Return the command lines of all steps, with expressions of the service taken for a number."""
     lines = [line for step in steps(name) for line in str(step.get("run", "")).splitlines()]
@@ -64,10 +68,7 @@ def test_every_workflow_is_looked_at() -> None:
 
 @pytest.mark.parametrize("name", READING)
 def test_rights_are_the_least_and_nothing_is_written(name: str) -> None:
-    raw = workflow(name)
-    assert raw["permissions"] == {"contents": "read"}
-    assert all("permissions" not in job for job in raw["jobs"].values())
-    assert all("timeout-minutes" in job for job in raw["jobs"].values())
+    assert all("permissions" not in job for job in workflow(name)["jobs"].values())
     text = (FOLDER / name).read_text()
     assert "pull_request_target" not in text
     assert "gh " not in text
@@ -75,6 +76,9 @@ def test_rights_are_the_least_and_nothing_is_written(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_actions_are_pinned_by_commit(name: str) -> None:
+    raw = workflow(name)
+    assert raw["permissions"] == {"contents": "read"}
+    assert all("timeout-minutes" in job for job in raw["jobs"].values())
     used = re.findall(r"uses: (.+)", (FOLDER / name).read_text())
     assert len(used) == sum("uses" in step for step in steps(name)) > 0
     assert all(re.fullmatch(r"[a-z]+/[a-z/_-]+@[0-9a-f]{40} # v[\d.]+", action) for action in used)
@@ -83,36 +87,32 @@ def test_actions_are_pinned_by_commit(name: str) -> None:
             assert step["with"] == {"persist-credentials": False}
 
 
-def test_each_job_of_a_release_has_the_rights_that_it_needs() -> None:
-    raw = workflow("release.yml")
-    assert raw[True] == {"push": {"tags": ["v*"]}}
-    assert raw["permissions"] == {"contents": "read"}
-    assert {name: job.get("permissions") for name, job in raw["jobs"].items()} == {
-        "build": None,
-        "attest": {"id-token": "write", "attestations": "write"},
-        "pypi": {"id-token": "write"},
-        "github": {"contents": "write"},
-    }
-    assert [name for name, job in raw["jobs"].items() if "environment" in job] == ["pypi"]
-    assert all("timeout-minutes" in job for job in raw["jobs"].values())
+RELEASE = {
+    "build": None,
+    "attest": {"id-token": "write", "attestations": "write"},
+    "pypi": {"id-token": "write"},
+    "github": {"contents": "write"},
+}
+PAGES = {"build": None, "deploy": {"pages": "write", "id-token": "write"}}
+
+
+@pytest.mark.parametrize(("name", "rights"), [("release.yml", RELEASE), ("pages.yml", PAGES)])
+def test_each_job_that_writes_has_only_the_rights_that_it_needs(name: str, rights: dict[str, Any]) -> None:
+    jobs = workflow(name)["jobs"]
+    assert {job: row.get("permissions") for job, row in jobs.items()} == rights
     # Code of the project and of its dependencies runs only where nothing can be written.
-    assert [name for name, job in raw["jobs"].items() if "actions/checkout" in str(job)] == ["build"]
-    assert "secrets." not in (FOLDER / "release.yml").read_text()
+    assert [job for job, row in jobs.items() if "actions/checkout" in str(row)] == ["build"]
+    assert "secrets." not in (FOLDER / name).read_text()
 
 
-def test_the_site_is_published_by_a_job_that_runs_no_code_of_ours() -> None:
-    raw = workflow("pages.yml")
-    assert set(raw[True]) == {"push", "workflow_dispatch"}
-    assert raw[True]["push"] == {"branches": ["main"]}
-    assert raw["permissions"] == {"contents": "read"}
-    assert {name: job.get("permissions") for name, job in raw["jobs"].items()} == {
-        "build": None,
-        "deploy": {"pages": "write", "id-token": "write"},
-    }
-    assert all("timeout-minutes" in job for job in raw["jobs"].values())
-    assert [step.get("uses", "").split("@")[0] for step in raw["jobs"]["deploy"]["steps"]] == [
-        "actions/deploy-pages"
-    ]
+def test_what_is_published_comes_from_tags_and_from_main() -> None:
+    release, pages = workflow("release.yml"), workflow("pages.yml")
+    assert release[True] == {"push": {"tags": ["v*"]}}  # YAML reads the key "on" as true
+    assert [name for name, job in release["jobs"].items() if "environment" in job] == ["pypi"]
+    assert set(pages[True]) == {"push", "workflow_dispatch"}
+    assert pages[True]["push"] == {"branches": ["main"]}
+    deploy = [step.get("uses", "").split("@")[0] for step in pages["jobs"]["deploy"]["steps"]]
+    assert deploy == ["actions/deploy-pages"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,7 +136,7 @@ def test_a_wrong_option_would_be_noticed() -> None:
 
 def test_the_pull_request_run_is_bounded_and_repeats() -> None:
     raw = workflow("fuzz-pull-request.yml")
-    assert list(raw[True]) == ["pull_request"]  # YAML reads the key "on" as true
+    assert list(raw[True]) == ["pull_request"]
     for words in commands("fuzz-pull-request.yml"):
         if words[0] == "stc":
             assert {"--seed", "--max-execs", "-o"} <= set(words)
@@ -149,9 +149,8 @@ def test_every_python_that_the_package_names_is_tested_and_macos_with_one() -> N
     assert raw[True] == {"push": {"branches": ["main"]}, "pull_request": None}
     jobs = raw["jobs"]
     assert [step["run"] for step in jobs["everything"]["steps"] if "run" in step] == [".ci/run"]
-    first = [
-        step["with"]["python-version"] for step in jobs["everything"]["steps"] if "setup-python" in str(step)
-    ]
+    setups = [step for step in jobs["everything"]["steps"] if "setup-python" in str(step)]
+    first = [step["with"]["python-version"] for step in setups]
     matrix = jobs["tests"]["strategy"]["matrix"]
     project = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text())["project"]
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
@@ -165,7 +164,7 @@ def test_the_nightly_run_goes_on_from_the_last_and_keeps_its_findings() -> None:
     line = next(words for words in commands("fuzz-nightly.yml") if words[0] == "stc")
     assert line[line.index("--engine") + 1] == "atheris"
     corpus, output = line[line.index("--corpus") + 1], line[line.index("-o") + 1]
-    by_action = {step["uses"].split("@")[0]: step for step in steps("fuzz-nightly.yml") if "uses" in step}
+    by_action = actions("fuzz-nightly.yml")
     taken, kept = by_action["actions/cache/restore"]["with"], by_action["actions/cache/save"]["with"]
     assert taken["path"] == kept["path"] == corpus
     assert taken["key"] == kept["key"]

@@ -19,7 +19,6 @@ import pytest
 
 from safetensors_fuzz.engines.atheris import engine as atheris_engine
 from safetensors_fuzz.engines.atheris.engine import run_atheris
-from safetensors_fuzz.engines.atheris.files import write_seeds
 from safetensors_fuzz.engines.atheris.loop import TargetConfig
 from safetensors_fuzz.engines.atheris.target import watch
 from safetensors_fuzz.engines.run import FuzzConfig, RunError
@@ -214,13 +213,3 @@ def test_minimize_crash_works_from_the_console_script(tmp_path: Path) -> None:
     small = (tmp_path / "small").read_bytes()
     assert len(small) < len(large)
     assert "OFF_TRAILING" in {fault.code for fault in explain(small).faults}
-
-
-@pytest.mark.nightly
-@needs_atheris
-def test_a_corpus_is_merged_from_the_console_script(tmp_path: Path) -> None:
-    write_seeds(tmp_path / "all")
-    (tmp_path / "few").mkdir()
-    done = target("-merge=1", "-max_len=1024", "few", "all", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert 5 < len(list((tmp_path / "few").iterdir())) < len(list((tmp_path / "all").iterdir()))

@@ -34,7 +34,7 @@ from safetensors_fuzz.loop.subjects import (
 )
 from safetensors_reference import explain
 
-from ..samples import ACCEPTS_ALL, READING, fuzzed
+from ..samples import READING, fuzzed
 
 READER = small_reader.READER
 Read = Callable[[bytes], Mapping[str, Any]]
@@ -184,11 +184,6 @@ def test_workers_that_die_are_findings_and_do_not_stop_the_run() -> None:
     assert tally.execs == 6
     assert {f.verdict for f in kept} == {"unsafe"}
     assert all(f.size % 16 == 9 for f in kept)
-
-
-def test_a_subject_without_the_step_is_refused() -> None:
-    with pytest.raises(ValueError, match="has none of the steps open; it has read"):
-        WorkerSubject(resolve(ACCEPTS_ALL), ["open"], Limits(10.0))
 
 
 TRIAGE = """

@@ -203,6 +203,7 @@ def test_what_cannot_be_told_is_refused_before_anything_is_written(
         *((text, "not JSON") for text in (b"", b"{", b"\xff", b"[" * 100_000, b'{"a": [1], "a": []}')),
         ({"schema": 2}, "schema: must be 1, not 2"),
         ({"verdict": "terrible"}, "verdict: must be"),
+        ({"expectation": {"agree": "yes"}}, "if expectation.agree is present, it must be true"),
         ({"rules": [{"id": "x"}]}, "rules[0]"),
         ({"got": {"a": 1}}, "got[...]: must be a string, not a whole number"),
         ({"replays": -1}, "replays: must be a whole number >= 0, not -1"),

@@ -6,9 +6,13 @@ import random
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from safetensors_conformance.cli.common import corpus
 from safetensors_corpus.features import FEATURES, vocabulary
-from safetensors_corpus.features.entries import Mutation
+from safetensors_corpus.features.entries import Mutation, entries
+from safetensors_corpus.features.tree import DEPTH, Arr, Obj, parse
 from safetensors_fuzz.engines.campaign import stage_of
 from safetensors_fuzz.grammar.faults import FAULTS
 from safetensors_fuzz.grammar.grammar import (
@@ -22,6 +26,8 @@ from safetensors_fuzz.plans import PLAN_KINDS
 from safetensors_reference import DTYPE_BITS, explain, rule_book
 from safetensors_reference.header.explain import Explanation
 from safetensors_reference.rules.faults import REPORTED_RULES
+
+from ..samples import raw
 
 FILE_AREAS = ("FRM", "HDR", "ENT", "DTY", "SHP", "OFF", "MET", "DAT", "LIM")
 NOT_SHOWN_BY_A_SMALL_FILE = {
@@ -139,3 +145,56 @@ def test_broken_inputs_can_be_broken_again() -> None:
         file = grammar.input(pool)
         assert len(file.render()) < 200_000
         pool[grammar.rng.randrange(len(pool))] = file if len(file.render()) < 4096 else grammar.fresh()
+
+
+FRAMED = raw(' {"a" : {"dtype":"F32", "shape":[ ],"data_offsets":[0,4]} , "__metadata__":{}}  ', b"abcd")
+
+
+def test_a_file_is_taken_apart() -> None:
+    file = parse(FRAMED)
+    assert isinstance(file.root, Obj)
+    assert [key for key, _ in file.root.members] == [b'"a" ', b' "__metadata__"']
+    entry = file.root.members[0][1]
+    assert isinstance(entry, Obj)
+    assert isinstance(entry.members[1][1], Arr)
+    assert (file.padding, file.data, file.length) == (b"  ", b"abcd", None)
+    assert file.render() == FRAMED
+
+
+def test_what_lies_too_deep_stays_one_text() -> None:
+    deep = b'[{"]": ' * DEPTH + b"1 " + b"} ]" * DEPTH
+    header = b'{"a":{"x":%b,"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' % deep
+    file = parse(len(header).to_bytes(8, "little") + header)
+    assert isinstance(file.root, Obj)
+    assert file.header() == header
+    (entry,) = entries(file)
+    assert [key for key, _ in entry.obj.members] == [b'"x"', b'"dtype"', b'"shape"', b'"data_offsets"']
+
+
+@given(st.binary(max_size=60), st.binary(max_size=200))
+def test_any_bytes_come_back(header: bytes, rest: bytes) -> None:
+    for data in (header, len(header).to_bytes(8, "little") + header + rest, header + rest):
+        assert parse(data).render() == data
+
+
+@given(st.lists(st.sampled_from([bytes([char]) for char in b'{}[],:" a\\1']), max_size=40))
+def test_any_tokens_come_back(tokens: list[bytes]) -> None:
+    data = len(tokens).to_bytes(8, "little") + b"".join(tokens)
+    assert parse(data).render() == data
+
+
+def test_every_corpus_file_comes_back() -> None:
+    files = [c.read_input() for c in corpus(None).reading[::3] if not c.heavy and c.size < 66_000]
+    assert all(parse(data).render() == data for data in files)
+    assert sum(isinstance(parse(data).root, Obj) for data in files) > 300
+
+
+@given(st.integers(0, 2**32))
+def test_a_copy_shares_nothing(seed: int) -> None:
+    grammar = Grammar(random.Random(seed))
+    file = grammar.fresh()
+    before = file.render()
+    twin = file.copy()
+    assert twin.render() == before
+    grammar.break_one(twin)
+    assert file.render() == before

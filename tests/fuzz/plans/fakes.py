@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,6 @@ class InclusiveStop(Reference):
 
     def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
         return Inclusive().slice(Path(path), tensor, index)
-
-
-class DiesOnSteps(Reference):
-    """Ends its process at a step other than 1."""
-
-    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
-        if any(isinstance(item, slice) and item.step not in (None, 1) for item in index):
-            os._exit(42)
-        return super().slice(path, tensor, index)
 
 
 class ReservedName:
@@ -60,18 +50,6 @@ class ReadsOnly:
 
     def read(self, path: str) -> Any:
         return []
-
-
-class RefusesByTurns(Reference):
-    """Refuses every other slice, whatever it is."""
-
-    asked = 0
-
-    def slice(self, path: str, tensor: str, index: tuple[Any, ...]) -> Any:
-        type(self).asked += 1
-        if self.asked > 1 and self.asked % 2:
-            raise OSError("not now")
-        return super().slice(path, tensor, index)
 
 
 class RefusesEmpty(Reference):

@@ -39,3 +39,13 @@ def why(case: Case, implementation: Any, folder: Path) -> str | None:
         return f"panic: {err}"
     finally:
         shutil.rmtree(own)
+
+
+def span(start: int | None = None, stop: int | None = None, step: int | None = None) -> dict[str, Any]:
+    return {"start": start, "stop": stop, "step": step}
+
+
+def slicing(shape: list[int], *index: Any, dtype: str = "I16", **more: Any) -> Plan:
+    tensors = [{"name": "t", "dtype": dtype, "shape": shape}]
+    plan = {"tensors": tensors, "backwards": False, "pad": 0, "fault": None, "ask": "t"}
+    return plan | {"index": list(index)} | more

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from safetensors_conformance.implementations.selectors import resolve
+from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus.author.file import MAX_FILE
+from safetensors_fuzz.finding import Finding
+from safetensors_fuzz.findings.replay import finding_case, run_finding
 from safetensors_fuzz.plans import PLAN_KINDS, plan_of
-from safetensors_fuzz.plans.question import PlanError
+from safetensors_fuzz.plans.question import PlanError, PlanQuestion
+from safetensors_fuzz.plans.values import Plan
 from safetensors_reference.rules.book import rule_book
 
-from .support import STEPS, questions
+from .support import STEPS, questions, slicing, span
 
 COUNT = 300
 
@@ -81,15 +87,21 @@ def test_plans_are_valid_faulty_or_under_every_choice(step: str) -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_smaller_plans_come_to_an_end(step: str) -> None:
     kind = PLAN_KINDS[step]
+
+    def asks(plan: Plan) -> str | None:
+        with contextlib.suppress(PlanError):
+            return kind.question(plan).subject
+        return None
+
     for plan, question in questions(step, 30)[:12]:
-        current, rounds = plan, 0
-        while True:
-            step_down = next((p for p in kind.smaller(current) if _asks(kind, p) == question.subject), None)
+        current = plan
+        for _ in range(500):
+            step_down = next((p for p in kind.smaller(current) if asks(p) == question.subject), None)
             if step_down is None:
                 break
-            current, rounds = step_down, rounds + 1
-            assert rounds < 500, current
-        assert _asks(kind, current) == question.subject
+            current = step_down
+        else:
+            pytest.fail(f"no end: {current}")
         assert len(json.dumps(current)) <= len(json.dumps(plan))
 
 
@@ -102,8 +114,37 @@ def test_smaller_leaves_the_plan_as_it_is(step: str) -> None:
         assert json.dumps(plan) == before
 
 
-def _asks(kind: Any, plan: Any) -> str | None:
-    try:
-        return str(kind.question(plan).subject)
-    except PlanError:
-        return None
+def finding(question: PlanQuestion) -> Finding:
+    return Finding(
+        step=question.step,
+        verdict="wrong-content",
+        signature="",
+        rules=question.rules,
+        codes=question.codes,
+        expected="",
+        got={},
+        versions={},
+        files=question.files,
+        entry=question.entry,
+        action=question.action,
+        expectation=question.expectation,
+    )
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_finding_makes_the_case_of_its_plan(step: str, tmp_path: Path) -> None:
+    for number, (_, question) in enumerate(questions(step, 80)[:60]):
+        folder = tmp_path / str(number)
+        case, again = question.case(folder / "a"), finding_case(finding(question), folder / "b")
+        assert replace(again, input=case.input) == case
+        assert again.input.sha256 == case.input.sha256
+        assert [f.path for f in again.input.files] == [f.path for f in case.input.files]
+        (folder / "c").mkdir(parents=True)
+        assert again.set_up(folder / "c").is_relative_to(folder / "c")
+
+
+def test_the_verdict_depends_on_who_is_asked() -> None:
+    asked = finding(PLAN_KINDS["slice"].question(slicing([4], span(0, 2))))
+    inclusive = f"py:{Path(__file__).parent / 'fakes.py'}:InclusiveStop"
+    for selector, verdict in (("reference", "pass"), (inclusive, "deviation:content")):
+        assert run_finding(resolve(selector), asked, Limits(20), None).verdict == verdict
