@@ -84,13 +84,10 @@ def test_all_ways_of_making_a_file_agree(tmp_path_factory: pytest.TempPathFactor
     assert path.read_bytes() == expected
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.binary(max_size=20), st.builds(lambda b, n: b * n, st.binary(max_size=1), st.integers(0, 500))
-        )
-    )
-)
+runs = st.builds(lambda b, n: b * n, st.binary(max_size=1), st.integers(0, 500))
+
+
+@given(st.lists(st.binary(max_size=20) | runs))
 def test_a_recipe_made_from_bytes_gives_them_back(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     made = recipe.from_bytes(data)
