@@ -24,7 +24,7 @@ from safetensors_corpus.in_process import (
 from safetensors_corpus.judging.written_file import MODE, foreign_windows, snapshot
 from safetensors_corpus.manifest import Case, Expectation, Input
 
-ROW = {"name": "t", "dtype": "U8", "shape": [2], "storage": "m"}
+ROW: dict[str, Any] = {"name": "t", "dtype": "U8", "shape": [2], "storage": "m"}
 ROW |= {"offset": 1, "strides": None, "byteorder": "little"}
 ACTION: dict[str, Any] = {
     "do": "write",
