@@ -23,13 +23,19 @@ LICENSE = b"Apache-2.0, in short.\n"
 STEPS = {"read": ["open", "read"], "resource": ["open"]}
 
 
-def run(*args: str | Path, **env: str) -> Result:
-    """Run ``stc corpus``; anything but an answer or an orderly error message fails the test."""
+def run(*args: str | Path, status: int | None = None, out: str = "", err: str = "", **env: str) -> Result:
+    """Run ``stc corpus``; anything but an answer or an orderly error message fails the test.
+
+    ``status`` is the exit status to expect; ``out`` and ``err`` are parts of the output to expect.
+    """
     result = CliRunner().invoke(
         corpus, [str(a) for a in args], env={"COLUMNS": "200", "NO_COLOR": "1", **env}
     )
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert "Traceback" not in result.output
+    assert status in (None, result.exit_code), result.output
+    assert out in result.stdout
+    assert err in result.stderr
     return result
 
 

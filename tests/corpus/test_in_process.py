@@ -12,15 +12,10 @@ import pytest
 from safetensors_corpus import ManifestError, load_manifest
 from safetensors_corpus.in_process import run_case
 
+LIGHT = [case for case in load_manifest().cases if not case.heavy]
+SCRIPTS = [(case, case.action["script"]) for case in LIGHT if case.kind == "lifecycle" and case.action]
 CASES = {
-    step: next(
-        case
-        for case in load_manifest().cases
-        if case.kind == "lifecycle"
-        and not case.heavy
-        and case.action is not None
-        and [row["step"] for row in case.action["script"]][1:2] == [step]
-    )
+    step: next(case for case, script in SCRIPTS if [row["step"] for row in script][1:2] == [step])
     for step in ("truncate", "rewrite", "replace")
 }
 
@@ -83,11 +78,7 @@ def test_a_reader_that_is_stopped_while_it_opens_a_file_hangs(tmp_path: Path) ->
 
 @pytest.mark.parametrize("kind", ["recipe", "file"])
 def test_an_input_is_not_written_through_a_link(kind: str, tmp_path: Path) -> None:
-    case = next(
-        case
-        for case in load_manifest().cases
-        if not case.heavy and bool(case.input.recipe if kind == "recipe" else case.input.file)
-    )
+    case = next(case for case in LIGHT if getattr(case.input, kind))
     (tmp_path / "victim").write_bytes(b"somebody else's")
     (tmp_path / "file.safetensors").symlink_to("victim")
     with pytest.raises((OSError, ManifestError)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from safetensors_corpus.document import CHECKSUM, sha256sum
 from safetensors_corpus.manifest import LARGEST_IN_MEMORY, Input
 from safetensors_corpus.packed import corpus_root
 
-from .small import edit, run
+from .small import case_of, edit, run
 
 
 def test_cases_are_loaded_as_they_stand_in_the_manifest(
@@ -84,9 +85,8 @@ def test_only_our_own_corpus_as_it_was_built_goes_unchecked(
 def test_garbage_is_one_clear_error(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "corpus.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ManifestError) as caught:
+    with pytest.raises(ManifestError, match=re.escape(words)):
         load_manifest(path)
-    assert words in str(caught.value)
 
 
 def test_a_missing_manifest_says_how_to_build_it(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_what_stands_in_place_of_a_corpus_file_is_neither_waited_for_nor_read(
     elif thing == "zeros":
         case.path.symlink_to("/dev/zero")
     elif thing == "larger":
-        with case.path.open("wb") as file:
-            file.truncate(1 << 30)
+        case.path.touch()
+        os.truncate(case.path, 1 << 30)
     tracemalloc.start()
     try:
         for use in (case.read_input, lambda: case.set_up(tmp_path)):
@@ -167,14 +167,6 @@ def test_a_directory_is_set_up_with_its_own_place_in_the_templates(
             assert (tmp_path / item.path).stat().st_size == item.size
 
 
-def test_the_reading_cases_are_single_files_and_light(manifest: Manifest) -> None:
-    assert len(manifest.reading) > 1000
-    for case in manifest.reading:
-        assert case.kind == "read"
-        assert not case.heavy
-        assert case.size < 1 << 20
-
-
 def test_inputs_are_absolute_wherever_the_corpus_was_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,27 +196,23 @@ def test_a_file_of_a_directory_may_be_a_recipe(folder: Path, tmp_path: Path) -> 
     (case,) = (c for c in load_manifest(folder).cases if c.kind == "index")
     index = case.set_up(tmp_path / "work")
     assert index.stat().st_size == case.size == 200_000
-    assert json.loads(index.read_bytes()) == {
-        "metadata": {"total_size": 8},
-        "weight_map": {"a": "a.safetensors"},
-    }
-    assert run("verify", folder).exit_code == 1  # the files of the index that was there before are left
-    shown = run("show", case.id, "-c", folder).stdout
-    assert "199,9" in shown
-    assert "times" in shown
+    map_of_one = {"metadata": {"total_size": 8}, "weight_map": {"a": "a.safetensors"}}
+    assert json.loads(index.read_bytes()) == map_of_one
+    run("verify", folder, status=1)  # the files of the index that was there before are left
+    assert re.search("199,9.* times", run("show", case.id, "-c", folder).stdout)
 
 
-@pytest.mark.parametrize("huge", [False, True])
-def test_a_wrong_recipe_in_a_directory_is_noticed(folder: Path, tmp_path: Path, huge: bool) -> None:
+def test_a_wrong_recipe_in_a_directory_is_noticed(folder: Path, tmp_path: Path) -> None:
     def change(raw: dict[str, Any]) -> None:
-        parts = recipe_in_directory(raw, folder)["input"]["files"][-1]["recipe"]
-        parts[1].update({"count": 1 << 60} if huge else {"repeat": {"text": "?"}})
+        case_of(raw, "index/absolute")["input"]["files"][-1]["recipe"][1].update(wrong)
 
+    edit(folder, lambda raw: recipe_in_directory(raw, folder))
+    wrong: dict[str, Any] = {"count": 1 << 60}
     edit(folder, change)
-    if huge:
-        with pytest.raises(ManifestError, match=r"input\.files\[1\]\.recipe that cannot be expanded"):
-            load_manifest(folder)
-        return
+    with pytest.raises(ManifestError, match=r"input\.files\[1\]\.recipe that cannot be expanded"):
+        load_manifest(folder)
+    wrong = {"repeat": {"text": "?"}, "count": 1}
+    edit(folder, change)
     (case,) = (c for c in load_manifest(folder).cases if c.kind == "index")
     with pytest.raises(ManifestError, match="does not produce the file of the manifest"):
         case.set_up(tmp_path / "work")

@@ -52,19 +52,14 @@ def test_an_archive_is_unpacked_once(archive: Path, cache: Path) -> None:
     assert unpacked(pack(archive, {"corpus.json": b"another"})) != folder
 
 
-def test_an_interrupted_attempt_is_replaced(archive: Path, cache: Path) -> None:
+@pytest.mark.parametrize("left", ["nothing", "a part", "a half"])
+def test_an_incomplete_cached_corpus_is_unpacked_again(archive: Path, cache: Path, left: str) -> None:
     folder = unpacked(archive)
-    folder.rename(folder.with_suffix(".part"))
-    (folder.with_suffix(".part") / "corpus.json").write_bytes(b"half")
-    assert contents(unpacked(archive)) == FILES
-
-
-@pytest.mark.parametrize("left", ["nothing", "a part"])
-def test_a_cached_corpus_without_its_manifest_is_unpacked_again(
-    archive: Path, cache: Path, left: str
-) -> None:
-    folder = unpacked(archive)
-    (folder / "corpus.json").unlink()
+    if left == "a half":
+        (folder / "corpus.json").write_bytes(b"half")
+        folder.rename(folder.with_suffix(".part"))
+    else:
+        (folder / "corpus.json").unlink()
     if left == "nothing":
         (folder / "files/layout/one.safetensors").unlink()
     assert contents(unpacked(archive)) == FILES

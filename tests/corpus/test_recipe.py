@@ -84,13 +84,10 @@ def test_all_ways_of_making_a_file_agree(tmp_path_factory: pytest.TempPathFactor
     assert path.read_bytes() == expected
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.binary(max_size=20), st.builds(lambda b, n: b * n, st.binary(max_size=1), st.integers(0, 500))
-        )
-    )
-)
+runs = st.builds(lambda b, n: b * n, st.binary(max_size=1), st.integers(0, 500))
+
+
+@given(st.lists(st.binary(max_size=20) | runs))
 def test_a_recipe_made_from_bytes_gives_them_back(pieces: list[bytes]) -> None:
     data = b"".join(pieces)
     made = recipe.from_bytes(data)
@@ -191,21 +188,6 @@ def test_descriptions_are_short_whatever_the_part(manifest: Manifest) -> None:
             assert len(line) < 200
 
 
-@pytest.mark.parametrize("size", [100, 101, 5000, 12_345])
-@pytest.mark.parametrize("unit", ["x", "abc", "{i}", "<{i}:{next}>"])
-def test_the_builder_fills_a_header_to_the_byte(size: int, unit: str) -> None:
-    f = RecipeBuilder()
-    f.header("{")
-    count = f.fill_header(size, unit, "}", ",")
-    made, _ = f.stored("resource/test")
-    assert made is not None
-    assert f.header_size == size
-    header = recipe.expand(made["recipe"])[8:].rstrip(b" ")
-    assert len(header) >= size - len(unit) - 10
-    if "{" in unit:
-        assert header.count(b",") == count - 1
-
-
 def test_the_builder_refuses_headers_that_are_too_small() -> None:
     with pytest.raises(ValueError, match="too small for"):
         RecipeBuilder().fill_header(5, "longer", "}")
@@ -213,22 +195,6 @@ def test_the_builder_refuses_headers_that_are_too_small() -> None:
     f.header("12345")
     with pytest.raises(ValueError, match="already 3 bytes longer than 2 bytes"):
         f.pad_header(2)
-
-
-def test_all_recipes_that_are_small_give_the_bytes_of_a_plain_expansion(manifest: Manifest) -> None:
-    """An independent expansion, as somebody else would write it from the schema, matches size and digest."""
-    checked = 0
-    for case in manifest.cases:
-        if not case.input.recipe or case.heavy:
-            continue
-        data = b"".join(map(plainly, case.input.recipe))
-        assert len(data) == case.size, case.id
-        covered = b"".join(plainly(part) for part in case.input.recipe if "zeros" not in part)
-        assert hashlib.sha256(covered).hexdigest() == case.sha256, case.id
-        assert case.path.read_bytes() == data, case.id
-        case.discard()
-        checked += 1
-    assert checked > 60
 
 
 TEXTS = st.text(st.characters(), max_size=6)  # halves of surrogate pairs included

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import struct
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,26 +15,12 @@ from safetensors_corpus.author.file import HEAVY, LONG_RECIPE, MAX_FILE, USUAL_F
 from safetensors_corpus.document import CHECKSUM, MANIFEST, parsed
 from safetensors_corpus.manifest import COMBINED, Expectation
 from safetensors_corpus.publish import build as build_module
-from safetensors_corpus.publish.build import (
-    BUILDERS,
-    BuiltCorpus,
-    build,
-    lost_ids,
-)
+from safetensors_corpus.publish.build import BUILDERS, BuiltCorpus, build, lost_ids
 from safetensors_corpus.recipe import expand
 from safetensors_reference import PROFILES, explain, rule_book
 from safetensors_reference.rules.book import ProfileName
 
 from ...reference import naive
-
-
-def test_files_have_the_names_of_their_cases(raw: dict[str, Any]) -> None:
-    for row in raw["cases"]:
-        given = row["input"] or {}
-        assert given.get("file", f"files/{row['id']}.safetensors") == f"files/{row['id']}.safetensors"
-        assert given.get("directory", f"files/{row['id']}") == f"files/{row['id']}"
-        described = any("recipe" in item for item in given.get("files", ()))
-        assert row["heavy"] or row["kind"] == "placed" or not described
 
 
 def test_a_choice_is_demanded_only_where_its_text_is_clear(manifest: Manifest) -> None:
@@ -47,64 +29,6 @@ def test_a_choice_is_demanded_only_where_its_text_is_clear(manifest: Manifest) -
     for case in manifest.cases:
         if case.choice is not None and not book.choices[case.choice].required and case.level == "must":
             assert book.rules[book.choices[case.choice].rule].level == "must", case.id
-
-
-def row_of(name: str, dtype: str, shape: Sequence[int], data: bytes) -> dict[str, Any]:
-    digest = hashlib.sha256(data).hexdigest()
-    return {"name": name, "dtype": dtype, "shape": list(shape), "nbytes": len(data), "sha256": digest}
-
-
-def plain_content(data: bytes) -> dict[str, Any]:
-    """Read a valid file with nothing but ``json`` and ``struct``."""
-    (length,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8 : 8 + length].decode())
-    metadata = header.pop("__metadata__", None)
-    tensors = []
-    for name, entry in header.items():
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        tensors.append(row_of(name, entry["dtype"], entry["shape"], data[begin:end]))
-    return in_order({"tensors": tensors, "metadata": metadata})
-
-
-def in_order(content: dict[str, Any] | None) -> dict[str, Any]:
-    assert content is not None
-    return {**content, "tensors": sorted(content["tensors"], key=lambda t: str(t["name"]))}
-
-
-PLAIN_OPTIONS = {
-    # The standard library takes whitespace, skips unknown fields, keeps the last key, reads null as None.
-    "leading-whitespace": "accept",
-    "trailing-whitespace": "accept",
-    "duplicate-tensor-names": "last-wins",
-    "duplicate-metadata-keys": "last-wins",
-    "unknown-entry-fields": "ignore",
-    "zero-dim-overflow": "accept",
-    "large-dimension": "accept",
-    "high-rank": "accept",
-    "metadata-null": "absent",
-    "tensor-like-metadata": "accept",
-    "bool-bytes": "keep",
-}
-"""Choice -> the option that ``plain_content`` takes."""
-
-
-def test_the_content_expected_is_what_stands_in_the_file(manifest: Manifest) -> None:
-    checked: Counter[str] = Counter()
-    for case in manifest.reading:
-        option = PLAIN_OPTIONS.get(case.choice or "")
-        expect = case.expect if option is None else case.options[option]
-        if expect is not None and expect.outcome == "accept":
-            assert in_order(expect.content) == plain_content(case.read_input()), case.id
-            checked[case.choice or ""] += 1
-    assert checked[""] > 100
-    assert checked.keys() == {"", *PLAIN_OPTIONS}
-
-
-def test_what_a_case_needs_to_support_is_what_its_tensors_use(manifest: Manifest) -> None:
-    for case in manifest.cases:
-        for expectation in case.demands:
-            for tensor in (expectation.content or {}).get("tensors", ()):
-                assert "dtype-" + tensor["dtype"].lower().replace("_", "-") in case.features, case.id
 
 
 def demanded(case: Case, profile: ProfileName) -> Expectation:
@@ -130,18 +54,10 @@ def test_two_readers_agree_with_every_expectation(manifest: Manifest, every: boo
         data = case.read_input()
         assert naive.is_valid(data) == (demanded(case, "hardened").outcome == "accept"), case.id
         for profile in PROFILES:
-            expectation, explanation = demanded(case, profile), explain(data, profile)
-            codes = {fault.code for fault in explanation.faults}
+            expectation = demanded(case, profile)
+            codes = {fault.code for fault in explain(data, profile).faults}
             if expectation.outcome == "accept":
                 assert not codes, (case.id, profile)
-                assert explanation.header is not None
-                header, data_start = explanation.header, explanation.header.data_start
-                rows = [
-                    row_of(t.name, t.dtype, t.shape, data[data_start + t.begin : data_start + t.end])
-                    for t in header.tensors.values()
-                ]
-                reported = in_order({"tensors": rows, "metadata": header.metadata})
-                assert in_order(expectation.content) == reported, (case.id, profile)
             elif profile == "hardened":
                 assert expectation.codes[0] in codes, case.id
             else:
@@ -195,18 +111,9 @@ WHITESPACE: dict[str, Accept | Reject] = {"accept": ACCEPT, "reject": Reject(("H
         ({"options": {"": Reject(())}}, "missing fault codes"),
         ({"choice": "no-such", "options": WHITESPACE}, "unknown choice"),
         ({"choice": "leading-whitespace", "options": {"accept": ACCEPT}}, "options must be exactly"),
-        (
-            {"choice": "leading-whitespace", "options": {**WHITESPACE, "maybe": ACCEPT}},
-            "options must be exactly",
-        ),
-        pytest.param(
-            {"choice": "leading-whitespace", "options": WHITESPACE, "rules": ("NOP-01",)},
-            "NOP-01",
-        ),
-        pytest.param(
-            {"importance": "enormous"},
-            "enormous",
-        ),
+        ({"choice": "leading-whitespace", "options": {**WHITESPACE, "": ACCEPT}}, "options must be exactly"),
+        ({"choice": "leading-whitespace", "options": WHITESPACE, "rules": ("NOP-01",)}, "NOP-01"),
+        ({"importance": "enormous"}, "enormous"),
     ],
 )
 def test_a_case_that_contradicts_the_rules_is_refused_by_name(

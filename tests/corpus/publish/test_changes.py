@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 import tarfile
 from collections.abc import Callable
@@ -66,10 +65,7 @@ CHOICE = {"choice": "x", "options": {"b": {"outcome": "reject"}, "a": {"outcome"
         ({"status": "superseded"}, {"status": {"old": "active", "new": "superseded"}}, "superseded  ID"),
         (
             {"expect": {"outcome": "accept"}},
-            {
-                "verdict": {"old": "reject", "new": "accept"},
-                "changed": ["expect.codes", "expect.outcome"],
-            },
+            {"verdict": {"old": "reject", "new": "accept"}, "changed": ["expect.codes", "expect.outcome"]},
             "verdict     ID: reject -> accept",
         ),
         (
@@ -176,43 +172,31 @@ def test_folder_manifest_and_archive_are_the_same_thing(folders: tuple[Path, Pat
     archive.write_bytes(next(data for name, data in release.items() if name.endswith(".tar")))
     outputs = set()
     for source in (old, old / "corpus.json", archive):
-        assert run("diff", source, old).exit_code == 0
-        result = run("diff", source, new)
-        assert result.exit_code == 1
-        outputs.add(result.stdout)
+        run("diff", source, old, status=0)
+        outputs.add(run("diff", source, new, status=1).stdout)
     assert len(outputs) == 1
     assert "1 added, 0 removed" in outputs.pop()
 
 
 def test_as_json_it_is_what_a_release_publishes(folders: tuple[Path, Path]) -> None:
-    result = run("diff", *folders, "--json")
-    assert result.exit_code == 1
-    found = json.loads(result.stdout)
+    found = json.loads(run("diff", *folders, "--json", status=1).stdout)
     jsonschema.validate(found, SCHEMA)
     assert found["added"] == ["framing/new"]
-    removed = run("diff", *reversed(folders))
-    assert removed.exit_code == 1
-    assert "1 case ids were removed; ids are permanent" in removed.stderr
+    run("diff", *reversed(folders), status=1, err="1 case ids were removed; ids are permanent")
+
+
+SIZES = {"archive-without": 0, "archive-cut": 100_000, "archive-huge": 1 << 32}
+"""Archive -> the size that it declares for its only member."""
 
 
 def broken(tmp_path: Path, what: str) -> Path:
     path = tmp_path / "broken"
     if what == "empty-folder":
         path.mkdir()
-    elif what == "archive-without":
-        with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
-            tar.addfile(tarfile.TarInfo("other"), io.BytesIO())
-    elif what == "archive-cut":
-        with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
-            info = tarfile.TarInfo("c/corpus.json")
-            info.size = 100_000
-            tar.addfile(info, io.BytesIO(b" " * 100_000))
-        path.write_bytes(path.read_bytes()[:2000])
-    elif what == "archive-huge":
-        with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
-            info = tarfile.TarInfo("corpus.json")
-            info.size = 1 << 32
-            tar.fileobj.write(info.tobuf(tarfile.USTAR_FORMAT))
+    elif what in SIZES:
+        info = tarfile.TarInfo("other" if what == "archive-without" else "c/corpus.json")
+        info.size = SIZES[what]
+        path.write_bytes(info.tobuf(tarfile.USTAR_FORMAT) + bytes(1500))
     elif what != "missing":
         path.write_text(what)
     return path
@@ -220,25 +204,10 @@ def broken(tmp_path: Path, what: str) -> Path:
 
 @pytest.mark.parametrize(
     "what",
-    [
-        "missing",
-        "empty-folder",
-        "archive-without",
-        "archive-cut",
-        "archive-huge",
-        "",
-        "[1]",
-        "{}",
-        "[" * 100_000,
-        '{"schema_version": 2}',
-        '{"schema_version": 1, "cases": 7}',
-        '{"schema_version": 1, "cases": [{"id": "a"}]}',
-    ],
+    ["missing", "empty-folder", *SIZES, "", "[1]", "{}", "[" * 100_000]
+    + [f'{{"schema_version": {rest}}}' for rest in ("2", '1, "cases": 7', '1, "cases": [{"id": "a"}]')],
 )
 def test_what_cannot_be_used_is_exit_status_2(folders: tuple[Path, Path], tmp_path: Path, what: str) -> None:
     path = broken(tmp_path, what)
     for args in ((path, folders[0]), (folders[0], path)):
-        result = run("diff", *args)
-        assert result.exit_code == 2
-        assert str(path) in result.stderr
-        assert result.stderr.count("\n") == 1
+        assert run("diff", *args, status=2, err=str(path)).stderr.count("\n") == 1

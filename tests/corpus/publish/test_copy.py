@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from safetensors_corpus.packed import corpus_root
 from safetensors_corpus.publish import copy as copying
 from safetensors_corpus.publish.copy import execute, plan_copy
 
-from ..small import case_of, edit, run, save
+from ..small import case_of, edit, run
 
 Raw = dict[str, Any]
 
@@ -31,25 +32,23 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_copy_is_the_corpus_with_a_readme(folder: Path, target: Path) -> None:
-    result = run("copy", "-c", folder, target)
-    assert result.exit_code == 0
-    assert f"{target}: 10 cases of corpus" in result.stdout
+    run("copy", "-c", folder, target, status=0, out=f"{target}: 10 cases of corpus")
     expected = {k: v for k, v in tree(folder).items() if k != "LICENSE"}
     found = tree(target)
     readme = found.pop("README.txt").decode()
     assert found == expected
     assert "11 cases, complete" in readme
     assert "stc corpus verify" in readme
-    assert run("verify", target).exit_code == 0
+    run("verify", target, status=0)
     assert len(load_manifest(target).cases) == 10
 
 
 def test_a_pattern_takes_only_its_cases_and_their_files(folder: Path, target: Path) -> None:
-    assert run("copy", "-c", folder, target, "IDX-04").exit_code == 0
+    run("copy", "-c", folder, target, "IDX-04", status=0)
     assert [c.id for c in load_manifest(target).cases] == ["index/absolute"]
     assert {name.split("/")[1] for name in tree(target) if name.startswith("files/")} == {"index"}
     assert "1 case, a selection from 11" in (target / "README.txt").read_text()
-    assert run("verify", target).exit_code == 0
+    run("verify", target, status=0)
     whole, part = (json.loads((f / "corpus.json").read_text()) for f in (folder, target))
     assert {**whole, "cases": None} == {**part, "cases": None}
 
@@ -57,11 +56,9 @@ def test_a_pattern_takes_only_its_cases_and_their_files(folder: Path, target: Pa
 def test_a_folder_that_is_not_empty_is_refused_and_left_alone(folder: Path, target: Path) -> None:
     target.mkdir(parents=True)
     (target / "mine.txt").write_text("mine")
-    result = run("copy", "-c", folder, target)
-    assert result.exit_code == 1
-    assert f"{target} is not empty" in result.stderr
+    run("copy", "-c", folder, target, status=1, err=f"{target} is not empty")
     assert tree(target) == {"mine.txt": b"mine"}
-    assert run("copy", "-c", folder, target, "--force").exit_code == 0
+    run("copy", "-c", folder, target, "--force", status=0)
     assert tree(target)["mine.txt"] == b"mine"
 
 
@@ -73,13 +70,12 @@ def test_recipes_are_made_and_the_large_ones_when_asked_for(folder: Path, target
     assert (target / "recipes/resource/header.safetensors").read_bytes() == recipe.expand(case.input.recipe)
     made = target / "recipes/resource/sparse.safetensors"
     assert not made.exists()
-    assert run("copy", "-c", folder, target, "sparse", "--recipes", "--large", "--force").exit_code == 0
+    run("copy", "-c", folder, target, "sparse", "--recipes", "--large", "--force", status=0)
     assert made.stat().st_size > 1 << 33
     assert made.stat().st_blocks * 512 < 1 << 20
-    assert run("verify", target).exit_code == 0
-    with made.open("r+b") as file:
-        file.truncate(made.stat().st_size - 1)
-    assert "different  recipes/resource/sparse.safetensors" in run("verify", target).stdout
+    run("verify", target, status=0)
+    os.truncate(made, made.stat().st_size - 1)
+    run("verify", target, out="different  recipes/resource/sparse.safetensors")
 
 
 def test_a_newer_copy_replaces_the_older_one_whole(folder: Path, target: Path) -> None:
@@ -88,7 +84,7 @@ def test_a_newer_copy_replaces_the_older_one_whole(folder: Path, target: Path) -
     assert len(ticked) == len(set(ticked)) == plan.steps
     assert set(ticked) == set(tree(target))
     before = {p: p.stat().st_mtime_ns for p in target.rglob("*") if p.is_file()}
-    assert run("copy", "-c", folder, target, "--recipes", "--force").exit_code == 0
+    run("copy", "-c", folder, target, "--recipes", "--force", status=0)
     assert {p: p.stat().st_mtime_ns for p in target.rglob("*") if p.is_file()} == before
     made = target / "recipes/resource/header.safetensors"
     run("copy", "-c", folder, target, "--force")
@@ -103,7 +99,7 @@ def test_a_newer_copy_replaces_the_older_one_whole(folder: Path, target: Path) -
         given |= {"sha256": recipe.digest(given["recipe"]), "size": given["size"] + 4}
 
     edit(folder, change)
-    assert run("copy", "-c", folder, target, "--force").exit_code == 0
+    run("copy", "-c", folder, target, "--force", status=0)
     assert "10 cases, complete" in (target / "README.txt").read_text()
     assert "10 cases" not in (folder / "LICENSE").read_text()
     assert not made.exists()
@@ -147,8 +143,7 @@ def test_what_cannot_be_copied_is_exit_status_2(
     change(folder)
     before = tree(folder)
     place, *options = args
-    result = run("copy", "-c", folder, target if place == "TARGET" else folder / place, *options)
-    assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
+    run("copy", "-c", folder, target if place == "TARGET" else folder / place, *options, status=2, err=words)
     assert tree(folder) == before
     assert not list(target.rglob("*.part"))
     assert change is longer or not (target / "corpus.json").exists()
@@ -156,20 +151,17 @@ def test_what_cannot_be_copied_is_exit_status_2(
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Press Ctrl-C when ``name`` is about to be written."""
-    store, make = copying._store, copying._make
 
-    def stopping_store(path: Path, data: bytes) -> None:
-        if path.name == name:
-            raise KeyboardInterrupt
-        store(path, data)
+    def stopping(write: Callable[..., None]) -> Callable[..., None]:
+        def wrapped(*given: Any) -> None:
+            if any(isinstance(value, Path) and value.name == name for value in given):
+                raise KeyboardInterrupt
+            write(*given)
 
-    def stopping_make(case: dict[str, Any], path: Path) -> None:
-        if path.name == name:
-            raise KeyboardInterrupt
-        make(case, path)
+        return wrapped
 
-    monkeypatch.setattr(copying, "_store", stopping_store)
-    monkeypatch.setattr(copying, "_make", stopping_make)
+    for function in ("_store", "_make"):
+        monkeypatch.setattr(copying, function, stopping(getattr(copying, function)))
 
 
 @pytest.mark.parametrize(
@@ -185,13 +177,12 @@ def test_a_stop_says_what_is_missing_and_force_goes_on(
 ) -> None:
     with monkeypatch.context() as patch:
         stop_at(patch, name)
-        result = run("copy", "-c", folder, target, "--recipes")
-    assert result.exit_code == 1
+        result = run("copy", "-c", folder, target, "--recipes", status=1)
     files = plan_copy(folder, recipes=True).steps
     assert f"stopped: {state.format(all=files, all_but_one=files - 1)}" in result.stderr
     assert (target / "corpus.json").exists() == ("complete" in state)
-    assert run("copy", "-c", folder, target, "--recipes", "--force").exit_code == 0
-    assert run("verify", target).exit_code == 0
+    run("copy", "-c", folder, target, "--recipes", "--force", status=0)
+    run("verify", target, status=0)
     assert (target / "recipes/resource/header.safetensors").exists()
 
 
@@ -199,19 +190,17 @@ def test_a_copy_over_another_version_has_no_manifest_until_it_is_done(
     folder: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("copy", "-c", folder, target)
-    raw = json.loads((folder / "corpus.json").read_text())
-    raw["cases"][0]["title"] = "Another title."
-    save(folder, raw)
+    edit(folder, lambda raw: raw["cases"][0].update(title="Another title."))
     stop_at(monkeypatch, "plain.safetensors")
-    assert "including corpus.json" in run("copy", "-c", folder, target, "--force").stderr
+    run("copy", "-c", folder, target, "--force", err="including corpus.json")
     assert not (target / "corpus.json").exists()
 
 
 def test_a_garbled_older_manifest_does_not_stop_a_copy(folder: Path, target: Path) -> None:
     shutil.copytree(folder, target)
     (target / "corpus.json").write_text('{"cases": [7]}')
-    assert run("copy", "-c", folder, target, "--force").exit_code == 0
-    assert run("verify", target).exit_code == 0
+    run("copy", "-c", folder, target, "--force", status=0)
+    run("verify", target, status=0)
 
 
 def lines(folder: Path, *args: str) -> list[str]:
@@ -264,10 +253,9 @@ def test_each_damage_is_one_line(folder: Path) -> None:
 
 def twin(raw: Raw) -> None:
     """Add a case whose file differs from that of another case only in the case of its name."""
-    case = json.loads(json.dumps(raw["cases"][0]))
-    case["id"] = "framing/twin"
-    case["input"]["file"] = "files/framing/Plain.safetensors"
-    raw["cases"].append(case)
+    case = raw["cases"][0]
+    given = {**case["input"], "file": "files/framing/Plain.safetensors"}
+    raw["cases"].append({**case, "id": "framing/twin", "input": given})
 
 
 @pytest.mark.parametrize(
@@ -323,7 +311,4 @@ def test_no_usable_manifest_is_exit_status_2(folder: Path, content: str | None) 
     path.unlink()
     if content is not None:
         path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    result = run("verify", folder)
-    assert result.exit_code == 2
-    assert str(path) in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert run("verify", folder, status=2, err=str(path)).stderr.count("\n") == 1

@@ -24,22 +24,28 @@ NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="needs Node 20, which is not installed")
 
 
-def corpus_with(root: Path, written: Path, raw: dict[str, Any], cases: list[Any]) -> Path:
+REFUSING = 'export function open() { throw new Error("no"); }'
+
+
+def corpus_with(root: Path, cases: list[Any], **more: Any) -> Path:
     """Make a corpus of some of its cases."""
-    (root / "corpus.json").write_text(json.dumps({**raw, "cases": cases}))
-    (root / "files").symlink_to(written / "files")
+    root.mkdir(exist_ok=True)
+    (root / "corpus.json").write_text(
+        json.dumps({**read_document(corpus_root()).raw, "cases": cases, **more})
+    )
+    (root / "files").symlink_to(corpus_root() / "files")
     return root
 
 
 @pytest.fixture(scope="module")
-def folder(written: Path, raw: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(raw: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built corpus, with the cases that the program runs: it leaves out heavy ones."""
     cases = [c for c in raw["cases"] if c["kind"] == "read" and not c.get("heavy")]
-    return corpus_with(tmp_path_factory.mktemp("free"), written, raw, cases)
+    return corpus_with(tmp_path_factory.mktemp("free"), cases)
 
 
 @pytest.fixture(scope="module")
-def some(written: Path, raw: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def some(raw: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A part of these cases, every one with complex numbers among them."""
     needed = ("entry/two-names-composed-and-decomposed", "framing/one-tensor")
     cases = [
@@ -47,7 +53,7 @@ def some(written: Path, raw: dict[str, Any], tmp_path_factory: pytest.TempPathFa
         for n, c in enumerate(c for c in raw["cases"] if c["kind"] == "read")
         if not n % 12 or c["id"] in needed or "dtype-c64" in c["features"] or "choice" in c["expect"]
     ]
-    return corpus_with(tmp_path_factory.mktemp("some"), written, raw, cases)
+    return corpus_with(tmp_path_factory.mktemp("some"), cases)
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +72,8 @@ def node(manifest: Path, reader: Path | str, tmp_path: Path) -> tuple[int, list[
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert result.stderr == ""
     *lines, totals = result.stdout.splitlines()
-    return (
-        result.returncode,
-        lines,
-        {w.rsplit(" ", 1)[0]: int(w.rsplit(" ", 1)[1]) for w in totals.split(" · ")},
-    )
+    counts = (word.rsplit(" ", 1) for word in totals.split(" · "))
+    return result.returncode, lines, {name: int(count) for name, count in counts}
 
 
 @needs_node
@@ -91,8 +94,7 @@ def test_a_reader_that_gives_one_answer_fails_the_other_cases(
     some: Path, reading: list[Case], tmp_path: Path
 ) -> None:
     demands = [(case, case.expect) for case in reading if case.expect is not None]
-    refusing = 'export function open() { throw new Error("no"); }'
-    status, lines, totals = node(some / "corpus.json", refusing, tmp_path)
+    status, lines, totals = node(some / "corpus.json", REFUSING, tmp_path)
     accepted = [case.id for case, expect in demands if expect.outcome == "accept"]
     assert status == 1
     assert totals["fail"] + totals["not strict"] >= len(accepted)
@@ -142,17 +144,14 @@ def test_the_required_option_of_a_choice_is_demanded(some: Path, tmp_path: Path)
         and not next(x for x in raw["choices"] if x["id"] == c["expect"]["choice"])["required"]
         and {o["outcome"] for o in c["expect"]["options"].values()} == {"accept", "reject"}
     )
-    refusing = 'export function open() { throw new Error("no"); }'
-    (tmp_path / "files").symlink_to(some / "files")
-    path = tmp_path / "corpus.json"
-    path.write_text(json.dumps({**raw, "cases": [free]}))
-    assert node(path, refusing, tmp_path)[2]["pass"] == 1
+    path = corpus_with(tmp_path / "free", [free]) / "corpus.json"
+    assert node(path, REFUSING, tmp_path)[2]["pass"] == 1
     accepting = next(k for k, o in free["expect"]["options"].items() if o["outcome"] == "accept")
-    for choice in raw["choices"]:
-        if choice["id"] == free["expect"]["choice"]:
-            choice["required"] = accepting
-    path.write_text(json.dumps({**raw, "cases": [{**free, "level": "must"}]}))
-    assert node(path, refusing, tmp_path)[2]["fail"] == 1
+    choices = [
+        {**c, "required": accepting} if c["id"] == free["expect"]["choice"] else c for c in raw["choices"]
+    ]
+    path = corpus_with(tmp_path / "must", [{**free, "level": "must"}], choices=choices) / "corpus.json"
+    assert node(path, REFUSING, tmp_path)[2]["fail"] == 1
 
 
 KEEPS = """
@@ -174,9 +173,8 @@ def test_a_name_with_half_a_surrogate_pair_is_kept_replaced_or_wrong(
     raw = read_document(some).raw
     cases = [c for c in raw["cases"] if c["expect"].get("choice") == "lone-surrogates"]
     cases = [c for c in cases if c["id"].startswith("header/")]  # the program does not compare metadata
-    (tmp_path / "files").symlink_to(some / "files")
-    (tmp_path / "corpus.json").write_text(json.dumps({**raw, "cases": cases}))
-    _, _, totals = node(tmp_path / "corpus.json", KEEPS.replace("CHANGED", changed), tmp_path)
+    path = corpus_with(tmp_path / "names", cases) / "corpus.json"
+    _, _, totals = node(path, KEEPS.replace("CHANGED", changed), tmp_path)
     assert len(cases) > 10
     assert totals["pass"] == (len(cases) if right else 0)
 
@@ -207,12 +205,7 @@ def test_a_corrupted_or_missing_file_is_no_case(written: Path, raw: dict[str, An
 
 @needs_node
 def test_every_kind_of_recipe_part_is_expanded_as_in_python(tmp_path: Path) -> None:
-    entries: dict[str, object] = {
-        "each": '"k{i}-{next}":"\u00e9 $& %d"',
-        "count": 3,
-        "first": 9,
-        "separator": ",",
-    }
+    entries = {"each": '"k{i}-{next}":"\u00e9 $& %d"', "count": 3, "first": 9, "separator": ","}
     parts: list[dict[str, object]] = [
         {"text": '{"__metadata__":{'},
         entries,
