@@ -72,32 +72,26 @@ def here(command: str, folder: Path) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-@pytest.mark.nightly
-def test_every_command_does_what_the_page_says_as_it_stands(tmp_path: Path) -> None:
-    does_what_it_says(tmp_path, as_it_stands)
-
-
-def test_every_command_does_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("execute", [here, pytest.param(as_it_stands, marks=pytest.mark.nightly)])
+def test_every_command_does_what_the_page_says(
+    execute: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run all commands of the page one after the other, and look for the lines that it shows."""
     wanted = [case.id for case in one_of_each(committed().reading)[::12]]
     load_once(monkeypatch, corpus_of(tmp_path / "corpus", "layout/hole-", "header/name-bytes-ff", *wanted))
-    (tmp_path / "page").mkdir()
-    does_what_it_says(tmp_path / "page", here)
-
-
-def does_what_it_says(tmp_path: Path, execute: Execute) -> None:
-    """Run all commands of the page one after the other, and look for the lines that it shows."""
-    shutil.copytree(REPOSITORY / "docs", tmp_path / "docs")
+    folder = tmp_path / "page"
+    shutil.copytree(REPOSITORY / "docs", folder / "docs")
     output, ran, left_out = "", 0, set()
     for body, marks, settings in blocks():
         if name := settings.get("file"):
-            (tmp_path / name).write_text(body, encoding="utf-8")
+            (folder / name).write_text(body, encoding="utf-8")
         elif "run" in marks:
             tool = settings.get("needs", "sh")
             output = ""
             if shutil.which(tool) is None:
                 left_out.add(tool)
                 continue
-            status, output = execute(body, tmp_path)
+            status, output = execute(body, folder)
             assert status == int(settings.get("status", "0")), f"$ {body}{output}"
             ran += 1
         elif "shows" in marks and output:

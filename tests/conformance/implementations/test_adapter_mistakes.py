@@ -155,6 +155,12 @@ def test_what_a_library_says_arrives_as_it_is_from_what_the_descriptor_names(spe
         assert host.library.is_marked(handle.tensor)
         assert host.library.is_marked(handle.close)
     (known,) = (d for d in descriptors().values() if d.name.replace("-", "_") == spec.partition("/")[0])
+    for kind in (known.kind_of(entry) for entry in known.entries if entry.adapter == spec):
+        # A reader that keeps what it loads to itself can be asked for its verdict alone.
+        assert not has(adapter, ("check",)) or kind in ("validator", "scanner", "reader")
+        assert kind == "reader" or not has(adapter, ("read", "slice", "write", "lifecycle"))
+    assert not hasattr(adapter, "name"), "the descriptor says it"
+    assert not hasattr(adapter, "language")
     told = host.start(adapter, {})["implementation"]
     version = getattr(adapter, "version", "1.0")
     assert told == {"name": known.name, "language": known.language, "version": version}

@@ -46,9 +46,7 @@ def test_a_module_of_a_checkout_runs_without_the_rest(checkout: Path) -> None:
     assert not {"whole", "whole.deep.part", "whole.options", "other"} & set(sys.modules)
     with pytest.raises(ImportError, match="needs what is not installed"):
         __import__("whole")
-
-
-def test_what_is_not_named_as_absent_has_to_be_there(checkout: Path) -> None:
+    # What is not named as absent has to be there.
     with pytest.raises(ModuleNotFoundError, match="other"):
         cut_out.module(None, "whole/loader.py", ("whole",))
     assert "whole" not in sys.modules

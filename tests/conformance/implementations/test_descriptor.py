@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,29 +27,8 @@ from safetensors_corpus.manifest import AREA_OF_RULES
 FILES = sorted(HERE.glob(f"*/{DOCUMENT}"))
 KNOWN = sorted(descriptors().values(), key=lambda d: d.name)
 ENTRIES = [(d, e) for d in KNOWN for e in d.entries]
-METHODS = {"open", "read", "slice", "write", "index", "hold", "check", "device", "remote", "export"}
 UNPINNED = {"safetensors": {"numpy"}}
 """The old releases of the official library are run with whatever NumPy suits the interpreter."""
-
-
-@cache
-def tree(file: str) -> ast.Module:
-    return ast.parse((HERE / file).read_text(encoding="utf-8"), file)
-
-
-def methods(file: str, name: str) -> set[str]:
-    """Names defined by a class of an adapter file and by its bases, in the same file or in support/."""
-    classes = {node.name: node for node in tree(file).body if isinstance(node, ast.ClassDef)}
-    imported = [node for node in tree(file).body if isinstance(node, ast.ImportFrom)]
-    files = {alias.name: f"support/{node.module}.py" for node in imported for alias in node.names}
-    files |= dict.fromkeys(classes, file)
-    found = {n.name for n in classes[name].body if isinstance(n, ast.FunctionDef)}
-    targets = [target for n in classes[name].body if isinstance(n, ast.Assign) for target in n.targets]
-    found |= {target.id for target in targets if isinstance(target, ast.Name)}
-    for base in (base.id for base in classes[name].bases if isinstance(base, ast.Name)):
-        if (HERE / files.get(base, "none")).is_file():
-            found |= methods(files[base], base)
-    return found
 
 
 def test_no_two_implementations_or_entries_have_the_same_name() -> None:
@@ -61,7 +38,7 @@ def test_no_two_implementations_or_entries_have_the_same_name() -> None:
     assert all(d.entries[0].name == "" for d in KNOWN if len(d.entries) == 1)
 
 
-def test_adapters_have_steps_and_areas_follow_from_the_documentation() -> None:
+def test_areas_are_those_of_the_corpus_and_follow_from_the_documentation() -> None:
     for descriptor, entry in ENTRIES:
         kind = descriptor.kind_of(entry)
         assert set(entry.areas) <= set(AREAS), entry.adapter
@@ -71,17 +48,8 @@ def test_adapters_have_steps_and_areas_follow_from_the_documentation() -> None:
         assert len(entry.claim) <= 250, entry.adapter
         if descriptor.by_hand(entry):
             continue
-        file, _, name = entry.adapter.partition(":")
-        if file.endswith(".mjs"):
-            text = (HERE / file).read_text(encoding="utf-8")
-            assert re.search(r"^export async function make\(", text, re.MULTILINE), entry.adapter
-            continue
-        has = methods(file, name)
-        assert has & METHODS, entry.adapter
-        assert not has & {"name", "language"}, "the descriptor says it"
-        # A reader that keeps what it loads to itself can be asked for its verdict alone.
-        assert ("check" in has) <= (kind in ("validator", "scanner", "reader")), entry.adapter
-        assert kind == "reader" or not has & {"read", "slice", "write", "hold"}, entry.adapter
+        file = HERE / entry.adapter.partition(":")[0]
+        assert file.suffix != ".mjs" or "\nexport async function make(" in file.read_text("utf-8"), file
 
 
 def test_every_adapter_file_belongs_to_an_entry() -> None:

@@ -41,10 +41,8 @@ def inside(text: str) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         match node:
-            case ast.ImportFrom(module=str(module), names=names):
-                found |= {*module.split("."), *(alias.name for alias in names)}
-            case ast.Import(names=names):
-                found |= {part for alias in names for part in alias.name.split(".")}
+            case ast.ImportFrom(module=str(name)) | ast.alias(name=name):
+                found |= {*name.split(".")}
             case ast.Attribute(value=ast.Name(id="self" | "cls")):
                 pass
             case ast.Attribute(attr=name):

@@ -39,6 +39,11 @@ def test_a_version_is_run_in_an_environment_of_its_own(
     assert (env.requires[0], target.argv[0]) == ("safetensors==0.7.0", str(env.python))
     assert env.folder.is_relative_to(tmp_path)
     assert target.slug == "safetensors-numpy-0.7.0"
+    for version in ("0.9.0", "0.9", "0.10.0", "0.9.0.post1"):  # those that the adapter supports
+        assert resolve(f"tinygrad=={version}").environment is not None
+    old = resolve("tinygrad==0.7.0", however_old=True).environment  # it is not run
+    assert old is not None
+    assert old.version == "0.7.0"
 
 
 def test_an_entry_whose_framework_is_not_here_runs_in_an_environment_of_its_own(
@@ -107,14 +112,6 @@ def test_a_selector_that_cannot_work_is_refused_with_advice(selector: str, advic
     with pytest.raises(SelectorError) as caught:
         resolve(selector)
     assert advice in str(caught.value)
-
-
-def test_versions_that_the_adapter_supports_resolve() -> None:
-    for version in ("0.9.0", "0.9", "0.10.0", "0.9.0.post1"):
-        assert resolve(f"tinygrad=={version}").environment is not None
-    target = resolve("tinygrad==0.7.0", however_old=True)  # it is not run
-    assert target.environment is not None
-    assert target.environment.version == "0.7.0"
 
 
 def test_without_a_home_folder_the_message_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

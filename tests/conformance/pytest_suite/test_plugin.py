@@ -283,6 +283,7 @@ def test_whatever_a_reader_answers_travels_between_processes(
     def told(folder: Path) -> tuple[object, ...]:
         rows = records(folder, selector)
         assert [row["type"] for row in rows].count("header") == 1
+        assert "| implementation |" in (folder / "summary.md").read_text("utf-8")
         keys = ("case", "step", "choice", "verdict", "detail", "content")
         results = {json.dumps([row.get(key) for key in keys]) for row in rows if "verdict" in row}
         assert len(results) > 30
