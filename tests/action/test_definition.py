@@ -34,15 +34,13 @@ def check_schema(schema: str, path: Path) -> None:
 
 
 GITHUB = ROOT / ".github"
-FORM = GITHUB / "ISSUE_TEMPLATE"
+TEMPLATES = GITHUB / "ISSUE_TEMPLATE"
 FORMS = {
     "vendor.github-actions": [ROOT / "action.yml", ROOT / "comment" / "action.yml"],
     "vendor.github-workflows": sorted(GITHUB.glob("workflows/*")),
     "vendor.dependabot": [GITHUB / "dependabot.yml"],
-    "vendor.github-issue-config": [GITHUB / "ISSUE_TEMPLATE" / "config.yml"],
-    "vendor.github-issue-forms": sorted(
-        {*GITHUB.glob("ISSUE_TEMPLATE/*")} - {GITHUB / "ISSUE_TEMPLATE/config.yml"}
-    ),
+    "vendor.github-issue-config": [TEMPLATES / "config.yml"],
+    "vendor.github-issue-forms": sorted({*TEMPLATES.iterdir()} - {TEMPLATES / "config.yml"}),
 }
 
 
@@ -83,14 +81,15 @@ def test_every_input_reaches_the_check_and_only_through_the_environment() -> Non
 
 def test_other_actions_are_pinned_to_commits() -> None:
     for path, count in (("action.yml", 3), ("comment/action.yml", 1)):
-        lines = re.findall(r"uses: (.+)", (ROOT / path).read_text())
-        assert len(lines) == count
-        _pinned(lines)
+        assert pinned((ROOT / path).read_text()) == count
 
 
-def _pinned(lines: list[str]) -> None:
+def pinned(text: str) -> int:
+    """Return the number of actions of others that a text uses, each pinned to a commit."""
+    lines = [use for use in re.findall(r"uses: (.+)", text) if not use.startswith("OWNER/")]
     for line in lines:
         assert re.fullmatch(r"[a-z]+/[a-z-]+(/[a-z-]+)?@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+    return len(lines)
 
 
 def test_only_the_comment_sees_the_token() -> None:
@@ -112,22 +111,10 @@ def test_outputs_come_from_steps_that_exist() -> None:
 
 def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, check: str = "") -> Any:
     """Return the commands that install everything, the settings of an example given."""
-    settings = load("common", monkeypatch).Settings(
-        work=str(tmp_path),
-        report="",
-        name="n",
-        implementation="reference",
-        install="-e '.[a b]' \"$(touch pwned)\"\n'--pre'",
-        profile="",
-        baseline="",
-        triage="",
-        fuzz_executions=0,
-        fuzz_seconds=1.0,
-        fuzz_steps="",
-        fail_on="failures",
-        check=check,
-    )
-    return load("install", monkeypatch).commands(settings)
+    kind = load("common", monkeypatch).Settings
+    given = dict.fromkeys(kind.__dataclass_fields__, "") | {"work": str(tmp_path), "check": check}
+    given["install"] = "-e '.[a b]' \"$(touch pwned)\"\n'--pre'"
+    return load("install", monkeypatch).commands(kind(**given))
 
 
 def test_the_suite_is_installed_as_the_readme_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -195,7 +182,7 @@ def test_examples_are_workflows_with_the_least_rights(tmp_path: Path) -> None:
             assert other["permissions"] == {"pull-requests": "write"}
             assert [s["uses"] for s in other["steps"]] == [step["uses"].replace("@", "/comment@")]
         assert all("timeout-minutes" in one for one in (job, *others))
-        _pinned([use for use in re.findall(r"uses: (.+)", text) if not use.startswith("OWNER/")])
+        pinned(text)
         assert "pull_request_target" not in str(example)
         (checkout,) = [s for s in job["steps"] if s.get("uses", "").startswith("actions/checkout@")]
         # The files of Git LFS are wanted where files are checked.

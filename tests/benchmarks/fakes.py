@@ -1,33 +1,61 @@
-"""Loaders that do something wrong, each in its own way; run in processes of their own."""
+"""Loaders that do something wrong, each in its own way; run in processes of their own, some without torch."""
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from typing import Any
 
-from safetensors_reference.torch import load_file
 
-try:
-    from .bare import prints
-except ImportError:  # as a loader it is no part of a package
-    from bare import prints  # type: ignore[no-redef]
+def prints() -> None:
+    """Print what must not get into the answers."""
+    sys.stdout.write("loading\n")
+    sys.stdout.flush()
+    os.write(1, b"still loading\n")
+
+
+def quiet(path: str, device: str) -> dict[str, Any]:
+    prints()
+    return {}
+
+
+def tells_environment(path: str, device: str) -> dict[str, Any]:
+    raise RuntimeError(f"{os.environ.get('STC_FAKE_A')} {os.environ.get('STC_FAKE_B')}")
+
+
+def refusing(path: str, device: str) -> dict[str, Any]:
+    raise ValueError(f"cannot load {path}\nand more lines")
+
+
+def dying(path: str, device: str) -> dict[str, Any]:
+    sys.stderr.write("out of luck\n")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+def hanging(path: str, device: str) -> dict[str, Any]:
+    time.sleep(600)
+    return {}
 
 
 def right(path: str, device: str) -> dict[str, Any]:
+    from safetensors_reference.torch import load_file
+
     prints()
     return dict(load_file(path))
 
 
 def flipped(path: str, device: str) -> dict[str, Any]:
     tensors = right(path, device)
-    last = tensors[max(tensors)]
-    last.view(-1).view(dtype=_torch().uint8)[-1] ^= 1
+    _bytes_of_last(tensors)[-1] ^= 1
     return tensors
 
 
 def swapped(path: str, device: str) -> dict[str, Any]:
     """Exchange two pages, which no sum over the tensor would notice."""
     tensors = right(path, device)
-    pages = tensors[max(tensors)].view(-1).view(dtype=_torch().uint8)[: 2 * 4096].view(2, 4096)
+    pages = _bytes_of_last(tensors)[: 2 * 4096].view(2, 4096)
     pages.copy_(pages.flip(0).clone())
     return tensors
 
@@ -38,7 +66,7 @@ def forgetful(path: str, device: str) -> dict[str, Any]:
     return tensors
 
 
-def _torch() -> Any:
+def _bytes_of_last(tensors: dict[str, Any]) -> Any:
     import torch
 
-    return torch
+    return tensors[max(tensors)].view(-1).view(dtype=torch.uint8)

@@ -33,15 +33,20 @@ def answer(shown: dict[str, Any], start: str) -> goals.Goal:
     return found
 
 
-LARGE, SMALL = "large, 4 GB or more: ", "small"
+LARGE, SMALL, OLD = "large, 4 GB or more: ", "small", "time / safetensors 0.8"
+ONE = samples("reference", [1.0])
 MEMORY = {"device_torch": 8_000_000_000, "device_driver": 8_080_000_000}
 
 
 def small(tensors: int) -> dict[str, Any]:
-    taken = samples("reference", [1.0]) + samples("runai", [2.0])
-    return document(
-        [file([loader("reference"), loader("runai")], taken, SMALL, bytes=10**8, tensors=tensors)]
-    )
+    shown = two([1.0], [2.0], "runai")
+    shown["files"][0] |= {"kind": SMALL, "bytes": 10**8, "tensors": tensors}
+    return shown
+
+
+def alone(taken: list[dict[str, Any]], entry: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """A document of the reference alone."""
+    return document([file([entry or loader("reference")], taken, **changes)])
 
 
 @pytest.mark.parametrize(
@@ -53,20 +58,10 @@ def small(tensors: int) -> dict[str, Any]:
         # Neither wrong tensors nor other settings of the reference make a peer.
         (two([1.0], [0.1], status="wrong"), f"{LARGE}time / best peer", None, "not measured"),
         (two([1.0], [0.5], "reference-8x2m"), f"{LARGE}time / best peer", None, "not measured"),
-        (two([1.0], [4.0], "safetensors", version="0.8.0"), f"{LARGE}time / safetensors 0.8", 0.25, "must"),
-        (
-            two([1.0], [4.0], "safetensors", version="0.9.0"),
-            f"{LARGE}time / safetensors 0.8",
-            None,
-            "not measured",
-        ),
+        (two([1.0], [4.0], "safetensors", version="0.8.0"), f"{LARGE}{OLD}", 0.25, "must"),
+        (two([1.0], [4.0], "safetensors", version="0.9.0"), f"{LARGE}{OLD}", None, "not measured"),
         # The larger count is taken.
-        (
-            document([file([loader("reference", memory=MEMORY)], samples("reference", [1.0]))]),
-            f"{LARGE}peak device memory",
-            1.01,
-            "must",
-        ),
+        (alone(ONE, loader("reference", memory=MEMORY)), f"{LARGE}peak device memory", 1.01, "must"),
         (small(19_999), SMALL, None, "not measured"),
         (small(20_000), SMALL, 0.5, "aim"),
     ],
@@ -112,36 +107,23 @@ def test_rows_have_the_reference_first_and_the_missing_last() -> None:
 
 
 def test_cold_loads_have_no_share_of_a_limit_that_is_of_memory() -> None:
-    shown = document([file([loader("reference")], samples("reference", [0.2]), state="cold")])
+    shown = alone(samples("reference", [0.2]), state="cold")
     assert figures.rows(shown, shown["files"][0])[0].share is None
-    assert answer(shown, "large, 4 GB or more: share").word() == "not measured"
+    assert answer(shown, f"{LARGE}share").word() == "not measured"
 
 
 @pytest.mark.parametrize(
-    ("changes", "word"),
+    ("shown", "word"),
     [
-        ({"device": "cpu"}, "this run used cpu"),
-        ({"files": []}, "no file of this kind"),
-        ({"files": [file([loader("reference")], [], bytes=10**9)]}, "has only 1 GB"),
-        ({"files": [file([loader("reference")], [])]}, "the reference was not measured"),
-        (
-            {
-                "files": [
-                    file(
-                        [loader("reference", status="wrong", reason="1 tensor is wrong")],
-                        samples("reference", [1.0]),
-                    )
-                ]
-            },
-            "1 tensor is wrong",
-        ),
+        (document([], device="cpu"), "this run used cpu"),
+        (document([]), "no file of this kind"),
+        (alone([], bytes=10**9), "has only 1 GB"),
+        (alone([]), "the reference was not measured"),
+        (alone(ONE, loader("reference", status="wrong", reason="1 tensor is wrong")), "1 tensor is wrong"),
     ],
 )
-def test_goals_that_cannot_be_judged_say_why(changes: dict[str, Any], word: str) -> None:
-    found = answer(
-        document([], **changes) if "files" not in changes else document(**changes),
-        "large, 4 GB or more: share",
-    )
+def test_goals_that_cannot_be_judged_say_why(shown: dict[str, Any], word: str) -> None:
+    found = answer(shown, f"{LARGE}share")
     assert found.word() == "not measured"
     assert word in found.note
 
@@ -180,18 +162,20 @@ def test_the_schema_refuses(path: tuple[Any, ...], value: object) -> None:
     assert str(path[-1]) in fault
 
 
-def test_reading_names_file_and_place(tmp_path: Path) -> None:
-    bad = tmp_path / "bad.json"
-    bad.write_text(json.dumps({**two([1.0], [2.0]), "files": 1}))
-    with pytest.raises(
-        documents.DocumentError, match=r"bad\.json: not a document of this benchmark: \$\.files"
-    ):
-        documents.read(bad)
-    bad.write_text("{")
-    with pytest.raises(documents.DocumentError, match=r"bad\.json: not JSON"):
-        documents.read(bad)
-    with pytest.raises(documents.DocumentError, match="cannot be read"):
-        documents.read(tmp_path / "none.json")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (json.dumps({**two([1.0], [2.0]), "files": 1}), r"not a document of this benchmark: \$\.files"),
+        ("{", "not JSON"),
+        (None, "cannot be read"),
+    ],
+    ids=["form", "cut", "none"],
+)
+def test_reading_names_file_and_place(tmp_path: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(documents.DocumentError, match=rf"bad\.json: {words}"):
+        documents.read(tmp_path / "bad.json")
 
 
 def test_pieces_are_put_together() -> None:

@@ -83,12 +83,8 @@ def test_page_sums_are_those_of_words_and_of_the_last_bytes() -> None:
 def test_the_right_tensors_pass(made: tuple[Path, Path | None]) -> None:
     path, sums = made
     found = check.check(load_file(path), path, "cpu", sums)
-    assert found == {
-        "how": check.ALL if sums is None else check.SAMPLED,
-        "wrong": 0,
-        "first": None,
-        "misaligned": 0,
-    }
+    how = check.ALL if sums is None else check.SAMPLED
+    assert found == {"how": how, "wrong": 0, "first": None, "misaligned": 0}
 
 
 def changed(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[str, str], dict[str, Any]]:

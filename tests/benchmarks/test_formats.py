@@ -71,11 +71,8 @@ def test_the_seventy_claims_are_those_of_the_readme() -> None:
 
 @given(st.lists(st.sampled_from(["+", "-", "~", None]), max_size=4))
 def test_a_format_has_a_mark_where_all_its_ways_have_it(found: list[str | None]) -> None:
-    mark = marks.together(found)
-    if not found or None in found:
-        assert mark is None
-    else:
-        assert mark == (found[0] if all(one == found[0] for one in found) else "~")
+    common = found[0] if len(set(found)) == 1 else "~"
+    assert marks.together(found) == (common if found and None not in found else None)
 
 
 @given(st.sampled_from("+-~?"), st.sampled_from(["+", "-", "~", None]))

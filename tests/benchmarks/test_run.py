@@ -12,7 +12,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,7 +21,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from benchmarks import ROOT
 from benchmarks.device import command, limits, limits_run, session
 from benchmarks.device import document as documents
 from benchmarks.device import files as bench_files
@@ -34,7 +32,7 @@ from benchmarks.device.machine import describe
 from safetensors_reference.writing.atomic import NotSavedError
 
 HERE = str(Path(__file__).parent)
-FAKES = {"right": "fakes", "flipped": "fakes", "refusing": "bare"}
+FAKES = ("right", "flipped", "refusing")
 START = 120.0
 
 
@@ -107,10 +105,8 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     args += ["--folder", str(folder), "--file", "llm", "--file", "small", "--check-all", "1"]
     for name in ("safetensors", "safetensors-pread", "torch-load", "instanttensor"):
         args += ["--loader", name]
-    for name, module in FAKES.items():
-        args += ["--add", f"{name}={module}:{name}", "--path", f"{name}={HERE}"]
-    if request.param == "processes":
-        args += ["--add", "dying=bare:dying", "--path", f"dying={HERE}"]
+    for name in (*FAKES, "dying") if request.param == "processes" else FAKES:
+        args += ["--add", f"{name}=fakes:{name}", "--path", f"{name}={HERE}"]
     with working_here() if request.param == "here" else nullcontext():
         return call(*args), report
 
@@ -199,10 +195,10 @@ def start(bare: list[str]) -> Iterator[Start]:
 @pytest.mark.parametrize(
     ("target", "status", "reason"),
     [
-        ("bare:dying", "failed", DIED),
-        ("bare:refusing", "failed", "ValueError: cannot load x.safetensors"),
+        ("fakes:dying", "failed", DIED),
+        ("fakes:refusing", "failed", "ValueError: cannot load x.safetensors"),
         # What the user set holds.
-        ("bare:tells_environment", "failed", "RuntimeError: ours theirs"),
+        ("fakes:tells_environment", "failed", "RuntimeError: ours theirs"),
         ("no_such_module:load", "missing", "no_such_module"),
     ],
 )
@@ -222,10 +218,10 @@ def test_a_loader_that_gives_nothing_says_why(
 
 
 def test_a_loader_that_hangs_is_cut_off_and_what_one_prints_is_no_answer(start: Start) -> None:
-    client = start("bare:quiet")
+    client = start("fakes:quiet")
     client.ready()
     assert all(client.ask(ASKED)["seconds"] >= 0 for _ in range(2))
-    client = start("bare:hanging")
+    client = start("fakes:hanging")
     client.ready()
     client.limit = 0.5
     began = time.monotonic()
@@ -235,16 +231,13 @@ def test_a_loader_that_hangs_is_cut_off_and_what_one_prints_is_no_answer(start: 
     assert caught.value.status == "timeout"
 
 
-def test_samples_take_turns(ran: tuple[Result, Path]) -> None:
+def test_samples_take_turns_and_nothing_of_the_machine_remains(ran: tuple[Result, Path]) -> None:
     document = documents.read(ran[1] / "device-bench.json")
     warm = [(s["round"], s["loader"]) for s in document["files"][0]["samples"] if s["kind"] == "warm"]
     rounds = [[name for number, name in warm if number == n] for n in (1, 2)]
     assert sorted(rounds[0]) == sorted(rounds[1])
     assert len(set(rounds[0])) == len(rounds[0])
     assert rounds[0][0] != rounds[1][0]
-
-
-def test_nothing_of_the_machine_and_nothing_on_the_disk_remains(ran: tuple[Result, Path]) -> None:
     report = ran[1]
     for path in report.iterdir():
         assert str(report.parent) not in path.read_text("utf-8"), path
@@ -271,7 +264,6 @@ def test_rendering_again_gives_the_same(ran: tuple[Result, Path], tmp_path: Path
         (["--budget", "inf"], "inf is not a number of seconds", 2),
         (["--limit", "nan"], "nan is not a number of seconds", 2),
         (["--skip", "reference"], "all other loaders are compared with the reference", 2),
-        (["--add", "reference=json:dumps"], "a loader with this name already exists", 2),
         (["--add", "reference-x=json:dumps"], "a loader with this name already exists", 2),
         (["--add", "x=json:dumps", "--add", "x=json:loads"], "a loader with this name already exists", 2),
         (["--add", "x"], "'x': expected NAME=VALUE", 2),
@@ -329,34 +321,6 @@ def test_a_device_is_named_as_its_driver_names_it(
     monkeypatch.setattr(subprocess, "run", run)
     assert describe(f"cuda:{index}")["gpu"] is None
     assert f"--id={known_as}" in asked[0]
-
-
-@pytest.mark.nightly  # by day the next test sends the signals to this process
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_keeps_what_was_measured(number: int, tmp_path: Path) -> None:
-    report, folder = tmp_path / "report", tmp_path / "files"
-    folder.mkdir()
-    args = ["--device", "cpu", "--file", "small", "--small", "20", "--warm", "100000", "--no-limits"]
-    args += ["--loader", "reference", "--folder", str(folder), "--report", str(report)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.device", *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "warm 2:" in line:
-            break
-    process.send_signal(number)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Incomplete: interrupted." in out
-    document = documents.read(report / "device-bench.json")
-    assert (document["complete"], document["stopped"]) == (False, "interrupted")
-    assert len(document["files"][0]["samples"]) >= 3
-    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.usefixtures("here")

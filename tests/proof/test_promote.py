@@ -194,16 +194,15 @@ def test_a_mutant_that_survived_is_reason_enough(checkout: Checkout) -> None:
     assert any(line.startswith("kills mutant header.explain:check_layout") for line in news.lines)
 
 
+ALONE = "1 broken reader fails it, and none of 3 cases has exactly this set: a"
+
+
 @pytest.mark.parametrize(
     ("news", "anything", "words"),
     [
         (News({}, (), (), 3), False, "no broken reader fails it"),
         (News({}, ("a", "b"), ("x/y",), 3), False, "the same 2 broken readers fail x/y"),
-        (
-            News({}, ("a",), (), 3),
-            True,
-            "1 broken reader fails it, and none of 3 cases has exactly this set: a",
-        ),
+        (News({}, ("a",), (), 3), True, ALONE),
         (News({"m": "< -> <="}, (), (), 3), True, "kills mutant m: < -> <="),
     ],
 )
@@ -250,13 +249,6 @@ def _leading_space() -> FileBuilder:
     return builder
 
 
-def _twice() -> FileBuilder:
-    builder = FileBuilder()
-    builder.tensor("a", "U8", [1])
-    builder.tensor("a", "U8", [1], begin=0, end=1)
-    return builder
-
-
 def _bools() -> FileBuilder:
     builder = FileBuilder()
     builder.tensor("a", "BOOL", [3], b"\0\1\2")
@@ -296,15 +288,17 @@ def test_digests_that_the_file_does_not_have_are_refused(checkout: Checkout) -> 
 
 def test_a_choice_that_is_named_makes_a_case_of_the_choice(checkout: Checkout, quick: None) -> None:
     builder = _leading_space()
-    accepted = {"outcome": "accept", "content": builder.content()}
-    refused = {"outcome": "reject", "codes": ["HDR_BAD_START"]}
-    expectation = {"choice": "leading-whitespace", "options": {"accept": accepted, "reject": refused}}
+    options = {
+        "accept": {"outcome": "accept", "content": builder.content()},
+        "reject": refusal("HDR_BAD_START"),
+    }
+    expectation = {"choice": "leading-whitespace", "options": options}
     finding = replace(of_builder(builder, ("HDR-02",)), expectation=expectation)
     made = promote(finding, checkout)
     case = case_of(made.row)
     assert (case.choice, set(case.options)) == ("leading-whitespace", {"accept", "reject"})
     other = {"outcome": "accept", "content": two_tensors().content() | {"metadata": None}}
-    differing = {**expectation, "options": {"accept": accepted, "reject": other}}
+    differing = {**expectation, "options": {**options, "reject": other}}
     with pytest.raises(PromotionError, match="different contents"):
         entry_of(replace(finding, expectation=differing))
 
@@ -336,13 +330,6 @@ def test_broken_readers_are_measured_against_the_committed_matrix() -> None:
     assert set(promoting.failing_variants(case, {row.name for row in rows})) == expected
 
 
-def check_built(row: dict[str, Any], folder: Path, finding: Finding) -> None:
-    assert (folder / row["input"]["file"]).read_bytes() == finding.files[ENTRY]
-    assert row["expect"] == finding.expectation
-    assert row["source"] == {"kind": "fuzz"}
-    assert row["steps"] == ["open", "read"]
-
-
 def test_a_promoted_case_is_built_like_any_other(
     checkout: Checkout, quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,5 +344,8 @@ def test_a_promoted_case_is_built_like_any_other(
     rows = {row["id"]: row for row in parsed(Path("corpus.json"), built.files["corpus.json"])["cases"]}
     assert list(rows) == [case.id for case in cases]
     for case_id, finding in findings.items():
-        check_built(rows.pop(case_id), tmp_path / "built", primary_first(finding))
+        row, ordered = rows.pop(case_id), primary_first(finding)
+        assert (tmp_path / "built" / row["input"]["file"]).read_bytes() == ordered.files[ENTRY]
+        assert (row["expect"], row["source"]) == (ordered.expectation, {"kind": "fuzz"})
+        assert row["steps"] == ["open", "read"]
     assert rows == {row["id"]: row for row in corpus().raw["cases"] if row["id"] in rows}
