@@ -14,6 +14,7 @@ import pytest
 from safetensors_reference.check import digests
 from safetensors_reference.source import UnreadableError
 
+from ..audit.support import write_tree
 from ..support import ABCD, W, make
 from .support import BROKEN, VALID, rows, run
 
@@ -23,12 +24,9 @@ SHA = {data: hashlib.sha256(data).hexdigest() for data in (VALID, OTHER, BROKEN)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "a.safetensors").write_bytes(VALID)
-    (tmp_path / "m" / "b.safetensors").write_bytes(OTHER)
-    (tmp_path / "m" / "config.json").write_bytes(b"{}")
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "m"
+    files = {"a.safetensors": VALID, "b.safetensors": OTHER, "config.json": b"{}"}
+    return write_tree(tmp_path / "m", files)
 
 
 def write(folder: Path, **listed: str) -> Path:
@@ -37,11 +35,8 @@ def write(folder: Path, **listed: str) -> Path:
     return path
 
 
-ALL = {
-    "a_safetensors": SHA[VALID],
-    "b_safetensors": SHA[OTHER],
-    "config_json": hashlib.sha256(b"{}").hexdigest(),
-}
+CONFIG = hashlib.sha256(b"{}").hexdigest()
+ALL = {"a_safetensors": SHA[VALID], "b_safetensors": SHA[OTHER], "config_json": CONFIG}
 
 
 @pytest.mark.parametrize(

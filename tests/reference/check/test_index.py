@@ -34,24 +34,12 @@ def test_a_valid_index(model: Path) -> None:
     result = run(model)
     assert result.stdout == f"{model}: valid, 5 tensors in 5 shards, 40 bytes of data\n"
     assert (result.stderr, result.exit_code) == ("", 0)
-    assert row(model) == {
-        "file": str(model),
-        "readable": True,
-        "valid": True,
-        "profile": "hardened",
-        "kind": "index",
-        "size": model.stat().st_size,
-        "tensors": 5,
-        "shards": 5,
-        "header_length": None,
-        "data_size": 40,
-        "alignment": None,
-        "complete": True,
-        "looks_like": None,
-        "faults": [],
-        "tolerated": [],
-        "notes": [],
-    }
+    told = row(model)
+    values = {"valid": True, "kind": "index", "tensors": 5, "shards": 5, "data_size": 40, "complete": True}
+    assert {name: told[name] for name in values} == values
+    assert (told["file"], told["size"]) == (str(model), model.stat().st_size)
+    empty = ("header_length", "alignment", "looks_like", "faults", "tolerated", "notes")
+    assert not any(told[name] for name in empty)
     assert row(model.parent / SHARDS[0])["kind"] == "file"
 
 

@@ -52,21 +52,15 @@ def of_bytes(data: bytes, name: str = "a.safetensors", profile: ProfileName = "h
 def test_the_corpus_makes_one_sound_log_that_says_every_fault(each: int) -> None:
     corpus = [of_file(case.path) for case in load_manifest().reading[::each]]
     log = log_of(*corpus, each=50)
-    said = [
-        (
-            r["locations"][0]["physicalLocation"]["artifactLocation"]["index"],
-            r["ruleId"],
-            r["properties"]["code"],
-            r["locations"][0]["physicalLocation"]["region"]["byteOffset"],
-            r["locations"][0]["physicalLocation"]["region"]["byteLength"],
-        )
-        for r in results(log)
-        if r["level"] != "none"
-    ]
+    said = []
+    for r in results(log):
+        if r["level"] != "none":
+            place = r["locations"][0]["physicalLocation"]
+            region, at = place["region"], place["artifactLocation"]["index"]
+            span = region["byteOffset"], region["byteOffset"] + region["byteLength"]
+            said.append((at, r["ruleId"], r["properties"]["code"], *span))
     expected = [
-        (index, f.rule, f.code, f.start, f.end - f.start)
-        for index, result in enumerate(corpus)
-        for f in result.faults
+        (at, f.rule, f.code, f.start, f.end) for at, result in enumerate(corpus) for f in result.faults
     ]
     assert said == expected
     assert len(said) > 600 / each
@@ -94,21 +88,14 @@ def test_the_log_names_every_file_and_the_unread_ones_as_notifications(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_bytes(VALID)
-    arguments: list[str | Path] = [
-        "--profile",
-        "text",
-        "--sarif",
-        tmp_path / "out.sarif",
-        tmp_path / "a",
-        tmp_path / "missing",
-    ]
+    files = tmp_path / "a", tmp_path / "missing"
+    arguments = ("--profile", "text", "--sarif", tmp_path / "out.sarif", *files)
     assert run(*arguments).exit_code == 2
     log = load_log(tmp_path / "out.sarif")
     (the_run,) = log["runs"]
     assert (the_run["results"], the_run["properties"]) == ([], {"profile": "text"})
-    assert [artifact["location"]["uri"] for artifact in the_run["artifacts"]] == [
-        (tmp_path / name).as_uri() for name in ("a", "missing")
-    ]
+    uris = [artifact["location"]["uri"] for artifact in the_run["artifacts"]]
+    assert uris == [path.as_uri() for path in files]
     assert [artifact.get("length") for artifact in the_run["artifacts"]] == [len(VALID), None]
     (notification,) = notifications(log)
     assert notification["level"] == "error"
@@ -140,20 +127,14 @@ def test_levels_follow_the_rules_and_tolerated_faults_are_notes() -> None:
     """HDR-02 and HDR-09 are musts, ENT-04 is a may that only the hardened profile refuses."""
     loose = make(f' {{"w":{W[:-1]},"x":1}},"w":{W}}}', ABCD)
     hardened = results(log_of(of_bytes(loose)))
-    assert {(r["ruleId"], r["level"]) for r in hardened} == {
-        ("HDR-02", "error"),
-        ("HDR-09", "error"),
-        ("ENT-04", "warning"),
-    }
+    levels = {r["ruleId"]: r["level"] for r in hardened}
+    assert levels == {"HDR-02": "error", "HDR-09": "error", "ENT-04": "warning"}
     official = results(log_of(of_bytes(loose, profile="official")))
     assert {r["level"] for r in official} == {"note"}
     assert len(official) == 3
     assert all(r["message"]["text"].endswith(" (tolerated by the profile)") for r in official)
-    assert {r["properties"]["choice"] for r in official} == {
-        "leading-whitespace",
-        "duplicate-tensor-names",
-        "unknown-entry-fields",
-    }
+    choices = {"leading-whitespace", "duplicate-tensor-names", "unknown-entry-fields"}
+    assert {r["properties"]["choice"] for r in official} == choices
     assert not any("tolerated" in r["message"]["text"] for r in hardened)
 
 
@@ -169,14 +150,8 @@ def test_rules_are_all_that_a_file_can_break_with_help() -> None:
         assert entry_.source in rule["help"]["text"]
         level = {"must": "error", "should": "warning", "may": "note"}[entry_.level]
         assert rule["defaultConfiguration"] == {"level": level}
-        properties = dict(rule["properties"])
-        assert properties.pop("tags") is not None
-        assert properties == {
-            "level": entry_.level,
-            "basis": entry_.basis,
-            "choice": entry_.choice,
-            "codes": list(entry_.codes),
-        }
+        properties = [rule["properties"][name] for name in ("level", "basis", "choice", "codes")]
+        assert properties == [entry_.level, entry_.basis, entry_.choice, list(entry_.codes)]
 
 
 def test_every_code_that_a_file_can_have_is_looked_up_in_the_cwe() -> None:
