@@ -87,12 +87,15 @@ def ways() -> dict[str, Way]:
         "device bad": lambda f: device.load_files([f / "good", f / "bad"], device="cpu"),
         "device names": lambda f: device.load_file(f / "good", device="cpu", names=["none"]),
     }
-    kinds: Any = itertools.product(("np", "pt", "raw"), ("copy", "mmap"))
-    for framework, mode in kinds:
-        opened = partial(safe_open, framework=framework, mode=mode)
-        found[f"{framework} {mode}"] = lambda f, o=opened: o(f / "good")
-        found[f"{framework} {mode} slice"] = lambda f, o=opened: o(f / "good").get_slice("w")[1:]
-        found[f"{framework} {mode} bad"] = lambda f, o=opened: o(f / "bad")
+
+    def opened(name: str, framework: Any, mode: Any) -> Callable[[Path], Any]:
+        return lambda f: safe_open(f / name, framework, mode=mode)
+
+    for framework, mode in itertools.product(("np", "pt", "raw"), ("copy", "mmap")):
+        good = opened("good", framework, mode)
+        found[f"{framework} {mode}"] = good
+        found[f"{framework} {mode} bad"] = opened("bad", framework, mode)
+        found[f"{framework} {mode} slice"] = partial(lambda way, f: way(f).get_slice("w")[1:], good)
     return found
 
 

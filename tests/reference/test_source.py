@@ -63,7 +63,7 @@ KINDS: dict[str, Callable[[bytes, Path], SourceLike]] = {
     "explicit byte order": lambda data, _: (ctypes.c_uint32 * (len(data) // 4)).from_buffer_copy(data),
     "characters": lambda data, _: ctypes.create_string_buffer(data, len(data)),
     "items of four bytes": lambda data, _: array.array("I", data),
-    "NumPy, read backwards": lambda data, _: np.frombuffer(data[::-1], np.uint8)[::-1],
+    "NumPy, read backwards": lambda data, _: cast("Any", np.frombuffer(data[::-1], np.uint8)[::-1]),
     "mapping": mapped,
     "str path": lambda data, folder: str(through_file(data, folder)),
     "Path": through_file,

@@ -84,7 +84,8 @@ def test_neither_the_length_of_the_header_nor_a_mode_of_torch_matters(tmp_path: 
     for padding, context in enumerate(contexts):
         file = file_of([*WORDS, ("g", "F6_E2M3", [4])], padding)
         with context:
-            tensors = load_file(write(tmp_path, file), device=device, chunk=100, clone=padding == 7)
+            path = write(tmp_path, file)
+            tensors: dict[str, Any] = load_file(path, device=device, chunk=100, clone=padding == 7)
         assert b"".join(map(raw_bytes, tensors.values())) == data_of(file)
         assert {str(getattr(tensor, "raw", tensor).device) for tensor in tensors.values()} == {device}
 

@@ -137,7 +137,7 @@ def kept_errors(_folder: Path, path: str) -> Answer:
     limits(200, 1 << 20)
     me = dist.get_rank() == 1
     memories: list[weakref.ref[Any]] = []
-    CpuEngine.allocate = lambda _self, size: tracked(size, memories)  # type: ignore[method-assign]
+    CpuEngine.allocate = lambda self, size: tracked(size, memories)  # type: ignore[method-assign]
     kept: list[BaseException] = []
     made: list[int] = []
 
@@ -171,7 +171,7 @@ def scattering(_folder: Path, path: str, most: int) -> Answer:
     memories: list[weakref.ref[Any]] = []
     peaks = [0]
 
-    def allocate(_engine: CpuEngine, size: int) -> torch.Tensor:
+    def allocate(self: CpuEngine, size: int) -> torch.Tensor:
         memory = tracked(size, memories)
         peaks.append(sum(array.nbytes - 256 for made in memories if (array := made()) is not None))
         return memory

@@ -29,13 +29,18 @@ def test_the_first_one_waits_for_the_next_attempt_and_comes_once_and_a_second_on
     None
 ):
     done: list[int] = []
+
+    def work() -> None:
+        interrupt()
+        done.append(3)
+
     with InterruptGate() as gate:
         interrupt()
         assert isinstance(gate.attempt(done.append, 1), KeyboardInterrupt)
         assert gate.attempt(done.append, 2) is None
         assert isinstance(gate.attempt(int, "x"), ValueError), "other errors are returned"
         assert not gate.second_interrupt
-        assert isinstance(gate.attempt(lambda: (interrupt(), done.append(3))), KeyboardInterrupt), "at once"
+        assert isinstance(gate.attempt(work), KeyboardInterrupt), "at once"
         with pytest.raises(KeyboardInterrupt):
             interrupt()
         assert gate.second_interrupt
