@@ -68,7 +68,7 @@ def test_a_wrong_slicer_is_found_and_made_small() -> None:
     assert found.action is not None
     assert len(found.action["index"]) == 1
     assert found.size < 80 <= found.size_found
-    assert [line.partition(",")[0] for line in found.got.values()] == ["accept"]
+    assert [line.partition(":")[0] for line in found.got.values()] == ["accept"]
     assert list(tally.findings.values()) == kept
     assert seen[-1] == tally.execs == 25
     assert json.loads(json.dumps(found.expectation)) == found.expectation
