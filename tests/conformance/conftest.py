@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from safetensors_conformance.programs import process
+from safetensors_conformance.programs import limited_process
 from safetensors_conformance.run import session as judging
 from safetensors_conformance.worker import worker
 
@@ -37,9 +37,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def stubborn_is_soon_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kill a process that does not stop sooner than usual."""
-    wait_closed = process.Child.wait_closed
+    wait_closed = limited_process.Child.wait_closed
     monkeypatch.setattr(
-        process.Child, "wait_closed", lambda self, seconds: wait_closed(self, min(seconds, 0.3))
+        limited_process.Child, "wait_closed", lambda self, seconds: wait_closed(self, min(seconds, 0.3))
     )
 
 

@@ -11,7 +11,14 @@ from pathlib import Path
 from safetensors_reference.rules.errors import PortableError
 from safetensors_reports.text import listed, visible
 
-from ..programs.process import Child, Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
+from ..programs.limited_process import (
+    Child,
+    Deadline,
+    DiedError,
+    EndlessLineError,
+    MemoryLimitError,
+    TimeLimitError,
+)
 
 MAX_SECONDS = 3600.0
 MAX_MEMORY = 64 << 30

@@ -34,7 +34,7 @@ from safetensors_corpus.cli.common import did_you_mean
 
 from ..programs import container
 from ..programs.launcher import Confinement, Template, child_variables
-from ..programs.process import Child, SandboxedChild
+from ..programs.limited_process import Child, SandboxedChild
 from ..programs.sandbox import SandboxError, as_given_and_resolved, own_folder, paths_named_by, too_wide
 from .build import LOCAL
 from .commands import missing_programs

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .process import Child
+from .limited_process import Child
 
 ENGINES = ("podman", "docker")
 READ_ONLY_STEPS = frozenset({"open", "read", "slice", "index", "lifecycle", "concurrent"})

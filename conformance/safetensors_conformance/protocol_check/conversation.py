@@ -18,7 +18,7 @@ from safetensors_reference.rules.errors import PortableError
 from ..implementations.selectors import Target
 from ..outcome import Implementation, StepResult
 from ..programs.launcher import Confinement
-from ..programs.process import Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
+from ..programs.limited_process import Deadline, DiedError, EndlessLineError, MemoryLimitError, TimeLimitError
 from ..worker import protocol
 
 SCHEMA = Path(__file__).parents[1] / "schemas" / "protocol.schema.json"

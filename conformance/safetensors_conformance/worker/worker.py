@@ -21,7 +21,7 @@ from ..implementations.selectors import Target
 from ..outcome import Implementation, RetryReason, StepResult
 from ..programs.files import small_files
 from ..programs.launcher import Confinement, Template
-from ..programs.process import (
+from ..programs.limited_process import (
     LAST_WORDS_SECONDS,
     Child,
     Deadline,

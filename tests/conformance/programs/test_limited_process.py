@@ -25,7 +25,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import RetryReason, StepResult
-from safetensors_conformance.programs import launcher, process
+from safetensors_conformance.programs import launcher, limited_process
 from safetensors_conformance.run.multistep import run_multistep
 from safetensors_conformance.run.session import warm_up
 from safetensors_conformance.worker import worker
@@ -49,7 +49,7 @@ LONG = "p" * 3000
 @pytest.fixture
 def dies_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a process that dies after its answer as long as usual."""
-    monkeypatch.setattr(worker, "LAST_WORDS_SECONDS", process.LAST_WORDS_SECONDS)
+    monkeypatch.setattr(worker, "LAST_WORDS_SECONDS", limited_process.LAST_WORDS_SECONDS)
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def outcomes(results: dict[str, StepResult]) -> list[str]:
 def test_a_flood_while_requests_are_sent_ahead_costs_no_memory(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "LINE_LIMIT", 4 << 20)
+    monkeypatch.setattr(limited_process, "LINE_LIMIT", 4 << 20)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     paths = ["a", "trigger", *(f"{LONG}{i}" for i in range(100))]
     with worker_for(how, seconds=2) as worker:
@@ -262,10 +262,10 @@ def test_a_program_that_turns_on_its_keeper_ends_too(
 
 def test_a_program_that_cannot_be_run_is_told_as_ever(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
-        process.Child(["no-such-program"], 1 << 30, os.environ)
+        limited_process.Child(["no-such-program"], 1 << 30, os.environ)
     (tmp_path / "plain").write_bytes(b"#!")
     with pytest.raises(PermissionError, match="plain"):
-        process.Child([str(tmp_path / "plain")], 1 << 30, os.environ)
+        limited_process.Child([str(tmp_path / "plain")], 1 << 30, os.environ)
 
 
 def test_a_start_without_free_descriptors_closes_its_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,8 +282,8 @@ def test_a_start_without_free_descriptors_closes_its_pipes(monkeypatch: pytest.M
 def started() -> bytes:
     """Start a program and return its unique output."""
     word = os.urandom(8).hex()
-    child = process.Child([sys.executable, "-IS", "-c", f"print({word!r})"], 1 << 30, os.environ)
-    line = child.read_line(process.Deadline(60))
+    child = limited_process.Child([sys.executable, "-IS", "-c", f"print({word!r})"], 1 << 30, os.environ)
+    line = child.read_line(limited_process.Deadline(60))
     child.wait_closed(5)
     assert line.decode() == word
     return line
@@ -315,10 +315,10 @@ fds = sorted(map(int, os.listdir("/proc/self/fd")))[:5]
 mask, chld = signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getsignal(signal.SIGCHLD)
 print([os.getcwd(), os.environb[b"SOME_NAME"], fds, chld, mask, os.getsid(0) == os.getpid()])
 """
-    child = process.Child([sys.executable, "-IS", "-c", code], 1 << 30, os.environ)
-    line = child.read_line(process.Deadline(10))
-    with pytest.raises(process.DiedError, match="ended with exit status 0"):
-        child.read_line(process.Deadline(10))
+    child = limited_process.Child([sys.executable, "-IS", "-c", code], 1 << 30, os.environ)
+    line = child.read_line(limited_process.Deadline(10))
+    with pytest.raises(limited_process.DiedError, match="ended with exit status 0"):
+        child.read_line(limited_process.Deadline(10))
     child.wait_closed(0)
     default = "<Handlers.SIG_DFL: 0>"
     assert line.decode() == f"[{str(tmp_path)!r}, b'caf\\xe9', [0, 1, 2, 3], {default}, set(), True]"
@@ -340,7 +340,7 @@ def test_pages_that_processes_share_count_once_if_that_is_told(
     monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
     if not known:
-        monkeypatch.setattr(process, "_share", lambda _: None)
+        monkeypatch.setattr(limited_process, "_share", lambda _: None)
     with worker_for("share", seconds=20) as worker:
         result = worker.ask("read", "trigger")
     assert result.outcome == ("reject" if known else "exhausted")
@@ -348,7 +348,7 @@ def test_pages_that_processes_share_count_once_if_that_is_told(
 
 
 def test_processes_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "MAX_PROCESSES", 30)
+    monkeypatch.setattr(limited_process, "MAX_PROCESSES", 30)
     with worker_for("bomb", seconds=20) as worker:
         began = time.monotonic()
         result = worker.ask("read", "trigger")

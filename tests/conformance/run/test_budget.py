@@ -14,7 +14,7 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.programs import process
+from safetensors_conformance.programs import limited_process
 from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.run import budget
 from safetensors_conformance.run.budget import HEAD_ROOM, cheaper, excesses, machine_factor
@@ -158,20 +158,20 @@ def test_a_reader_that_gets_little_of_a_processor_gets_more_time(
     if outcome == "hang":
         assert "no answer within 0.75 s; killed after " in result.message  # alone it had more time
         assert took > 1.5 * limit + 3 * limit  # it was asked twice
-        assert took < 1.5 * (limit + 3 * limit) * process.STRETCH_FACTOR
+        assert took < 1.5 * (limit + 3 * limit) * limited_process.STRETCH_FACTOR
 
 
 def test_a_reader_that_never_gets_its_time_is_not_called_hanging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_BURNS", "60")
-    monkeypatch.setattr(process.Child, "processor_seconds", lambda _: 1.0)  # as if it never got on
-    monkeypatch.setattr(process, "STRETCH_FACTOR", 2)
+    monkeypatch.setattr(limited_process.Child, "processor_seconds", lambda _: 1.0)  # as if it never got on
+    monkeypatch.setattr(limited_process, "STRETCH_FACTOR", 2)
     result = burning(0.25)
     assert result.outcome == "harness-error"
     assert result.message.startswith("nothing is known: no answer after 0.")
 
 
 def test_a_deadline_is_put_off_only_while_processor_time_is_left() -> None:
-    deadline = process.Deadline(10.0)
+    deadline = limited_process.Deadline(10.0)
     deadline.count_from(3.0)
     assert deadline.left(3.0) == pytest.approx(10.0, abs=0.2)
     assert deadline.left(8.0) == pytest.approx(5.0, abs=0.2)
@@ -188,10 +188,10 @@ def test_the_state_of_a_process_is_that_of_all_its_threads() -> None:
         until, seen = time.monotonic() + 20, False
         while not seen and time.monotonic() < until:
             # The waiting thread may be awake for a moment when it is looked at.
-            seen = sorted(process._states(found)) == ["R", "S"]
+            seen = sorted(limited_process._states(found)) == ["R", "S"]
             time.sleep(0.01)
         assert seen
     finally:
         other.kill()
         other.wait()
-    assert process._states(found) == []
+    assert limited_process._states(found) == []

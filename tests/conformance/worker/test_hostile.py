@@ -21,9 +21,9 @@ import pytest
 
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT, StepResult
-from safetensors_conformance.programs import process
+from safetensors_conformance.programs import limited_process
 from safetensors_conformance.programs.launcher import Confinement
-from safetensors_conformance.programs.process import STRETCH_FACTOR
+from safetensors_conformance.programs.limited_process import STRETCH_FACTOR
 from safetensors_conformance.run.session import CaseRunner, Session
 from safetensors_conformance.verdict import result_row
 from safetensors_conformance.worker.worker import Limits, make_worker
@@ -181,13 +181,13 @@ def test_answers_that_nobody_asked_for_move_no_verdict_to_another_file(
     [
         ("long", 900 << 10, 1 << 20, "wrong-reject"),
         ("rows", 20_000, 1 << 20, "wrong-content"),
-        pytest.param("long", 60 << 20, process.LINE_LIMIT, "wrong-reject", marks=pytest.mark.nightly),
+        pytest.param("long", 60 << 20, limited_process.LINE_LIMIT, "wrong-reject", marks=pytest.mark.nightly),
     ],
 )
 def test_a_very_long_answer_is_an_answer(
     cases: list[Case], monkeypatch: pytest.MonkeyPatch, how: str, amount: int, limit: int, verdict: str
 ) -> None:
-    monkeypatch.setattr(process, "LINE_LIMIT", limit)
+    monkeypatch.setattr(limited_process, "LINE_LIMIT", limit)
     ran = run(stdio(how, amount), cases, seconds=15)
     assert ran.verdicts[TRIGGER] == verdict
     assert ran.neighbours == {"pass"}, ran.detail
