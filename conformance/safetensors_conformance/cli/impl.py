@@ -11,7 +11,6 @@ import click
 from safetensors_corpus.cli.common import in_columns, width_of_terminal
 from safetensors_reports.text import plural, visible
 
-from ..implementations.build import LOCAL
 from ..implementations.commands import InstallError
 from ..implementations.descriptor import (
     KINDS,
@@ -27,6 +26,7 @@ from ..implementations.descriptor import (
 )
 from ..implementations.environment import cache_folder, environment, remove
 from ..implementations.selectors import SelectorError, Target, installed_here, resolve
+from ..implementations.source_build import LOCAL
 from ..programs.launcher import Confinement, ending_as_interrupted
 from ..worker.worker import Limits, StartError, make_worker
 from .common import confinement_options

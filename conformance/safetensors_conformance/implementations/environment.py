@@ -26,9 +26,9 @@ from safetensors_reports.text import visible
 
 from ..programs.files import remove as remove_folder
 from ..programs.launcher import installer_variables
-from .build import Build
 from .commands import CommandFailedError, InstallError, run
 from .descriptor import DescriptorError, Entry, LocatedDescriptor
+from .source_build import Build
 
 MARKER = "complete.json"
 _NO_PACKAGE = re.compile(

@@ -36,7 +36,6 @@ from ..programs import container
 from ..programs.launcher import Confinement, Template, child_variables
 from ..programs.limited_process import Child, SandboxedChild
 from ..programs.sandbox import SandboxError, as_given_and_resolved, own_folder, paths_named_by, too_wide
-from .build import LOCAL
 from .commands import missing_programs
 from .descriptor import (
     FULL_COMMIT,
@@ -51,6 +50,7 @@ from .descriptor import (
     outside_descriptors,
 )
 from .environment import Environment, environment, prepare
+from .source_build import LOCAL
 
 MAX_SLUG = 80
 SEARCH_PATHS = ("PYTHONPATH", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH", "JAVA_HOME", "DOTNET_ROOT")

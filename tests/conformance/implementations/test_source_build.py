@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 
 from safetensors_conformance.cli.impl import impl
 from safetensors_conformance.cli.run import run
-from safetensors_conformance.implementations import build as module
 from safetensors_conformance.implementations import commands
+from safetensors_conformance.implementations import source_build as module
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.environment import Environment, make
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
