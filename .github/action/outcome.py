@@ -58,7 +58,7 @@ def fuzz_verdicts(settings: Settings) -> list[str]:
 
 def baseline_faults(settings: Settings, record: RunRecord) -> list[str]:
     """Return why a baseline cannot excuse security failures: it is unreadable, or a review is overdue."""
-    from safetensors_reports.known import KnownError, load_baseline
+    from safetensors_reports.known_failures import KnownError, load_baseline
 
     name = record.header.get("baseline")
     path = Path(settings.baseline or name or "")

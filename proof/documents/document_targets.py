@@ -21,8 +21,8 @@ from zlib import crc32
 
 import numpy as np
 
+from safetensors_conformance.case_verdict import judge, result_row
 from safetensors_conformance.outcome import Implementation
-from safetensors_conformance.verdict import judge, result_row
 from safetensors_conformance.worker import protocol
 from safetensors_corpus import Manifest, ManifestError, load_manifest
 from safetensors_reference import safe_open

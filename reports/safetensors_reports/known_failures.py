@@ -18,7 +18,7 @@ Both are TOML files with one table per entry, which may be preceded by defaults 
     between = ["mylib", "reference"]      # only for runs that compare exactly these implementations
 
 A baseline is strict in both directions: the run fails if a listed failure passes, fails differently or does
-not run, or if an entry matches no case. ``safetensors_conformance.run.baseline`` rewrites baselines.
+not run, or if an entry matches no case. ``safetensors_conformance.run.baseline_update`` rewrites baselines.
 """
 
 from __future__ import annotations

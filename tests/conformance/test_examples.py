@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from safetensors_conformance.case_verdict import judge_choice
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.protocol_check.checks import check_protocol
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
 from safetensors_conformance.run.session import CaseRunner, Session, smoke
-from safetensors_conformance.verdict import judge_choice
 from safetensors_conformance.worker.worker import Limits
 from safetensors_corpus import Case
 from safetensors_corpus.judging.verdicts import fails

@@ -11,11 +11,11 @@ from rich.table import Table
 
 from safetensors_reference.main import UnusableError
 from safetensors_reference.rules.book import PROFILES
-from safetensors_reports.known import Baseline, KnownError, load_baseline
+from safetensors_reports.known_failures import Baseline, KnownError, load_baseline
 from safetensors_reports.text import plural
 
+from ..case_verdict import explain_failure, result_row, result_rows
 from ..run.driver import ImplementationRun, Run, RunOptions
-from ..verdict import explain_failure, result_row, result_rows
 from .common import corpus, shared_option, targets, tracked
 
 FILE = click.option("--file", type=click.Path(dir_okay=False, path_type=Path), help="Use this baseline file.")

@@ -18,12 +18,12 @@ from safetensors_corpus.cli.common import did_you_mean
 from safetensors_reference.main import SecondsRange, UnusableError
 from safetensors_reports.record.file import write_text
 
+from ..case_verdict import CaseVerdict
 from ..implementations.selectors import SelectorError, Target, resolve
 from ..options import DEVICE_NAMES, OPTIONS, is_device
 from ..programs.launcher import Confinement
 from ..programs.sandbox import SandboxError
 from ..run.session import Session
-from ..verdict import CaseVerdict
 from ..worker.worker import Limits
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -23,7 +23,7 @@ from safetensors_reports.differences.report import (
     document,
 )
 from safetensors_reports.differences.signatures import Differences, evaluate
-from safetensors_reports.known import SHIPPED_TRIAGE, KnownError, Triage, load_triage
+from safetensors_reports.known_failures import SHIPPED_TRIAGE, KnownError, Triage, load_triage
 from safetensors_reports.text import plural
 
 from ..differential.run import (

@@ -25,7 +25,7 @@ from safetensors_reports.features.table import FEATURES
 from safetensors_reports.history.directory import FILE
 from safetensors_reports.history.ledger import DIGEST, append_lines, load_ledgers
 from safetensors_reports.history.ledger import FOLDER as HISTORY
-from safetensors_reports.known import KnownError
+from safetensors_reports.known_failures import KnownError
 from safetensors_reports.page.publish import (
     INDEX,
     JSON,

@@ -15,12 +15,12 @@ import click
 from safetensors_corpus import Case
 from safetensors_reference.main import UnusableError
 from safetensors_reference.text import visible_lines
-from safetensors_reports.known import KnownError
+from safetensors_reports.known_failures import KnownError
 
+from ..case_verdict import CaseVerdict, explain_answer
 from ..programs.launcher import Interruption
 from ..run.driver import Assessment, ImplementationRun, ReportError, Run, RunOptions
 from ..run.session import GivenUpError, StoppedError
-from ..verdict import CaseVerdict, explain_answer
 from ..worker.worker import Limits
 from .common import (
     cases_option,

@@ -19,6 +19,7 @@ from safetensors_reports.history.trend import CaseInfo, KnownBug, VersionRun, tr
 from safetensors_reports.history.trend import trend as hold_together
 from safetensors_reports.text import plural, same_project
 
+from ..case_verdict import result_rows
 from ..implementations.commands import InstallError
 from ..implementations.descriptor import is_commit
 from ..implementations.selectors import SelectorError, Target, resolve, runs_program
@@ -26,7 +27,6 @@ from ..outcome import Implementation
 from ..programs.launcher import ending_as_interrupted
 from ..run.driver import ImplementationResults, ReportError, RunOptions, header_row
 from ..run.session import CaseRunner, GivenUpError, Session
-from ..verdict import result_rows
 from ..worker.worker import Limits, StartError
 from .common import (
     cases_option,

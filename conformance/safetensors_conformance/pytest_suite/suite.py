@@ -14,7 +14,7 @@ import pytest
 from safetensors_corpus import Case, ManifestError, load_manifest
 from safetensors_reference.rules.cwe import weaknesses_of
 from safetensors_reference.text import visible_lines
-from safetensors_reports.known import KnownError
+from safetensors_reports.known_failures import KnownError
 from safetensors_reports.text import plural
 
 from ..implementations.selectors import SelectorError, resolve

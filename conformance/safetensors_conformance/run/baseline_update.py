@@ -15,7 +15,7 @@ from tomlkit.items import AoT, Table
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reference.source import read_whole
 from safetensors_reference.writing.atomic import write_file
-from safetensors_reports.known import (
+from safetensors_reports.known_failures import (
     MAX_BYTES,
     ExpectedFailure,
     KnownError,

@@ -25,18 +25,18 @@ from safetensors_reports.causes.lines import cause_lines, described
 from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
-from safetensors_reports.known import Baseline, KnownError, load_baseline
+from safetensors_reports.known_failures import Baseline, KnownError, load_baseline
 from safetensors_reports.record.file import RecordWriter, selector_of, write_text
 from safetensors_reports.record.run import RunRecord, summary_lines
 from safetensors_reports.text import plural, visible
 
+from ..case_verdict import CaseVerdict, explain_failure, judge_choice, result_row, wrongly_refused
 from ..implementations.commands import InstallError
 from ..implementations.descriptor import name_in_records
 from ..implementations.selectors import Target
 from ..outcome import Implementation
-from ..verdict import CaseVerdict, explain_failure, judge_choice, result_row, wrongly_refused
 from ..worker.worker import Limits, StartError
-from .baseline import (
+from .baseline_update import (
     check_baseline_option,
     due_by,
     failing_steps,

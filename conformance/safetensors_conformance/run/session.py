@@ -15,10 +15,10 @@ from safetensors_corpus.judging.answer import UNSAFE
 from safetensors_corpus.judging.verdicts import effect_of
 from safetensors_reports.text import visible
 
+from ..case_verdict import CaseVerdict, Suspicion, judge, only_checks, settle, suspicion_of
 from ..implementations.selectors import Target
 from ..outcome import Implementation, KeptContent, RetryReason, StepResult
 from ..programs.files import Copies, small_files
-from ..verdict import CaseVerdict, Suspicion, judge, only_checks, settle, suspicion_of
 from ..worker.worker import PROBE_LIMITS, Limits, Request, Worker, make_worker, retry_alone
 from .budget import cheaper, excesses
 from .heap import content_depends_on_heap

@@ -21,7 +21,7 @@ from safetensors_conformance.implementations.selectors import SelectorError, Tar
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_reference.rules.book import ProfileName
 from safetensors_reference.source import read_whole
-from safetensors_reports.known import SHIPPED_TRIAGE, KnownError, load_triage
+from safetensors_reports.known_failures import SHIPPED_TRIAGE, KnownError, load_triage
 
 from ..finding import Finding
 from ..loop.expectation import REFERENCE

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from safetensors_conformance.case_verdict import StepVerdict
 from safetensors_conformance.implementations.commands import InstallError
 from safetensors_conformance.implementations.selectors import SelectorError, Target, resolve, resolve_named
-from safetensors_conformance.verdict import StepVerdict
 from safetensors_conformance.worker.worker import Limits, StartError, make_worker
 from safetensors_corpus.judging.verdicts import kind_of, worst
 from safetensors_corpus.manifest import Case

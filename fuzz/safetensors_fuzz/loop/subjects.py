@@ -10,11 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
+from safetensors_conformance.case_verdict import StepVerdict, judge
 from safetensors_conformance.implementations.selectors import Target
 from safetensors_conformance.outcome import Implementation, StepResult
 from safetensors_conformance.programs.sandbox import run_folder
 from safetensors_conformance.run.multistep import run_multistep
-from safetensors_conformance.verdict import StepVerdict, judge
 from safetensors_conformance.worker.worker import Limits, Request, Worker, make_worker
 from safetensors_corpus.judging.answer import Refused
 from safetensors_corpus.manifest import Case, tensor_row

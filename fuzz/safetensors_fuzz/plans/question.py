@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from safetensors_conformance.verdict import StepVerdict
+from safetensors_conformance.case_verdict import StepVerdict
 from safetensors_corpus.author.case import ACCEPT, Accept, Reject
 from safetensors_corpus.author.file import Builder
 from safetensors_corpus.document import action_faults

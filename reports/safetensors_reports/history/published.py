@@ -20,7 +20,7 @@ from safetensors_reference.source import read_whole
 
 from ..audit.disclosure import is_unsafe, redact_open
 from ..audit.inputs import AuditError
-from ..known import MAX_BYTES
+from ..known_failures import MAX_BYTES
 from ..record.run import Row
 from ..text import COMMIT, bug_affects, same_project, visible
 from .trend import TURNS, CaseInfo, ShownRow, TrendDocument, VersionRow, VersionRun, turn_of

@@ -23,7 +23,7 @@ from safetensors_reference.rules.pages import escape
 from .. import templates
 from ..audit.inputs import AuditError
 from ..history.trend import TrendDocument
-from ..known import MAX_BYTES, ExpectedFailure, KnownError, read_baseline
+from ..known_failures import MAX_BYTES, ExpectedFailure, KnownError, read_baseline
 from ..text import bug_affects, code, report_key, same_project, short, version_key
 
 Row = Mapping[str, Any]

@@ -14,10 +14,10 @@ from safetensors_conformance.cli.run import run
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.options import is_device
 from safetensors_conformance.outcome import STEPS
-from safetensors_conformance.run.baseline import failing_steps, update
+from safetensors_conformance.run.baseline_update import failing_steps, update
 from safetensors_conformance.run.driver import ImplementationResults, ImplementationRun, RunOptions
 from safetensors_corpus import load_manifest
-from safetensors_reports.known import KnownError, load_baseline
+from safetensors_reports.known_failures import KnownError, load_baseline
 from safetensors_reports.record.device_checks import CHECKS
 from safetensors_reports.record.file import read_record
 

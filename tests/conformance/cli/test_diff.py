@@ -21,7 +21,13 @@ from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reports.differences.signatures import Disagreement, InputInfo, Signature, Sort
-from safetensors_reports.known import SHIPPED_TRIAGE, KnownDisagreement, KnownError, Triage, load_triage
+from safetensors_reports.known_failures import (
+    SHIPPED_TRIAGE,
+    KnownDisagreement,
+    KnownError,
+    Triage,
+    load_triage,
+)
 
 from ...published_schemas import schema_error
 from ..support import HERE, QUICK, TRIGGER, by_exit, cases, committed, fake

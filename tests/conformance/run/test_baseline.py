@@ -10,7 +10,7 @@ import pytest
 
 from safetensors_conformance.implementations.descriptor import descriptors, name_in_records, own_baselines
 from safetensors_conformance.implementations.selectors import resolve
-from safetensors_conformance.run.baseline import (
+from safetensors_conformance.run.baseline_update import (
     check_baseline_option,
     due_by,
     failing_steps,
@@ -18,7 +18,7 @@ from safetensors_conformance.run.baseline import (
     update,
 )
 from safetensors_corpus import load_manifest
-from safetensors_reports.known import KnownError, load_baseline
+from safetensors_reports.known_failures import KnownError, load_baseline
 
 GOOD = """
 implementation = "x"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from safetensors_conformance import verdict as judging
+from safetensors_conformance import case_verdict as judging
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import Implementation, RetryReason, StepResult
 from safetensors_conformance.run import session as running

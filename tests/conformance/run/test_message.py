@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from safetensors_conformance.case_verdict import judge
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run.driver import MAX_SHOWN, Assessment, ImplementationRun, RunOptions
-from safetensors_conformance.verdict import judge
-from safetensors_reports.known import Baseline, ExpectedFailure
+from safetensors_reports.known_failures import Baseline, ExpectedFailure
 
 from ..suite_runs import corpus_of, load_once, suite_here
 from ..support import TRIGGER, cases, committed, fake

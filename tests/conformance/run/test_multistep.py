@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from safetensors_conformance.case_verdict import CaseVerdict, StepVerdict
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.programs.sandbox import Sandbox
 from safetensors_conformance.run.multistep import SHOWN_URL
 from safetensors_conformance.run.session import CaseRunner, Session, smoke
-from safetensors_conformance.verdict import CaseVerdict, StepVerdict
 from safetensors_conformance.worker.worker import Limits, Request, make_worker
 from safetensors_corpus import Case
 

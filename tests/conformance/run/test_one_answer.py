@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from safetensors_conformance.case_verdict import explain_failure, judge, result_row
 from safetensors_conformance.outcome import Implementation, StepResult
-from safetensors_conformance.verdict import explain_failure, judge, result_row
 from safetensors_corpus import Case
 from safetensors_corpus.in_process import mismatch
 from safetensors_corpus.judging.answer import Flaw

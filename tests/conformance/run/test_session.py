@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
+from safetensors_conformance.case_verdict import CaseVerdict, result_rows
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import StepResult
 from safetensors_conformance.run import session as judging
 from safetensors_conformance.run.heap import content_depends_on_heap
 from safetensors_conformance.run.session import CaseRunner, Input, Session
-from safetensors_conformance.verdict import CaseVerdict, result_rows
 from safetensors_conformance.worker.worker import Limits
 from safetensors_reports.causes.cause import describe_failures
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from safetensors_conformance.case_verdict import judge, judge_choice, wrongly_refused
 from safetensors_conformance.outcome import Implementation, StepResult
-from safetensors_conformance.verdict import judge, judge_choice, wrongly_refused
 from safetensors_corpus import Case
 from safetensors_corpus.judging.content import first_difference
 from safetensors_corpus.judging.verdicts import badness

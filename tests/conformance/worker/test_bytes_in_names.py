@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from safetensors_conformance.case_verdict import CaseVerdict
 from safetensors_conformance.cli.report import report as report_command
 from safetensors_conformance.cli.run import run as run_command
 from safetensors_conformance.implementations.selectors import Target, resolve
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.verdict import CaseVerdict
 from safetensors_conformance.worker.worker import Limits, make_worker
 
 from ..support import HERE, REPOSITORY, TRIGGER, cases

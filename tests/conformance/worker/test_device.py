@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from safetensors_conformance.case_verdict import StepVerdict, explain_failure, only_checks, result_row
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.protocol_check.conversation import SCHEMA, validate
 from safetensors_conformance.run.session import CaseRunner, Session, smoke
-from safetensors_conformance.verdict import StepVerdict, explain_failure, only_checks, result_row
 from safetensors_conformance.worker.worker import Limits, StartError
 from safetensors_corpus import Case
 from safetensors_reports.record.device_checks import CHECKS

@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
+from safetensors_conformance.case_verdict import result_row
 from safetensors_conformance.implementations.selectors import resolve
 from safetensors_conformance.outcome import KEPT_CONTENT, StepResult
 from safetensors_conformance.programs import limited_process
 from safetensors_conformance.programs.launcher import Confinement
 from safetensors_conformance.programs.limited_process import STRETCH_FACTOR
 from safetensors_conformance.run.session import CaseRunner, Session
-from safetensors_conformance.verdict import result_row
 from safetensors_conformance.worker.worker import Limits, make_worker
 from safetensors_corpus import Case, load_manifest
 

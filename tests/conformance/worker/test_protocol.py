@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from safetensors_conformance.case_verdict import judge, result_row
 from safetensors_conformance.outcome import Implementation
 from safetensors_conformance.protocol_check.conversation import SCHEMA
-from safetensors_conformance.verdict import judge, result_row
 from safetensors_conformance.worker.protocol import (
     MAX_VALUES,
     ProtocolError,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from safetensors_conformance.case_verdict import StepVerdict
 from safetensors_conformance.outcome import StepResult
-from safetensors_conformance.verdict import StepVerdict
 from safetensors_conformance.worker.worker import Limits
 from safetensors_fuzz.cli import replay as command
 from safetensors_fuzz.finding import ENTRY, Finding, write

@@ -15,7 +15,7 @@ from safetensors_corpus.typed import typed
 from safetensors_reports.audit.inputs import AuditError
 from safetensors_reports.history.published import load_trend, load_trends, published_trend
 from safetensors_reports.history.trend import TrendDocument
-from safetensors_reports.known import ExpectedFailure
+from safetensors_reports.known_failures import ExpectedFailure
 from safetensors_reports.text import same_project
 from safetensors_reports.trophies.model import (
     IMPLEMENTATIONS,
