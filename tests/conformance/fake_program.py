@@ -75,8 +75,8 @@ def drip(_: Answer) -> None:
 
 def talk_and_fill(_: Answer) -> None:
     """Never leave the harness a quiet moment, and take memory all the while."""
-    kept.append(b"\x01" * (8 << 20))
-    for _number in range(20):
+    kept.append(b"\x01" * (4 << 20))
+    for _number in range(5):
         os.write(2, b"more\n")
         time.sleep(0.0005)
 

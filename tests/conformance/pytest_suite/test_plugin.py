@@ -79,10 +79,13 @@ def test_an_adapter_that_fails_the_basic_files_is_told_from_a_reader_that_fails(
     assert (run.returncode, "2 failed" in run.stdout) == (1, True)
     for selector in wrong:
         assert f"the adapter of {selector!r} is probably wrong" in run.stdout
-    anyway = suite_here(*options, "--no-smoke", f"--report={tmp_path}")
+    limits = ("--profile=text", "--time-limit=7", "--memory-limit=256")
+    anyway = suite_here(*options, "--no-smoke", f"--report={tmp_path}", *limits)
     assert (anyway.returncode, "is probably wrong" in anyway.stdout) == (1, False)
     for selector, verdict in wrong.items():
-        assert verdict in {row.get("verdict") for row in records(tmp_path, selector)}
+        header, *rows = records(tmp_path, selector)
+        assert verdict in {row.get("verdict") for row in rows}
+        assert (header["profile"], header["limits"]) == ("text", {"time_s": 7, "memory_bytes": 256 << 20})
 
 
 def test_a_lazy_reader_is_warned_about_and_fails_only_when_asked(small: str) -> None:

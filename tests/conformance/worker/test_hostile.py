@@ -107,7 +107,6 @@ def cases() -> list[Case]:
         (fake("EatsMemory"), "exhausted", "used more than 256 MiB of memory; killed"),
         (fake("AllocatesMuch"), "exhausted", "used more than 256 MiB of memory; killed"),
         (stdio("fills"), "exhausted", "used more than 256 MiB of memory; killed"),
-        (stdio("talks-and-fills"), "exhausted", "used more than 256 MiB of memory; killed"),
         (fake("SlipsUp"), "harness-error", "undefined_name"),
         (stdio("wrong-order"), "harness-error", "send one answer per request, in order"),
         (stdio("endless-noise"), "harness-error", "never stops writing to standard output"),
@@ -129,6 +128,13 @@ def test_misbehaviour_is_an_outcome_of_that_file_alone(
     assert ran.trigger.outcome == outcome
     assert words in ran.trigger.message
     assert ran.neighbours == {"pass"}, ran.detail
+    assert ran.seconds < 14
+
+
+def test_memory_is_watched_without_a_quiet_moment(cases: list[Case]) -> None:
+    ran = run(stdio("talks-and-fills"), cases, seconds=15)
+    assert ran.trigger.outcome == "exhausted"
+    assert ran.trigger.message == "used more than 256 MiB of memory; killed"
     assert ran.seconds < 14
 
 
