@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from safetensors_reference import numpy as with_numpy
+from safetensors_reference import torch as with_torch
 from safetensors_reference.writing import atomic
 from safetensors_reference.writing.atomic import write_file
 
-from .support import NOBODY, OLD, listing, ordinary_user
+from .support import NOBODY, OLD, listing, ordinary_user, read_official
 
 
 @contextmanager
@@ -131,6 +134,16 @@ def test_links_stay_and_what_they_lead_to_changes(target: Path, tmp_path: Path) 
     assert listing(folder) == ["dangling", "link", "second"]
     assert (target.read_bytes(), (tmp_path / "missing").read_bytes()) == (b"new", b"newer")
     assert other.read_bytes() == OLD, "other hard links keep the old content"
+
+
+@pytest.mark.parametrize("door", [with_numpy, with_torch])
+def test_tensors_are_saved_over_the_file_that_they_map(door: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    plain = {"a": np.arange(100_000, dtype="<i4"), "first": np.zeros(5000)}
+    with_numpy.save_file({"a": plain["a"]}, path)
+    door.save_file({**door.load(with_numpy.save(plain)), **door.load_file(path, mode="mmap")}, path)
+    found = read_official(path.read_bytes())
+    assert {name: row[2] for name, row in found.items()} == {n: a.tobytes() for n, a in plain.items()}
 
 
 # ---- killed writers ----
