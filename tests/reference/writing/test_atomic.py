@@ -186,7 +186,7 @@ def test_every_way_to_make_the_file_gives_the_same(
     elif how == "refused":
         # This kernel knows no such flags, as an old one does not know this flag.
         monkeypatch.setattr(atomic, "_NAMELESS", atomic._NAMELESS | os.O_CREAT | os.O_EXCL)
-    path = tmp_path / "file"
+    path = tmp_path / ("f" * 255)
     if old is not None:
         path.write_bytes(OLD)
         path.chmod(old)
@@ -194,7 +194,7 @@ def test_every_way_to_make_the_file_gives_the_same(
         write_file(path, [b"new"])
         assert os.umask(0o026) == 0o026
     assert (path.read_bytes(), mode(path), path.stat().st_nlink) == (b"new", old or 0o640, 1)
-    assert listing(tmp_path) == ["file"]
+    assert listing(tmp_path) == [path.name]
 
 
 def test_a_file_that_appears_meanwhile_is_replaced(tmp_path: Path) -> None:
