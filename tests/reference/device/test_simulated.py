@@ -78,10 +78,10 @@ def failed_load(simulated: SimulatedDevice, path: Path, device: str) -> bool:
 
 
 def busy_default_stream(simulated: SimulatedDevice, path: Path, device: str) -> bool:
-    """The default streams of both devices are late."""
-    with simulated.settings(default_delay=SLOW):
-        tensors = load_file(path, device=device, threads=2)
-    return right(tensors)
+    """The default streams of both devices are late, and each still uses slots of the ring."""
+    with simulated.settings(delay=SLOW, default_delay=SLOW):
+        tensors = [load_file(path, device=each, threads=2) for each in (*DEVICES, device)]
+    return all(map(right, tensors))
 
 
 def out_of_memory(simulated: SimulatedDevice, path: Path, device: str) -> bool:

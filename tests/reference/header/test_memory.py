@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.headers import KINDS, written
@@ -60,8 +60,15 @@ def test_reading_a_long_header_costs_less_than_ten_times_its_size(
     assert peak(lambda: examine(data)) < 10 * len(data) + FIXED
 
 
+def nested(depth: int, inner: str) -> bytes:
+    """A file whose entry has an unknown field of so many arrays, the innermost of which has two elements."""
+    return make(f'{{"w":{W[:-1]},"x":{"[" * depth}0,{inner}{"]" * depth}}}}}', b"abcd")
+
+
 @FEWER
 @given(mutants())
+@example(nested(125, "[]"))
+@example(nested(124, '{"k":[]}'))
 def test_a_container_means_the_same_whether_its_nodes_are_kept_or_not(data: bytes) -> None:
     limit = jsontext.SHORT
     profiles: tuple[ProfileName, ...] = ("official", "hardened")

@@ -343,6 +343,17 @@ def test_sizes_that_are_claimed_cost_no_memory(model: Model) -> None:
     assert "IDX-13" in seen.faults[0].message
 
 
+def test_text_without_meaning_costs_a_small_multiple_of_its_size(model: Model) -> None:
+    for filler in (
+        "[" + "0," * 20_000 + "0]",
+        "[" + "[],{}," * 6_000 + "0]",
+        "{" + ",".join(f'"{n}":0' for n in range(6_000)) + "}",
+    ):
+        text = f'{{"weight_map":{{}},"x":{filler}}}'
+        model.path.write_text(text)
+        assert peak(lambda: explain_index(model.path).faults) < 20 * len(text)
+
+
 def test_faults_have_a_limit_that_is_told(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     model.weight_map.update({f"n{i}": i for i in range(20)})
     assert len(model.explain().faults) == 20

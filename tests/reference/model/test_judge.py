@@ -126,6 +126,16 @@ def test_what_is_told_of_a_folder(name: str) -> None:
     )
 
 
+def test_messages_say_what_is_missing() -> None:
+    for name, words in (
+        ("whole without an index", 'the 3 shards of "model" have no index, which some loaders need'),
+        ("a missing shard", f'"{B}" does not exist'),
+        ("a missing shard without an index", f'"{B}" does not exist; according to the names of the other'),
+        ("a gap in the numbers", 'the index names 2 of 3 shards of "model", but not number 2'),
+    ):
+        assert words in FOLDERS[name][0].judge().findings[0].issue.message
+
+
 def test_a_shard_that_was_not_read_leaves_it_open() -> None:
     folder = Folder()
     folder.shards[B] = Shard(unread="HTTP 503")

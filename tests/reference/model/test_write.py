@@ -6,6 +6,9 @@ import errno
 import itertools
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -235,10 +238,7 @@ class Killed(BaseException):
 def test_a_save_that_fails_at_any_step_of_moving_leaves_the_directory_as_it_was(
     old: Path, tmp_path_factory: pytest.TempPathFactory, fresh: bool, error: BaseException
 ) -> None:
-    """Every rename, and the link that names a new file, is made to fail in turn.
-
-    No index ever has faults, so that a process that is killed leaves none.
-    """
+    """Every rename, and the link that names a new file, is made to fail in turn; no index ever has faults."""
     folder = tmp_path_factory.mktemp("new") if fresh else old
     before = listing(folder)
     step = 0
@@ -270,6 +270,39 @@ def test_a_save_that_fails_at_any_step_of_moving_leaves_the_directory_as_it_was(
     assert explain_index(folder / INDEX).faults == []
     assert set(open_index(folder / INDEX).tensors) == {"a", "b"}
     assert len(listing(folder)) == len(before) + 3 * fresh
+
+
+KILLED = """
+import os, pathlib, signal, sys
+import numpy as np
+from safetensors_reference.model.write import save_sharded
+from safetensors_reference.numpy import save_file
+
+def step(*names):
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left.pop()
+    return real(*names)
+
+real, left = pathlib.Path.replace, [*sys.argv[2]]
+pathlib.Path.replace = step
+save_sharded(save_file, {"a": np.ones(2), "c": np.ones(2)}, {"a": 16, "c": 16}, sys.argv[1], 16)
+"""
+
+
+@pytest.mark.parametrize("steps", ["", "1234"])
+def test_a_process_that_is_killed_leaves_no_index_that_does_not_fit(old: Path, steps: str) -> None:
+    """Before the first rename the old model is there; then there is no index until the last."""
+    before = {path.name for path in old.glob("model*")}
+    done = subprocess.run([sys.executable, "-c", KILLED, old, steps], timeout=60, check=False)
+    assert done.returncode == -signal.SIGKILL
+    if steps:
+        assert not (old / INDEX).exists()
+        assert {path.name for path in old.glob(".safetensors-*.old/*")} == before
+    else:
+        assert set(open_index(old / INDEX).tensors) == {"a", "b"}
+    save_sharded(save_file, TWO, sizes(TWO), old, 10)
+    assert explain_index(old / INDEX).faults == []
 
 
 @pytest.mark.parametrize("name", [INDEX, "model-00002-of-00002.safetensors"])

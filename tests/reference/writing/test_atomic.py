@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from safetensors_reference import numpy as with_numpy
+from safetensors_reference import torch as with_torch
 from safetensors_reference.writing import atomic
 from safetensors_reference.writing.atomic import write_file
 
-from .support import NOBODY, OLD, listing, ordinary_user
+from .support import NOBODY, OLD, listing, ordinary_user, read_official
 
 
 @contextmanager
@@ -133,6 +136,16 @@ def test_links_stay_and_what_they_lead_to_changes(target: Path, tmp_path: Path) 
     assert other.read_bytes() == OLD, "other hard links keep the old content"
 
 
+@pytest.mark.parametrize("door", [with_numpy, with_torch])
+def test_tensors_are_saved_over_the_file_that_they_map(door: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    plain = {"a": np.arange(100_000, dtype="<i4"), "first": np.zeros(5000)}
+    with_numpy.save_file({"a": plain["a"]}, path)
+    door.save_file({**door.load(with_numpy.save(plain)), **door.load_file(path, mode="mmap")}, path)
+    found = read_official(path.read_bytes())
+    assert {name: row[2] for name, row in found.items()} == {n: a.tobytes() for n, a in plain.items()}
+
+
 # ---- killed writers ----
 
 KILLED = """
@@ -173,7 +186,7 @@ def test_every_way_to_make_the_file_gives_the_same(
     elif how == "refused":
         # This kernel knows no such flags, as an old one does not know this flag.
         monkeypatch.setattr(atomic, "_NAMELESS", atomic._NAMELESS | os.O_CREAT | os.O_EXCL)
-    path = tmp_path / "file"
+    path = tmp_path / ("f" * 255)
     if old is not None:
         path.write_bytes(OLD)
         path.chmod(old)
@@ -181,7 +194,7 @@ def test_every_way_to_make_the_file_gives_the_same(
         write_file(path, [b"new"])
         assert os.umask(0o026) == 0o026
     assert (path.read_bytes(), mode(path), path.stat().st_nlink) == (b"new", old or 0o640, 1)
-    assert listing(tmp_path) == ["file"]
+    assert listing(tmp_path) == [path.name]
 
 
 def test_a_file_that_appears_meanwhile_is_replaced(tmp_path: Path) -> None:

@@ -221,13 +221,14 @@ class Refusing(torch.Tensor):  # type: ignore[misc] # torch has no types here
         raise RuntimeError("a second\nline")
 
 
-def within_vmap() -> None:
+def within(transform: Callable[[Callable[[torch.Tensor], torch.Tensor]], Any]) -> None:
     """Save a tensor as a transformed function sees it."""
-    torch.vmap(lambda x: save({"w": x}) and x.sum())(torch.ones(3, 2))
+    transform(lambda x: save({"w": x}) and x.sum())(torch.ones(3, 2))
 
 
 FOREIGN: dict[str, Callable[[], object]] = {
-    "vmap": within_vmap,
+    "vmap": lambda: within(torch.vmap),
+    "grad": lambda: within(torch.func.grad),
     "zero": lambda: save({"w": torch._efficientzerotensor((2,))}),
     "torch function": lambda: save({"w": torch.ones(2).as_subclass(Refusing)}),
     "packed torch function": lambda: save(
