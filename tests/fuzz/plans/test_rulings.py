@@ -106,6 +106,18 @@ def test_the_choice_of_a_plan(step: str, plan: Plan, choice: str) -> None:
     assert question(step, plan).expectation.get("choice") == choice
 
 
+@pytest.mark.parametrize(
+    ("step", "plan", "code"),
+    [
+        ("slice", slicing([4], 0, fault="hole"), "OFF_HOLE"),
+        ("index", loading(shards=[shard(A, "a", fault="hole"), shard(B, "b")]), "OFF_HOLE"),
+    ],
+)
+def test_a_plan_with_a_broken_file_is_refused(step: str, plan: Plan, code: str) -> None:
+    found = question(step, plan).expectation
+    assert (found["outcome"], found["codes"][0]) == ("reject", code)
+
+
 def test_the_content_of_a_slice_is_what_numpy_picks() -> None:
     asked = question("slice", slicing([2, 3], 1, span(1, None), dtype="U8"))
     row = asked.expectation["content"]["tensors"][0]

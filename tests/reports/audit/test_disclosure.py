@@ -74,6 +74,7 @@ def test_only_what_is_shown_whole_is_called_conformant() -> None:
     (told,) = report(record, public=True, known={0: known}).implementations
     assert (private.word, private.counts) == ("unguarded", {"unsafe": 1})
     assert (told.word, told.counts) == ("no fault shown", {"unsafe": 1})
+    assert report(record, public=True).implementations[0].counts == {}
     assert record == before
 
 

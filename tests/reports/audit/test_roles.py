@@ -112,6 +112,18 @@ def test_what_does_no_harm_by_itself_is_told_from_a_broken_layout(
     assert role_part(found, {}).answer.startswith(start)
 
 
+def test_a_row_of_a_card_names_only_what_was_accepted() -> None:
+    for rule, words in {
+        "HDR-11": "Duplicate metadata",
+        "HDR-12": "Duplicate fields in an entry",
+        "HDR-13": "Duplicate metadata keys",
+        "OFF-03": "Reversed ranges",
+        "HDR-03": "Headers with other bytes around the JSON object",
+    }.items():
+        lines = role_part(of_rules(rule), {}).lines
+        assert [line.words for line in lines if line.tone == "bad"] == [words]
+
+
 TWICE_ACCEPTED = broken(TWICE, "wrong-accept", "HDR-09", "text")
 VALID = corpus().reading[0].id
 

@@ -7,12 +7,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from safetensors_corpus import Case
+from safetensors_reference.check.cli import check
 from safetensors_reference.check.result import CheckResult, check_input
 from safetensors_reference.check.sarif import SarifLog
 from safetensors_reference.files.names import FileInput
@@ -59,6 +62,18 @@ def test_an_audit_report_of_nothing_and_one_that_withholds_its_place() -> None:
     assert HOLE not in str(log)
     assert "got" not in result["message"]["text"]
     assert "region" not in result["locations"][0]["physicalLocation"]
+
+
+def test_stc_check_over_indexes_of_the_corpus(tmp_path: Path) -> None:
+    indexes = sorted(corpus().by_id[HOLE].path.parents[1].rglob("*.index.json"))[::7]
+    out = tmp_path / "out.sarif"
+    result = CliRunner().invoke(check, ["--sarif", str(out), *map(str, indexes), str(tmp_path / "none")])
+    assert result.exit_code == 2  # one cannot be read
+    log = json.loads(out.read_text(encoding="ascii"))
+    (made,) = log["runs"]
+    assert len(made["results"]) > len(indexes) / 2 > 10
+    assert made["invocations"][0]["toolExecutionNotifications"]
+    assert sarif_errors(log) == over_limits(log) == []
 
 
 @pytest.mark.parametrize("most", [3, pytest.param(RESULTS, marks=pytest.mark.nightly)])
