@@ -53,8 +53,8 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reject an unusable selector before anything runs, and register a listener for results."""
-    if option(config, "--impl") or option(config, "--report"):
+    """Reject unusable options before anything runs, and register a listener for results."""
+    if any(option(config, name) not in (known.default, False) for name, known in OPTIONS.items()):
         try:
             from ..programs.launcher import ending_as_interrupted
             from .suite import suite_of

@@ -119,13 +119,14 @@ def test_a_bad_baseline_fails_once_and_the_cases_still_run(basics: str, tmp_path
         ("", ["--impl=safetensor"], "did you mean safetensors"),
         ("", ["--baseline={}/none.toml"], "create one with: stc baseline update"),
         ('{"schema_version": 1, "cases"', ["--corpus={}"], "not a usable manifest"),
+        ("", ["--env=A=B"], "give only the name of a variable"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_runs(
     tmp_path: Path, text: str, options: list[str], words: str
 ) -> None:
     (tmp_path / "corpus.json").write_text(text, encoding="utf-8")
-    run = suite_here("--impl=reference", *(option.format(tmp_path) for option in options))
+    run = suite_here(*(option.format(tmp_path) for option in options))
     assert (run.returncode, words in run.stderr) == (4, True)
     assert "Traceback" not in run.stdout + run.stderr
 
