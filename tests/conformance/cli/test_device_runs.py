@@ -172,8 +172,7 @@ ARRAYS = f"--impl={loader('Arrays')}"
     [
         ((ARRAYS, "--device=cpu", *ONE), 0, "1 passed"),
         ((ARRAYS, *ONE), 5, "deselected"),  # nothing to run
-        (("--device=gpu",), 2, "--device 'gpu': a device must be cpu or a kind of"),
-        (("--device=gpu", "--impl=reference"), 4, "--device 'gpu': a device must be cpu or a kind of"),
+        (("--device=gpu",), 4, "--device 'gpu': a device must be cpu or a kind of"),
         (
             (ARRAYS, "--device=cuda:9999", *ONE),
             1,
