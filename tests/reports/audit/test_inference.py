@@ -350,17 +350,20 @@ def due(name: str, selector: str, steps: tuple[str, ...]) -> tuple[int, dict[str
 
 def test_what_is_committed_counts_what_anybody_can_compute() -> None:
     """What is due is a pure function of the corpus and of what a program says of itself."""
-    if COMMITTED[PUBLISHED / "report.json"]["corpus"]["sha256"] != corpus().digest:
-        pytest.skip("the published reports are of another corpus: stc publish writes them anew")
     for path, document in COMMITTED.items():
+        # Cases that are newer than a report may be due now. Without such cases, the numbers are exact.
+        newer = range(len(corpus().cases) - document["corpus"]["cases"] + 1)
+        assert newer, "the corpus has lost cases: stc publish writes the reports anew"
         cells = [rule for area in document["matrix"] for rule in area["rules"]]
         for number, row in enumerate(document["implementations"]):
             count, asked, rules = due(row["name"], row["selector"], tuple(row["steps"]))
-            assert (row["due"], row["not_asked"]) == (count, asked), (path, row["label"])
+            assert count - row["due"] in newer, (path, row["label"])
+            assert row["not_asked"].keys() <= asked.keys(), (path, row["label"])
+            assert all(n - row["not_asked"].get(why, 0) in newer for why, n in asked.items()), row["label"]
             # A case that fails counts for the rules that it is charged to, not for all that it carries.
             failed = sum(n for kind, n in row["counts"].items() if kind in STRICT_FAILING)
             for cell in cells:
-                least = rules[cell["rule"]] - failed
+                least = rules[cell["rule"]] - failed - newer[-1]
                 assert cell["known"][number] >= least, (path, row["label"], cell["rule"])
 
 
