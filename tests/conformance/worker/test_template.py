@@ -133,7 +133,7 @@ def test_memory_of_a_fork_is_limited_as_that_of_a_program(path: str, worker: Pip
 def test_without_its_template_the_program_itself_is_started(
     worker: PipeWorker, loads: Callable[[], int]
 ) -> None:
-    template = worker._template
+    template = worker.template
     assert template is not None
     assert template._host is not None
     psutil.Process(template._host.pid).kill()
