@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
-from safetensors_corpus.judging.content import FIELDS, first_disagreement
+from safetensors_corpus.judging.content import first_disagreement
+from safetensors_corpus.manifest import FIELDS
 
 from ..record.run import Row, RunRecord
 from ..text import listed, unused, visible
