@@ -21,7 +21,6 @@ from safetensors_corpus.publish.stats import load_reasons, rule_coverage
 from safetensors_corpus.steps import ONE_STEP_KINDS
 from safetensors_corpus.typed import MisfitError, typed
 from safetensors_reference import rule_book
-from safetensors_reference.rules.book import rule_book_digest
 from safetensors_reference.rules.pages import AREAS
 
 from ..differences.compare import Cluster, compare, distinct_labels
@@ -209,7 +208,7 @@ def build_report(
         address=SCHEMA_ID,
         schema=SCHEMA,
         public=public,
-        rule_book=RuleBookRow(rule_book_digest(), len(book.rules), len(book.choices)),
+        rule_book=RuleBookRow(book.digest, len(book.rules), len(book.choices)),
         corpus=CorpusRow(
             manifest.version,
             manifest.digest,
