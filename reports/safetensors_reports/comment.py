@@ -12,7 +12,8 @@ from .audit.report import Implementation, Report
 from .causes.cause import Cause, cause_text, command, failing
 from .differences.compare import compare, distinct_labels
 from .page.results import baseline_delta, fine_words, report_delta, tally
-from .record.run import FAILURE_COUNTS, RunRecord, caveats, other_counts, row_failures, verdict_counts
+from .record.run import RunRecord, row_failures
+from .record.summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .templates import render
 from .text import code, listed, version_key
 

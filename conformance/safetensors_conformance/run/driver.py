@@ -26,8 +26,9 @@ from safetensors_reports.comment import markdown
 from safetensors_reports.differences.compare import compare
 from safetensors_reports.differences.report import diff_lines
 from safetensors_reports.known_failures import Baseline, KnownError, load_baseline
-from safetensors_reports.record.file import RecordWriter, selector_of, write_text
-from safetensors_reports.record.run import RunRecord, summary_lines
+from safetensors_reports.record.line import RecordWriter
+from safetensors_reports.record.run import RunRecord, selector_of, write_text
+from safetensors_reports.record.summary import summary_lines
 from safetensors_reports.text import plural, visible
 
 from ..case_verdict import CaseVerdict, explain_failure, judge_choice, result_row, wrongly_refused

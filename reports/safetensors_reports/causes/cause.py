@@ -20,7 +20,8 @@ from safetensors_reference import rule_book
 from ..case_evidence import reproducer
 from ..labels import CAUSE_WORDS
 from ..record.device_checks import CHECKS
-from ..record.run import Row, RunRecord, feature_name
+from ..record.run import Row, RunRecord
+from ..record.summary import feature_name
 from ..severity import (
     ADVICE_BY_CAUSE,
     ADVICE_BY_CODE,
