@@ -28,7 +28,7 @@ from safetensors_reference.rules.book import BASES, rule_book
 from safetensors_reference.source import open_source, read_whole
 from safetensors_reference.text import shorten
 
-from ..text import plural, visible
+from ..text import listed, plural, unused, visible
 from .line import LINES, RECORD
 
 MAX_VERSION = 80
@@ -178,6 +178,29 @@ class RunRecord:
             for r in reversed(rows)
             if kind_of(r["verdict"]) == "choice-inconsistent"
         }
+
+
+def distinct_labels(records: Sequence[RunRecord]) -> tuple[str, ...]:
+    labels: list[str] = []
+    for record in records:
+        labels.append(unused(record.label, labels, " #"))
+    return tuple(labels)
+
+
+def comparison_notes(records: Sequence[RunRecord]) -> tuple[str, ...]:
+    """Return the reasons why comparing the runs shows less than it seems to."""
+    notes = []
+    if len({r.header["corpus"]["digest"] for r in records}) > 1:
+        notes.append("the runs used different corpora, so a case may have different bytes in each of them")
+    if len({r.header["profile"] for r in records}) > 1:
+        notes.append("the runs used different profiles")
+    named = list(zip(distinct_labels(records), records, strict=True))
+    endings = {
+        "truncated": [label for label, r in named if r.truncated],
+        "partial": [label for label, r in named if r.partial],
+    }
+    notes += [f"{ending} run: {listed(names, 6)}" for ending, names in endings.items() if names]
+    return tuple(notes)
 
 
 LONGEST_HEADER = 1 << 20
