@@ -17,10 +17,9 @@ from safetensors_corpus.judging.verdicts import badness, fails, kind_of
 from safetensors_corpus.judging.written_folder import MEANINGS
 from safetensors_reference import rule_book
 
-from ..case_evidence import reproducer
 from ..labels import CAUSE_WORDS
 from ..record.device_checks import CHECKS
-from ..record.run import Row, RunRecord
+from ..record.run import Row, RunRecord, reproducer
 from ..record.summary import feature_name
 from ..severity import (
     ADVICE_BY_CAUSE,

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import secrets
+import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -178,6 +179,17 @@ class RunRecord:
             for r in reversed(rows)
             if kind_of(r["verdict"]) == "choice-inconsistent"
         }
+
+
+def reproducer(
+    selector: str, case_ids: str | Sequence[str], profile: str | None, device: str | None = None
+) -> str:
+    parts = ["stc", "run", "--impl", selector]
+    for case_id in [case_ids] if isinstance(case_ids, str) else case_ids:
+        parts += ["--case", case_id]
+    parts += ["--profile", profile] if profile else []
+    parts += ["--device", device] if device else []
+    return shlex.join(parts)
 
 
 def distinct_labels(records: Sequence[RunRecord]) -> tuple[str, ...]:
