@@ -13,7 +13,7 @@ from .causes.cause import Cause, cause_text, command, failing
 from .differences.compare import compare
 from .page.results import baseline_delta, fine_words, report_delta, tally
 from .record.run import RunRecord, distinct_labels, row_failures
-from .record.summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
+from .summary import FAILURE_COUNTS, caveats, other_counts, verdict_counts
 from .templates import render
 from .text import code, listed, version_key
 

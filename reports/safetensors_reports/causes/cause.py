@@ -20,7 +20,6 @@ from safetensors_reference import rule_book
 from ..labels import CAUSE_WORDS
 from ..record.device_checks import CHECKS
 from ..record.run import Row, RunRecord, reproducer
-from ..record.summary import feature_name
 from ..severity import (
     ADVICE_BY_CAUSE,
     ADVICE_BY_CODE,
@@ -30,7 +29,7 @@ from ..severity import (
     of_rule,
     outcome_class,
 )
-from ..text import COPIED, listed, visible
+from ..text import COPIED, feature_name, listed, visible
 from .failures import (
     CONFUSING,
     INPUT,

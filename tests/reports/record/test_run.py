@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from safetensors_corpus.judging.verdicts import DEVIATIONS, VERDICTS
 from safetensors_reports.record.line import RecordWriter
 from safetensors_reports.record.run import RecordError, read_record
-from safetensors_reports.record.summary import summary_lines
+from safetensors_reports.summary import summary_lines
 
 from ...published_schemas import schema
 from ..samples import Make

@@ -1,14 +1,20 @@
-"""Counts of a run and a summary for people, without an overall score."""
+"""A run as lines for a terminal: counts, without an overall score, and likely causes of failures.
+
+The counts are also part of comments for pull requests.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
+from collections.abc import Sequence
 
 from safetensors_corpus.judging.verdicts import kind_of
 
-from ..text import code, plural, visible, visible_lines
-from .device_checks import CHECKS, STATUSES
-from .run import RunRecord
+from .causes.cause import Cause, cause_text, command, failing
+from .record.device_checks import CHECKS, STATUSES
+from .record.run import Row, RunRecord
+from .text import code, feature_name, plural, visible, visible_lines
 
 RARE = ("choice-inconsistent", "harness-error")
 FAILURE_COUNTS = (
@@ -68,12 +74,6 @@ def caveats(record: RunRecord, *, markdown: bool = False) -> list[str]:
 def lacking(record: RunRecord) -> str:
     names = [feature_name(name) for name in sorted(set(record.implementation.get("lacks", [])))]
     return ", ".join([*names[:MAX_FEATURES], *(["…"] if len(names) > MAX_FEATURES else [])])
-
-
-def feature_name(name: str) -> str:
-    """Return the display name of a feature, such as ``F4`` for ``dtype-f4``."""
-    dtype = name.removeprefix("dtype-")
-    return visible(name if dtype == name else dtype.upper().replace("-", "_"), 30)
 
 
 def summary_lines(record: RunRecord) -> list[str]:
@@ -139,3 +139,91 @@ def _device_lines(record: RunRecord) -> list[str]:
             words[-1] += f" ({visible(why[0][0])})"
         lines.append(f"    {check:<10} {' · '.join(words) or 'not reported'}")
     return lines
+
+
+MAX_SHOWN = 10
+WIDTH = 100
+_INDENT = " " * 8
+
+
+def headline(cause: Cause) -> str:
+    """Return the verdict and the cause in one line: ``wrong-accept: accepts although ... (OFF-08)``."""
+    return f"{visible(cause.verdict, 40)}: {cause_text(cause)}"
+
+
+def verdict_numbers(cause: Cause) -> str:
+    """Return the case counts by verdict, such as ``41 wrong-reject, 4 not-strict``, if there are several."""
+    if len(cause.verdicts) < 2:
+        return ""
+    return ", ".join(f"{count:,} {visible(verdict, 40)}" for verdict, count in cause.verdicts)
+
+
+def described(found: Sequence[Cause], *, strict: bool = False) -> list[Cause]:
+    """Return the causes that ``cause_lines`` describes.
+
+    If only one case fails, there are none, because its failure is the cause.
+    """
+    bad = failing(found, strict=strict)
+    return bad if _cases(bad) > 1 else []
+
+
+def cause_lines(
+    found: Sequence[Cause], header: Row, *, strict: bool = False, limit: int | None = MAX_SHOWN
+) -> list[str]:
+    bad = described(found, strict=strict)
+    expected = [cause for cause in found if cause.is_expected]
+    if not bad:
+        return _expected_lines(expected, limit)
+    lines = [f"LIKELY CAUSES of {_cases(bad):,} failing cases: {len(bad):,}, worst first"]
+    for cause in bad[:limit]:
+        lines += _title_lines(cause)
+        rows = [("", verdict_numbers(cause)), ("said: ", cause.said), ("fix: ", cause.advice)]
+        for label, text in rows:
+            if text:
+                lines += _wrapped(label + text, _INDENT, _INDENT + " " * len(label))
+        lines.append(f"{_INDENT}{command(header, cause)}")
+    others: dict[str, list[Cause]] = {
+        "in the baseline": expected,
+        "failing only with --fail-on-should": [c for c in found if not c.is_expected and c not in bad],
+    }
+    lines += _rest_lines(bad, limit)
+    return [*lines, *(f"{_INDENT}{title}: {_counted(group)}" for title, group in others.items() if group)]
+
+
+def _expected_lines(expected: Sequence[Cause], limit: int | None) -> list[str]:
+    if not expected:
+        return []
+    count = plural(_cases(expected), "case")
+    lines = [f"CAUSES OF THE EXPECTED FAILURES of {count}: {len(expected):,}, worst first"]
+    for cause in expected[:limit]:
+        lines += _title_lines(cause)
+    return lines + _rest_lines(expected, limit)
+
+
+def _title_lines(cause: Cause) -> list[str]:
+    return _wrapped(headline(cause), f"{len(cause.cases):>6,}  ", _INDENT)
+
+
+def _rest_lines(all_causes: Sequence[Cause], limit: int | None) -> list[str]:
+    rest = [] if limit is None else all_causes[limit:]
+    more = plural(len(rest), "more cause", "more causes")
+    return [f"     …  {more}, {plural(_cases(rest), 'case')}; --full-failures shows all"] if rest else []
+
+
+def _cases(found: Sequence[Cause]) -> int:
+    return len({case for cause in found for case in cause.cases})
+
+
+def _wrapped(text: str, first: str, others: str) -> list[str]:
+    """Wrap text without starting a line with ``::``, which GitHub would run as a workflow command."""
+    lines = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
+    return [f"{others}… {line.strip()}" if line.strip().startswith("::") else line for line in lines]
+
+
+def _counted(found: Sequence[Cause]) -> str:
+    cases = Counter[str]()
+    for cause in found:
+        for verdict, count in cause.verdicts:
+            cases[kind_of(verdict)] += count
+    numbers = ", ".join(f"{visible(kind, 40)} {count:,}" for kind, count in cases.items())
+    return f"{plural(len(found), 'cause')} ({numbers})"
