@@ -151,7 +151,7 @@ def test_small_files_are_in_memory_where_nothing_speaks_against_it(
         "statvfs": lambda _: SimpleNamespace(f_bavail=1 << 20, f_frsize=4096),
     }
     for name, call in {**works, **changed}.items():
-        monkeypatch.setattr(files.os, name, call)
+        monkeypatch.setattr(os, name, call)
     assert files.folder_in_memory() == (files.MEMORY_FOLDER if used else None)
 
 
