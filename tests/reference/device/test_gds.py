@@ -22,7 +22,7 @@ from safetensors_reference.device import DeviceError, gds, load_file
 from safetensors_reference.device.engine import PAGE
 from safetensors_reference.rules.errors import AccessError
 
-from .support import CountingEngine, file_of, install, said, write
+from .support import CountingEngine, file_of, said, write
 
 WORDS = [("a", "U8", [3]), ("b", "F32", [300]), ("c", "I64", [40]), ("d", "F8_E4M3", [0])]
 
@@ -76,15 +76,11 @@ def test_the_same_tensors_as_without(tmp_path: Path, kvikio: Kvikio, names: Any)
     assert kvikio.pending == 0
 
 
-def test_it_needs_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = CountingEngine()
-    install(monkeypatch, engine)
+def test_it_needs_the_package(words: Path, monkeypatch: pytest.MonkeyPatch, engine: CountingEngine) -> None:
     monkeypatch.setitem(sys.modules, "kvikio", None)
-    path = write(tmp_path, file_of(WORDS))
-    with pytest.raises(
-        AccessError, match=r"gds=True needs the package kvikio-cu12 or kvikio-cu13.*; load without gds=True"
-    ):
-        load_file(path, device="cpu", gds=True)
+    said = r"gds=True needs the package kvikio-cu12 or kvikio-cu13.*; load without gds=True"
+    with pytest.raises(AccessError, match=said):
+        load_file(words, device="cpu", gds=True)
     assert engine.sizes == []
 
 
