@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ import torch
 from safetensors_reference.device import load as load_module
 from safetensors_reference.device import load_file, load_files
 from safetensors_reference.device.engine import CpuEngine
-from safetensors_reference.device.transfer import Transfer
 from safetensors_reference.rules.errors import AccessError, NoSuchTensorError, UnsupportedDtypeError
 
 from ..support import make, raw_bytes
@@ -146,16 +146,11 @@ def test_what_torch_lacks_or_cannot_hold_is_known_before_anything_is_allocated(
 def test_defaults_suit_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    class Seen(Transfer):
-        def __init__(self, targets: Any, engine: Any, ring: Any, chunk: int) -> None:
-            super().__init__(targets, engine, ring, chunk)
-            seen.append(chunk)
+    def transfer(_targets: Any, _engine: Any, _ring: Any, chunk: int) -> SimpleNamespace:
+        seen.append(chunk)
+        return SimpleNamespace(run=seen.append)
 
-        def run(self, threads: int) -> None:
-            seen.append(threads)
-            super().run(threads)
-
-    monkeypatch.setattr(load_module, "Transfer", Seen)
+    monkeypatch.setattr(load_module, "Transfer", transfer)
     monkeypatch.setattr(load_module, "cores", lambda: 64)
     path = write(tmp_path, file_of([("a", "U8", [3 << 20])]))
     for size in (load_module.CPU_CHUNK, 1 << 16):

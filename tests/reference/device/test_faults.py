@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import signal
 import threading
 import time
@@ -57,6 +58,7 @@ def test_a_fault_at_any_step_leaves_nothing_behind(faults: Faults, step: str, tu
     assert ("file.safetensors: " in said) == (in_file or step in ("allocate", "views"))
     assert ("cpu cannot be used" in said) == (step in ("allocate", "ready"))
     assert ("use fewer threads" in said) == (step == "start")
+    assert bool(re.search(r"a staging slot of 16,384 bytes .*configure\(\)", said)) == (step == "staging")
     assert step != "staging" or getattr(caught.value, "code", None) == "LIM_MEMORY"
     # The error is still held here; the memory must be gone all the same.
     faults.assert_clean()
