@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -80,21 +82,6 @@ def test_figures_are_medians_and_reasons_name_no_folders() -> None:
     assert without_paths("1/2 of https://example.org/a") == "1/2 of https://example.org/a"
 
 
-def test_ratio_takes_only_rounds_with_both() -> None:
-    taken = (
-        samples("reference", [1.0, 1.0], 0) + samples("reference", [3.0, 3.0], 1) + samples("late", [6.0], 1)
-    )
-    assert figures.ratio(file([], taken), "late") == 0.5
-    assert figures.ratio(file([], samples("reference", [1.0])), "late") is None
-
-
-def test_limit_is_the_slower_leg_at_its_best_setting() -> None:
-    shown = document([])
-    assert figures.limit(shown) == 50.0
-    shown["limits"] = shown["limits"][:2]
-    assert figures.limit(shown) is None
-
-
 def test_rows_have_the_reference_first_and_the_missing_last() -> None:
     entries = [loader("gone", status="missing", reason="x"), loader("fast"), loader("reference")]
     shown = document([file(entries, samples("fast", [0.1]) + samples("reference", [0.2]))])
@@ -103,13 +90,14 @@ def test_rows_have_the_reference_first_and_the_missing_last() -> None:
     assert found[0].speed == pytest.approx(40.0)
     assert found[0].share == pytest.approx(0.8)
     assert found[1].ratio == pytest.approx(2.0)
-    assert found[2].speed is None
-
-
-def test_cold_loads_have_no_share_of_a_limit_that_is_of_memory() -> None:
-    shown = alone(samples("reference", [0.2]), state="cold")
-    assert figures.rows(shown, shown["files"][0])[0].share is None
-    assert answer(shown, f"{LARGE}share").word() == "not measured"
+    taken = samples("reference", [1.0], 0) + samples("reference", [3.0], 1) + samples("late", [6.0], 1)
+    assert figures.ratio(file([], taken), "late") == 0.5, "only rounds with both count"
+    assert (found[2].speed, found[2].ratio) == (None, None)
+    # Neither cold loads nor those beside an unknown leg have a share of the limit: the slower leg's best.
+    shown["limits"] = shown["limits"][:2]
+    for one in (alone(samples("reference", [0.2]), state="cold"), shown):
+        assert figures.rows(one, one["files"][0])[0].share is None
+        assert answer(one, f"{LARGE}share").word() == "not measured"
 
 
 @pytest.mark.parametrize(
@@ -153,10 +141,7 @@ def test_groups_fit_on_the_device_and_have_the_reference() -> None:
 def test_the_schema_refuses(path: tuple[Any, ...], value: object) -> None:
     shown = two([1.0], [2.0])
     assert documents.invalid(shown) is None
-    place: Any = shown
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
+    reduce(getitem, path[:-1], shown)[path[-1]] = value
     fault = documents.invalid(shown)
     assert fault is not None
     assert str(path[-1]) in fault
