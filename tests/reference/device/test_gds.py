@@ -103,7 +103,7 @@ def test_reads_and_memory_have_the_same_alignment(
 
 
 def cut(path: Path, words: str = "") -> None:
-    os.truncate(path, 243)
+    os.truncate(path, path.stat().st_size - 6522)  # in the first read
     if words:
         raise RuntimeError(words)
 
