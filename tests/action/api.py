@@ -17,24 +17,17 @@ from urllib.parse import parse_qs, urlsplit
 class Api:
     """Comments of one pull request, ``me/mylib#7``.
 
-    ``refuse`` answers everything with that status, ``elsewhere`` with a redirect to that address; ``raw`` is
-    sent in place of an answer.
+    ``raw`` is sent in place of every answer.
     """
 
     token: str
     comments: list[dict[str, Any]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    refuse: int = 0
-    elsewhere: str = ""
     raw: bytes = b""
     url: str = ""
 
     def answer(self, method: str, target: str, token: str, body: Any) -> tuple[int, Any]:
         self.calls.append(f"{method} {target}")
-        if self.elsewhere:
-            return 302, {}
-        if self.refuse:
-            return self.refuse, {"message": "Resource not accessible by integration"}
         if token != f"Bearer {self.token}":
             return 401, {"message": "Bad credentials"}
         url = urlsplit(target)
@@ -71,8 +64,6 @@ def served(token: str) -> Iterator[Api]:
                 return
             data = json.dumps(answer).encode()
             self.send_response(status)
-            if api.elsewhere:
-                self.send_header("Location", api.elsewhere + self.path)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

@@ -9,7 +9,7 @@ import signal
 import textwrap
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -178,15 +178,7 @@ def test_skipped_functions_have_no_mutants() -> None:
 # The engine, with readers that are no readers
 
 
-@dataclass(frozen=True)
-class Number:
-    """A probe that is nothing but its number."""
-
-    id: str
-    value: int
-
-
-NUMBERS = [Number(f"n{i}", i) for i in range(5)]
+NUMBERS = [Probe(f"n{number}", b"", "text", ()) for number in range(5)]
 QUICK = Limits(probe=0.3, whole=2.0)
 
 
@@ -196,32 +188,22 @@ def spin(seconds: float) -> None:
         pass
 
 
-def fail() -> None:
-    raise KeyError("a mutant")
-
-
-def eat() -> None:
-    held = []
-    while True:
-        held.append(bytearray(16 << 20))
-
-
 MUTANTS: dict[str, tuple[Callable[[], object] | None, Outcome]] = {
     "right": (lambda: None, Outcome("survived")),
     "other verdict": (lambda: "verdict", Outcome("killed", "n3", "verdict")),
-    "raises": (fail, Outcome("killed", "n3", "crash")),
+    "raises": (lambda: int("a mutant"), Outcome("killed", "n3", "crash")),
     "never ends": (lambda: spin(9), Outcome("killed", "n3", "runaway")),
-    "fills memory": (eat, Outcome("killed", "n3", "runaway")),
+    "fills memory": (lambda: [bytearray(16 << 20) for _ in count()], Outcome("killed", "n3", "runaway")),
     "dies": (lambda: os.kill(os.getpid(), signal.SIGKILL), Outcome("killed", "n3", "runaway")),
     "cannot be loaded": (None, Outcome("stillborn")),
 }
 
 
-def loader(bad: Callable[[], Any] | None) -> Callable[[], Callable[[Number], str | None]]:
-    def load() -> Callable[[Number], str | None]:
+def loader(bad: Callable[[], Any] | None) -> Callable[[], Callable[[Probe], str | None]]:
+    def load() -> Callable[[Probe], str | None]:
         if bad is None:
             raise SyntaxError
-        return lambda probe: bad() if probe.value == 3 else None
+        return lambda probe: bad() if probe.id == "n3" else None
 
     return load
 
