@@ -15,6 +15,7 @@ from safetensors_corpus import load_manifest
 from safetensors_corpus.judging.verdicts import SECURITY, fails
 from safetensors_reports.record.file import read_record
 
+from ..conformance.suite_runs import corpus_of
 from .job import LENIENT, STEPS, TOKEN, Job, commands_in, pull_request
 
 SARIF = "github/codeql-action/upload-sarif"
@@ -287,8 +288,9 @@ def test_without_the_right_to_write_uploads_are_left_out(
     assert not wanted["Comment on the pull request"]
 
 
-def test_an_interrupted_run_is_reported(tmp_path: Path, layout_cases: Path) -> None:
-    job = Job(tmp_path, interrupt="run", corpus=layout_cases)
+def test_an_interrupted_run_is_reported(tmp_path: Path) -> None:
+    some_hundreds = corpus_of(tmp_path / "corpus", "layout/")
+    job = Job(tmp_path, interrupt="run", corpus=some_hundreds)
     reader = job.repository / "adapter" / "mylib.py"
     text = reader.read_text()
     reader.write_text(text.replace("    length", "    __import__('time').sleep(0.05)\n    length"))

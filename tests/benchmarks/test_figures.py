@@ -19,7 +19,6 @@ from benchmarks.device.session import groups
 
 from .documents import document, file, loader, samples
 
-PEER = "instanttensor"
 SVG = "{http://www.w3.org/2000/svg}"
 
 

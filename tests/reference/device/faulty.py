@@ -32,17 +32,13 @@ class BrokenError(RuntimeError):
     """What breaks in these tests."""
 
 
-class PassedError(Exception):
-    """Raised by a step that goes on after all."""
-
-
 class Trigger:
-    """Raises when the armed step is reached for the ``turn``-th time."""
+    """Acts when the armed step is reached for the ``turn``-th time, and raises the error that it gets."""
 
-    def __init__(self, step: str, turn: int, error: Callable[[], BaseException]) -> None:
+    def __init__(self, step: str, turn: int, act: Callable[[], object]) -> None:
         self.step = step
         self.turn = turn
-        self.error = error
+        self.act = act
         self._lock = threading.Lock()
 
     def __call__(self, step: str) -> None:
@@ -52,8 +48,8 @@ class Trigger:
             self.turn -= 1
             if self.turn:
                 return
-        error = self.error()
-        if not isinstance(error, PassedError):
+        error = self.act()
+        if isinstance(error, BaseException):
             raise error
         if threading.current_thread() is not threading.main_thread():
             time.sleep(0.05)  # the calling thread is interrupted while workers are at work
@@ -114,9 +110,9 @@ class Faults:
         self._patch = patch
         self._before = set(threading.enumerate())
 
-    def arm(self, step: str, turn: int, error: Callable[[], BaseException]) -> None:
-        """Have the next load fail at a step."""
-        trigger = Trigger(step, turn, error)
+    def arm(self, step: str, turn: int, act: Callable[[], object]) -> None:
+        """Have something happen at a step of the next load."""
+        trigger = Trigger(step, turn, act)
         self.engine = FaultyEngine(trigger)
         self.ring = install(self._patch, self.engine, slots=2)
 

@@ -9,7 +9,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from safetensors_reference.device.transfer import Slot
 from safetensors_reference.rules.errors import AccessError
 
 from ..support import raw_bytes
-from .faulty import FILE, STEPS, THREADS, BrokenError, Faults, PassedError
+from .faulty import FILE, STEPS, THREADS, BrokenError, Faults
 from .support import data_of, file_of, write
 
 OFTEN = dict.fromkeys(("start", "lane", "close"), THREADS)
@@ -39,10 +39,9 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Faults:
     return faults
 
 
-def interrupt() -> BaseException:
-    """Send the main thread a real SIGINT, and go on."""
+def interrupt() -> None:
+    """Send the main thread a real SIGINT."""
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-    return PassedError()
 
 
 @pytest.mark.parametrize(("step", "turn"), TURNS)
@@ -109,7 +108,12 @@ def no_callbacks() -> Iterator[None]:
 def test_an_interrupt_in_the_calling_thread_leaves_nothing_behind(faults: Faults, step: str) -> None:
     """A real SIGINT, sent by whoever reaches the step."""
     sent: list[str] = []
-    faults.arm(step, 2 if step in ("copy", "preadv") else 1, lambda: sent.append(step) or interrupt())  # type: ignore[func-returns-value]
+
+    def send() -> None:
+        sent.append(step)
+        interrupt()
+
+    faults.arm(step, 2 if step in ("copy", "preadv") else 1, send)
     with pytest.raises(KeyboardInterrupt) as caught:
         faults.load()
     assert sent == [step]
@@ -203,25 +207,14 @@ def test_slots_held_by_another_load_are_not_waited_for_after_a_fault(faults: Fau
 # ---- files that change, end early or cannot be read while a load is under way ----
 
 
-def before_read(faults: Faults, turn: int, change: Callable[[], object]) -> None:
-    """Have something happen just before the read with this number."""
-
-    def act() -> BaseException:
-        change()
-        return PassedError()
-
-    faults.arm("preadv", turn, act)
-
-
 @pytest.mark.parametrize("turn", [1, 5, 30])
 @pytest.mark.parametrize("left", [0, 2000, len(FILE) - 1, None])
 def test_a_file_that_shrinks_or_is_rewritten_while_it_is_read(
     faults: Faults, turn: int, left: int | None
 ) -> None:
     path = faults.path
-    before_read(
-        faults, turn, partial(os.utime, path, ns=(1, 1)) if left is None else partial(os.truncate, path, left)
-    )
+    change = partial(os.utime, path, ns=(1, 1)) if left is None else partial(os.truncate, path, left)
+    faults.arm("preadv", turn, change)
     words = "was modified after it was opened" if left is None else "became shorter"
     with pytest.raises((UnreadableError, AccessError), match=f"file.safetensors: the file {words}") as caught:
         faults.load()
@@ -233,7 +226,7 @@ def test_a_file_that_shrinks_or_is_rewritten_while_it_is_read(
 
 def test_a_file_that_is_replaced_while_it_is_read_keeps_its_old_content(faults: Faults) -> None:
     other = write(faults.path.parent, b"something else", "other")
-    before_read(faults, 1, partial(other.replace, faults.path))
+    faults.arm("preadv", 1, partial(other.replace, faults.path))
     assert b"".join(map(raw_bytes, faults.load().values())) == data_of(FILE)
     assert faults.path.read_bytes() == b"something else"
 
