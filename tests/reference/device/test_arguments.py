@@ -100,13 +100,11 @@ def test_what_cannot_be_asked_for_is_said(tmp_path: Path, arguments: Any, words:
 def test_only_lists_of_paths_and_paths_are_loaded_on_a_little_endian_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    odd: Any
-    for odd in (b"x", None, 5):
-        with pytest.raises(AccessError, match="expected a path, not"):
-            load_file(odd, device="cpu")
-    for odd in ("x", None, 5):
-        with pytest.raises(AccessError, match="load_files accepts a list of paths"):
-            load_files(odd, device="cpu")
+    load: Any
+    for load, text, words in ((load_file, b"x", "expected a path, not"), (load_files, "x", "accepts a list")):
+        for odd in (text, None, 5):
+            with pytest.raises(AccessError, match=words):
+                load(odd, device="cpu")
     monkeypatch.setattr(sys, "byteorder", "big")
     with pytest.raises(AccessError, match="little-endian"):
         load_file("x", device="cpu")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -72,14 +72,9 @@ def test_the_handler_of_the_program_is_called() -> None:
 
 
 def test_another_thread_changes_no_handler() -> None:
-    seen: list[object] = []
-
-    def work() -> None:
+    def work() -> tuple[object, object]:
         with InterruptGate() as gate:
-            seen.append(signal.getsignal(signal.SIGINT))
-            seen.append(gate.attempt(int))
+            return signal.getsignal(signal.SIGINT), gate.attempt(int)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert seen == [signal.default_int_handler, None]
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(work).result() == (signal.default_int_handler, None)
